@@ -10,6 +10,7 @@ No other file sets a colour or a style sheet. Widgets that paint themselves ask 
 
 from enum import StrEnum
 
+import shiboken6
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
@@ -190,7 +191,9 @@ class Theme(QObject):
             self._sheet = style_sheet(tokens, QApplication.font())
             QApplication.setPalette(palette(tokens))
             for window in QApplication.topLevelWidgets():
-                if window.isVisible() and not window.parentWidget() and not isinstance(window, QMainWindow):
+                # The list holds menus, too, and a search for garbage meanwhile may delete what nobody owns any more.
+                is_there = shiboken6.isValid(window) and window.isVisible() and not window.parentWidget()
+                if is_there and not isinstance(window, QMainWindow):
                     self.dress(window)
             self.changed.emit()
 

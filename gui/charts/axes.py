@@ -1,4 +1,4 @@
-"""Axes with few, round ticks in the unit people read."""
+"""Axes with few, round ticks in the unit people read, and the canvas that draws them."""
 
 import math
 from collections.abc import Callable
@@ -7,60 +7,13 @@ from enum import StrEnum
 from gettext import gettext as _
 
 import pyqtgraph as pg
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QEvent, QObject, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
-from core.base.formats import NumberFormat, loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
+from core.base.formats import loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
 from gui.charts.history import RunHistory
 from gui.charts.series import Floats
-
-_WITHIN_A_DECADE = ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3))
-"""What may stand in each decade, the densest first."""
-
-_NEARLY = 1e-9
-
-
-def between(low: float, high: float, most: int) -> list[float]:
-    """Positions of ticks.
-
-    Args:
-        low: Where the picture begins, as a logarithm.
-        high: Where it ends.
-        most: How many there is room for.
-
-    Returns:
-        Ascending logarithms of round values.
-    """
-    found = _candidates(low, high)
-    for ticks in found:
-        inside = [tick for tick in ticks if low - _NEARLY <= tick <= high + _NEARLY]
-        if len(inside) <= most:
-            return inside
-    decades = range(math.ceil(low - _NEARLY), math.floor(high + _NEARLY) + 1)
-    return [float(decade) for decade in decades[:: math.ceil(len(decades) / most)]]
-
-
-def frame(low: float, high: float, most: int) -> tuple[float, float]:
-    """Widen a span of logarithms to the next ticks; at least to a factor of two."""
-    if high - low < math.log10(2):
-        middle = (low + high) / 2
-        low, high = middle - math.log10(2) / 2, middle + math.log10(2) / 2
-    for ticks in _candidates(math.floor(low), math.ceil(high)):
-        below = max(tick for tick in ticks if tick <= low + _NEARLY)
-        above = min(tick for tick in ticks if tick >= high - _NEARLY)
-        if sum(below <= tick <= above for tick in ticks) <= most:
-            return below, above
-    return float(math.floor(low + _NEARLY)), float(math.ceil(high - _NEARLY))
-
-
-def _candidates(low: float, high: float) -> list[list[float]]:
-    decades = range(math.floor(low), math.ceil(high) + 1)
-    return [
-        [decade + math.log10(factor) for decade in decades for factor in factors]
-        for factors in _WITHIN_A_DECADE
-    ]
-
 
 FOLLOWED_SHARE = 0.2
 """Share of the run that following its end shows where nobody has chosen a stretch."""
@@ -129,10 +82,8 @@ class SharedView(QObject):
         self.follows = follows
         if follows:
             shown = self.stretch
-            width = (
-                max(FOLLOWED_SECONDS, FOLLOWED_SHARE * self._end) if shown is None else shown.high - shown.low
-            )
-            self._show_end(width)
+            default = max(FOLLOWED_SECONDS, FOLLOWED_SHARE * self._end)
+            self._show_end(default if shown is None else shown.high - shown.low)
         self.changed.emit()
 
     def advance(self, end: float) -> None:
@@ -154,17 +105,16 @@ class SharedView(QObject):
             self.changed.emit()
 
     def _show_end(self, width: float) -> None:
-        low = max(
-            0.0, self._end - width
-        )  # a run that is shorter than what is shown has no time before its start
+        low = max(0.0, self._end - width)  # a run shorter than what is shown has no time before its start
         self.stretch = Stretch(low, low + width)
 
 
-StepRule = Callable[[float, int], float]
-"""Gives the distance between ticks for a span of values and a wanted number of ticks."""
+CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 
+LOG_FACTORS = ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3))
+"""Ticks in each decade, the densest first."""
 
-_CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+NEARLY = 1e-9
 
 
 def decimal_step(span: float, ticks: int) -> float:
@@ -183,50 +133,60 @@ def whole_step(span: float, ticks: int) -> float:
 
 def memory_step(span: float, ticks: int) -> float:
     """Round numbers of MB, GB or TB (powers of 1024 apart)."""
-    if span <= 0:
-        return 1.0
-    unit = 1024.0 ** max(0, math.floor(math.log(span, 1024)))
+    unit = 1024.0 ** max(0, math.floor(math.log(max(span, 1.0), 1024)))
     return decimal_step(span / unit, ticks) * unit
 
 
 def clock_step(span: float, ticks: int) -> float:
     """Steps of a clock, in seconds: 1, 2, 5, 10, 15, 30 s, then minutes, hours, days."""
     rough = span / ticks
-    fitting = next((step for step in _CLOCK_STEPS if step >= rough), None)
-    return float(fitting) if fitting is not None else 86_400.0 * math.ceil(rough / 86_400)
+    return next((float(step) for step in CLOCK_STEPS if step >= rough), 86_400.0 * math.ceil(rough / 86_400))
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """At most so many decimal logarithms of round values from `low` to `high`, themselves logarithms; ascending."""
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    for factors in LOG_FACTORS:
+        ticks = [decade + math.log10(factor) for decade in decades for factor in factors]
+        inside = [tick for tick in ticks if low - NEARLY <= tick <= high + NEARLY]
+        if len(inside) <= most:
+            return inside
+    decades = range(math.ceil(low - NEARLY), math.floor(high + NEARLY) + 1)
+    return [float(decade) for decade in decades[:: math.ceil(len(decades) / most)]]
+
+
+def log_frame(low: float, high: float, most: int) -> tuple[float, float]:
+    """Widen a span of decimal logarithms to the next ticks; at least to a factor of two."""
+    if (missing := math.log10(2) - (high - low)) > 0:
+        low, high = low - missing / 2, high + missing / 2
+    for factors in LOG_FACTORS:
+        decades = range(math.floor(low), math.ceil(high) + 1)
+        ticks = [decade + math.log10(factor) for decade in decades for factor in factors]
+        below = max(tick for tick in ticks if tick <= low + NEARLY)
+        above = min(tick for tick in ticks if tick >= high - NEARLY)
+        if sum(below <= tick <= above for tick in ticks) <= most:
+            return below, above
+    return float(math.floor(low + NEARLY)), float(math.ceil(high - NEARLY))
 
 
 def clock_text(seconds: float) -> str:
-    """A tick of a time axis: `0`, `30 s`, `5 min`, `1 h 30`."""
-    whole = round(seconds)
-    if whole == 0:
-        return "0"
-    if whole % 60:
-        minutes = f"{whole // 60}:" if whole >= 60 else ""
-        return f"{minutes}{whole % 60:02d}" if minutes else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h" if whole % 3600 == 0 else f"{whole // 3600} h {whole % 3600 // 60:02d}"
-
-
-def step_text(step: float) -> str:
-    """A tick of a step axis."""
-    return f"{step:,.0f}"
-
-
-def epoch_text(epoch: float) -> str:
-    """A tick of an axis of epochs: `0`, `0.5`, `3`."""
-    return f"{epoch:,.6g}"
+    """A tick of a time axis: `0`, `30 s`, `1:30`, `5 min`, `1 h 30`."""
+    minutes, rest = divmod(round(seconds), 60)
+    if rest:
+        return f"{minutes}:{rest:02d}" if minutes else f"{rest} s"
+    if minutes < 60:
+        return f"{minutes} min" if minutes else "0"
+    return f"{minutes // 60} h {minutes % 60:02d}" if minutes % 60 else f"{minutes // 60} h"
 
 
 TEXT_OFFSET = 6
 """Pixels between an axis and its texts."""
 
-FINER_DIGITS = (6, 8, 10, 12)
-"""Digits that are tried one after the other until all ticks of an axis differ."""
-
 OVERHANG = 40
 """Pixels by which a tick's text may reach beyond the axis."""
+
+ROW = 26
+"""Pixels that each tick of an upright axis has at least."""
 
 
 @dataclass(frozen=True)
@@ -234,34 +194,29 @@ class AxisUnit:
     """What an axis counts.
 
     Args:
-        rule: Chooses the distance between ticks.
+        step: Distance between ticks, given a span of values and a number of ticks.
         write: Turns a tick's value into text.
-        pixels_per_tick: Room that each tick has at least.
-        write_finely: The same with so many digits, where those of `write` don't tell ticks apart; None: they always do.
-        prefix: A word before the first tick, which names the axis without taking a line of its own. It is translated
-            when it is shown.
+        pixels_per_tick: Pixels that each tick has at least.
+        name: Stands before the first tick: `step` or `epoch`.
+        counts_digits: Whether `write` takes the number of significant digits, too.
     """
 
-    rule: StepRule
-    write: NumberFormat
-    pixels_per_tick: int
-    prefix: str = ""
-    write_finely: Callable[[float, int], str] | None = None
+    step: Callable[[float, int], float]
+    write: Callable[..., str]
+    pixels_per_tick: int = ROW
+    name: str = ""
+    counts_digits: bool = False
 
 
-STEP = AxisUnit(whole_step, step_text, 72, str(QT_TRANSLATE_NOOP("axes", "step")))
-EPOCH = AxisUnit(decimal_step, epoch_text, 72, str(QT_TRANSLATE_NOOP("axes", "epoch")))
+STEP = AxisUnit(whole_step, lambda step: f"{step:,.0f}", 72, "step")
+EPOCH = AxisUnit(decimal_step, lambda epoch: f"{epoch:,.6g}", 72, "epoch")
 CLOCK = AxisUnit(clock_step, clock_text, 80)
 """Time worked, in seconds."""
-
-ROW = 26
-"""Pixels that each tick of an upright axis has at least."""
-
-VALUES = AxisUnit(decimal_step, loss_tick, ROW, write_finely=loss_tick)
-STEP_TIMES = AxisUnit(decimal_step, step_time_tick, ROW)
-SHARES = AxisUnit(decimal_step, share_tick, ROW)
-BYTES = AxisUnit(memory_step, memory_tick, ROW)
-PERCENT = AxisUnit(decimal_step, percent_tick, ROW)
+VALUES = AxisUnit(decimal_step, loss_tick, counts_digits=True)
+STEP_TIMES = AxisUnit(decimal_step, step_time_tick)
+SHARES = AxisUnit(decimal_step, share_tick)
+BYTES = AxisUnit(memory_step, memory_tick)
+PERCENT = AxisUnit(decimal_step, percent_tick)
 
 
 class RoundAxis(pg.AxisItem):
@@ -283,17 +238,12 @@ class RoundAxis(pg.AxisItem):
             hideOverlappingLabels=False,
         )
 
-    def measure(self, unit: AxisUnit) -> None:
-        """Count something else from now on."""
-        if unit != self.unit:
-            self.unit = unit
-            self._redraw()
-
-    def set_log(self, is_log: bool) -> None:
-        """Take positions for decimal logarithms of values, or for the values themselves."""
-        if is_log != self.is_log:
-            self.is_log = is_log
-            self._redraw()
+    def measure(self, unit: AxisUnit, *, is_log: bool = False) -> None:
+        """Count something else from now on; or take positions for decimal logarithms of values."""
+        if (unit, is_log) != (self.unit, self.is_log):
+            self.unit, self.is_log = unit, is_log
+            self.picture = None
+            self.update()
 
     def boundingRect(self) -> QRectF:
         return super().boundingRect().adjusted(-OVERHANG, -OVERHANG, OVERHANG, OVERHANG)
@@ -301,56 +251,49 @@ class RoundAxis(pg.AxisItem):
     def frame(self, low: float, high: float, size: float) -> tuple[float, float]:
         """Widen a span of positions to whole ticks, so that the outermost grid lines frame the picture."""
         if self.is_log:
-            return frame(low, high, self._most_ticks(size))
+            return log_frame(low, high, self._most_ticks(size))
         if high <= low:
             low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
-        for _turn in range(2):  # widening may ask for a coarser step
-            step = self.tick_step(high - low, size)
-            low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+        for _turn in range(2):  # widening may need a coarser step
+            step = self.unit.step(high - low, self._most_ticks(size))
+            low, high = math.floor(low / step + NEARLY) * step, math.ceil(high / step - NEARLY) * step
         return low, high
 
-    def tick_step(self, span: float, size: float) -> float:
-        """Distance between ticks for `span` on `size` pixels."""
-        return self.unit.rule(span, self._most_ticks(size))
-
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802, N803
-        """The ticks in the picture, as pyqtgraph asks for them: one level only."""
         low, high = sorted((minVal, maxVal))
         if self.is_log:
-            return [(1.0, between(low, high, self._most_ticks(size)))]
-        step = self.tick_step(high - low, size)
+            return [(1.0, log_ticks(low, high, self._most_ticks(size)))]
+        step = self.unit.step(high - low, self._most_ticks(size))
         first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
         return [(step, [number * step for number in range(first, last + 1)])]
 
     def texts_between(self, low: float, high: float, size: float) -> list[str]:
-        """What stands at the ticks from `low` to `high` on `size` pixels."""
+        """The texts of the ticks from `low` to `high` on `size` pixels."""
         [(step, values)] = self.tickValues(low, high, size)
         return self.tickStrings(values, 1.0, step)
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
-        texts = self._told_apart([10.0**value if self.is_log else value for value in values])
-        if texts and self.unit.prefix:
-            texts[0] = f"{_(self.unit.prefix)} {texts[0]}"
-        return texts
-
-    def _told_apart(self, values: list[float]) -> list[str]:
-        texts, finely = [self.unit.write(value) for value in values], self.unit.write_finely
-        for digits in FINER_DIGITS:
-            if finely is None or len(set(texts)) == len(texts):
-                break
-            texts = [finely(value, digits) for value in values]
+        if self.is_log:
+            values = [10.0**value for value in values]
+        if self.unit.counts_digits:  # as many as tell neighbours apart
+            highest = max(map(abs, values), default=0.0)
+            digits = (
+                4 if self.is_log or not highest else max(4, 2 + math.floor(math.log10(highest / spacing)))
+            )
+            texts = [self.unit.write(value, digits) for value in values]
+        else:
+            texts = [self.unit.write(value) for value in values]
+        if texts and self.unit.name:
+            words = _("step {}") if self.unit is STEP else _("epoch {}")
+            texts[0] = words.format(texts[0])
         return texts
 
     def _most_ticks(self, size: float) -> int:
         return max(2, int(size / self.unit.pixels_per_tick))
 
-    def _redraw(self) -> None:
-        self.picture = None
-        self.update()
-
 
 WIDEST_VALUE = "1,000 MB"
-"""Gives all charts the same room to the left, so that those one below the other line up."""
+"""Gives all charts the same space to the left, so that those one below the other line up."""
 
 WIDEST_STEP = "100,000"
 """Half of it may reach beyond the right end of the axis."""
@@ -377,8 +320,7 @@ class Canvas(pg.PlotWidget):
 
     def __init__(self, x_axis: RoundAxis, y_axis: RoundAxis, parent: QWidget | None = None) -> None:
         super().__init__(parent, axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)
-        self.x_axis = x_axis
-        self.y_axis = y_axis
+        self.x_axis, self.y_axis = x_axis, y_axis
         y_axis.setGrid(255)
         y_axis.setStyle(tickAlpha=255)
         y_axis.setZValue(UNDERMOST)
@@ -396,29 +338,27 @@ class Canvas(pg.PlotWidget):
         self._selection.hide()
         self.addItem(self._selection)
         self._pressed_at: QPointF | None = None
-        self._room = 0
-        self._metrics = QFontMetrics(self.font())
+        self._left_width = 0
         self.set_axis_font(self.font())
 
     def set_axis_font(self, font: QFont) -> None:
-        """Write the axes' values in this font, and keep as much room for them as they need."""
+        """Write the axes' values in this font, and keep as much space for them as they need."""
         self.axis_font = font
-        self._metrics = QFontMetrics(font)
-        line = self._metrics.height()
+        self.axis_metrics = QFontMetrics(font)
+        line = self.axis_metrics.height()
         for axis in (self.x_axis, self.y_axis):
             axis.setTickFont(font)
         self.x_axis.setHeight(line + TEXT_OFFSET + BELOW)
-        self.getPlotItem().setContentsMargins(
-            0, (line + 1) // 2, self._metrics.horizontalAdvance(WIDEST_STEP) // 2, 0
-        )
-        self._make_room([])
+        beyond = self.axis_metrics.horizontalAdvance(WIDEST_STEP) // 2
+        self.getPlotItem().setContentsMargins(0, (line + 1) // 2, beyond, 0)
+        self._fit_left([])
 
-    def _make_room(self, texts: list[str]) -> None:
-        """Keep room to the left for these values; never less than for usual ones."""
-        room = TEXT_OFFSET + max(map(self._metrics.horizontalAdvance, (WIDEST_VALUE, *texts)))
-        if room != self._room:
-            self._room = room
-            self.y_axis.setWidth(room)
+    def _fit_left(self, texts: list[str]) -> None:
+        """Keep space to the left for these values; never less than for usual ones."""
+        width = TEXT_OFFSET + max(map(self.axis_metrics.horizontalAdvance, (WIDEST_VALUE, *texts)))
+        if width != self._left_width:
+            self._left_width = width
+            self.y_axis.setWidth(width)
 
     def columns(self) -> int:
         """Pixel columns of the picture itself."""
@@ -438,7 +378,7 @@ class Canvas(pg.PlotWidget):
 
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
         """Show exactly this part."""
-        self._make_room(self.y_axis.texts_between(low_y, high_y, self.rows()))
+        self._fit_left(self.y_axis.texts_between(low_y, high_y, self.rows()))
         self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
 
     def show_values(self, shown: bool) -> None:
@@ -487,32 +427,28 @@ class Canvas(pg.PlotWidget):
         return self._pressed_at is not None and abs(ev.position().x() - self._pressed_at.x()) >= SHORTEST_DRAG
 
 
-def _same(values: Floats) -> Floats:
-    return values
-
-
 @dataclass(frozen=True)
 class XScale:
-    """One way to lie over something.
+    """What the x axis counts, and how series lie on it.
 
     Args:
         unit: How the axis is written.
         to_clock: From the axis to seconds worked; None where that isn't known yet.
         from_clock: The other way.
-        to_axis: From where a series has its points to where they stand on the axis. Shape (n,), ascending.
-        from_axis: From a place on the axis to one in the series.
+        to_axis: From the positions of a series to those on the axis. Shape (n,), ascending.
+        from_axis: From a position on the axis to one in the series.
         counts_steps: Whether the series lie over training steps.
     """
 
     unit: AxisUnit
     to_clock: Callable[[float], float | None]
     from_clock: Callable[[float], float | None]
-    to_axis: Callable[[Floats], Floats] = _same
+    to_axis: Callable[[Floats], Floats] = lambda values: values
     from_axis: Callable[[float], float | None] = float
     counts_steps: bool = False
 
     def nearest(self, place: float) -> float | None:
-        """Where in the series a place on the axis is: of training steps, the nearest one."""
+        """The position in the series of a position on the axis: of training steps, the nearest one."""
         found = self.from_axis(place)
         return float(round(found)) if found is not None and self.counts_steps else found
 
@@ -526,43 +462,32 @@ CLOCK_SCALE = XScale(CLOCK, float, float)
 
 def step_scale(history: RunHistory, kind: XKind) -> XScale:
     """Of series over training steps: drawn over these, over epochs, or over time."""
-    match kind:
-        case XKind.STEP:
-            return XScale(STEP, history.clock_of_step, history.step_at, counts_steps=True)
-        case XKind.TIME:
-            return XScale(CLOCK, float, float, _to_clock(history), history.step_at, counts_steps=True)
-        case XKind.EPOCH:
-            return _over_epochs(history)
+    clock_of, step_at = history.clock_of_step, history.step_at
+    if kind is XKind.STEP:
+        return XScale(STEP, clock_of, step_at, counts_steps=True)
+    if kind is XKind.TIME:
 
+        def over_time(steps: Floats) -> Floats:
+            return history.step_clock.along(steps) if len(history.step_clock) else steps
 
-def epochs_a_step(history: RunHistory) -> float:
-    """How much of an epoch one step is; 1 before that is known."""
-    steps, epochs = history.step_epoch.last_x, history.step_epoch.last
-    return epochs / steps if steps and epochs else 1.0
-
-
-def _over_epochs(history: RunHistory) -> XScale:
+        return XScale(CLOCK, float, float, over_time, step_at, counts_steps=True)
     share = epochs_a_step(history)
 
-    def to_clock(epoch: float) -> float | None:
-        return history.clock_of_step(epoch / share)
-
-    def from_clock(clock: float) -> float | None:
-        step = history.step_at(clock)
+    def epoch_at(clock: float) -> float | None:
+        step = step_at(clock)
         return None if step is None else step * share
 
     return XScale(
         EPOCH,
-        to_clock,
-        from_clock,
+        lambda epoch: clock_of(epoch / share),
+        epoch_at,
         lambda steps: steps * share,
         lambda epoch: epoch / share,
         counts_steps=True,
     )
 
 
-def _to_clock(history: RunHistory) -> Callable[[Floats], Floats]:
-    def convert(steps: Floats) -> Floats:
-        return history.step_clock.along(steps) if len(history.step_clock) else steps
-
-    return convert
+def epochs_a_step(history: RunHistory) -> float:
+    """How much of an epoch one step is; 1 before that is known."""
+    steps, epochs = history.step_epoch.last_x, history.step_epoch.last
+    return epochs / steps if steps and epochs else 1.0

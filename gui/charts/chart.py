@@ -1,30 +1,70 @@
-"""One chart: a title, what it reads right now, and lines over a shared stretch of the run."""
+"""One chart: a title, what it reads right now, lines over a shared stretch of the run, and a menu to save them."""
 
+import csv
 import math
 import time
-from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from gettext import gettext as _
+from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyqtgraph as pg
-from PySide6.QtCore import QObject, Qt, QTimer
-from PySide6.QtGui import QContextMenuEvent, QFont, QFontInfo, QPixmap, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtCore import QBuffer, QIODevice, QObject, QStandardPaths, Qt, QTimer
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFont,
+    QFontInfo,
+    QGuiApplication,
+    QPixmap,
+    QResizeEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QGridLayout,
+    QLabel,
+    QMenu,
+    QMessageBox,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
+from core.base.errors import UserError
+from core.base.files import write_atomically, writing, written_whole
+from core.runs.metrics import csv_cell
+from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING, Tokens
+from gui.base.trash import show_as_written
 from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, Stretch, XScale
 from gui.charts.history import RunHistory
-from gui.charts.menu import ChartData, Columns, MenuButton, columns_of
-from gui.charts.overlays import HoverBox, Legend, MarkItems, PhaseMarks, Reading, interruption_marks, plain
-from gui.charts.series import DrawnLine, Line
+from gui.charts.overlays import (
+    HoverBox,
+    Legend,
+    MarkItems,
+    PhaseMarks,
+    Reading,
+    Span,
+    interruption_marks,
+    plain,
+)
+from gui.charts.series import DrawnLine, Floats, Line
 from gui.widgets.cards import Card
 
 HEIGHT = 96
+ROWS_AT_ONCE = 20_000
 HEADING_GAPS = 7 * SPACING
 """Pixels of the heading's line that are neither title, legend nor button."""
+
 AXIS_FONT = 0.88
 """Size of the axes' figures, as a share of the page's own."""
+
+PICTURE_SCALE = 2
+"""Pixels of a copied picture for each on screen: it ends up in documents."""
 
 TURN_MS = 25
 """The least between two turns."""
@@ -35,7 +75,7 @@ HURRIED_TURN_MS = 12
 HURRY_SECONDS = 0.5
 
 PERIOD_SECONDS = 0.1
-"""No chart is redrawn more often, however often it asks."""
+"""No chart is redrawn more often, however often it requests it."""
 
 SHARE = 0.04
 """Of a processor, what redrawing takes at most as long as nobody hurries."""
@@ -57,15 +97,15 @@ class Redrawn(Protocol):
 
 
 class RepaintQueue(QObject):
-    """Redraws whoever asked, one each turn, in the order of asking.
+    """Redraws whoever requested it, one each turn, first come, first served.
 
-    Who is hidden when its turn comes is passed over: it asks again when it is shown. What a redraw costs makes the next
-    turn wait, so that a live run leaves the processor to the training.
+    Who is hidden when its turn comes is passed over: it requests again when it is shown. What a redraw costs makes the
+    next turn wait, so that a live run leaves the processor to the training.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: OrderedDict[Redrawn, None] = OrderedDict()
+        self._waiting: dict[Redrawn, None] = {}
         self._drawn_at: dict[Redrawn, float] = {}
         self._hurried_until = time.monotonic() + HURRY_SECONDS  # a new page is looked at
         self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
@@ -78,7 +118,7 @@ class RepaintQueue(QObject):
         return not self._waiting
 
     def request(self, chart: Redrawn) -> None:
-        """Ask for `chart` to be redrawn soon; asking twice is asking once."""
+        """Let `chart` be redrawn soon; requesting twice is requesting once."""
         self._waiting[chart] = None
         if not self._turn.isActive():
             self._turn.start()
@@ -86,8 +126,7 @@ class RepaintQueue(QObject):
     def hurry(self) -> None:
         """Somebody waits for it: draw fast for a while, whatever it costs."""
         self._hurried_until = time.monotonic() + HURRY_SECONDS
-        if self._turn.interval() > HURRIED_TURN_MS:
-            self._turn.setInterval(HURRIED_TURN_MS)
+        self._wait(min(self._turn.interval(), HURRIED_TURN_MS))
 
     def _take_turn(self) -> None:
         began = time.monotonic()
@@ -99,22 +138,17 @@ class RepaintQueue(QObject):
                 self._drawn_at[chart] = began
                 before = time.thread_time()
                 chart.redraw()
-                self._rest(time.thread_time() - before)
+                cost = time.thread_time() - before
+                usual = max(TURN_MS, round(1000 * PAINTING * cost / SHARE))
+                is_hurried = time.monotonic() < self._hurried_until
+                self._wait(HURRIED_TURN_MS if is_hurried else min(LONGEST_TURN_MS, usual))
                 return
         if not self._waiting:
             self._turn.stop()
 
-    def _rest(self, cost: float) -> None:
-        """Let the next turn wait, by the seconds for which this one has kept a processor busy."""
-        if time.monotonic() < self._hurried_until:
-            wait = HURRIED_TURN_MS
-        else:
-            wait = min(LONGEST_TURN_MS, max(TURN_MS, round(1000 * PAINTING * cost / SHARE)))
-        if wait != self._turn.interval():
-            self._turn.setInterval(wait)
-
-
-Span = tuple[float, float]
+    def _wait(self, milliseconds: int) -> None:
+        if milliseconds != self._turn.interval():
+            self._turn.setInterval(milliseconds)
 
 
 @dataclass(frozen=True)
@@ -129,10 +163,10 @@ class Stage:
 class Chart(Card):
     """Base of the charts of a run: a card with a picture, a legend, a menu, and a cursor that all charts share.
 
-    A chart never draws by itself: it asks its `RepaintQueue`, and `redraw` does everything at its turn. Subclasses
-    say over what they lie, what the readings are, and what stands there while nothing can be drawn.
+    A chart never draws by itself: it requests a turn of its `RepaintQueue`, and `redraw` does everything then.
+    Subclasses say over what they lie, what the readings are, and what stands there while nothing can be drawn.
 
-    `place_column` is what the places of its series are called where its data is saved.
+    `place_column` names the positions of its series where its data is saved.
 
     Args:
         title: What it shows, in a word or two.
@@ -182,7 +216,11 @@ class Chart(Card):
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         QGridLayout(self._canvas).addWidget(self._empty)
         self.body.addWidget(self._canvas)
-        self.menu_button = MenuButton(self)
+        self._files = FileWork(self)
+        self._files.failed.connect(self._show_error)
+        self.menu_button = QToolButton()
+        self._menu = QMenu(self)
+        self._fill_menu()
         self.add_to_heading(self.menu_button)
         self._canvas.hovered.connect(self._point_at)
         self._canvas.selected.connect(self._zoom_to)
@@ -195,28 +233,16 @@ class Chart(Card):
         """Put something that is no line into the picture."""
         self._canvas.addItem(item, ignoreBounds=True)
 
-    def picture(self, scale: float) -> QPixmap:
-        """The whole card as an image of `scale` pixels for each on screen, without its button."""
+    def picture(self) -> QPixmap:
+        """The whole card as an image, without its button."""
         self.redraw()
-        image = QPixmap(self.size() * scale)
-        image.setDevicePixelRatio(scale)
+        image = QPixmap(self.size() * PICTURE_SCALE)
+        image.setDevicePixelRatio(PICTURE_SCALE)
         image.fill(self._theme.tokens.surface)
         self.menu_button.hide()
         self.render(image)
         self.menu_button.show()
         return image
-
-    def data(self) -> ChartData:
-        """What it shows, every point of it."""
-        scale = self.x_scale()
-        span = self._x_range(scale)
-        columns: Columns = {}
-        for line in self.lines:
-            low, high = (self.line_scale(line, scale).from_axis(edge) for edge in span)
-            if low is not None and high is not None:
-                columns |= columns_of([line], low, high)
-        low, high = (scale.from_axis(edge) or 0.0 for edge in span)
-        return ChartData(self.place_column, columns, columns_of(self.beside(), low, high))
 
     @property
     def lines(self) -> list[Line]:
@@ -235,10 +261,8 @@ class Chart(Card):
 
     def set_log(self, is_log: bool) -> None:
         """Let the height count orders of magnitude, or the values themselves."""
-        self._canvas.y_axis.set_log(is_log and self.can_be_log)
+        self._canvas.y_axis.measure(self._canvas.y_axis.unit, is_log=is_log and self.can_be_log)
         self.refresh()
-
-    # What subclasses decide.
 
     def x_scale(self) -> XScale:
         """Over what it lies at the moment."""
@@ -286,17 +310,15 @@ class Chart(Card):
         """What upright lines point out where it lies over time: seconds worked, with words."""
         return interruption_marks(self.history.interruptions)
 
-    def taken_at_top(self, y: Span) -> int:
+    def taken_at_top(self, y: Span) -> float:
         """Pixels at the end of the picture's topmost line in which something is written."""
-        return 0
+        return 0.0
 
     def colour(self, tokens: Tokens) -> None:
         """Give decorations the colours in force."""
 
-    # Drawing.
-
     def refresh(self) -> None:
-        """Ask to be redrawn, with lines that were told for the first time."""
+        """Request to be redrawn, with lines that are wanted for the first time."""
         wanted = self.wanted_lines()
         if wanted != self.lines:
             for drawn in self._lines:
@@ -322,12 +344,12 @@ class Chart(Card):
         self._canvas.set_ranges(*x, *y)
         self.decorate(x, y)
         moments = self.moments() if scale.unit is CLOCK else []
-        self._moments.draw(self._canvas, moments, *x, self.taken_at_top(y))
+        self._moments.draw(self._canvas, moments, x, self.taken_at_top(y))
         self._mark_items.draw(self.history.marks, scale, x, y)
         empty = self.empty_text()
-        if empty and self.is_over is None:
-            empty = " "  # why there is nothing is known once all is read
-        self._show_readings(scale, empty)
+        self._show_readings(
+            scale, " " if empty and self.is_over is None else empty
+        )  # why is known once all is read
         cursor = self._cursor_place(scale)
         self._cursor.setVisible(cursor is not None and x[0] <= cursor <= x[1] and not empty)
         if cursor is not None:
@@ -343,7 +365,7 @@ class Chart(Card):
         self.refresh()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        self.menu_button.pop_up(event.globalPos())
+        self._menu.popup(event.globalPos())
 
     def _draw_lines(self, x: Span, scale: XScale) -> Span:
         """Draw all lines; returns the frame they stand in, in places on the y axis."""
@@ -397,7 +419,8 @@ class Chart(Card):
             values += self._mark_items.words_near(cursor, x)
             self._box.show_values(values, self._canvas.place_of(cursor), self._canvas.picture())
 
-    def _paint_canvas(self, tokens: Tokens) -> None:
+    def _take_colours(self) -> None:
+        tokens = self._theme.tokens
         self._canvas.setBackground(tokens.surface)
         self._canvas.set_selection_colour(tokens.accent_soft)
         self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
@@ -410,17 +433,11 @@ class Chart(Card):
         self._canvas.set_axis_font(font)
         self._box.paint_with(tokens, font)
         self._mark_items.paint_with(tokens)
-
-    def _take_colours(self) -> None:
-        tokens = self._theme.tokens
-        self._paint_canvas(tokens)
         self._moments.paint_with(tokens)
         for drawn in self._lines:
             drawn.paint_with(tokens)
         self.colour(tokens)
         self.refresh()
-
-    # The mouse.
 
     def _point_at(self, x: float | None) -> None:
         self._is_pointed_at = x is not None
@@ -436,3 +453,132 @@ class Chart(Card):
 
     def _show_all(self) -> None:
         self._view.zoom_to(None)
+
+    def add_switch(self, words: str, switch: Callable[[bool], None]) -> None:
+        """Offer something in its menu that is on or off."""
+        action = self._menu.addAction(words)
+        action.setCheckable(True)
+        action.toggled.connect(switch)
+
+    def copy_image(self) -> None:
+        """Put the chart as it is on the clipboard."""
+        QGuiApplication.clipboard().setPixmap(self.picture())
+
+    def save_image(self, path: Path) -> None:
+        """Write the chart as it is into a PNG file."""
+        buffer = QBuffer()
+        buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+        self.picture().save(buffer, "PNG")
+        try:
+            with writing(path):
+                write_atomically(path, bytes(buffer.data().data()))
+        except UserError as error:
+            self._show_error(error)
+
+    def save_table(self, path: Path) -> None:
+        """Write what the chart shows, every point of it, into a CSV file."""
+        columns, beside, place = *self.columns(), self.place_column
+
+        def write() -> None:
+            with writing(path), written_whole(path) as temporary:
+                write_csv(place, columns, beside, temporary)
+
+        self._files.put(write)
+
+    def end_work(self) -> None:
+        """Wait until its files are written."""
+        self._files.end_work()
+
+    def columns(self) -> tuple["Columns", "Columns"]:
+        """Every point of what is shown, and what else is known of these places."""
+        scale = self.x_scale()
+        x = self._x_range(scale)
+        columns: Columns = {}
+        for line in self.lines:
+            columns |= columns_of(line, *(self.line_scale(line, scale).from_axis(edge) for edge in x))
+        beside: Columns = {}
+        for line in self.beside():
+            beside |= columns_of(line, *(scale.from_axis(edge) for edge in x))
+        return columns, beside
+
+    def _fill_menu(self) -> None:
+        button = self.menu_button
+        set_role(button, Role.MORE)
+        button.setText("⋯")
+        button.setAccessibleName(_("{}: copy, save, scale").format(self.title))
+        button.setToolTip(_("Copy, save, scale"))
+        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        policy = button.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # or the legend would move while a picture is taken
+        button.setSizePolicy(policy)
+        self._menu.addAction(_("Copy image")).triggered.connect(self.copy_image)
+        self._menu.addAction(_("Save image…")).triggered.connect(self._ask_image)
+        self._menu.addAction(_("Save data as CSV…")).triggered.connect(self._ask_table)
+        self._menu.addSeparator()
+        if self.can_be_log:
+            self.add_switch(_("Logarithmic scale"), self.set_log)
+        button.setMenu(self._menu)
+
+    def _ask_image(self) -> None:
+        self._ask_path(_("Save image"), ".png", _("PNG images (*.png)"), self.save_image)
+
+    def _ask_table(self) -> None:
+        self._ask_path(_("Save data"), ".csv", _("CSV tables (*.csv)"), self.save_table)
+
+    def _ask_path(self, title: str, suffix: str, kinds: str, save: Callable[[Path], None]) -> None:
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        name = self.title.lower().replace(" ", "-") + suffix
+        chosen = QFileDialog.getSaveFileName(self.window(), title, str(Path(folder) / name), kinds)[0]
+        if chosen:
+            save(Path(chosen))
+
+    def _show_error(self, error: UserError) -> None:
+        box = QMessageBox(QMessageBox.Icon.Warning, error.title, error.title, parent=self.window())
+        box.setInformativeText(error.detail)
+        show_as_written(box)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+
+Columns = dict[str, tuple[Floats, Floats]]
+"""Points by the name of their column: positions, ascending, and values. Shapes (n,), n of each column its own."""
+
+
+def columns_of(line: Line, low: float | None, high: float | None) -> Columns:
+    """A copy of what a line has from `low` to `high`; nothing where it has no `column`, or these aren't known."""
+    if not line.column or low is None or high is None:
+        return {}
+    x, y = line.series.x, line.series.y
+    shown = slice(int(np.searchsorted(x, low, "left")), int(np.searchsorted(x, high, "right")))
+    return {line.column: (x[shown], y[shown])}
+
+
+def write_csv(place: str, columns: Columns, beside: Columns, path: Path) -> None:
+    """Write a row for each position at which any of `columns` has a point; a cell without a value is empty.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    places = np.unique(np.concatenate([np.empty(0), *(x for x, _y in columns.values())]))
+    table: dict[str, npt.NDArray[Any]] = {place: places}
+    for name, (x, y) in (beside | columns).items():
+        found = np.full(len(places), np.nan, y.dtype)
+        is_there = np.isin(x, places)
+        found[np.searchsorted(places, x[is_there])] = y[is_there]
+        table[name] = found
+    digits = [np.finfo(column.dtype).precision + 1 for column in table.values()]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(csv_cell, table))
+        for first in range(0, len(places), ROWS_AT_ONCE):
+            rows = zip(
+                *(column[first : first + ROWS_AT_ONCE].tolist() for column in table.values()), strict=True
+            )
+            writer.writerows(
+                [
+                    "" if math.isnan(value) else f"{value:.{most}g}"
+                    for value, most in zip(row, digits, strict=True)
+                ]
+                for row in rows
+            )

@@ -24,9 +24,9 @@ from gui.charts.axes import (
     XScale,
     step_scale,
 )
-from gui.charts.chart import Chart, Span, Stage
+from gui.charts.chart import Chart, Stage
 from gui.charts.history import RunHistory
-from gui.charts.overlays import Reading
+from gui.charts.overlays import Reading, Span
 from gui.charts.series import Line, Look, Series
 
 UNITS = {XKind.STEP: STEP, XKind.EPOCH: EPOCH, XKind.TIME: CLOCK}

@@ -201,7 +201,7 @@ class RunCharts(QWidget):
 
     def end_work(self) -> None:
         for chart in self.charts:
-            chart.menu_button.end_work()
+            chart.end_work()
 
     def minimumSizeHint(self) -> QSize:
         return QSize(NARROWEST, LOWEST + self.bar.sizeHint().height() + 2 * SPACING)

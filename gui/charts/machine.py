@@ -10,9 +10,9 @@ from core.base.formats import NumberFormat
 from core.runs.events import Throttle
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
-from gui.charts.chart import Chart, Span, Stage
+from gui.charts.chart import Chart, Stage
 from gui.charts.history import LEVELS, DevicePicture, MemoryPicture, RunHistory
-from gui.charts.overlays import CeilingLine, PressureBand, Reading, marks, phase_words
+from gui.charts.overlays import CeilingLine, PressureBand, Reading, Span, marks, phase_words, stretches
 from gui.charts.series import Line, Look, Series
 
 
@@ -64,7 +64,7 @@ class DeviceChart(ClockChart):
             (picture.clock, _gigahertz, "others"),
         )
         for series, write, colour in told:
-            value = series.read(x)
+            value = series.at(x)
             if value is not None and math.isfinite(value):
                 words = _("busy {}") if series is picture.busy else "{}"
                 found.append(Reading(words.format(write(value)), colour))
@@ -97,8 +97,7 @@ class DeviceChart(ClockChart):
     def decorate(self, x: Span, y: Span) -> None:
         spans = [found for found in self.shown.throttled if found[1] >= x[0] and found[0] <= x[1]]
         begins, ends = (np.array([found[edge] for found in spans]) for edge in (0, 1))
-        size = self._canvas.columns(), self._canvas.rows()
-        self._band.show_stretches((begins, ends + 1.0, np.ones(len(spans))), x, y, size)
+        self._band.draw((begins, ends + 1.0, np.ones(len(spans))), x, y, self._canvas)
 
     def colour(self, tokens: Tokens) -> None:
         self._band.paint_with(tokens)
@@ -211,17 +210,17 @@ class MemoryChart(ClockChart):
     def readings(self, x: float | None) -> list[Reading]:
         picture, memory = self.shown, self.history.memory
         found: list[Reading] = []
-        mine, everyone = picture.run.read(x), picture.used.read(x)
+        mine, everyone = picture.run.at(x), picture.used.at(x)
         if mine is not None:
             found.append(Reading(_("this run {}").format(formats.memory(mine)), "run"))
         if everyone is not None:
             others = formats.memory(everyone - (mine or 0.0))
             found.append(Reading(_("others {}").format(others), "others"))
-        level = memory.pressure.read(x)
+        level = memory.pressure.at(x)
         if level is not None and level > 0:
             words = _("pressure {}").format(self._level_word(level))
             found.append(Reading(words, "bad" if level > 1 else "warn"))
-        swap = memory.swap.read(x)
+        swap = memory.swap.at(x)
         if swap is not None and swap >= LEAST_SWAP:
             found.append(Reading(_("swap {}").format(formats.memory(swap)), "text"))
         if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
@@ -258,18 +257,24 @@ class MemoryChart(ClockChart):
     def moments(self) -> list[tuple[float, str]]:
         return [*marks(self.history.phases), *super().moments()]
 
-    def taken_at_top(self, y: Span) -> int:
+    def taken_at_top(self, y: Span) -> float:
         return self._ceiling.taken_at_top(y, self._canvas.rows())
 
     def decorate(self, x: Span, y: Span) -> None:
-        self._draw_ceilings(y)
-        self._band.draw(self.history.memory.pressure, x, y, (self._canvas.columns(), self._canvas.rows()))
+        memory, picture = self.history.memory, self.shown
+        rows = self._canvas.rows()
+        has = _("the GPU has {}") if memory.is_of_card else _("this computer has {}")
+        self._ceiling.draw(picture.ceiling, has, y, rows)
+        limit, ceiling = picture.limit, picture.ceiling
+        is_own = limit is not None and (ceiling is None or limit < SAME_CEILING * ceiling)
+        self._limit.draw(limit if is_own else None, _("its GPU may have {}"), y, rows)
+        short = stretches(*memory.pressure.reduced(*x, self._canvas.columns()))
+        self._band.draw(short, x, y, self._canvas)
 
     def colour(self, tokens: Tokens) -> None:
         self._band.paint_with(tokens)
-        font = self._canvas.axis_font
         for line in (self._ceiling, self._limit):
-            line.paint_with(tokens, font)
+            line.paint_with(tokens, self._canvas.axis_font)
 
     @property
     def shown(self) -> MemoryPicture:
@@ -292,15 +297,6 @@ class MemoryChart(ClockChart):
         if (swap.extremes() or (0.0, 0.0))[1] >= LEAST_SWAP:
             lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
         return lines
-
-    def _draw_ceilings(self, y: Span) -> None:
-        memory, picture = self.history.memory, self.shown
-        rows = self._canvas.rows()
-        has = _("the GPU has {}") if memory.is_of_card else _("this computer has {}")
-        self._ceiling.draw(picture.ceiling, has, y, rows)
-        limit, ceiling = picture.limit, picture.ceiling
-        is_own = limit is not None and (ceiling is None or limit < SAME_CEILING * ceiling)
-        self._limit.draw(limit if is_own else None, _("its GPU may have {}"), y, rows)
 
     def _level_word(self, level: float) -> str:
         words = [_("normal"), _("high"), _("critical")]

@@ -1,6 +1,6 @@
-"""What lies over the lines of a chart: legend, box at the cursor, marks, pauses, ceilings, phases, pressure."""
+"""What lies over the lines of a chart: legend, box at the cursor, marks, ceilings, phases, pressure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from gettext import gettext as _
 from html import escape
@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtGui import QBrush, QColor, QFont, QPainter
 from PySide6.QtWidgets import QGraphicsTextItem, QLabel, QStyleOptionGraphicsItem, QWidget
 
 from core.base import formats
@@ -18,24 +18,24 @@ from core.runs.status import Interruption
 from gui.base.theme import Role, set_role
 from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
-from gui.charts.history import Mark, MarkKind, Pause
-from gui.charts.series import Floats, Series
+from gui.charts.history import Mark, MarkKind
+from gui.charts.series import Floats
+
+Span = tuple[float, float]
 
 LINES_IN_WAY = 2.5
 """A ceiling no further below the top than so many lines of text has its words in the topmost of them."""
 
 
 class CeilingLine(pg.InfiniteLine):
-    """Drawn where it is in the picture. Red is for ceilings.
+    """A red line at the most there is, with words above it, or below it where these don't fit.
 
     Args:
-        place: Where the words stand along the line, 0 to 1.
+        place: Position of the words along the line, 0 to 1.
     """
 
     def __init__(self, place: float) -> None:
-        self._above, self._below = [(place, 1.0)] * 2, [(place, 0.0)] * 2
-        self._words = ""
-        super().__init__(angle=0, label="", labelOpts={"position": place, "anchors": self._above})
+        super().__init__(angle=0, label="", labelOpts={"position": place})
         self.label.textItem.document().setDocumentMargin(1)
         self.setZValue(6)
 
@@ -45,31 +45,24 @@ class CeilingLine(pg.InfiniteLine):
         self.label.fill = pg.mkBrush(tokens.surface)
         self.label.textItem.setFont(font)
 
-    def draw(self, level: int | None, words: str, y: tuple[float, float], rows: int) -> None:
-        """Draw the line, or nothing where it isn't in the picture.
+    def draw(self, level: int | None, words: str, y: Span, rows: int) -> None:
+        """Draw the line at `level` bytes, or nothing where that is None or above a picture of `y` in so many pixels.
 
-        Args:
-            level: Bytes; None: there is no ceiling.
-            words: What to say of it, with a place for the figure.
-            y: From and to of the picture.
-            rows: Its height in pixels.
+        `words` have a placeholder for the level.
         """
         self.setVisible(level is not None and level <= y[1])
-        if level is None:
-            return
-        self.setValue(level)
-        room_above = (y[1] - level) / (y[1] - y[0]) * rows
-        needed = QFontMetrics(self.label.textItem.font()).height()
-        self._words = words.format(formats.memory_tick(level))
-        self.label.anchors = self._above if room_above > needed else self._below
-        self.label.setFormat(self._words)
-        self.label.updatePosition()
+        if level is not None:
+            self.label.setFormat(words.format(formats.memory_tick(level)))
+            fits = (y[1] - level) / (y[1] - y[0]) * rows > self.label.textItem.boundingRect().height()
+            self.label.anchors = [(self.label.orthoPos, 1.0 if fits else 0.0)] * 2
+            self.setValue(level)
+            self.label.updatePosition()
 
-    def taken_at_top(self, y: tuple[float, float], rows: int) -> int:
-        metrics = QFontMetrics(self.label.textItem.font())
+    def taken_at_top(self, y: Span, rows: int) -> float:
+        """Pixels that the words take of the picture's topmost line of text."""
+        words = self.label.textItem.boundingRect()
         below_top = (y[1] - self.value()) / (y[1] - y[0]) * rows
-        is_in_way = self.isVisible() and below_top < LINES_IN_WAY * metrics.height()
-        return metrics.horizontalAdvance(self._words) if is_in_way else 0
+        return words.width() if self.isVisible() and below_top < LINES_IN_WAY * words.height() else 0.0
 
 
 PAIRS_A_ROW = 2
@@ -95,12 +88,9 @@ class HoverBox(QGraphicsTextItem):
         self.setFont(font)
 
     def show_values(self, values: list[tuple[str, str]], cursor: float, picture: QRectF) -> None:
-        """Show names with their values beside the cursor, on the side that has more room; nothing hides the box.
+        """Show names with their values beside the cursor, on its wider side; no values hide the box.
 
-        Args:
-            values: In reading order.
-            cursor: Where it is, in pixels.
-            picture: What the box stands over, in pixels.
+        `cursor` and `picture`, over which the box stands, are in pixels.
         """
         self.setVisible(bool(values) and self._tokens is not None)
         if not values or self._tokens is None:
@@ -122,24 +112,20 @@ class HoverBox(QGraphicsTextItem):
 
 
 def _table(values: list[tuple[str, str]], tokens: Tokens) -> str:
-    rows = [values[first : first + PAIRS_A_ROW] for first in range(0, len(values), PAIRS_A_ROW)]
-    cells = ("".join(_pair(name, value, tokens) for name, value in row) for row in rows)
-    return f"<table cellspacing='0' cellpadding='0'>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
-
-
-def _pair(name: str, value: str, tokens: Tokens) -> str:
-    shown = escape(value).replace(" ", "&nbsp;")
-    return (
+    cells = [
         f"<td style='color:{tokens.muted}'>{escape(name)}&nbsp;&nbsp;</td>"
-        f"<td align='right' style='color:{tokens.text}'>{shown}&nbsp;&nbsp;</td>"
-    )
+        f"<td align='right' style='color:{tokens.text}'>{escape(value).replace(' ', '&nbsp;')}&nbsp;&nbsp;</td>"
+        for name, value in values
+    ]
+    rows = ("".join(cells[first : first + PAIRS_A_ROW]) for first in range(0, len(cells), PAIRS_A_ROW))
+    return f"<table cellspacing='0' cellpadding='0'>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 @dataclass(frozen=True)
 class Reading:
     """One figure. `colour` names a field of `gui.base.theme.Tokens`; empty is plain text.
 
-    `name` is what stands for it where there is no room for all figures, so that no dot goes unexplained.
+    `name` is what stands for it where not all figures fit, so that no dot goes unexplained.
     """
 
     text: str
@@ -153,7 +139,7 @@ def plain(readings: list[Reading]) -> str:
 
 
 class Legend(QLabel):
-    """As many readings as there is room for, the first one at least. It never makes its chart wider."""
+    """As many readings as fit, the first one at least. It never makes its chart wider."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -162,13 +148,7 @@ class Legend(QLabel):
         set_role(self, Role.MUTED)
 
     def show_readings(self, readings: list[Reading], room: int, tokens: Tokens) -> bool:
-        """Write them; returns whether what stands there has changed.
-
-        Args:
-            readings: In the order of their weight.
-            room: Pixels at hand.
-            tokens: The colours in force.
-        """
+        """Write readings, the most important first, into `room` pixels; returns whether the text has changed."""
         html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in self._fitting(readings, room))
         if html == self.text():
             return False
@@ -176,7 +156,7 @@ class Legend(QLabel):
         return True
 
     def _fitting(self, readings: list[Reading], room: int) -> list[Reading]:
-        """All of them; else those with a name by it alone; else those that there is room for."""
+        """All of them; else those with a name by it alone; else those that fit."""
         widths = [self._width(reading) for reading in readings]
         if sum(widths) <= room:
             return readings
@@ -204,9 +184,6 @@ def _as_html(reading: Reading, tokens: Tokens) -> str:
 NEAR = 5
 """Pixels within which the cursor is at a mark."""
 
-SIZES = {"|": 13, "t1": 6}
-"""Pixels; a stroke is told from the triangle before it by its length."""
-
 MOST_WORDS = 4
 """More would make the box at the cursor hide the chart."""
 
@@ -215,23 +192,26 @@ INSET = 5
 
 
 @dataclass(frozen=True)
-class _Look:
+class MarkLook:
+    """Symbol, size in pixels and colour of marks; those of messages stand at the top."""
+
     symbol: str
+    size: int
     colour: str
     at_top: bool = False
 
 
-_LOOKS = {
-    MarkKind.CHECKPOINT: _Look("t1", "muted"),
-    MarkKind.EVALUATION: _Look("|", "faint"),
-    MarkKind.NOTE: _Look("d", "muted", at_top=True),
-    MarkKind.WARNING: _Look("d", "warn", at_top=True),
-    MarkKind.ERROR: _Look("d", "bad", at_top=True),
+MARK_LOOKS = {
+    MarkKind.CHECKPOINT: MarkLook("t1", 6, "muted"),
+    MarkKind.EVALUATION: MarkLook("|", 13, "faint"),
+    MarkKind.NOTE: MarkLook("d", 7, "muted", at_top=True),
+    MarkKind.WARNING: MarkLook("d", 7, "warn", at_top=True),
+    MarkKind.ERROR: MarkLook("d", 7, "bad", at_top=True),
 }
 
 
 class MarkItems:
-    """One cloud of symbols a kind, in a canvas."""
+    """The marks of a run in a canvas, one cloud of symbols a kind."""
 
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
@@ -239,8 +219,8 @@ class MarkItems:
         self._places: dict[MarkKind, Floats] = {}
         self._drawn: dict[MarkKind, tuple[bytes, float]] = {}
         self._items = {
-            kind: pg.ScatterPlotItem(symbol=look.symbol, size=SIZES.get(look.symbol, 7), pen=pg.mkPen(None))
-            for kind, look in _LOOKS.items()
+            kind: pg.ScatterPlotItem(symbol=look.symbol, size=look.size, pen=pg.mkPen(None))
+            for kind, look in MARK_LOOKS.items()
         }
         for item in self._items.values():
             item.setZValue(8)
@@ -248,31 +228,25 @@ class MarkItems:
 
     def paint_with(self, tokens: Tokens) -> None:
         for kind, item in self._items.items():
-            item.setBrush(pg.mkBrush(getattr(tokens, _LOOKS[kind].colour)))
+            item.setBrush(pg.mkBrush(getattr(tokens, MARK_LOOKS[kind].colour)))
 
-    def draw(
-        self, marks: dict[MarkKind, list[Mark]], scale: XScale, x: tuple[float, float], y: tuple[float, float]
-    ) -> None:
+    def draw(self, marks: dict[MarkKind, list[Mark]], scale: XScale, x: Span, y: Span) -> None:
         """Draw those that lie in the picture, at most one a pixel column and kind."""
         self._marks = marks
         self._places = {kind: _places(found, scale) for kind, found in marks.items()}
         inset = INSET * (y[1] - y[0]) / self._canvas.rows()
+        column = (x[1] - x[0]) / self._canvas.columns()
         for kind, places in self._places.items():
-            shown = _thinned(places, x, self._canvas.columns())
-            level = y[1] - inset if _LOOKS[kind].at_top else y[0] + inset
-            drawn = (shown.tobytes(), level)
-            if drawn != self._drawn.get(kind):  # the cloud's own way to take places is slow
+            inside = places[(places >= x[0]) & (places <= x[1])]
+            shown = inside[np.unique(np.floor((inside - x[0]) / column), return_index=True)[1]]
+            level = y[1] - inset if MARK_LOOKS[kind].at_top else y[0] + inset
+            if (drawn := (shown.tobytes(), level)) != self._drawn.get(kind):  # setData is slow
                 self._drawn[kind] = drawn
                 self._items[kind].setData(shown, np.full(len(shown), level))
                 self._items[kind].setVisible(len(shown) > 0)
 
-    def words_near(self, place: float, x: tuple[float, float]) -> list[tuple[str, str]]:
-        """What the marks at a place of the axis stand for, as names with values; at most `MOST_WORDS`.
-
-        Args:
-            place: Where.
-            x: From and to of the picture.
-        """
+    def words_near(self, place: float, x: Span) -> list[tuple[str, str]]:
+        """Names and values of the marks at a position of the axis, which shows `x`; at most `MOST_WORDS`."""
         reach = NEAR * (x[1] - x[0]) / self._canvas.columns()
         near = [
             self._marks[kind][index]
@@ -291,14 +265,6 @@ def _places(marks: list[Mark], scale: XScale) -> Floats:
     return np.array([np.nan if place is None else place for place in placed])
 
 
-def _thinned(places: Floats, x: tuple[float, float], columns: int) -> Floats:
-    inside = places[(places >= x[0]) & (places <= x[1])]
-    if len(inside) <= 1:
-        return inside
-    _, first = np.unique(np.floor((inside - x[0]) / (x[1] - x[0]) * columns), return_index=True)
-    return inside[first]
-
-
 def _words(mark: Mark) -> tuple[str, str]:
     step = "" if mark.step is None else _("step {}").format(f"{mark.step:,}")
     names = {
@@ -309,43 +275,6 @@ def _words(mark: Mark) -> tuple[str, str]:
         MarkKind.ERROR: _("error"),
     }
     return names[mark.kind], mark.title or step
-
-
-class PauseLines(pg.PlotDataItem):
-    """Lines from zero up. A pause that takes longer than the picture is high runs out at its top."""
-
-    def __init__(self) -> None:
-        super().__init__(connect="pairs")
-        self.setZValue(-5)
-
-    def paint_with(self, tokens: Tokens) -> None:
-        self.setPen(pg.mkPen(tokens.gradients, width=1))
-
-    def draw(self, pauses: Sequence[Pause], low: float, high: float, scale: XScale) -> None:
-        """Draw those after the steps from `low` to `high`."""
-        shown = [pause for pause in pauses if low <= pause.step <= high]
-        places = scale.to_axis(np.array([float(pause.step) for pause in shown])) if shown else np.empty(0)
-        heights = [height for pause in shown for height in (0.0, pause.seconds)]
-        self.setData(np.repeat(places, 2), np.array(heights))
-
-
-def share_between(pauses: Sequence[Pause], low: float, high: float, begun: float, ended: float) -> float:
-    """What pauses after the steps from `low` to `high` take of the seconds from `begun` to `ended`, 0 to 1."""
-    taken = sum(pause.seconds for pause in pauses if low <= pause.step <= high)
-    return min(1.0, taken / (ended - begun)) if ended > begun else 0.0
-
-
-LEAST_PIXELS = 6
-"""Marks nearer than this to the next one, or to the edge, are left out."""
-
-TOP = 0.98
-"""Where the words stand, as a share of the height."""
-
-GROUND_ALPHA = 140
-"""What lies behind the words can be made out."""
-
-BEHIND, BEFORE = [(-0.04, 0.0)] * 2, [(1.04, 0.0)] * 2
-"""Where words hang on to a line: after it as a rule, before the newest one where there is no room."""
 
 
 def phase_words(phase: Phase) -> str:
@@ -381,58 +310,59 @@ def interruption_marks(interruptions: list[Interruption]) -> list[tuple[float, s
     ]
 
 
+LEAST_PIXELS = 6
+"""Marks nearer than this to the next one, or to the left edge, are left out."""
+
+TOP = 0.98
+"""Position of the words, as a share of the height."""
+
+GROUND_ALPHA = 140
+"""What lies behind the words can be made out."""
+
+SIDES = [(1.04, 0.0)] * 2, [(-0.04, 0.0)] * 2
+"""Anchors of words that stand before their line, and behind it."""
+
+
+@dataclass(frozen=True)
+class PlacedMark:
+    """An upright line; `words` are empty where they don't fit."""
+
+    clock: float
+    words: str
+    is_before: bool = False
+
+
 def placed(
-    found: list[tuple[float, str]],
-    low: float,
-    high: float,
-    columns: int,
-    width: Callable[[str], int],
-    *,
-    taken: int = 0,
-) -> list[tuple[float, str]]:
-    """Those marks that have room from `low` to `high`, the last ones first; without words where these have none.
+    found: list[tuple[float, str]], x: Span, columns: int, width: Callable[[str], int], taken: float = 0.0
+) -> list[PlacedMark]:
+    """Place marks, the newest ones first; their words behind the line where these fit, or else before it.
 
     Args:
-        found: As `marks` gives them.
-        low: Where the picture begins, in seconds.
-        high: Where it ends.
+        found: Seconds worked, with words; ascending.
+        x: From and to of the picture, in seconds.
         columns: Its pixels.
         width: Measures words, in pixels.
         taken: Pixels at the end of the line of words in which something else is written.
     """
-    shown: list[tuple[float, str]] = []
-    scale = columns / (high - low)
-    edge = high
-    for clock, words in reversed(found):
-        room = (edge - clock) * scale
-        room_for_words = min(room, (high - clock) * scale - taken)
-        if low + LEAST_PIXELS / scale <= clock <= high and room >= LEAST_PIXELS:
-            shown.append((clock, words if room_for_words >= width(words) + 2 * LEAST_PIXELS else ""))
-            edge = clock
+    shown: list[PlacedMark] = []
+    scale = columns / (x[1] - x[0])
+    line, end = float(columns), columns - taken  # where the next line and the next words begin
+    pixels = [(clock - x[0]) * scale for clock, _words in found]
+    for number in reversed(range(len(found))):
+        clock, words = found[number]
+        at, needed = pixels[number], width(words) + 2 * LEAST_PIXELS
+        if not LEAST_PIXELS <= at <= line - LEAST_PIXELS:
+            continue
+        line = at
+        before = pixels[number - 1] + width(found[number - 1][1]) + 2 * LEAST_PIXELS if number else 0.0
+        if at + needed <= end:
+            shown.append(PlacedMark(clock, words))
+        elif number == len(found) - 1 and at <= end and at - needed >= before:
+            shown.append(PlacedMark(clock, words, is_before=True))
+        else:
+            shown.append(PlacedMark(clock, ""))
+        end = min(end, at)
     return shown
-
-
-def has_room_before(
-    found: list[tuple[float, str]],
-    shown: list[tuple[float, str]],
-    low: float,
-    scale: float,
-    width: Callable[[str], int],
-) -> bool:
-    """Whether the newest of all marks, which has no room for its words behind it, has some before it.
-
-    Args:
-        found: All marks.
-        shown: What `placed` made of them.
-        low: Where the picture begins, in seconds.
-        scale: Pixels a second.
-        width: Measures words, in pixels.
-    """
-    if not shown or shown[0] != (found[-1][0], ""):
-        return False
-    clock, words = shown[1] if len(shown) > 1 else (low, "")
-    room = (shown[0][0] - clock) * scale - (width(words) if words else 0)
-    return room >= width(found[-1][1]) + 4 * LEAST_PIXELS
 
 
 class PhaseMarks:
@@ -442,49 +372,43 @@ class PhaseMarks:
         self._lines: list[pg.InfiniteLine] = []
         self._tokens: Tokens | None = None
 
-    def draw(
-        self, canvas: Canvas, found: list[tuple[float, str]], low: float, high: float, taken: int
-    ) -> None:
-        """Draw those marks that lie in the picture from `low` to `high`; `taken` is as in `placed`."""
-        width = QFontMetrics(canvas.axis_font).horizontalAdvance
-        shown = placed(found, low, high, canvas.columns(), width, taken=taken) if found else []
-        scale = canvas.columns() / (high - low)
-        is_before = (
-            has_room_before(found, shown, low, scale, width) and (high - found[-1][0]) * scale >= taken
-        )
+    def draw(self, canvas: Canvas, found: list[tuple[float, str]], x: Span, taken: float) -> None:
+        """Draw those marks that lie in the picture; `taken` is as in `placed`."""
+        shown = placed(found, x, canvas.columns(), canvas.axis_metrics.horizontalAdvance, taken)
         while len(self._lines) < len(shown):
             self._lines.append(self._new_line(canvas))
-        for number, line in enumerate(self._lines):
-            line.setVisible(number < len(shown))
-            if number < len(shown):
-                words = found[-1][1] if is_before and not number else shown[number][1]
-                line.setValue(shown[number][0])
-                line.label.setFormat(words)
-                line.label.setVisible(bool(words))
-                line.label.anchors = BEFORE if is_before and not number else BEHIND
-                line.label.updatePosition()
+        for line in self._lines[len(shown) :]:
+            line.hide()
+        for mark, line in zip(shown, self._lines, strict=False):
+            line.show()
+            line.label.anchors = SIDES[0 if mark.is_before else 1]
+            line.label.setFormat(mark.words)
+            line.label.setVisible(bool(mark.words))
+            line.setValue(mark.clock)
+            line.label.updatePosition()
 
     def paint_with(self, tokens: Tokens) -> None:
         self._tokens = tokens
         for line in self._lines:
-            self._paint(line)
+            self._paint(line, tokens)
 
     def _new_line(self, canvas: Canvas) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": BEHIND})
+        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": SIDES[1]})
         line.setZValue(5)
         line.label.textItem.document().setDocumentMargin(1)
         line.label.textItem.setFont(canvas.axis_font)
         canvas.addItem(line, ignoreBounds=True)
-        self._paint(line)
+        if self._tokens is not None:
+            self._paint(line, self._tokens)
         return line
 
-    def _paint(self, line: pg.InfiniteLine) -> None:
-        if self._tokens is not None:
-            line.setPen(pg.mkPen(self._tokens.muted, width=1, dash=[1, 3]))
-            line.label.setColor(self._tokens.muted)
-            ground = QColor(self._tokens.surface)
-            ground.setAlpha(GROUND_ALPHA)
-            line.label.fill = pg.mkBrush(ground)
+    @staticmethod
+    def _paint(line: pg.InfiniteLine, tokens: Tokens) -> None:
+        line.setPen(pg.mkPen(tokens.muted, width=1, dash=[1, 3]))
+        line.label.setColor(tokens.muted)
+        ground = QColor(tokens.surface)
+        ground.setAlpha(GROUND_ALPHA)
+        line.label.fill = pg.mkBrush(ground)
 
 
 HEIGHT = 5
@@ -495,7 +419,7 @@ LAST_SECONDS = 1.0
 
 
 def stretches(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Where a level above 0 stands: from, to and how high it is, a row each.
+    """From, to and level of each stretch in which a level above 0 stands.
 
     Args:
         x: When each level was sampled, ascending; it stands until the next one is.
@@ -510,7 +434,7 @@ def stretches(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 class PressureBand(pg.BarGraphItem):
-    """Amber where memory was short (level 1), red where it was critically so (2), nothing where it was neither."""
+    """A band at the bottom: amber where something was short (level 1), red where it was critically so (2)."""
 
     def __init__(self) -> None:
         super().__init__(x0=[0.0], x1=[0.0], y0=[0.0], y1=[0.0], pen=None)
@@ -521,37 +445,16 @@ class PressureBand(pg.BarGraphItem):
     def paint_with(self, tokens: Tokens) -> None:
         self._colours = {1.0: pg.mkBrush(tokens.warn), 2.0: pg.mkBrush(tokens.bad)}
 
-    def draw(
-        self, pressure: Series, x: tuple[float, float], y: tuple[float, float], size: tuple[int, int]
-    ) -> None:
-        """Draw what lies within the picture.
-
-        Args:
-            pressure: Levels over time.
-            x: From and to of the picture.
-            y: From and to of the picture.
-            size: Its columns and rows, in pixels.
-        """
-        self.show_stretches(stretches(*pressure.reduced(*x, size[0])), x, y, size)
-
-    def show_stretches(
-        self,
-        shown: tuple[Floats, Floats, Floats],
-        x: tuple[float, float],
-        y: tuple[float, float],
-        size: tuple[int, int],
-    ) -> None:
-        """Draw stretches: where they begin and end, and the level of each; the rest is as in `draw`."""
+    def draw(self, shown: tuple[Floats, Floats, Floats], x: Span, y: Span, canvas: Canvas) -> None:
+        """Draw `stretches` into a picture that shows `x` and `y`."""
         begins, ends, levels = shown
         self.setVisible(len(levels) > 0)
-        if not len(levels):
-            return
-        pixel = (x[1] - x[0]) / size[0]
-        top = y[0] + (y[1] - y[0]) * HEIGHT / size[1]
-        self.setOpts(
-            x0=begins,
-            x1=np.maximum(ends, begins + pixel),
-            y0=np.full(len(begins), y[0]),
-            y1=np.full(len(begins), top),
-            brushes=[self._colours[float(level)] for level in levels],
-        )
+        if len(levels):
+            pixel, top = (x[1] - x[0]) / canvas.columns(), y[0] + (y[1] - y[0]) * HEIGHT / canvas.rows()
+            self.setOpts(
+                x0=begins,
+                x1=np.maximum(ends, begins + pixel),
+                y0=np.full(len(begins), y[0]),
+                y1=np.full(len(begins), top),
+                brushes=[self._colours[float(level)] for level in levels],
+            )

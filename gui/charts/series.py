@@ -1,10 +1,9 @@
 """Points that grow in number without end, and the lines that draw them with two points a pixel column."""
 
-import math
 import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 from typing import Any, Literal, Optional, TypeAlias
 
 import numpy as np
@@ -15,10 +14,11 @@ from PySide6.QtGui import QColor
 from gui.base.tokens import Tokens
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Places: TypeAlias = npt.NDArray[np.intp]
 
 BLOCK = 64
-"""Points whose lowest, highest and sum are kept, so that a long line is drawn without reading all of it."""
+"""Points whose lowest, highest, sum and count are kept, so that a long line is drawn without reading all of it."""
+
+REDUCTIONS = (np.fmin, np.fmax, np.add, np.add)
 
 
 class GrowingArray:
@@ -50,7 +50,7 @@ class GrowingArray:
         self._length = min(length, self._length)
 
     def _allocate(self, rows: int) -> npt.NDArray[Any]:
-        """Pages of its own: an array that is outgrown goes back to the system, and leaves no hole in the heap."""
+        """Allocate pages of its own: an outgrown array goes back to the system and leaves no hole in the heap."""
         pages = mmap.mmap(-1, rows * self._columns * self._dtype.itemsize)
         found = np.frombuffer(pages, self._dtype)
         return found if self._columns == 1 else found.reshape(-1, self._columns)
@@ -67,8 +67,7 @@ class Series:
     def __init__(self, dtype: npt.DTypeLike = np.float64, *, beside: Optional["Series"] = None) -> None:
         self._x: GrowingArray = GrowingArray() if beside is None else beside._x
         self._y = GrowingArray(dtype)
-        self._extremes = GrowingArray(np.intp, 2)  # of each block: the rows of the lowest and the highest
-        self._sums = GrowingArray(np.float64, 2)  # of each block: sum and count of what isn't NaN
+        self._blocks = GrowingArray(columns=len(REDUCTIONS))  # statistics of each whole block
 
     def __len__(self) -> int:
         return len(self._y)
@@ -79,9 +78,9 @@ class Series:
         return np.array(self._x.rows, np.float64)
 
     @property
-    def y(self) -> Floats:
-        """All values; a copy."""
-        return np.array(self._y.rows, np.float64)
+    def y(self) -> npt.NDArray[Any]:
+        """All values as they are kept; a copy."""
+        return self._y.rows.copy()
 
     @property
     def last(self) -> float | None:
@@ -90,7 +89,7 @@ class Series:
 
     @property
     def last_x(self) -> float | None:
-        """Where the newest point lies; None before the first."""
+        """Position of the newest point; None before the first."""
         return float(self._x.rows[-1]) if len(self) else None
 
     def append(self, x: float, y: float) -> None:
@@ -102,29 +101,22 @@ class Series:
         self._y.extend(y)
         if new := max(0, len(self._y) - len(self._x)):  # none where the series beside was extended first
             self._x.extend(x[-new:])
-        first = len(self._sums) * BLOCK
-        values = self._y.rows[first : len(self._y) // BLOCK * BLOCK]
-        if len(values):
-            starts = np.arange(0, len(values), BLOCK)
-            self._extremes.extend(first + np.sort(_extremes(values, starts), axis=0).T)
-            self._sums.extend(_sums(values, starts).T)
+        whole = self._y.rows[len(self._blocks) * BLOCK : len(self) // BLOCK * BLOCK]
+        self._blocks.extend(_statistics(whole, np.arange(0, len(whole), BLOCK)))
 
     def cut_after(self, x: float) -> None:
         """Forget the points beyond `x`: a later attempt of the run starts again from there."""
         length = self._count(x, "right")
         self._y.cut(length)
         self._x.cut(length)
-        self._extremes.cut(length // BLOCK)
-        self._sums.cut(length // BLOCK)
+        self._blocks.cut(length // BLOCK)
 
-    def read(self, x: float | None) -> float | None:
-        """The value nearest to `x`, or the newest where `x` is None."""
-        return self.last if x is None else self.at(x)
-
-    def at(self, x: float) -> float | None:
-        """The value of the point nearest to `x`; None where the series is empty or `x` lies outside it."""
+    def at(self, x: float | None) -> float | None:
+        """The value of the point nearest to `x`, or the newest where `x` is None; None outside the series."""
+        if x is None or not len(self):
+            return self.last
         known = self._x.rows
-        if not len(self) or not known[0] <= x <= known[-1]:
+        if not known[0] <= x <= known[-1]:
             return None
         right = self._count(x, "left")
         left = max(0, right - 1)
@@ -132,9 +124,7 @@ class Series:
 
     def up_to(self, x: float | None) -> float | None:
         """The value of the last point at or before `x`, or the newest where `x` is None; None where there is none."""
-        if x is None:
-            return self.last
-        count = self._count(x, "right")
+        count = len(self) if x is None else self._count(x, "right")
         return float(self._y.rows[count - 1]) if count else None
 
     def along(self, x: Floats) -> Floats:
@@ -143,64 +133,69 @@ class Series:
 
     def between(self, x: float) -> float | None:
         """The value at `x` as `along` gives it; None where the series is empty."""
-        return float(np.interp(x, self._x.rows, self._y.rows)) if len(self) else None
+        return float(self.along(np.array(x))) if len(self) else None
 
     def place_of(self, y: float) -> float | None:
-        """Where a series that only ever rises passes `y`, held to the first and last point; None without any."""
+        """The position at which a rising series passes `y`, held to the first and last point; None without any."""
         return float(np.interp(y, self._y.rows, self._x.rows)) if len(self) else None
 
-    def extremes(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float] | None:
-        """The lowest and the highest value from `low` to `high`; None where there is none but NaN."""
-        rows = self._candidates(self._count(low, "left"), self._count(high, "right"), BLOCK)
-        values = self._y.rows[rows]
-        values = values[~np.isnan(values)]
-        return (float(values.min()), float(values.max())) if len(values) else None
+    def extremes(self) -> tuple[float, float] | None:
+        """The lowest and the highest value; None where there is none but NaN."""
+        found = self._grouped(0, len(self), max(BLOCK, 1 << len(self).bit_length()))[1]
+        return (float(found[0, 0]), float(found[0, 1])) if len(found) and found[0, 3] else None
 
     def reduced(self, low: float, high: float, columns: int) -> tuple[Floats, Floats]:
         """What draws the part from `low` to `high` in so many pixel columns.
 
         Returns:
-            At most two points a column, its lowest and highest, and the newest; one more point at either side of the
-            part, where there is one, so that the line runs out of the picture. NaN is a gap.
-        """
-        first, last = self._visible(low, high)
-        if last - first <= 2 * columns:
-            rows = np.arange(first, last)
-        else:
-            size = group_size(first, last, columns)
-            rows = self._candidates(first, last, size)
-            picked = _extremes(self._y.rows[rows], _starts(rows, size))
-            rows = np.union1d(rows[picked.ravel()], last - 1)
-        return self._x.rows[rows], self._y.rows[rows].astype(np.float64)
-
-    def means(self, low: float, high: float, columns: int) -> tuple[Floats, Floats]:
-        """What is usual from `low` to `high`, and one point more at either side: means of neighbours.
-
-        Returns:
-            At most two a column: the middle of each group of points and the mean of those that aren't NaN; NaN where
-            all are. The points themselves where they are few enough. Series that have the same positions have the
-            same groups.
+            At most two points a column, its lowest and highest value at the column's middle, and the newest point.
+            Where the points are at most two a column: all of them, and one more at either side, so that the line runs
+            out of the picture. NaN is a gap.
         """
         first, last = self._visible(low, high)
         if last - first <= 2 * columns:
             return np.array(self._x.rows[first:last]), self._y.rows[first:last].astype(np.float64)
-        size = group_size(first, last, columns)
+        x, found = self._grouped(first, last, group_size(first, last, columns))
+        return (
+            np.append(np.repeat(np.clip(x, low, high), 2), self._x.rows[last - 1]),
+            np.append(found[:, :2].ravel(), self._y.rows[last - 1]),
+        )
+
+    def means(self, low: float, high: float, columns: int) -> tuple[Floats, Floats]:
+        """Means of neighbours from `low` to `high`, and of one point more at either side.
+
+        Returns:
+            At most one a column: the middle of each group of points and the mean of those that aren't NaN; NaN where
+            all are. The points themselves where they are at most two a column. Series that have the same positions
+            have the same groups.
+        """
+        first, last = self._visible(low, high)
+        if last - first <= 2 * columns:
+            return np.array(self._x.rows[first:last]), self._y.rows[first:last].astype(np.float64)
+        x, found = self._grouped(first, last, group_size(first, last, columns))
+        means: Floats = np.full(len(found), np.nan)
+        np.divide(found[:, 2], found[:, 3], out=means, where=found[:, 3] > 0)
+        return x, means
+
+    def _grouped(self, first: int, last: int, size: int) -> tuple[Floats, Floats]:
+        """The middles of the groups of `size` rows from `first` up to `last`, and `_statistics` of each."""
         begins = np.arange(first // size * size, last, size)
-        begins[0] = first
-        ends: Places = np.append(begins[1:], last)
-        middles = (self._x.rows[begins] + self._x.rows[ends - 1]) / 2
+        if not len(begins):
+            return np.empty(0), np.empty((0, len(REDUCTIONS)))
+        ends: npt.NDArray[np.intp] = np.append(begins[1:], last)
+        x = (self._x.rows[begins] + self._x.rows[ends - 1]) / 2
         if size < BLOCK:
-            sums = _sums(self._y.rows[first:last], begins - first)
-        else:  # whole blocks, with the loose rows before and after them
-            begin, end = -(-first // BLOCK), last // BLOCK
-            loose = (np.arange(first, begin * BLOCK), np.arange(end * BLOCK, last))
-            before, after = (_sums(self._y.rows[rows], np.arange(len(rows))) for rows in loose)
-            parts = np.concatenate((before, self._sums.rows[begin:end].T, after), axis=1)
-            places = np.concatenate((loose[0], np.arange(begin, end) * BLOCK, loose[1]))
-            sums = np.add.reduceat(parts, np.searchsorted(places, begins), axis=1)
-        found: Floats = np.full(len(begins), np.nan)
-        np.divide(sums[0], sums[1], out=found, where=sums[1] > 0)
-        return middles, found
+            return x, _statistics(self._y.rows[begins[0] : last], begins - begins[0])
+        end = last // BLOCK
+        rest = self._y.rows[end * BLOCK : last]
+        blocks = np.vstack(
+            (self._blocks.rows[begins[0] // BLOCK : end], _statistics(rest, np.arange(len(rest))[:1]))
+        )
+        starts = (begins - begins[0]) // BLOCK
+        columns = (
+            reduce.reduceat(column, starts) for reduce, column in zip(REDUCTIONS, blocks.T, strict=True)
+        )
+        return x, np.stack(tuple(columns), axis=1)
 
     def _count(self, x: float, side: Literal["left", "right"]) -> int:
         """How many points lie below `x`; with the side `right` also those at `x`."""
@@ -209,14 +204,6 @@ class Series:
     def _visible(self, low: float, high: float) -> tuple[int, int]:
         """The rows from `low` to `high`, and one more at either side; the last one is left out."""
         return max(0, self._count(low, "left") - 1), min(len(self), self._count(high, "right") + 1)
-
-    def _candidates(self, first: int, last: int, size: int) -> Places:
-        """Rows from `first` up to `last`, among them the extremes of each group of `size`; ascending."""
-        begin, end = -(-first // BLOCK), last // BLOCK
-        if size < BLOCK or begin >= end:
-            return np.arange(first, last)
-        blocks = self._extremes.rows[begin:end].ravel()
-        return np.concatenate((np.arange(first, begin * BLOCK), blocks, np.arange(end * BLOCK, last)))
 
 
 def group_size(first: int, last: int, columns: int) -> int:
@@ -231,27 +218,17 @@ def group_size(first: int, last: int, columns: int) -> int:
     return size
 
 
-def _starts(rows: Places, size: int) -> Places:
-    """Where a new group of `size` begins among ascending rows."""
-    return np.flatnonzero(np.diff(rows // size, prepend=-1))
-
-
-def _extremes(values: Floats, starts: Places) -> Places:
-    """Places of the lowest and highest value of each group; of a group of nothing but NaN, its first. Shape (2, n)."""
-    found = np.stack((starts, starts))
-    lengths = np.diff(starts, append=len(values))
-    groups: Places = np.repeat(np.arange(len(starts)), lengths)
-    for number, reduction in enumerate((np.fmin, np.fmax)):
-        matches = np.flatnonzero(values == reduction.reduceat(values, starts)[groups])
-        found[number, groups[matches[::-1]]] = matches[::-1]  # where several are as low, the first
-    return found
-
-
-def _sums(values: Floats, starts: Places) -> Floats:
-    """Sum and count of what isn't NaN in each group. Shape (2, n)."""
+def _statistics(values: Floats, starts: npt.NDArray[np.intp]) -> Floats:
+    """Lowest, highest, sum and count of what isn't NaN in the groups that begin at `starts`. Shape (n, 4)."""
+    if not len(starts):
+        return np.empty((0, len(REDUCTIONS)))
     known = ~np.isnan(values)
-    rows = np.stack((np.where(known, values, 0.0), known.astype(np.float64)))
-    return np.add.reduceat(rows, starts, axis=1) if len(starts) else np.empty((2, 0))
+    columns = values, values, np.where(known, values, 0.0), known
+    found = (
+        reduce.reduceat(column, starts, dtype=np.float64)
+        for reduce, column in zip(REDUCTIONS, columns, strict=True)
+    )
+    return np.stack(tuple(found), axis=1)
 
 
 FEW_POINTS = 400
@@ -266,18 +243,18 @@ MEANS = 60
 class Look(Enum):
     """How a line is drawn."""
 
-    LINE = "line"
-    FAINT = "faint"
-    MEANS = "means"
-    DASHED = "dashed"
-    DOTS = "dots"
-    AREA = "area"
-    HIDDEN = "hidden"
+    LINE = auto()
+    FAINT = auto()
+    MEANS = auto()
+    DASHED = auto()
+    DOTS = auto()
+    AREA = auto()
+    HIDDEN = auto()
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a line draws. `colour` names a field of `gui.base.theme.Tokens`; an empty `name` stays out of the legend.
+    """A series and how it is drawn. `colour` names a field of `gui.base.theme.Tokens`.
 
     `strength` is the share of the colour in an area, the rest being that of the card. Values are drawn `factor`
     times as high as they are. `column` names the series where the chart's data is saved; empty: it is not.
@@ -307,32 +284,25 @@ class DrawnLine:
 
     def __init__(self, line: Line) -> None:
         self.line = line
-        self.item = pg.PlotDataItem(connect="finite", skipFiniteCheck=False)
-        if line.look is Look.AREA:
-            self.item.setFillLevel(0.0)
+        self.item = pg.PlotDataItem(
+            connect="finite",
+            skipFiniteCheck=False,
+            fillLevel=0.0 if line.look is Look.AREA else None,
+            symbol="o" if line.look is Look.DOTS else None,
+        )
 
     def paint_with(self, tokens: Tokens) -> None:
-        colour = QColor(getattr(tokens, self.line.colour))
-        match self.line.look:
-            case Look.AREA:
-                self.item.setPen(pg.mkPen(None))
-                self.item.setFillBrush(pg.mkBrush(mixed(colour, QColor(tokens.surface), self.line.strength)))
-            case Look.DOTS:
-                self.item.setPen(pg.mkPen(colour, width=1))
-                self.item.setSymbol("o")
-                self.item.setSymbolSize(7)
-                self.item.setSymbolBrush(pg.mkBrush(colour))
-                self.item.setSymbolPen(pg.mkPen(tokens.surface, width=1))
-            case Look.DASHED:
-                self.item.setPen(pg.mkPen(colour, width=1, dash=[5, 4]))
-            case Look.FAINT:
-                colour.setAlpha(FAINT_ALPHA)
-                self.item.setPen(pg.mkPen(colour, width=1))
-            case Look.LINE | Look.MEANS:
-                self.item.setPen(pg.mkPen(colour, width=1))
-                self.item.setSymbolSize(5)
-                self.item.setSymbolBrush(pg.mkBrush(colour))
-                self.item.setSymbolPen(pg.mkPen(colour, width=1))
+        colour, look = QColor(getattr(tokens, self.line.colour)), self.line.look
+        if look is Look.AREA:
+            self.item.setPen(None)
+            self.item.setFillBrush(pg.mkBrush(mixed(colour, QColor(tokens.surface), self.line.strength)))
+            return
+        if look is Look.FAINT:
+            colour.setAlpha(FAINT_ALPHA)
+        self.item.setPen(pg.mkPen(colour, width=1, dash=[5, 4] if look is Look.DASHED else None))
+        self.item.setSymbolSize(7 if look is Look.DOTS else 5)
+        self.item.setSymbolBrush(pg.mkBrush(colour))
+        self.item.setSymbolPen(pg.mkPen(tokens.surface if look is Look.DOTS else colour, width=1))
 
     def draw(
         self,

@@ -24,9 +24,9 @@ from gui.charts.axes import (
     epochs_a_step,
     step_scale,
 )
-from gui.charts.chart import Chart, Span, Stage
+from gui.charts.chart import Chart, Stage
 from gui.charts.history import PARTS, RunHistory
-from gui.charts.overlays import PauseLines, Reading, share_between
+from gui.charts.overlays import Reading, Span
 from gui.charts.series import Floats, Line, Look, Series, mixed
 
 ROOM_FOR_DOTS = 1.015
@@ -110,7 +110,7 @@ class ThroughputChart(StepChart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._counts_tokens = False
         super().__init__(_("Throughput"), stage, history, VALUES)
-        self.menu_button.add_switch(_("Count tokens"), self.count_tokens)
+        self.add_switch(_("Count tokens"), self.count_tokens)
 
     def count_tokens(self, tokens: bool) -> None:
         """Draw tokens a second in place of samples."""
@@ -126,7 +126,7 @@ class ThroughputChart(StepChart):
         return 0.0, drawn[1]
 
     def figures(self, x: float | None) -> list[Reading]:
-        samples, tokens = self.history.samples_per_second.read(x), self.history.tokens_per_second.read(x)
+        samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
         found = []
         if is_finite(samples):
             words = _("{} rows/s").format(formats.three_figures(samples))
@@ -165,7 +165,7 @@ class LearningRateChart(StepChart):
         return 0.0, drawn[1]
 
     def figures(self, x: float | None) -> list[Reading]:
-        value = self.history.learning_rate.read(x)
+        value = self.history.learning_rate.at(x)
         return [] if value is None else [Reading(f"{value:.3g}", "run")]
 
     def values(self, x: float) -> list[tuple[str, str]]:
@@ -188,7 +188,7 @@ class GradientNormChart(StepChart):
         return 0.0, drawn[1]
 
     def figures(self, x: float | None) -> list[Reading]:
-        value = self.history.grad_norm.read(x)
+        value = self.history.grad_norm.at(x)
         return [] if value is None else [Reading(formats.loss(value), "gradients")]
 
     def values(self, x: float) -> list[tuple[str, str]]:
@@ -224,7 +224,7 @@ class LossChart(StepChart):
         """Training loss (the newest one smoothed) and evaluation loss; a loss that is no number is said so."""
         history, found = self.history, []
         is_smoothed = x is None and self._view.smoothing is not Smoothing.OFF
-        train = self._smoothed.last if is_smoothed else history.loss.read(x)
+        train = self._smoothed.last if is_smoothed else history.loss.at(x)
         if train is not None and math.isnan(train):
             words = formats.not_finite(math.nan)
             if x is None and history.first_non_finite is not None:
@@ -332,7 +332,8 @@ class StepTimeChart(StepChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._parts: Parts | None = None
-        self._pauses = PauseLines()
+        self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines; a long one runs out at the top
+        self._pauses.setZValue(-5)
         self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
         super().__init__(_("Step time"), stage, history, STEP_TIMES)
@@ -358,17 +359,21 @@ class StepTimeChart(StepChart):
         places = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
         for number, band in enumerate(self._bands):
             band.setData(places, places if self._parts is None else self._parts.tops[number])
-        history = self.history
-        self._pauses.draw(history.pauses, low, high, scale)
-        begun, ended = history.clock_of_step(low), history.clock_of_step(high)
-        self._pause_share = share_between(history.pauses, low, high, begun or 0.0, ended or 0.0)
+        pauses = [pause for pause in self.history.pauses if low <= pause.step <= high]
+        steps, seconds = (
+            np.array([getattr(pause, name) for pause in pauses], float) for name in ("step", "seconds")
+        )
+        heights = np.stack((np.zeros(len(pauses)), seconds), axis=1).ravel()
+        self._pauses.setData(np.repeat(scale.to_axis(steps), 2), heights)
+        lasted = (self.history.clock_of_step(high) or 0.0) - (self.history.clock_of_step(low) or 0.0)
+        self._pause_share = min(1.0, seconds.sum() / lasted) if lasted > 0 else 0.0
 
     def figures(self, x: float | None) -> list[Reading]:
         """The step under the cursor, or the median, the longest of all and what part takes how much."""
         history = self.history
         if x is not None:
             longest_first = sorted(self._named_parts(x), key=lambda part: -part[2])
-            return [Reading(formats.step_time(history.step_seconds.read(x)))] + [
+            return [Reading(formats.step_time(history.step_seconds.at(x)))] + [
                 Reading(f"{name} {formats.step_time(value)}", colour) for name, colour, value in longest_first
             ]
         median, longest = history.median_seconds.last, history.longest_step
@@ -399,7 +404,7 @@ class StepTimeChart(StepChart):
         ground = QColor(tokens.surface)
         for band, (name, strength) in zip(self._bands, COLOURS, strict=True):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
-        self._pauses.paint_with(tokens)
+        self._pauses.setPen(pg.mkPen(tokens.gradients, width=1))
 
     def wanted_lines(self) -> list[Line]:
         history = self.history

@@ -353,7 +353,7 @@ class CompareCharts(QFrame):
     def end_work(self) -> None:
         self._is_chosen = False
         for chart in self.charts:
-            chart.menu_button.end_work()
+            chart.end_work()
 
     def _take_metric(self) -> None:
         self._is_chosen = True

@@ -1,8 +1,9 @@
 import dataclasses
 
 import pytest
+import shiboken6
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QDialogButtonBox
+from PySide6.QtWidgets import QDialogButtonBox, QWidget
 
 from core.base.settings import Appearance
 from gui.base.style import ICONS, sizes_for
@@ -115,4 +116,18 @@ def test_links_follow_the_theme(qtbot):
     painted = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
     assert QColor(DARK.accent).name() in painted
     assert QColor(LIGHT.accent).name() not in painted
+    theme.set_appearance(Appearance.LIGHT)
+
+
+def test_a_window_that_is_deleted_meanwhile_is_passed_over(qapp):
+    class Fleeting(QWidget):
+        def setStyleSheet(self, sheet):  # noqa: N802
+            if shiboken6.isValid(other[self]):
+                shiboken6.delete(other[self])
+
+    theme, one, two = Theme(Appearance.LIGHT), Fleeting(), Fleeting()
+    other = {one: two, two: one}
+    for window in (one, two):
+        window.show()
+    theme.set_appearance(Appearance.DARK)
     theme.set_appearance(Appearance.LIGHT)

@@ -14,9 +14,9 @@ from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
 from gui.base.theme import Theme
 from gui.charts.axes import Smoothing, Stretch, XKind
+from gui.charts.chart import Chart
 from gui.charts.grid import RunCharts
 from gui.charts.history import MarkKind, RunHistory
-from gui.charts.menu import MenuButton
 from tests.fakes.run_stories import Plot, make_folder, make_memory_run, write_on_card, write_story
 
 STEPS = 360
@@ -206,7 +206,7 @@ def test_zoomed_in_the_height_is_that_of_what_is_seen(digits, show):
     history = charts.loss.history
     charts.view.zoom_to(Stretch(history.clock_of_step(300), history.clock_of_step(310)))
     charts.loss.redraw()
-    seen = history.loss.extremes(300, 310)[1]
+    seen = history.loss.y[299:310].max()
     assert charts.loss._canvas._view.viewRange()[1][1] < 3 * seen < history.loss.extremes()[1]
 
 
@@ -280,24 +280,24 @@ def test_what_is_shown_is_saved_row_by_row(qtbot, digits, show, tmp_path):
     charts = show(digits)
     history = charts.loss.history
     charts.view.zoom_to(Stretch(history.clock_of_step(41), history.clock_of_step(50)))
-    charts.loss.menu_button.save_table(tmp_path / "loss.csv")
-    charts.loss.menu_button.end_work()
+    charts.loss.save_table(tmp_path / "loss.csv")
+    charts.loss.end_work()
     rows = list(csv.DictReader((tmp_path / "loss.csv").open()))
     assert [int(row["step"]) for row in rows] == list(range(41, 51))
     assert float(rows[4]["train_loss"]) == pytest.approx(history.loss.at(45), rel=1e-6)
     assert [row["eval_loss"] != "" for row in rows] == [step == 45 for step in range(41, 51)]
     assert float(rows[4]["seconds"]) == pytest.approx(history.clock_of_step(45), rel=1e-6)
     charts.view.zoom_to(None)
-    charts.memory.menu_button.save_table(tmp_path / "memory.csv")
-    charts.memory.menu_button.end_work()
-    header = (tmp_path / "memory.csv").read_text().splitlines()[0]
-    assert header == "seconds,all_programs_bytes,this_run_bytes"
+    charts.memory.save_table(tmp_path / "memory.csv")
+    charts.memory.end_work()
+    header = next(csv.reader((tmp_path / "memory.csv").open()))
+    assert header == ["seconds", "all_programs_bytes", "this_run_bytes"]
 
 
-@pytest.mark.parametrize("save", [MenuButton.save_table, MenuButton.save_image])
+@pytest.mark.parametrize("save", [Chart.save_table, Chart.save_image])
 def test_what_cannot_be_saved_says_so(qtbot, digits, show, tmp_path, save):
     charts = show(digits)
-    save(charts.loss.menu_button, tmp_path / "nowhere" / "loss.csv")
+    save(charts.loss, tmp_path / "nowhere" / "loss.csv")
     qtbot.waitUntil(lambda: QApplication.activeModalWidget() is not None)
     box = QApplication.activeModalWidget()
     assert box.informativeText() == f"There is no folder at {tmp_path / 'nowhere'}."
@@ -306,7 +306,7 @@ def test_what_cannot_be_saved_says_so(qtbot, digits, show, tmp_path, save):
 
 def test_a_chart_is_copied_without_its_button(digits, show):
     charts = show(digits)
-    charts.loss.menu_button.copy_image()
+    charts.loss.copy_image()
     image = QGuiApplication.clipboard().image()
     assert image.width() == 2 * charts.loss.width()
     assert charts.loss.menu_button.isVisible()
@@ -322,7 +322,7 @@ def test_a_chart_is_copied_without_its_button(digits, show):
 
 def test_a_path_is_shown_as_it_is_written(digits, show, tmp_path):
     charts = show(digits)
-    charts.loss.menu_button.save_image(tmp_path / "a<b>c" / "loss.png")
+    charts.loss.save_image(tmp_path / "a<b>c" / "loss.png")
     (box,) = charts.window().findChildren(QMessageBox)
     named = [label for label in box.findChildren(QLabel) if "<b>" in label.text()]
     assert named

@@ -68,13 +68,14 @@ def drawn(chart, series):
     return line.item.getData()
 
 
-@pytest.mark.parametrize("name", ["loss", "gradient_norm"])
+@pytest.mark.parametrize("name", ["loss", "grad_norm"])
 def test_every_spike_is_drawn_the_newest_step_included(charts, name):
-    chart = getattr(charts, name)
     history = charts.loss.history
-    series = {"loss": history.loss, "gradient_norm": history.grad_norm}[name]
-    x, y = drawn(chart, series)
-    assert {float(place): float(value) for place, value in zip(x, y, strict=True) if value > 60} == SPIKES
+    chart = charts.loss if name == "loss" else charts.gradient_norm
+    x, y = drawn(chart, getattr(history, name))
+    column = STEPS / chart._canvas.columns()
+    for step, value in SPIKES.items():
+        assert np.abs(x[y == value] - step).min() <= 2 * column
     assert (x[-1], y[-1]) == (STEPS, SPIKES[STEPS])
 
 
@@ -84,7 +85,8 @@ def test_a_spike_stays_in_the_picture_however_near_one_looks(charts):
         middle = history.clock_of_step(27_183)
         charts.view.zoom_to(Stretch(middle - width / 2, middle + width / 2))
         x, y = drawn(charts.loss, history.loss)
-        assert x[y == 64.0].tolist() == [27_183.0] * np.count_nonzero(y == 64.0) != []
+        steps_a_column = 10 * width / charts.loss._canvas.columns()
+        assert np.abs(x[y == 64.0] - 27_183).min() <= 2 * steps_a_column
 
 
 def test_no_line_has_more_than_two_points_a_pixel(charts):

@@ -13,7 +13,7 @@ from gui.charts.axes import SharedView, Stretch
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.history import RunHistory
 from gui.charts.machine import HELD, WHOLE, MemoryChart
-from gui.charts.overlays import has_room_before, marks, placed, stretches
+from gui.charts.overlays import PlacedMark, marks, placed, stretches
 from gui.charts.series import mixed
 from tests.fakes.run_stories import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
 
@@ -160,38 +160,27 @@ def test_marks_are_what_comes_before_the_first_step():
     assert marks(PHASES[:1]) == [(1.0, "loading the data")]
 
 
-def test_marks_without_room_have_no_words_and_then_are_not_there():
-    def drawn(columns):
-        return placed(marks(PHASES), 0.0, 100.0, columns, lambda words: 6 * len(words))
-
-    assert drawn(2000) == [(20.0, "first step"), (10.0, "loading the model"), (1.0, "loading the data")]
-    assert drawn(1000) == [(20.0, "first step"), (10.0, ""), (1.0, "")]
-    assert drawn(50) == [(20.0, "")]
-    assert drawn(20) == []
-
-
-def test_marks_leave_the_place_of_other_words_alone():
-    def drawn(taken):
-        return placed([(20.0, "first step")], 0.0, 100.0, 200, lambda words: 6 * len(words), taken=taken)
-
-    assert drawn(60) == [(20.0, "first step")]
-    assert drawn(100) == [(20.0, "")]
-
-
-def width_of(words):
-    return 6 * len(words)
-
-
-def test_a_pause_that_has_just_ended_has_its_words_before_it():
-    found = [(5.0, "first step"), (95.0, "paused 15 min")]
-
-    def is_before(columns):
-        shown = placed(found, 0.0, 100.0, columns, width_of)
-        return has_room_before(found, shown, 0.0, columns / 100.0, width_of)
-
-    assert is_before(400)
-    assert not is_before(150)
-    assert not is_before(4000), "there is room behind it"
+@pytest.mark.parametrize(
+    ("found", "columns", "taken", "shown"),
+    [
+        (
+            marks(PHASES),
+            2000,
+            0,
+            [(20.0, "first step"), (10.0, "loading the model"), (1.0, "loading the data")],
+        ),
+        (marks(PHASES), 1000, 0, [(20.0, "first step"), (10.0, ""), (1.0, "")]),
+        (marks(PHASES), 50, 0, [(20.0, "")]),
+        (marks(PHASES), 20, 0, []),
+        (marks(PHASES)[2:], 200, 60, [(20.0, "first step")]),
+        (marks(PHASES)[2:], 200, 100, [(20.0, "")]),
+        ([(5.0, "first step"), (95.0, "paused")], 400, 0, [(95.0, "paused before"), (5.0, "first step")]),
+        ([(5.0, "first step"), (95.0, "paused")], 120, 0, [(95.0, ""), (5.0, "first step")]),
+    ],
+)
+def test_marks_without_space_have_no_words_and_then_are_not_there(found, columns, taken, shown):
+    expected = [PlacedMark(at, words.removesuffix(" before"), "before" in words) for at, words in shown]
+    assert placed(found, (0.0, 100.0), columns, lambda words: 6 * len(words), taken) == expected
 
 
 def test_the_words_on_a_ceiling_have_their_place(chart, tell):

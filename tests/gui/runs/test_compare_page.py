@@ -99,7 +99,7 @@ def test_the_cursor_reads_each_run_with_its_name(shown):
     named = dict(loss.details(12.0))
     assert named["Handwritten digits · first"] == loss.write(first)
     assert "Handwritten digits · second" not in dict(loss.details(45.0))  # it ended at step 30
-    assert loss.data().table()["Handwritten digits · second train_loss"].size == 60
+    assert len(loss.columns()[0]["Handwritten digits · second train_loss"][0]) == 30
 
 
 def test_only_what_differs_stands_in_the_table(shown):
