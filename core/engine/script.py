@@ -17,9 +17,9 @@ import jinja2
 import msgspec
 
 from core.engine.data import parquet_images
-from core.engine.data.chat_tokens import Writer, set_template
+from core.engine.data.chat_tokens import marks_answers, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
-from core.engine.data.conversation_shapes import find_shape, looks_like_messages
+from core.engine.data.conversations import find_shape, looks_like_messages
 from core.engine.data.image_files import ImageFiles, LabelledImages
 from core.engine.data.images import Splits, find_images, only_table
 from core.engine.data.parquet_images import ParquetImages
@@ -457,7 +457,7 @@ def _template(options: RunOptions, roles: dict[str, str]) -> dict[str, Any]:
     by_marks = (
         R.CONVERSATION in roles and options.data.loss_on is LossOn.ANSWERS and options.task is Task.CHAT
     )
-    is_marked = by_marks and Writer(tokenizer).has_markers()
+    is_marked = by_marks and marks_answers(tokenizer)
     return {"chatml": is_chatml, "chatml_begin": Code(begin), "assistant_only": is_marked}
 
 

@@ -112,6 +112,7 @@ class _Counted:
     fixes: tuple[Fix, ...]
     is_left_out: bool
     count: int = 0
+    last: int = -1
     rows: list[int] = field(default_factory=list)
 
     def finding(self, row_word: str) -> Finding:
@@ -147,7 +148,7 @@ class Tally:
     def add(
         self, kind: FindingKind, row: int, *, detail: str = "", example: str = "", fixes: tuple[Fix, ...] = ()
     ) -> None:
-        """Count a row once more; `example` and `fixes` of the first row of its kind and detail are kept."""
+        """Count a row, once a kind and detail; rows come in order. The first one's `example` and `fixes` are kept."""
         counted = self._counted.get((kind.code, detail))
         if counted is None:
             if sum(code == kind.code for code, _ in self._counted) >= DETAILS_TOLD_APART:
@@ -155,6 +156,9 @@ class Tally:
             counted = self._counted.setdefault(
                 (kind.code, detail), _Counted(kind, detail, example, fixes, self._leaves_out(kind))
             )
+        if counted.last == row:
+            return
+        counted.last = row
         counted.count += 1
         if len(counted.rows) < ROWS_NAMED:
             counted.rows.append(row)

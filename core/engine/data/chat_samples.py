@@ -1,12 +1,12 @@
-"""Conversations, or pairs of answers, as data sets of tokens: read, checked, rendered, cut, a part held out.
+"""The one pass over conversations or pairs of answers: every row read, checked, rendered, cut and counted.
 
-What the preview shows is what stands here: both render with `Renderer`.
+A run trains on the rows that are left and stops on the first problem; the preview shows all that was found.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Set
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,106 +15,218 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.engine.data.chat_tokens import (
-    Rendered,
-    RenderedPair,
-    Renderer,
-    render_pairs,
-    render_rows,
-    set_template,
-)
-from core.engine.data.checks import refuse_problems, repeats
-from core.engine.data.conversation_shapes import Unrepeated, find_shape
-from core.engine.data.conversations import read_rows
-from core.engine.data.splits import NOTHING_HELD_OUT, HeldOut, held_out_of, random_split
+from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
+from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats
+from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
+from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.data.token_cache import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
+from core.engine.data.token_cache import lengths_of
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Task
-from core.services.inspect import Finding, Tally
+from core.services.inspect import Finding, FindingKind, FindingLevel, Tally
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+_PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
 
-# --- Which row of conversations gets the most tokens, found without rendering all of them
+TEMPLATE_REFUSES = FindingKind(
+    "template-refuses", _PROBLEM, "{rows} {are} refused by the chat template: {detail}"
+)
+ANSWER_LOST = FindingKind(
+    "answer-lost", _PROBLEM, "The chat template doesn't show where the answers of {rows} begin."
+)
+ANSWER_LEFT_OUT = FindingKind(
+    "answer-left-out", _PROBLEM, "The chat template leaves out what the assistant says or calls in {rows}."
+)
+ANSWERS_CUT = FindingKind(
+    "answers-cut", _WARNING, "{rows} {have} an answer that is cut off at {detail} tokens."
+)
+ANSWERS_GONE = FindingKind(
+    "answers-gone", _WARNING, "{rows} {are} left out: no answer of theirs begins within {detail} tokens."
+)
+EARLIER_UNTRAINED = FindingKind(
+    "earlier-untrained",
+    _WARNING,
+    "Of {rows} only the last answer is learned: the chat template rewrites earlier ones.",
+)
+USE_CHATML = (Fix("Use ChatML", {"data.chat_template": str(ChatTemplate.CHATML)}),)
+"""Whatever a model's own template can't do; the model has to learn ChatML, which takes some more rows."""
+
+ROWS_AT_ONCE = 1000
+REASON_CHARACTERS = 200
+LENGTH_STEP = 64
+"""A length that is proposed is a multiple of it."""
 
 
-CANDIDATES = 128
-"""So many rows with the most bytes are rendered."""
+@dataclass
+class TokenizedTable:
+    """What a pass over a table found.
+
+    `samples` are the rows left to learn from, as `Rendered.columns`. `usable` counts the rows that could be read,
+    `rendered` those of them that were rendered; `first` are the first of them. `lengths` has the tokens of each
+    rendered row before it is cut, or its characters where there is no tokenizer; `too_long` the tokens of rows that are
+    left out because no answer begins within `length`. `repeated` counts rows that are the same as an earlier one,
+    `in_both` those that the training data has, too.
+    """
+
+    table: Table
+    shape: Shape
+    length: int
+    tally: Tally
+    repeated: Tally
+    in_both: Tally
+    usable: int = 0
+    rendered: int = 0
+    first: list[ChatRow] = field(default_factory=list)
+    lengths: "array[int]" = field(default_factory=lambda: array("q"))
+    too_long: "array[int]" = field(default_factory=lambda: array("q"))
+    fingerprints: set[int] = field(default_factory=set)
+    last_tokens: Counter[int] = field(default_factory=Counter)
+    samples: Any = None
+
+    @property
+    def turn_end(self) -> int | None:
+        """The token most answers end with; None where there is no such."""
+        found = self.last_tokens.most_common(1)  # none where every answer is cut off
+        return next((token for token, count in found if 2 * count > self.last_tokens.total()), None)
+
+    def check(self, options: RunOptions) -> None:
+        """Stop where a row has a problem, or none is left.
+
+        Raises:
+            DataError: All problems with their rows and fixes; or why every row was left out.
+        """
+        findings = self.tally.findings()
+        refuse_problems(self.table, findings, len(self.samples))
+        if len(self.samples):
+            return
+        fix = Fix("Choose another file")
+        if self.too_long:
+            needed = sorted(self.too_long)[len(self.too_long) // 2]
+            enough = -(-needed // LENGTH_STEP) * LENGTH_STEP
+            fix = Fix(f"Allow {enough:,} tokens", {"data.max_length": enough})
+            if self.length != options.data.max_length:
+                fix = Fix("Choose a model that sees more")
+        found = " ".join(finding.message for finding in findings) or "It has no rows."
+        path = self.table.path
+        raise DataError(f"Nothing in {path.name} is left to learn from", f"{path}: {found}", (fix,))
 
 
-@dataclass(frozen=True)
-class LongestConversation:
-    """Tokens of the longest row, 0 where none can be used; and bytes of all texts."""
-
-    tokens: int
-    text_bytes: int
-
-
-def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> LongestConversation:
-    """Look for the longest row, cut off at `most` tokens.
+def tokenize_table(
+    table: Table,
+    options: RunOptions,
+    renderer: Renderer | None,
+    length: int,
+    *,
+    train: TokenizedTable | None = None,
+    only: Container[int] | None = None,
+    keep_first: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> TokenizedTable:
+    """Read all rows of a table, and render them; what is wrong with them is in the result.
 
     Args:
-        options: What is asked.
-        tokenizer: The model's, which gets the template that is asked for; None: only bytes are told.
-        most: The most tokens of a row.
+        table: The rows.
+        options: The columns, roles, and which rows are left out.
+        renderer: The tokenizer with its template, and what is learned; None: lengths are counted in characters.
+        length: Tokens of the longest row; what is beyond is cut off.
+        train: The training data, where these rows are to evaluate on.
+        only: Numbers of the rows that are rendered, while all are counted; None: all.
+        keep_first: Rows that are kept as they were read.
+        progress: Called with the number of rows read so far.
 
     Raises:
-        DataError: The data can't be read.
+        DataError: The columns don't fit, or `data.roles` maps a name to something that is no role.
     """
-    data, is_pairs = options.data, options.task is Task.PREFERENCE
-    table = read_training(data).first(data.max_train_samples)
-    shape = find_shape(table, preference=is_pairs, columns=data.columns)
-    sizes = sum(
-        (_bytes_of(table.rows[name]) for name in shape.columns.values()), np.zeros(table.rows.num_rows)
-    )
-    total = int(sizes.sum())
-    if tokenizer is None:
-        return LongestConversation(0, total)
-    set_template(tokenizer, ChatTemplate(data.chat_template))
-    tally = Tally(table.row_word)
-    rows: Any = read_rows(_with_most(table, sizes), shape, tally, roles=data.roles)
-    renderer = Renderer(tokenizer, data.loss_on)
-    lengths: Iterable[int]
-    if is_pairs:
-        pairs = render_pairs(rows, renderer, tally, max_length=most)
-        lengths = (len(p.prompt_ids) + max(len(p.chosen_ids), len(p.rejected_ids)) for p in pairs)
-    else:
-        lengths = (len(row.input_ids) for row in render_rows(rows, renderer, tally, max_length=most))
-    return LongestConversation(max(lengths, default=0), total)
+    data = options.data
+    shape = find_shape(table, preference=options.task is Task.PREFERENCE, columns=data.columns)
+    tally = Tally(table.row_word, skip=data.skip_bad_rows)
+    found = TokenizedTable(table, shape, length, tally, Tally(table.row_word), Tally(table.row_word))
+    reader = ConversationReader(table, shape, tally, data.roles, progress)
+    known: Set[int] = train.fingerprints if train else frozenset()
 
+    def rows() -> Iterator[ChatRow]:
+        for row in reader:
+            fingerprint = row.fingerprint()
+            if fingerprint in known:
+                found.in_both.add(IN_BOTH, row.row)
+            if fingerprint in found.fingerprints:
+                found.repeated.add(DUPLICATES, row.row)
+                if data.drop_duplicates and train is None:
+                    continue
+            found.fingerprints.add(fingerprint)
+            found.usable += 1
+            if len(found.first) < keep_first:
+                found.first.append(row)
+            if only is None or row.row in only:
+                found.rendered += 1
+                yield row
 
-def _with_most(table: Table, sizes: Any) -> Table:
-    places = np.sort(np.argsort(-sizes, kind="stable")[:CANDIDATES])
-    return replace(table, rows=table.rows.take(pa.array(places)), numbers=np.asarray(table.numbers)[places])
+    def samples() -> Iterator[dict[str, list[int]]]:
+        for row in rows():
+            if renderer is None:
+                found.lengths.append(_characters(row))
+            elif rendered := _rendered(row, renderer, found):
+                yield rendered.columns()
 
-
-def _bytes_of(column: Any) -> Any:
-    """Bytes of the texts in each cell, also of texts within lists of objects."""
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(float)
-    found = np.zeros(len(column))
-    if pa.types.is_struct(kind):
-        for index in range(kind.num_fields):
-            found += _bytes_of(pc.struct_field(column, index))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        owners = pc.list_parent_indices(joined).to_numpy()
-        np.add.at(found, owners, _bytes_of(pc.list_flatten(joined)))
+    found.samples = _as_dataset(samples())
     return found
 
 
-# --- Conversations, or pairs of answers, as data sets of tokens: read, checked, rendered, cut
+def _rendered(row: ChatRow, renderer: Renderer, found: TokenizedTable) -> Rendered | None:
+    """The row as tokens, cut; None, and counted, where nothing is left to learn of it."""
+    tally, limit = found.tally, f"{found.length:,}"
+    try:
+        whole = renderer.render(row)
+    except TemplateRefused as refusal:
+        tally.add(TEMPLATE_REFUSES, row.row, detail=refusal.reason[:REASON_CHARACTERS], fixes=USE_CHATML)
+        return None
+    found.lengths.append(len(whole))
+    cut = whole.first(found.length)
+    if not whole.is_whole:
+        tally.add(ANSWER_LEFT_OUT, row.row, fixes=USE_CHATML)
+        return None
+    if not all(whole.learned):
+        tally.add(ANSWER_LOST, row.row, fixes=USE_CHATML)
+        return None
+    if not all(cut.learned):
+        tally.add(ANSWERS_GONE, row.row, detail=limit)
+        found.too_long.append(len(whole))
+        return None
+    if cut.learned != whole.learned:
+        tally.add(ANSWERS_CUT, row.row, detail=limit)
+    else:
+        for tokens in cut.sequences:
+            last = max(place for place, learned in enumerate(tokens.trained) if learned)
+            found.last_tokens[tokens.ids[last]] += 1
+    if whole.skipped:
+        tally.add(EARLIER_UNTRAINED, row.row, fixes=USE_CHATML)
+    return cut
 
 
-IDS = pa.list_(pa.int32())
-ROWS_AT_ONCE = 1000
-STEP = 64
-"""A length that is proposed is a multiple of it."""
+def _characters(row: ChatRow) -> int:
+    """How long a row is; of a pair with the longer answer."""
+    prompt, chosen, rejected = (
+        sum(len(message["content"]) + len(message.get("reasoning_content", "")) for message in messages)
+        for messages in (row.messages, row.chosen, row.rejected)
+    )
+    return len(row.text or "") + prompt + max(chosen, rejected)
 
-Sample = dict[str, list[int]]
+
+def _as_dataset(samples: Iterable[dict[str, list[int]]]) -> "Dataset":
+    """The samples in Arrow's memory, which takes 4 bytes a number; as Python's lists they would take ten times that."""
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
+    kind = pa.list_(pa.int32())
+    pieces, rest = [], iter(samples)
+    while some := list(islice(rest, ROWS_AT_ONCE)):
+        pieces.append(pa.table({name: pa.array([sample[name] for sample in some], kind) for name in some[0]}))
+    return Dataset(InMemoryTable(pa.concat_tables(pieces))) if pieces else Dataset.from_dict({})
+
+
+# --- What a run trains on
 
 
 @dataclass(frozen=True)
@@ -132,133 +244,83 @@ class Conversations:
     turn_end: int | None = None
 
 
-def load_conversations(
-    options: RunOptions, renderer: Renderer, length: int, progress: Callable[[int], None] | None = None
-) -> Conversations:
-    """Read, check, render and split what a run asks for.
+def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> Conversations:
+    """What a run trains on and evaluates on.
 
     Args:
         options: What is asked.
         renderer: The tokenizer with its template, and what is learned.
         length: Tokens of the longest row; what is beyond is cut off.
-        progress: Told how many rows of a file were looked at, now and then.
 
     Raises:
         DataError: Something in the data stops the run, or nothing of it is left to learn; the rows are named.
     """
     data = options.data
-    read = _Reading(options, renderer, length, progress)
     table = read_training(data).first(data.max_train_samples)
-    repeated = Unrepeated() if data.drop_duplicates else None
-    samples, findings = read.samples(table, repeated)
-    notes = (*table.notes, *repeats(repeated.count if repeated else 0, table.row_word))
-    apart = held_out_of(data)
-    if apart:
-        held_out, more = read.evaluation(apart)
-        return Conversations(samples, held_out, (*findings, *more), notes, read.turn_end)
-    train, rest = random_split(len(samples), data.eval_fraction, options.training.seed)
-    rest = rest[: data.max_eval_samples]
-    if data.eval_fraction and not rest:
-        notes = (*notes, NOTHING_HELD_OUT)
-    eval_set = samples.select(rest) if rest else None
-    return Conversations(samples.select(train) if rest else samples, eval_set, findings, notes, read.turn_end)
-
-
-class _Reading:
-    """Makes samples of tables; `turn_end` is what is known so far of the token that answers end with."""
-
-    def __init__(
-        self, options: RunOptions, renderer: Renderer, length: int, progress: Callable[[int], None] | None
-    ) -> None:
-        self._options = options
-        self._renderer = renderer
-        self._length = length
-        self._progress = progress
-        self._ends: Counter[int] = Counter()
-        self._gone = array("q")
-
-    @property
-    def turn_end(self) -> int | None:
-        """The token most answers end with; None where there is no such."""
-        found = self._ends.most_common(1)  # none where every answer is cut off
-        return next((token for token, count in found if 2 * count > self._ends.total()), None)
-
-    def evaluation(self, apart: HeldOut) -> "tuple[Dataset, tuple[Finding, ...]]":
-        """The samples of a file of its own, or of another split."""
+    train = tokenize_table(table, options, renderer, length)
+    train.check(options)
+    samples, findings = train.samples, train.tally.findings()
+    repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
+    notes = (*table.notes, *repeats(repeated, table.row_word))
+    if apart := held_out_of(data):
         try:
-            return self.samples(read_held_out(apart).first(self._options.data.max_eval_samples))
+            other = read_held_out(apart).first(data.max_eval_samples)
+            held_out = tokenize_table(other, options, renderer, length, train=train)
+            held_out.check(options)
         except DataError as error:
             raise type(error)(error.title, error.detail, (*error.fixes, apart.instead)) from error
-
-    def samples(
-        self, table: Table, repeated: Unrepeated | None = None
-    ) -> "tuple[Dataset, tuple[Finding, ...]]":
-        """The samples of a table, and what is to be said of it; where given, `repeated` leaves out equal ones.
-
-        Raises:
-            DataError: A problem was found, or nothing is left.
-        """
-        tally = Tally(table.row_word, skip=self._options.data.skip_bad_rows)
-        made = _as_dataset(self._rendered(table, tally, repeated))
-        findings = tally.findings()
-        refuse_problems(table, findings, len(made))
-        if not len(made):
-            is_asked = self._length == self._options.data.max_length
-            raise nothing_left(table, findings, self._gone, is_asked=is_asked)
-        return made, findings
-
-    def _rendered(self, table: Table, tally: Tally, repeated: Unrepeated | None) -> Iterator[Sample]:
-        data, is_pairs = self._options.data, self._options.task is Task.PREFERENCE
-        shape = find_shape(table, preference=is_pairs, columns=data.columns)
-        rows: Any = read_rows(table, shape, tally, roles=data.roles, progress=self._progress)
-        rows = repeated.of(rows) if repeated else rows
-        render: Any = render_pairs if is_pairs else render_rows
-        self._gone = array("q")
-        for row in render(rows, self._renderer, tally, max_length=self._length, gone=self._gone):
-            yield self._pair(row) if is_pairs else self._conversation(row)
-
-    def _conversation(self, row: Rendered) -> Sample:
-        """A row; its first token is never learned, as nothing comes before it."""
-        if not row.cut:
-            self._ends[next(token for token, is_learned in _backwards(row) if is_learned)] += 1
-        return {TOKENS: row.input_ids, "labels": [NO_LABEL, *row.labels[1:]]}
-
-    def _pair(self, row: RenderedPair) -> Sample:
-        self._ends.update(answer[-1] for answer in (row.chosen_ids, row.rejected_ids))
-        return {PROMPT: row.prompt_ids, CHOSEN: row.chosen_ids, REJECTED: row.rejected_ids}
+        findings = (*findings, *held_out.tally.findings())
+        return Conversations(samples, held_out.samples, findings, notes, train.turn_end)
+    kept, rest = random_split(len(samples), data.eval_fraction, options.training.seed)
+    rest = rest[: data.max_eval_samples]
+    if not rest:
+        notes = (*notes, NOTHING_HELD_OUT) if data.eval_fraction else notes
+        return Conversations(samples, None, findings, notes, train.turn_end)
+    return Conversations(samples.select(kept), samples.select(rest), findings, notes, train.turn_end)
 
 
-def _backwards(row: Rendered) -> Iterator[tuple[int, bool]]:
-    return zip(reversed(row.input_ids), reversed(row.trained), strict=True)
+# --- Which row gets the most tokens, found without rendering all of them
 
 
-def _as_dataset(samples: Iterable[Sample]) -> "Dataset":
-    """The samples in Arrow's memory, which takes 4 bytes a number; as Python's lists they would take ten times that."""
-    from datasets import Dataset
-    from datasets.table import InMemoryTable
-
-    pieces, rest = [], iter(samples)
-    while some := list(islice(rest, ROWS_AT_ONCE)):
-        columns = {name: pa.array([sample[name] for sample in some], type=IDS) for name in some[0]}
-        pieces.append(pa.table(columns))
-    return Dataset(InMemoryTable(pa.concat_tables(pieces))) if pieces else Dataset.from_dict({})
+CANDIDATES = 128
+"""So many rows with the most bytes are rendered."""
 
 
-def nothing_left(
-    table: Table, findings: tuple[Finding, ...], gone: Sequence[int], *, is_asked: bool = True
-) -> DataError:
-    """The error for a table of which every row was left out.
+def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tuple[int, int]:
+    """Tokens of the longest row, at most `most` (0: none can be used), and bytes of all texts.
 
     Args:
-        table: Its rows.
-        findings: What was found in them.
-        gone: Tokens of the rows that are cut off before any answer.
-        is_asked: Whether they are cut off where it was asked for; otherwise the model sees no more.
+        options: What is asked.
+        tokenizer: The model's, which gets the chosen template; None: only bytes are counted.
+        most: The most tokens of a row.
+
+    Raises:
+        DataError: The data can't be read.
     """
-    told = " ".join(finding.message for finding in findings) or "It has no rows."
-    fix = Fix("Choose another file")
-    if gone:
-        enough = -(-sorted(gone)[len(gone) // 2] // STEP) * STEP
-        longer = Fix(f"Allow {enough:,} tokens", {"data.max_length": enough})
-        fix = longer if is_asked else Fix("Choose a model that sees more")
-    return DataError(f"Nothing in {table.path.name} is left to learn from", f"{table.path}: {told}", (fix,))
+    data = options.data
+    table = read_training(data).first(data.max_train_samples)
+    shape = find_shape(table, preference=options.task is Task.PREFERENCE, columns=data.columns)
+    sizes: Any = sum(_text_bytes(table.rows[name]) for name in shape.columns.values())
+    if tokenizer is None:
+        return 0, int(sizes.sum())
+    set_template(tokenizer, ChatTemplate(data.chat_template))
+    places = np.sort(np.argsort(-sizes, kind="stable")[:CANDIDATES])
+    table = replace(table, rows=table.rows.take(pa.array(places)), numbers=np.asarray(table.numbers)[places])
+    found = tokenize_table(table, options, Renderer(tokenizer, data.loss_on), most)
+    return max(lengths_of(found.samples) or (), default=0), int(sizes.sum())
+
+
+def _text_bytes(column: Any) -> Any:
+    """Bytes of the texts in each cell, also of texts within lists of objects."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(float)
+    found = np.zeros(len(column))
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            found += _text_bytes(pc.struct_field(column, index))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        owners = pc.list_parent_indices(joined).to_numpy()
+        np.add.at(found, owners, _text_bytes(pc.list_flatten(joined)))
+    return found

@@ -12,8 +12,7 @@ import torch
 
 from core.base.errors import DataError, UserError
 from core.engine.data.batches import collator_for, pad_as, stack
-from core.engine.data.chat_tokens import TemplateRefused, Writer
-from core.engine.data.conversation_shapes import Message
+from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.image_files import UNREADABLE, explained, opened
 from core.engine.data.labelled_texts import encode_rows, encode_words
 from core.engine.data.token_cache import NO_LABEL
@@ -494,5 +493,6 @@ def _tokens(prompt: str, tokenizer: Any, *, is_said: bool) -> tuple[int, ...]:
     """
     if not is_said:
         return tuple(tokenizer(prompt)["input_ids"])
-    text = Writer(tokenizer).prompt((Message(choices.Speaker.USER, prompt),))
+    messages = [{"role": choices.Speaker.USER.value, "content": prompt}]
+    text, _ = render_chat(tokenizer, messages, add_generation_prompt=True)
     return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from core.base.errors import UserError
-from core.engine.data.chat_tokens import TemplateRefused, Writer
-from core.engine.data.conversation_shapes import Message
+from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.conversations import joined_text
 from core.engine.generate.loading import TriedModel
 from core.engine.generate.predict import Stop, ends_of, pad_token, positions
@@ -213,13 +212,13 @@ def _without_oldest(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _written(model: TriedModel, system: str, turns: Sequence[Turn]) -> tuple[int, ...]:
-    messages = [Message(turn.role, turn.text) for turn in turns]
+    messages = [{"role": turn.role.value, "content": turn.text} for turn in turns]
     if not messages:
         return ()
     if system.strip():
-        messages = [Message(Speaker.SYSTEM, system), *messages]
+        messages = [{"role": Speaker.SYSTEM.value, "content": system}, *messages]
     try:
-        text = Writer(model.tokenizer).prompt(messages)
+        text, _ = render_chat(model.tokenizer, messages, add_generation_prompt=True)
     except TemplateRefused as refused:
         raise UserError("The model's chat template refuses this conversation", refused.reason) from refused
     return tuple(model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

@@ -12,11 +12,8 @@ import numpy as np
 
 from core.base.errors import ModelError
 from core.engine.data import checks
-from core.engine.data.chat_tokens import Renderer, TemplateRefused, see
-from core.engine.data.conversation_shapes import Message, Pair, PlainText, Row
 from core.engine.data.splits import held_out_of
 from core.options import RunOptions
-from core.options.choices import Speaker
 from core.options.sources import Scheme, scheme_of
 from core.services.inspect import Lengths, Seen, SeenPart, Tally
 
@@ -75,76 +72,6 @@ def _round_width(span: int) -> int:
             if step * scale * BARS >= span:
                 return step * scale
         scale *= 10
-
-
-# --- How many rows conversations take when several share one, counted as TRL packs them
-
-
-def packed_rows(lengths: Sequence[int], length: int) -> int:
-    """The rows that packing makes of samples with so many tokens each, with at most `length` tokens in a row.
-
-    A sample goes into the fullest row that has room for it, or else into a new one (TRL's strategy `bfd`).
-    """
-    rows = 0
-    widest = max(lengths, default=0)
-    size = min(length, len(lengths) * widest)
-    with_room: Any = np.zeros(size + 1, dtype=np.int64)
-    for tokens in sorted(lengths, reverse=True):
-        fitting = np.flatnonzero(with_room[tokens:])
-        if len(fitting):
-            room = tokens + int(fitting[0])
-            with_room[room] -= 1
-        else:
-            room = size
-            rows += 1
-        with_room[room - tokens] += 1
-    return rows
-
-
-# --- Conversations as the model sees them; where no tokenizer is at hand, as who says what
-
-
-def seen_rows(renderer: Renderer | None, rows: Sequence[Row], length: int) -> Iterator[Seen]:
-    """Each row as it will be trained on; those the template refuses are told elsewhere."""
-    for row in rows:
-        if renderer is None:
-            yield _told(row)
-            continue
-        try:
-            yield see(renderer, row, length)
-        except TemplateRefused:
-            continue
-
-
-def characters_of(row: Row) -> int:
-    """How long a row is; of a pair with the longer answer."""
-    if isinstance(row, PlainText):
-        return len(row.text)
-    if isinstance(row, Pair):
-        return _size(row.prompt) + max(_size(row.chosen), _size(row.rejected))
-    return _size(row.messages)
-
-
-def _size(messages: Sequence[Message]) -> int:
-    return sum(len(message.content) + len(message.reasoning) for message in messages)
-
-
-def _told(row: Row) -> Seen:
-    if isinstance(row, PlainText):
-        return Seen(row=row.row, parts=(SeenPart(row.text, trained=True),))
-    if isinstance(row, Pair):
-        asked = tuple(_parts(row.prompt, is_trained=False))
-        chosen, rejected = (tuple(_parts(said, is_trained=True)) for said in (row.chosen, row.rejected))
-        return Seen(row=row.row, parts=(*asked, *chosen), rejected=(*asked, *rejected))
-    return Seen(row=row.row, parts=tuple(_parts(row.messages, is_trained=True)))
-
-
-def _parts(messages: Sequence[Message], *, is_trained: bool) -> Iterator[SeenPart]:
-    for message in messages:
-        calls = "".join(f"\n[calls {call.name}: {call.arguments}]" for call in message.tool_calls)
-        yield SeenPart(f"{message.role}: ")
-        yield SeenPart(f"{message.content}{calls}", is_trained and message.role is Speaker.ASSISTANT)
-        yield SeenPart("\n\n")
 
 
 # --- The tokenizer of the chosen model, where it is on this computer

@@ -30,7 +30,7 @@ from core.engine.data.columns import (
     is_list,
     share_of_paths,
 )
-from core.engine.data.conversation_shapes import Shape, ShapeKind, find_shape
+from core.engine.data.conversations import Shape, ShapeKind, find_shape
 from core.engine.data.delimited import NOT_CLOSED
 from core.engine.data.labelled_texts import KINDS, Block, RowReader, TextKind, read_evaluation
 from core.engine.data.running_text import is_plain_text

@@ -143,19 +143,19 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
 def _in_conversations(options: RunOptions, tokenizer: Any, most: int) -> Longest:
     from core.engine.data.chat_samples import longest_conversation
 
-    found = longest_conversation(options, tokenizer, most)
+    tokens, text_bytes = longest_conversation(options, tokenizer, most)
     if (
         options.data.packing and options.task is Task.CHAT
     ):  # the fullest row has nearly as many as are allowed
-        return Longest(most, most, found.text_bytes)
-    if not found.tokens:
+        return Longest(most, most, text_bytes)
+    if not tokens:
         why = (
             "no row can be used"
             if tokenizer is not None
             else "the model's tokenizer isn't on this computer yet"
         )
-        return Longest(most, text_bytes=found.text_bytes, notes=(f"{_taken(most)}: {why}.",))
-    return Longest(found.tokens, found.tokens, found.text_bytes)
+        return Longest(most, text_bytes=text_bytes, notes=(f"{_taken(most)}: {why}.",))
+    return Longest(tokens, tokens, text_bytes)
 
 
 def _with_most_bytes(texts: pa.Table) -> pa.Array:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Fix
-from core.engine.data import conversation_shapes
 from core.engine.data.batches import pad_as
-from core.engine.data.chat_samples import Conversations
+from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations
 from core.engine.data.chat_tokens import set_template
 from core.engine.data.labelled_texts import (
     encode_texts,
@@ -83,7 +82,7 @@ def prepare_encoder(
 # --- What chat and preferences share: a model that writes, its tokenizer with a template
 
 
-CUT = (conversation_shapes.ANSWERS_CUT.code, conversation_shapes.ANSWERS_GONE.code)
+CUT = (ANSWERS_CUT.code, ANSWERS_GONE.code)
 """What is found where rows are longer than is allowed."""
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from core.base.errors import DataError
 from core.engine.environment import prepare_torchvision
-from core.engine.inspect.preview import packed_rows
 from core.engine.inspect.report import inspect
 from core.options import RunOptions
 from core.options.choices import Task
@@ -248,17 +247,6 @@ def test_packed_conversations_are_counted_in_rows(models: Path, tmp_path: Path) 
         assert report.train_rows is not None
         assert report.train_rows < 24
         assert len(prepared.train) == report.train_rows
-
-
-@pytest.mark.parametrize("length", [20, 64, 1000])
-def test_packing_is_counted_as_trl_does_it(length: int) -> None:
-    from datasets import Dataset
-    from trl import pack_dataset
-
-    lengths = [1 + (7 * n) % 20 for n in range(200)]
-    rows = Dataset.from_dict({"input_ids": [[1] * count for count in lengths]})
-    assert packed_rows(lengths, length) == len(pack_dataset(rows, length, "bfd"))
-    assert packed_rows([], length) == 0
 
 
 def test_images_are_counted_as_the_run_counts_them() -> None:

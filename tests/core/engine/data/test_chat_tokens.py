@@ -1,0 +1,378 @@
+"""No token of a prompt carries loss, whatever the form and the template; every token of an answer does."""
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import DataError, ModelError
+from core.engine.data.chat_samples import TokenizedTable, load_conversations, tokenize_table
+from core.engine.data.chat_tokens import (
+    CHATML,
+    TURN_END,
+    TURN_START,
+    Rendered,
+    Renderer,
+    TemplateRefused,
+    preview_row,
+    set_template,
+)
+from core.engine.data.conversations import ChatRow, Message
+from core.engine.data.token_cache import NO_LABEL, lengths_of
+from core.options import RunOptions
+from core.options.choices import ChatTemplate, LossOn, Task
+from core.options.data import DataOptions
+from core.services.inspect import FindingLevel
+from tests.fakes import chat_templates
+from tests.fakes.conversation_tables import json_table
+from tests.fakes.tiny_tokenizer import metaspace_tokenizer, tiny_tokenizer
+
+ASKED = ("What is the capital of France?", "And of 🇩🇪?", "مرحبا، كيف حالك؟", "  spaces\n\nand lines ")
+ANSWERED = ("Paris.", "Berlin 😊👨‍👩‍👧", "أنا بخير", "Hello\n\n  there")
+LONG = "one two three four five six " * 10
+
+
+def turns(*texts: str) -> tuple[Message, ...]:
+    return tuple(
+        {"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)
+    )
+
+
+def call(name: str, **arguments: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+ALL_TURNS = turns(*(text for pair in zip(ASKED, ANSWERED, strict=True) for text in pair))
+PAIR = ChatRow(7, turns("Say hello"), turns("", "Hello 😊")[1:], turns("", "Bye")[1:])
+
+
+def stretches(renderer: Renderer, rendered: Rendered) -> list[tuple[str, bool]]:
+    (tokens,) = rendered.sequences
+    groups = groupby(zip(tokens.ids, tokens.trained, strict=True), lambda token: token[1])
+    return [(renderer.decode([token for token, _ in group]), learned) for learned, group in groups]
+
+
+def learned(tokenizer: Any, messages: Sequence[Message], loss_on: LossOn = LossOn.ANSWERS) -> list[str]:
+    """What the learned tokens say, by stretch."""
+    renderer = Renderer(tokenizer, loss_on)
+    found = stretches(renderer, renderer.render(ChatRow(1, tuple(messages))))
+    return [text for text, is_learned in found if is_learned]
+
+
+@pytest.fixture(params=["marked", "by prefix"])
+def chatml(request: pytest.FixtureRequest) -> Any:
+    tokenizer = tiny_tokenizer()
+    assert set_template(tokenizer) is ChatTemplate.CHATML
+    if request.param == "by prefix":
+        for mark in ("{%- generation %}", "{%- endgeneration %}"):
+            assert mark in CHATML
+            tokenizer.chat_template = tokenizer.chat_template.replace(mark, "")
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (({"role": "system", "content": "Be kind."}, *ALL_TURNS), ANSWERED),
+        (
+            (*turns("2 + 2?"), {"role": "assistant", "content": "4", "reasoning_content": "two and two"}),
+            ["<think>\ntwo and two\n</think>\n\n4"],
+        ),
+        (
+            (
+                *turns("Rain in Köln?"),
+                {
+                    "role": "assistant",
+                    "content": "A moment.",
+                    "tool_calls": [call("rain", city="Köln"), call("now")],
+                },
+                {"role": "tool", "content": '{"rain": false}'},
+                {"role": "assistant", "content": "No."},
+            ),
+            [
+                'A moment.\n<tool_call>{"name": "rain", "arguments": {"city": "Köln"}}</tool_call>\n'
+                '<tool_call>{"name": "now", "arguments": {}}</tool_call>',
+                "No.",
+            ],
+        ),
+    ],
+)
+def test_answers_in_chatml(chatml: Any, messages: Sequence[Message], expected: Sequence[str]) -> None:
+    assert learned(chatml, messages) == [f"{text}<|im_end|><|endoftext|>" for text in expected]
+
+
+def test_tools_and_a_system_prompt_in_chatml(chatml: Any) -> None:
+    messages = ({"role": "system", "content": "Be kind."}, *turns("Rain?", "No."))
+    renderer = Renderer(chatml)
+    rendered = renderer.render(ChatRow(1, messages, tools=({"name": "rain"},)))
+    text = renderer.decode(rendered.sequences[0].ids)
+    assert text.count("<|im_start|>system") == 1
+    assert text.startswith("<|im_start|>system\nBe kind.\n\nThese functions")
+    assert '<tools>\n{"name": "rain"}\n</tools>' in text
+
+
+def test_labels(chatml: Any) -> None:
+    rendered = Renderer(chatml).render(ChatRow(1, ALL_TURNS))
+    (tokens,), columns = rendered.sequences, rendered.columns()
+    expected = [
+        token if trained else NO_LABEL for token, trained in zip(tokens.ids, tokens.trained, strict=True)
+    ]
+    assert columns == {"input_ids": tokens.ids, "labels": expected}
+    everything = Renderer(chatml, LossOn.EVERYTHING).render(ChatRow(1, ALL_TURNS)).columns()
+    assert everything["labels"] == [NO_LABEL, *tokens.ids[1:]]
+
+
+def test_chatml_of_a_tokenizer_made_for_it() -> None:
+    tokenizer = tiny_tokenizer(special=(TURN_START, TURN_END), eos_token=TURN_END)
+    set_template(tokenizer)
+    assert learned(tokenizer, turns("hi", "hello", "and", "bye")) == ["hello<|im_end|>", "bye<|im_end|>"]
+
+
+def test_a_template_is_kept_unless_chatml_is_chosen(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = tiny_tokenizer(chat_templates.PLAIN)
+    assert set_template(tokenizer) is ChatTemplate.AUTO
+    assert tokenizer.chat_template == chat_templates.PLAIN
+    assert set_template(tokenizer, ChatTemplate.CHATML) is ChatTemplate.CHATML
+    tokenizer.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).chat_template == CHATML
+
+
+def test_a_model_that_begins_every_text_with_a_token_gets_it() -> None:
+    tokenizer = metaspace_tokenizer(bos="<s>")
+    set_template(tokenizer)
+    (tokens,) = Renderer(tokenizer).render(ChatRow(1, turns("hi", "hello"))).sequences
+    assert tokens.ids.count(tokenizer.bos_token_id) == 1
+    assert (tokens.ids[0], tokens.trained[0]) == (tokenizer.bos_token_id, False)
+
+
+@pytest.mark.parametrize(
+    "template", [chat_templates.PLAIN, chat_templates.MARKED, chat_templates.MARKED_WITHOUT_END]
+)
+@pytest.mark.parametrize("make", [tiny_tokenizer, metaspace_tokenizer])
+def test_a_mark_after_each_turn(template: str, make: Any) -> None:
+    tokenizer = make(template, special=["</s>"], eos_token="</s>")
+    assert [text.strip() for text in learned(tokenizer, ALL_TURNS)] == [f"{text}</s>" for text in ANSWERED]
+
+
+GLUED = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+    "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "messages", "expected"),
+    [
+        pytest.param(
+            chat_templates.MARKED.replace("m.content + '</s>' }}{% endg", "m.content }}{% endg"),
+            turns("hi", "ok 😊", "so", "…"),
+            ["ok 😊", "…"],
+            id="all bytes of a split last letter",
+        ),
+        pytest.param(
+            chat_templates.MARKED.replace("m.role + '>'", "m.role + '> '"),
+            turns("hi", "capital of"),
+            [" capital of</s>"],
+            id="a token with the space before the answer",
+        ),
+        pytest.param(
+            GLUED,
+            turns("Hel", "lo there", "ar", "e you"),
+            [" there", " you"],
+            id="not a part of the question",
+        ),
+        (
+            chat_templates.BRACKETS,
+            turns("hi", " hello ", "so", "bye"),
+            [" hello<|endoftext|>", " bye<|endoftext|>"],
+        ),
+        (chat_templates.ASKS_FOR_THOUGHTS, turns("a", "b", "c", "d"), ["b</s>", "d</s>"]),
+        (chat_templates.LAST_ENDS, turns("a", "one", "c", "two"), ["one</s>", "two</s>\n<|endoftext|>"]),
+        (chat_templates.NEVER_ASKS, turns("a", "one", "c", "two three"), [" one\n", " two three\n"]),
+        (
+            chat_templates.CALLS_AS_TEXT,
+            (
+                *turns("Rain?"),
+                {"role": "assistant", "content": "", "tool_calls": [call("rain", city="Köln")]},
+            ),
+            ['rain{"city": "Köln"}</s>'],
+        ),
+        (
+            chat_templates.FORGETS_THOUGHTS,
+            [message | {"reasoning_content": "hm"} for message in turns("a", "one", "b", "two")],
+            ["<think>hm</think>two</s>"],
+        ),
+    ],
+)
+def test_answers_in_other_templates(template: str, messages: Sequence[Message], expected: list[str]) -> None:
+    assert learned(tiny_tokenizer(template), messages) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        (chat_templates.BRACKETS, "roles must alternate user/assistant"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "recursion"),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", ""),
+        ("{{ cycler.__init__.__globals__.os.system('touch MARK') }}", ""),
+        ("{{ lipsum.__globals__['os'].popen('touch MARK').read() }}", ""),
+        ("{{ messages.__class__.__base__.__subclasses__() }}", ""),
+        ("{% set _ = messages.append({'role': 'user'}) %}{{ messages }}", ""),
+        ("{{ raise_exception.__globals__['json'] }}", ""),
+    ],
+)
+def test_templates_that_refuse_or_reach_for_python(tmp_path: Path, template: str, reason: str) -> None:
+    mark = tmp_path / "it-ran"
+    tokenizer = tiny_tokenizer(template.replace("MARK", str(mark)))
+    with pytest.raises(TemplateRefused) as caught:
+        Renderer(tokenizer).render(ChatRow(1, turns("hi", "hello")[::-1]))
+    assert reason in caught.value.reason
+    assert not mark.exists()
+
+
+def test_a_tokenizer_that_knows_no_places() -> None:
+    class Slow:
+        is_fast = False
+
+    with pytest.raises(ModelError, match="can't be used for chat"):
+        Renderer(Slow())
+
+
+@pytest.mark.parametrize("template", [chat_templates.PLAIN, chat_templates.MARKED])
+def test_both_answers_follow_the_prompt(template: str) -> None:
+    renderer = Renderer(tiny_tokenizer(template))
+    columns = renderer.render(PAIR).columns()
+    assert {name: renderer.decode(ids) for name, ids in columns.items()} == {
+        "prompt_ids": "<user>Say hello</s>\n<assistant>",
+        "chosen_ids": "Hello 😊</s>",
+        "rejected_ids": "Bye</s>",
+    }
+
+
+def test_what_the_preview_shows() -> None:
+    renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
+    seen = preview_row(renderer, ChatRow(3, turns("hi", "hello 😊")))
+    assert [(part.text, part.trained) for part in seen.parts] == [
+        ("<user>hi</s>\n<assistant>", False),
+        ("hello 😊</s>", True),
+        ("\n", False),
+    ]
+    assert (seen.row, seen.is_cut, seen.rejected) == (3, False, ())
+    cut = preview_row(renderer, ChatRow(3, turns("hi", "hello")), 5)
+    assert (cut.tokens, cut.is_cut) == (5, True)
+    pair = preview_row(renderer, PAIR)
+    assert [(part.text, part.trained) for part in pair.parts][1] == ("Hello 😊</s>", True)
+    assert [part.text for part in pair.rejected] == ["<user>Say hello</s>\n<assistant>", "Bye</s>"]
+    text = preview_row(renderer, ChatRow(4, text="Once upon a time 😊"))
+    assert [(part.text, part.trained) for part in text.parts] == [("Once upon a time 😊<|endoftext|>", True)]
+
+
+# --- All rows of a table
+
+
+def tokenized(
+    folder: Path,
+    template: str,
+    *rows: dict[str, Any],
+    length: int = 10_000,
+    task: Task = Task.CHAT,
+    **data: Any,
+) -> TokenizedTable:
+    options = RunOptions(task=task, data=DataOptions(train="a", max_length=length, **data))
+    return tokenize_table(json_table(folder, rows), options, Renderer(tiny_tokenizer(template)), length)
+
+
+def talk(*texts: str) -> dict[str, Any]:
+    return {"messages": turns(*texts)}
+
+
+COMPARED = {"prompt": "a", "chosen": "yes", "rejected": "no"}
+TOOL_CALL = {"role": "assistant", "content": "", "tool_calls": [call("user")]}
+
+
+THOUGHT = {"role": "assistant", "content": "one", "reasoning_content": "hm"}
+
+
+@pytest.mark.parametrize(
+    ("template", "rows", "codes", "kept"),
+    [
+        (
+            chat_templates.PLAIN,
+            [talk("hi", "hello"), talk("hi", LONG), talk(LONG, "hello")],
+            [("answers-cut", 2), ("answers-gone", 3)],
+            2,
+        ),
+        (chat_templates.BRACKETS, [{"messages": turns("", "a", "b")[1:]}], [("template-refuses", 1)], 0),
+        (chat_templates.DIARY, [{"messages": turns("a", "b", "c")}], [("answer-lost", 1)], 0),
+        (chat_templates.NO_CALLS, [{"messages": [*turns("a"), TOOL_CALL]}], [("answer-left-out", 1)], 0),
+        (chat_templates.PARTS, [talk("a", "hello")], [("answer-left-out", 1)], 0),
+        (
+            chat_templates.FORGETS_THOUGHTS,
+            [{"messages": [*turns("a"), THOUGHT, *turns("c", "d")]}],
+            [("earlier-untrained", 1)],
+            1,
+        ),
+        (chat_templates.PLAIN, [{**COMPARED, "chosen": LONG}], [("answers-cut", 1)], 1),
+        (chat_templates.PLAIN, [{**COMPARED, "prompt": LONG}], [("answers-gone", 1)], 0),
+        (chat_templates.PARTS, [COMPARED], [("answer-left-out", 1)], 0),
+    ],
+)
+def test_rows_of_a_table(tmp_path: Path, template: str, rows: list[Any], codes: Any, kept: int) -> None:
+    task = Task.PREFERENCE if "chosen" in rows[0] else Task.CHAT
+    found = tokenized(tmp_path, template, *rows, length=40, task=task)
+    findings = [finding for finding in found.tally.findings() if finding.code != "assistant-first"]
+    assert [(finding.code, *finding.rows) for finding in findings] == codes
+    assert len(found.samples) == kept
+    assert all(count <= 40 for count in lengths_of(found.samples) or ())
+    for finding in findings:
+        if finding.level is FindingLevel.PROBLEM:
+            assert {"data.chat_template": "chatml"} in [fix.changes for fix in finding.fixes]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_repeated_rows_are_counted_or_left_out(tmp_path: Path, drop: bool) -> None:
+    rows = [talk(f"{n % 20}?", "yes") for n in range(50)]
+    found = tokenized(tmp_path, chat_templates.PLAIN, *rows, drop_duplicates=drop)
+    (finding,) = found.repeated.findings()
+    assert (finding.code, finding.count, finding.rows) == ("duplicates", 30, tuple(range(21, 41)))
+    assert len(found.samples) == (20 if drop else 50)
+
+
+def test_a_run_stops_with_rows_and_fixes(tmp_path: Path) -> None:
+    table = json_table(tmp_path, [talk("hi", "hello"), talk("hi", "")])
+    options = RunOptions(task=Task.CHAT, data=DataOptions(train=str(table.path), eval_fraction=0.0))
+    renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
+    with pytest.raises(DataError, match="has a problem") as caught:
+        load_conversations(options, renderer, 99)
+    assert "(line 2)" in caught.value.detail
+    assert {"data.skip_bad_rows": True} in [fix.changes for fix in caught.value.fixes]
+
+
+@pytest.mark.data
+def test_real_files(shared_data: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    set_template(tokenizer)
+    path = shared_data / "instruct" / "alpaca_en_demo.json"
+    options = RunOptions(task=Task.CHAT, data=DataOptions(train=str(path), eval_fraction=0.1))
+    found = load_conversations(options, Renderer(tokenizer), 1_000_000)
+    assert found.eval is not None
+    assert (len(found.train), len(found.eval), found.findings) == (899, 100, ())
+    assert found.turn_end == tokenizer.eos_token_id
+    answers = [
+        tokenizer.decode([token for token in sample["labels"] if token != NO_LABEL])
+        for part in (found.train, found.eval)
+        for sample in part
+    ]
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    assert sorted(answers) == sorted(f"{row['output']}<|im_end|><|endoftext|>" for row in rows)
+    data = DataOptions(train=str(shared_data / "instruct" / "dpo_en_demo.json"), eval_fraction=0.1)
+    cut = load_conversations(RunOptions(task=Task.PREFERENCE, data=data), Renderer(tokenizer), 512)
+    counted = {finding.code: finding.count for finding in cut.findings}
+    assert len(cut.train) + len(cut.eval or ()) + counted["answers-gone"] == 300
+    assert max(lengths_of(cut.train) or ()) <= 512
