@@ -12,7 +12,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
 from core.base.formats import loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
-from gui.charts.history import RunHistory
+from gui.charts.history import RunHistory, Smoothing
 from gui.charts.series import Floats
 
 FOLLOWED_SHARE = 0.2
@@ -28,14 +28,6 @@ class XKind(StrEnum):
     STEP = "step"
     EPOCH = "epoch"
     TIME = "time"
-
-
-class Smoothing(StrEnum):
-    """How much a loss is smoothed."""
-
-    OFF = "off"
-    LIGHT = "light"
-    STRONG = "strong"
 
 
 @dataclass(frozen=True)
@@ -217,6 +209,11 @@ STEP_TIMES = AxisUnit(decimal_step, step_time_tick)
 SHARES = AxisUnit(decimal_step, share_tick)
 BYTES = AxisUnit(memory_step, memory_tick)
 PERCENT = AxisUnit(decimal_step, percent_tick)
+
+
+def share_span(drawn: tuple[float, float]) -> tuple[float, float]:
+    """What an axis of shares covers: never beyond 1, and more than a single value."""
+    return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
 
 
 class RoundAxis(pg.AxisItem):

@@ -47,8 +47,8 @@ class Bar:
 
     `length` in any unit that all rows share; None: `words` stand in its place, and all of them in the tip. `figure` is
     written at its end. `lowest` and `highest` make a whisker. `pieces` add up to the length and give it colours.
-    `tip` are the exact figures. `is_faint` is what isn't this machine's own, and stands back. `has_name` says whether
-    its title stands beside it; a legend says what a row without is.
+    `tip` has the exact figures. `is_faint` is for what isn't this machine's own. Without `has_name` a legend says what
+    the row is.
     """
 
     title: str
@@ -87,7 +87,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Row:
-    """Where a bar's name, the bar itself, the text after it and its whisker stand."""
+    """Rectangles of a bar's name, the bar itself, the text after it and its whisker."""
 
     bar: Bar
     name: QRectF
@@ -115,141 +115,47 @@ class Line:
     is_origin: bool = False
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """How values become pixels: bars begin at `origin`, and `low` stands at `left`."""
-
-    left: float
-    pixels: float
-    origin: float
-    low: float
-
-    def x(self, value: float) -> float:
-        return self.left + (value - self.low) * self.pixels
-
-
 def placed(
     bars: Sequence[Bar],
     width: float,
     metrics: QFontMetrics,
-    *,
     line: Line | None = None,
+    *,
     has_names: bool = True,
 ) -> Placed:
-    """Where everything stands in a width, in pixels, all bars at one scale."""
-    height = metrics.height() + GAP
-    longest_name = (
-        max((metrics.horizontalAdvance(bar.title) for bar in bars if bar.has_name), default=0) + 1.0
-    )
+    """Place everything in a width, in pixels, all bars at one scale."""
+    height, advance = metrics.height() + GAP, metrics.horizontalAdvance
+    longest_name = max((advance(bar.title) for bar in bars if bar.has_name), default=0) + 1.0
     names = min(NAMES * width, longest_name) if has_names else 0.0
     left = names + SPACING if has_names else 0.0
-    figures = max((metrics.horizontalAdvance(bar.at_end) for bar in bars), default=0) + SPACING
-    scale = _scale(bars, line, left, max(1.0, width - left - figures))
-    rows = tuple(
-        _row(bar, QRectF(0, place * height, names, height), width, scale) for place, bar in enumerate(bars)
-    )
-    across = None if line is None else QRectF(scale.x(line.at) - 0.5, 0, 1, len(bars) * height)
-    return Placed(rows, across)
+    space = max(1.0, width - left - max((advance(bar.at_end) for bar in bars), default=0) - SPACING)
+    low, origin = 0.0, 0.0
+    high = max([*(bar.reach for bar in bars), line.at if line else 0.0])
+    if line is not None and line.is_origin:
+        origin = line.at
+        low = min([*(bar.length for bar in bars if bar.length is not None), (1 - LEAST_CHANGE) * origin])
+        high = max(high, (1 + LEAST_CHANGE) * origin)
+    pixels = space / (high - low) if high > low else 0.0
 
+    def x_of(value: float) -> float:
+        return left + (value - low) * pixels
 
-def _scale(bars: Sequence[Bar], line: Line | None, left: float, room: float) -> _Scale:
-    highest = max([*(bar.reach for bar in bars), line.at if line else 0.0])
-    if line is None or not line.is_origin:
-        return _Scale(left, room / highest if highest > 0 else 0.0, 0.0, 0.0)
-    low = min([*(bar.length for bar in bars if bar.length is not None), (1 - LEAST_CHANGE) * line.at])
-    high = max(highest, (1 + LEAST_CHANGE) * line.at)
-    return _Scale(left, room / (high - low), line.at, low)
-
-
-def _row(bar: Bar, name: QRectF, width: float, scale: _Scale) -> Row:
-    thick = name.height() - GAP - 3.0
-    if bar.length is None:
-        body = QRectF(scale.left, name.top(), 0, name.height())
-        return Row(bar, name, body, QRectF(scale.left, name.top(), width - scale.left, name.height()))
-    begin, end = sorted((scale.x(scale.origin), scale.x(bar.length)))
-    body = QRectF(begin, name.center().y() - thick / 2, max(THINNEST, end - begin), thick)
-    after = max(body.right(), scale.x(bar.reach), scale.x(scale.origin)) + SPACING - 2
-    text = QRectF(after, name.top(), max(0.0, width - after), name.height())
-    return Row(bar, name, body, text, _whisker(bar, name.center().y(), scale))
-
-
-def _whisker(bar: Bar, middle: float, scale: _Scale) -> QRectF | None:
-    if bar.lowest is None or bar.highest is None or bar.lowest >= bar.highest:
-        return None
-    left = scale.x(bar.lowest)
-    return QRectF(left, middle - WHISKER / 2, max(THINNEST, scale.x(bar.highest) - left), WHISKER)
-
-
-class BarPainter:
-    """Paints rows that have been placed, mirrored where text is read from the right."""
-
-    def __init__(self, widget: QWidget, painter: QPainter, tokens: Tokens) -> None:
-        self._widget, self._painter, self._tokens = widget, painter, tokens
-        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
-
-    def paint(self, found: Placed) -> None:
-        for row in found.rows:
-            if found.line is not None and row.bar.length is not None:
-                part = QRectF(found.line.left(), row.name.top(), found.line.width(), row.name.height())
-                self._painter.fillRect(self._place(part), QColor(self._tokens.line))
-            self._name(row)
-            if row.bar.length is not None:
-                self._body(row)
-            self._text(row)
-
-    def _name(self, row: Row) -> None:
-        if not row.name.width() or not row.bar.has_name:
-            return
-        tokens = self._tokens
-        self._painter.setPen(QColor(tokens.faint if row.bar.is_faint else tokens.muted))
-        shown = self._painter.fontMetrics().elidedText(
-            row.bar.title, Qt.TextElideMode.ElideMiddle, int(row.name.width())
-        )
-        self._write(row.name, shown, is_at_end=True)
-
-    def _body(self, row: Row) -> None:
-        painter, tokens, body = self._painter, self._tokens, row.body
-        shape = QPainterPath()
-        shape.addRoundedRect(self._place(body), RADIUS, RADIUS)
-        painter.save()
-        painter.setClipPath(shape)
-        painter.setOpacity(0.45 if row.bar.is_faint else 1.0)
-        painter.fillRect(self._place(body), QColor(getattr(tokens, row.bar.colour)))
-        left, whole = body.left(), sum(piece.length for piece in row.bar.pieces)
-        for piece in row.bar.pieces:
-            wide = body.width() * piece.length / whole
-            part = QRectF(left, body.top(), wide, body.height())
-            painter.fillRect(self._place(part), QColor(getattr(tokens, piece.colour)))
-            left += wide
-        painter.restore()
-        if row.whisker is not None:
-            self._whisker(row.whisker)
-
-    def _whisker(self, whisker: QRectF) -> None:
-        painter, place = self._painter, self._place(whisker)
-        painter.setPen(QPen(QColor(self._tokens.text), 1))
-        middle = place.center().y()
-        painter.drawLine(QLineF(place.left(), middle, place.right(), middle))
-        for x in (place.left(), place.right()):
-            painter.drawLine(QLineF(x, place.top(), x, place.bottom()))
-
-    def _text(self, row: Row) -> None:
-        is_back = row.bar.length is None or row.bar.is_faint
-        self._painter.setPen(QColor(self._tokens.muted if is_back else self._tokens.text))
-        words = row.bar.words if row.bar.length is None else row.bar.at_end
-        shown = self._painter.fontMetrics().elidedText(
-            words, Qt.TextElideMode.ElideRight, int(row.text.width())
-        )
-        self._write(row.text, shown, is_at_end=False)
-
-    def _write(self, rect: QRectF, words: str, *, is_at_end: bool) -> None:
-        is_rtl = self._widget.layoutDirection() is Qt.LayoutDirection.RightToLeft
-        side = Qt.AlignmentFlag.AlignRight if is_at_end != is_rtl else Qt.AlignmentFlag.AlignLeft
-        align = side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute
-        self._painter.drawText(self._place(rect), align, words)
-
-    def _place(self, rect: QRectF) -> QRectF:
-        return mirrored(self._widget, rect)
+    rows = []
+    for place, bar in enumerate(bars):
+        top, middle = place * height, (place + 0.5) * height
+        thick, name, whisker = height - GAP - 3.0, QRectF(0, place * height, names, height), None
+        if bar.length is None:
+            body, after = QRectF(left, top, 0, height), left
+        else:
+            begin, end = sorted((x_of(origin), x_of(bar.length)))
+            body = QRectF(begin, middle - thick / 2, max(THINNEST, end - begin), thick)
+            after = max(body.right(), x_of(bar.reach), x_of(origin)) + SPACING - 2
+            if bar.lowest is not None and bar.highest is not None and bar.lowest < bar.highest:
+                wide = max(THINNEST, x_of(bar.highest) - x_of(bar.lowest))
+                whisker = QRectF(x_of(bar.lowest), middle - WHISKER / 2, wide, WHISKER)
+        rows.append(Row(bar, name, body, QRectF(after, top, max(0.0, width - after), height), whisker))
+    across = None if line is None else QRectF(x_of(line.at) - 0.5, 0, 1, len(bars) * height)
+    return Placed(tuple(rows), across)
 
 
 LETTERS, FEWEST_LETTERS = 52, 34
@@ -298,7 +204,7 @@ class Bars(QWidget):
     def placed(self) -> Placed:
         """Where everything stands now."""
         metrics, width = self.fontMetrics(), self.width()
-        return placed(self._bars, width, metrics, line=self._line, has_names=self._has_names)
+        return placed(self._bars, width, metrics, self._line, has_names=self._has_names)
 
     def show_names(self, are_shown: bool) -> None:
         """Show the names, or leave them away where the same rows stand beside with theirs."""
@@ -325,9 +231,54 @@ class Bars(QWidget):
         return self._bars[row] if y >= 0 and row < len(self._bars) else None
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
+        painter, tokens, found = QPainter(self), self._theme.tokens, self.placed()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        BarPainter(self, painter, self._theme.tokens).paint(self.placed())
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
+        for row in found.rows:
+            bar = row.bar
+            if found.line is not None and bar.length is not None:
+                part = QRectF(found.line.left(), row.name.top(), found.line.width(), row.name.height())
+                painter.fillRect(mirrored(self, part), QColor(tokens.line))
+            if row.name.width() and bar.has_name:
+                painter.setPen(QColor(tokens.faint if bar.is_faint else tokens.muted))
+                self._write(painter, row.name, bar.title, Qt.TextElideMode.ElideMiddle, is_at_end=True)
+            if bar.length is not None:
+                self._paint_body(painter, row, tokens)
+            is_back = bar.length is None or bar.is_faint
+            painter.setPen(QColor(tokens.muted if is_back else tokens.text))
+            words = bar.words if bar.length is None else bar.at_end
+            self._write(painter, row.text, words, Qt.TextElideMode.ElideRight, is_at_end=False)
+
+    def _paint_body(self, painter: QPainter, row: Row, tokens: Tokens) -> None:
+        bar, body = row.bar, row.body
+        shape = QPainterPath()
+        shape.addRoundedRect(mirrored(self, body), RADIUS, RADIUS)
+        painter.save()
+        painter.setClipPath(shape)
+        painter.setOpacity(0.45 if bar.is_faint else 1.0)
+        left, whole = body.left(), sum(piece.length for piece in bar.pieces)
+        painter.fillRect(mirrored(self, body), QColor(getattr(tokens, bar.colour)))
+        for piece in bar.pieces:
+            wide = body.width() * piece.length / whole
+            part = QRectF(left, body.top(), wide, body.height())
+            painter.fillRect(mirrored(self, part), QColor(getattr(tokens, piece.colour)))
+            left += wide
+        painter.restore()
+        if row.whisker is not None:
+            place = mirrored(self, row.whisker)
+            painter.setPen(QPen(QColor(tokens.text), 1))
+            painter.drawLine(QLineF(place.left(), place.center().y(), place.right(), place.center().y()))
+            for x in (place.left(), place.right()):
+                painter.drawLine(QLineF(x, place.top(), x, place.bottom()))
+
+    def _write(
+        self, painter: QPainter, rect: QRectF, words: str, elide: Qt.TextElideMode, *, is_at_end: bool
+    ) -> None:
+        is_rtl = self.layoutDirection() is Qt.LayoutDirection.RightToLeft
+        side = Qt.AlignmentFlag.AlignRight if is_at_end != is_rtl else Qt.AlignmentFlag.AlignLeft
+        align = side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute
+        shown = painter.fontMetrics().elidedText(words, elide, int(rect.width()))
+        painter.drawText(mirrored(self, rect), align, shown)
 
     def _row_height(self) -> int:
         return self.fontMetrics().height() + GAP

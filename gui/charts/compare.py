@@ -19,9 +19,9 @@ from gui.charts.axes import (
     VALUES,
     AxisUnit,
     SharedView,
-    Smoothing,
     XKind,
     XScale,
+    share_span,
     step_scale,
 )
 from gui.charts.chart import Chart, Stage
@@ -67,13 +67,14 @@ class CompareView(SharedView):
 
 
 class CompareChart(Chart):
-    """Base of these charts. Subclasses say which series of a run is drawn, and how its values are written.
+    """Base of these charts. Subclasses say which series of a run is drawn.
 
     Args:
         title: What it shows.
         stage: What it shares with the others; its view is a `CompareView`.
         y_unit: What its height counts.
         quantity: What its values are called where they are saved.
+        write: Formats a value.
         look: How a curve is drawn.
         can_be_log: Whether a logarithmic axis makes sense.
     """
@@ -87,13 +88,13 @@ class CompareChart(Chart):
         y_unit: AxisUnit,
         quantity: str,
         *,
+        write: Callable[[float], str] = formats.loss,
         look: Look = Look.LINE,
         can_be_log: bool = False,
     ) -> None:
         self._curves: list[Curve] = []
         self._curve_of: dict[Line, Curve] = {}
-        self._look = look
-        self.quantity = quantity
+        self._look, self.write, self.quantity = look, write, quantity
         super().__init__(title, stage, RunHistory(), y_unit, can_be_log=can_be_log)
 
     def show_curves(self, curves: Sequence[Curve]) -> None:
@@ -108,10 +109,6 @@ class CompareChart(Chart):
     def scale_of(self, history: RunHistory) -> XScale:
         """How a run's series lies on the axis."""
         return step_scale(history, self._view.x_kind)
-
-    def write(self, value: float) -> str:
-        """A value in words."""
-        return formats.loss(value)
 
     def value_at(self, series: Series, place: float) -> float | None:
         """The value of a run at a place of its series; None beyond its ends."""
@@ -179,9 +176,11 @@ class CompareChart(Chart):
         unit = self.x_scale().unit
         if unit is CLOCK:
             return formats.duration(x)
-        if unit is EPOCH:
-            return _("epoch {}").format(f"{x:.2f}")
-        return _("step {}").format(formats.count(round(x)))
+        return (
+            _("epoch {}").format(f"{x:.2f}")
+            if unit is EPOCH
+            else _("step {}").format(formats.count(round(x)))
+        )
 
 
 class CompareLoss(CompareChart):
@@ -191,12 +190,7 @@ class CompareLoss(CompareChart):
         super().__init__(_("Training loss"), stage, VALUES, "train_loss", can_be_log=True)
 
     def series_of(self, history: RunHistory) -> Series:
-        kinds = {
-            Smoothing.OFF: history.loss,
-            Smoothing.LIGHT: history.smooth_loss,
-            Smoothing.STRONG: history.smoother_loss,
-        }
-        return kinds[self._view.smoothing]
+        return history.loss_smoothed(self._view.smoothing)
 
 
 class CompareMetric(CompareChart):
@@ -210,45 +204,25 @@ class CompareMetric(CompareChart):
         """Draw another one."""
         self.metric_name = self.quantity = name
         self.set_title(formats.metric_title(name) if name != "eval_loss" else _("Evaluation loss"))
+        self.write = formats.metric_format(name)
         self._canvas.y_axis.measure(SHARES if formats.is_share(name) else VALUES)
         self.refresh()
 
     def series_of(self, history: RunHistory) -> Series | None:
         return history.eval_loss if self.metric_name == "eval_loss" else history.metrics.get(self.metric_name)
 
-    def write(self, value: float) -> str:
-        return formats.metric_format(self.metric_name)(value)
-
     def value_at(self, series: Series, place: float) -> float | None:
         return series.up_to(place)
 
     def y_span(self, drawn: Span) -> Span:
-        if not formats.is_share(self.metric_name):
-            return drawn
-        return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
+        return share_span(drawn) if formats.is_share(self.metric_name) else drawn
 
 
-class FromZero(CompareChart):
-    """A chart whose height begins at nothing."""
-
-    def __init__(
-        self, title: str, stage: Stage, y_unit: AxisUnit, quantity: str, write: Callable[[float], str]
-    ) -> None:
-        self._write = write
-        super().__init__(title, stage, y_unit, quantity)
-
-    def write(self, value: float) -> str:
-        return self._write(value)
-
-    def y_span(self, drawn: Span) -> Span:
-        return 0.0, drawn[1]
-
-
-class CompareStepTime(FromZero):
+class CompareStepTime(CompareChart):
     """The usual time of a step: the median of the last fifty."""
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(_("Step time"), stage, STEP_TIMES, "step_seconds", formats.step_time)
+        super().__init__(_("Step time"), stage, STEP_TIMES, "step_seconds", write=formats.step_time)
         self.explain(_("The median of the last 51 steps, so that a lone slow one doesn't hide the rest."))
 
     def series_of(self, history: RunHistory) -> Series:
@@ -256,19 +230,18 @@ class CompareStepTime(FromZero):
 
     def y_span(self, drawn: Span) -> Span:
         peaks = [line.series.reduced(-np.inf, np.inf, PEAKS)[1] for line in self.lines]
-        usual = max(
-            (float(np.nanpercentile(one, 90)) for one in peaks if np.isfinite(one).any()), default=0.0
-        )
+        known = [float(np.nanpercentile(one, 90)) for one in peaks if np.isfinite(one).any()]
+        usual = max(known, default=0.0)
         return 0.0, drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
 
-class CompareMemory(FromZero):
+class CompareMemory(CompareChart):
     """What each run holds, always over time: memory is held between steps, too."""
 
     place_column = "seconds"
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(_("Memory"), stage, BYTES, "bytes", formats.memory)
+        super().__init__(_("Memory"), stage, BYTES, "bytes", write=formats.memory)
         self.explain(_("What each run holds where it computes, over the time it has worked."))
 
     def series_of(self, history: RunHistory) -> Series:
@@ -279,6 +252,9 @@ class CompareMemory(FromZero):
 
     def x_scale(self) -> XScale:
         return CLOCK_SCALE
+
+    def y_span(self, drawn: Span) -> Span:
+        return 0.0, drawn[1]
 
 
 def _short(name: str) -> str:

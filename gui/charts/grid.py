@@ -17,18 +17,18 @@ from PySide6.QtWidgets import (
 
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import GUTTER, SPACING
-from gui.charts.axes import SharedView, Smoothing, XKind
+from gui.charts.axes import SharedView, XKind
 from gui.charts.chart import Chart, RepaintQueue, Stage
-from gui.charts.history import RunHistory
+from gui.charts.history import RunHistory, Smoothing
 from gui.charts.machine import DeviceChart, MemoryChart
 from gui.charts.training import (
-    GradientNormChart,
-    LearningRateChart,
     LossChart,
     MetricsChart,
     StepChart,
     StepTimeChart,
     ThroughputChart,
+    gradient_norm_chart,
+    learning_rate_chart,
 )
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.layout import QuietBar
@@ -60,21 +60,34 @@ class ChartBar(QWidget):
             )
         )
         self.smoothing.setAccessibleName(_("Smoothing of the loss"))
-        self.follow = _link(_("Follow the end"))
+        self.follow = QPushButton(_("Follow the end"))
         self.follow.setCheckable(True)
         set_flag(self.follow, "stays", True)
         self.follow.setToolTip(
             _("Show the newest part and move along with it. Drag across a chart to choose how much of it.")
         )
-        self.show_all = _link(_("Whole run"))
+        self.show_all = QPushButton(_("Whole run"))
         self.show_all.setToolTip(_("A double click on a chart does the same"))
-        self._lay_out()
-        self.x_kind.chosen.connect(self._lie_over)
-        self.smoothing.chosen.connect(self._smooth)
+        for button in (self.follow, self.show_all):
+            set_role(button, Role.LINK)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        row.addWidget(self.x_kind)
+        row.addSpacing(SPACING)
+        label = QLabel(_("Smoothing"), alignment=Qt.AlignmentFlag.AlignVCenter)
+        set_role(label, Role.MUTED)
+        row.addWidget(label)
+        row.addWidget(self.smoothing)
+        row.addStretch(1)
+        row.addWidget(self.follow)
+        row.addWidget(self.show_all)
+        self.x_kind.chosen.connect(lambda kind: view.lie_over(XKind(kind)))
+        self.smoothing.chosen.connect(lambda smoothing: view.smooth(Smoothing(smoothing)))
         self.follow.toggled.connect(view.follow)
-        self.show_all.clicked.connect(self._show_all)
-        view.changed.connect(self._tell)
-        self._tell()
+        self.show_all.clicked.connect(lambda: view.zoom_to(None))
+        view.changed.connect(self._show_view)
+        self._show_view()
 
     def offer_following(self, is_live: bool) -> None:
         """A run that is over has no end to follow."""
@@ -82,44 +95,11 @@ class ChartBar(QWidget):
         if not is_live:
             self._view.follow(False)
 
-    def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        row.addWidget(self.x_kind)
-        row.addSpacing(SPACING)
-        row.addWidget(_label(_("Smoothing")))
-        row.addWidget(self.smoothing)
-        row.addStretch(1)
-        row.addWidget(self.follow)
-        row.addWidget(self.show_all)
-
-    def _lie_over(self, kind: str) -> None:
-        self._view.lie_over(XKind(kind))
-
-    def _smooth(self, smoothing: str) -> None:
-        self._view.smooth(Smoothing(smoothing))
-
-    def _show_all(self) -> None:
-        self._view.zoom_to(None)
-
-    def _tell(self) -> None:
+    def _show_view(self) -> None:
         self.x_kind.set_value(self._view.x_kind)
         self.smoothing.set_value(self._view.smoothing)
         self.follow.setChecked(self._view.follows)
         self.show_all.setEnabled(self._view.stretch is not None)
-
-
-def _label(words: str) -> QLabel:
-    label = QLabel(words, alignment=Qt.AlignmentFlag.AlignVCenter)
-    set_role(label, Role.MUTED)
-    return label
-
-
-def _link(words: str) -> QPushButton:
-    button = QPushButton(words)
-    set_role(button, Role.LINK)
-    return button
 
 
 NARROWEST = 350
@@ -135,9 +115,9 @@ GAP = SPACING + SPACING // 2
 
 
 class RunCharts(QWidget):
-    """How well it goes, where the time goes, what the machine does; then how it is driven.
+    """The eight charts of a run, in reading order.
 
-    As many stand side by side as there is room for; where not all rows fit, they scroll.
+    As many stand side by side as fit; where not all rows fit, they scroll.
     """
 
     def __init__(self, theme: Theme, history: RunHistory, parent: QWidget | None = None) -> None:
@@ -152,8 +132,18 @@ class RunCharts(QWidget):
         self.memory = MemoryChart(stage, history)
         self.device = DeviceChart(stage, history)
         self.throughput = ThroughputChart(stage, history)
-        self.learning_rate = LearningRateChart(stage, history)
-        self.gradient_norm = GradientNormChart(stage, history)
+        self.learning_rate = learning_rate_chart(stage, history)
+        self.gradient_norm = gradient_norm_chart(stage, history)
+        self.charts: tuple[Chart, ...] = (
+            self.loss,
+            self.metrics,
+            self.step_time,
+            self.memory,
+            self.device,
+            self.throughput,
+            self.learning_rate,
+            self.gradient_norm,
+        )
         for chart in self.charts:
             chart.is_over = None
         self.bar = ChartBar(self.view)
@@ -169,20 +159,6 @@ class RunCharts(QWidget):
         column.addWidget(self.bar)
         column.addWidget(self._area, 1)
         self._arrange(2)
-
-    @property
-    def charts(self) -> tuple[Chart, ...]:
-        """All of them, in reading order."""
-        return (
-            self.loss,
-            self.metrics,
-            self.step_time,
-            self.memory,
-            self.device,
-            self.throughput,
-            self.learning_rate,
-            self.gradient_norm,
-        )
 
     def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:
         """Ask all charts to be redrawn.
@@ -208,18 +184,17 @@ class RunCharts(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        room = self.width() - GUTTER
-        fitting = (columns for columns in COLUMNS if columns * (NARROWEST + GAP) - GAP <= room)
-        self._arrange(next(fitting, min(COLUMNS)))
+        most = (self.width() - GUTTER + GAP) // (NARROWEST + GAP)
+        self._arrange(next((columns for columns in COLUMNS if columns <= most), min(COLUMNS)))
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:
             return
-        for place in range(max(COLUMNS)):
-            self._grid.setColumnStretch(place, 1 if place < columns else 0)
         rows = -(-len(self.charts) // columns)
+        for place in range(max(COLUMNS)):
+            self._grid.setColumnStretch(place, int(place < columns))
         for row in range(len(self.charts)):
-            self._grid.setRowStretch(row, 1 if row < rows else 0)
+            self._grid.setRowStretch(row, int(row < rows))
             self._grid.setRowMinimumHeight(row, LOWEST if row < rows else 0)
         for place, chart in enumerate(self.charts):
             self._grid.addWidget(chart, place // columns, place % columns)

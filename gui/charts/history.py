@@ -61,17 +61,6 @@ class Mark:
     title: str = ""
 
 
-LEAST_WEIGHT, MOST_WEIGHT = 0.1, 0.5
-"""Bounds of what a new loss weighs in the smoothed one: from about the last 3 losses to about the last 20."""
-
-SETTLING = 20
-"""A new loss weighs `SETTLING` divided by how many there are: a loss that still falls steeply is smoothed little."""
-
-LEAST_WEIGHT_OF_SMOOTHER = 0.02
-"""The same for the smoother loss: about the last 100."""
-
-SETTLING_OF_SMOOTHER = 10
-
 MEDIAN_STEPS = 51
 
 
@@ -94,28 +83,40 @@ class RunningMedian:
         return found
 
 
-class Smoothing:
-    """An exponential mean whose newest value weighs `settling` divided by how many there are, within bounds."""
+class Smoothing(StrEnum):
+    """How much a loss is smoothed."""
 
-    def __init__(self, settling: float, least: float) -> None:
-        self._settling, self._least = settling, least
+    OFF = "off"
+    LIGHT = "light"
+    STRONG = "strong"
 
-    def of(self, values: Floats, before: float | None, count: int) -> Floats:
-        """Means that follow `values`, NaN where these are; after a gap they start anew. Shape (n,).
 
-        Args:
-            values: What is new. Shape (n,).
-            before: The mean up to it; None or NaN to start anew.
-            count: How many values it is made of.
-        """
-        places = np.arange(count + 1, count + 1 + len(values))
-        weights = np.maximum(self._least, np.minimum(MOST_WEIGHT, self._settling / places))
-        found, mean = [], math.nan if before is None else before
-        for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
-            # comparing with itself asks for NaN, a million times
-            mean = mean + weight * (value - mean) if mean == mean and value == value else value  # noqa: PLR0124
-            found.append(mean)
-        return np.array(found, np.float64)
+MOST_WEIGHT = 0.5
+"""The most that a new loss weighs in the smoothed one: about the last 3 losses."""
+
+SMOOTHING = {Smoothing.LIGHT: (20, 0.1), Smoothing.STRONG: (10, 0.02)}
+"""A new loss weighs the first number divided by how many there are: a loss that still falls steeply is smoothed little;
+but never less than the second: about the last 20 losses, or the last 100."""
+
+
+def smoothed(values: Floats, before: float | None, count: int, smoothing: Smoothing) -> Floats:
+    """Exponential means that follow `values`, NaN where these are; after a gap they start anew. Shape (n,).
+
+    Args:
+        values: What is new. Shape (n,).
+        before: The mean up to it; None or NaN to start anew.
+        count: How many values it is made of.
+        smoothing: How much a new value weighs.
+    """
+    settling, least = SMOOTHING[smoothing]
+    places = np.arange(count + 1, count + 1 + len(values))
+    weights = np.maximum(least, np.minimum(MOST_WEIGHT, settling / places))
+    found, mean = [], math.nan if before is None else before
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        # comparing with itself finds NaN, a million times
+        mean = mean + weight * (value - mean) if mean == mean and value == value else value  # noqa: PLR0124
+        found.append(mean)
+    return np.array(found, np.float64)
 
 
 Throttling = tuple[float, float, tuple[str, ...]]
@@ -125,12 +126,28 @@ ON_GPU = ("cuda", "mps")
 """What the names of devices begin with that are GPUs."""
 
 
-class DevicePicture:
-    """One processor over seconds since the run's start. Series stay empty where nobody tells the figure; NaN is a gap.
+class Picture:
+    """Series over seconds worked; they stay empty where nobody measures the figure."""
+
+    def series(self) -> list[Series]:
+        """All of them, in the order of their making."""
+        return [value for value in vars(self).values() if isinstance(value, Series)]
+
+    def __len__(self) -> int:
+        return max(map(len, self.series()))
+
+    @property
+    def last_clock(self) -> float:
+        """Seconds from the start to the newest moment."""
+        return max(series.last_x or 0.0 for series in self.series())
+
+
+class DevicePicture(Picture):
+    """One processor; NaN is a gap.
 
     `busy` is 0 to 1, `power` watts, `temperature` degrees Celsius, `clock` MHz, `thermal` macOS' level of thermal
-    pressure from 0 to 4. `power_limit` and `clock_limit` are the last ones told. `throttled` has what counts only: a
-    GPU at its cap of power does as it should.
+    pressure from 0 to 4. `power_limit` and `clock_limit` are the last ones reported. `throttled` has what counts
+    only: a GPU at its power cap works as it should.
     """
 
     def __init__(self) -> None:
@@ -145,44 +162,30 @@ class DevicePicture:
         self.throttled: list[Throttling] = []
         self._is_throttled = False
 
-    def __len__(self) -> int:
-        return max(map(len, self._series()))
-
     def add(self, sample: DeviceSampled, clock: float) -> None:
         """Add a moment, `clock` seconds after the run's start."""
         self.name = sample.name or self.name
         self.power_limit = sample.power_limit or self.power_limit
         self.clock_limit = sample.clock_limit or self.clock_limit
-        told = (sample.busy, sample.power, sample.temperature, sample.clock, sample.thermal)
-        for series, value in zip(self._series(), told, strict=True):
+        measured = (sample.busy, sample.power, sample.temperature, sample.clock, sample.thermal)
+        for series, value in zip(self.series(), measured, strict=True):
             if value is not None or len(series):
                 series.append(clock, math.nan if value is None else value)
-        self._add_reasons(held_back(sample), clock)
-
-    def interrupt(self, clock: float) -> None:
-        """Part the line at `clock`: the next attempt begins, and nobody sampled before it."""
-        self._is_throttled = False
-        for series in self._series():
-            if series.last_x is not None:
-                series.append(clock, math.nan)
-
-    @property
-    def last_clock(self) -> float:
-        """Seconds from the start to the newest moment."""
-        return max(series.last_x or 0.0 for series in self._series())
-
-    def _series(self) -> tuple[Series, ...]:
-        return self.busy, self.power, self.temperature, self.clock, self.thermal
-
-    def _add_reasons(self, reasons: tuple[str, ...], clock: float) -> None:
-        """What held the clock down stands until a sample says otherwise."""
-        if self._is_throttled:
+        reasons = held_back(sample)
+        if self._is_throttled:  # until a sample says otherwise
             begun, _, before = self.throttled[-1]
             self.throttled[-1] = begun, clock, before
             self._is_throttled = reasons == before
         if reasons and not self._is_throttled:
             self.throttled.append((clock, clock, reasons))
             self._is_throttled = True
+
+    def interrupt(self, clock: float) -> None:
+        """Part the lines at `clock`: the next attempt begins, and nobody sampled before it."""
+        self._is_throttled = False
+        for series in self.series():
+            if len(series):
+                series.append(clock, math.nan)
 
 
 class DeviceHistory:
@@ -228,12 +231,12 @@ LEVELS = {Pressure.NORMAL: 0.0, Pressure.WARN: 1.0, Pressure.CRITICAL: 2.0}
 """Pressure as a number that can be drawn; NaN where it isn't known."""
 
 
-class MemoryPicture:
-    """One memory and who holds it, as the tops of bands that lie one on the other; bytes over seconds.
+class MemoryPicture(Picture):
+    """One memory and who holds it, as the tops of bands that lie one on the other; in bytes.
 
     From below: `tensors` of this run, what torch's allocator or Metal's driver has `held` for them, all of this `run`,
     and what everyone has `used`; what lies between that and the `ceiling` is free. `limit` is what the run may have at
-    most where that is less than the ceiling. Series stay empty where nobody tells the figure.
+    most where that is less than the ceiling.
     """
 
     def __init__(self) -> None:
@@ -243,9 +246,6 @@ class MemoryPicture:
         self.used = Series()
         self.ceiling: int | None = None
         self.limit: int | None = None
-
-    def __len__(self) -> int:
-        return max(len(self.used), len(self.run))
 
     def add(self, clock: float, *, torch: MemorySampled | None, run: int | None, used: int | None) -> None:
         """Add a moment.
@@ -268,13 +268,8 @@ class MemoryPicture:
     def interrupt(self, clock: float) -> None:
         """Let the run hold nothing again at `clock`: its next attempt begins."""
         for series in (self.tensors, self.held, self.run):
-            if series.last_x is not None:
+            if len(series):
                 series.append(clock, 0.0)
-
-    @property
-    def last_clock(self) -> float:
-        """Seconds from the start to the newest moment."""
-        return max(series.last_x or 0.0 for series in (self.run, self.used))
 
 
 class MemoryHistory:
@@ -561,8 +556,6 @@ class RunHistory:
         self.longest_step: float | None = None
         self.evaluations: list[Evaluated] = []
         self.first_non_finite: tuple[int, float] | None = None
-        self._smooth = Smoothing(SETTLING, LEAST_WEIGHT)
-        self._smoother = Smoothing(SETTLING_OF_SMOOTHER, LEAST_WEIGHT_OF_SMOOTHER)
         self._news = NewsMaker()
 
     def apply(self, event: Event) -> None:
@@ -583,8 +576,9 @@ class RunHistory:
             self.longest_step = max(float(batch.columns["step_seconds"].max()), self.longest_step or 0.0)
         self.grad_norm.extend(*batch.norms)
         steps, losses = batch.losses
-        for series, smoothing in ((self.smooth_loss, self._smooth), (self.smoother_loss, self._smoother)):
-            series.extend(steps, smoothing.of(losses, series.last, len(self.loss)))
+        for smoothing in SMOOTHING:
+            series = self.loss_smoothed(smoothing)
+            series.extend(steps, smoothed(losses, series.last, len(self.loss), smoothing))
         self.loss.extend(steps, losses)
         self.first_non_finite = self.first_non_finite or batch.first_non_finite
 
@@ -614,6 +608,11 @@ class RunHistory:
 
     def _mark(self, mark: Mark) -> None:
         self.marks[mark.kind].append(mark)
+
+    def loss_smoothed(self, smoothing: Smoothing) -> Series:
+        """The training loss, smoothed by so much."""
+        series = {Smoothing.LIGHT: self.smooth_loss, Smoothing.STRONG: self.smoother_loss}
+        return series.get(smoothing, self.loss)
 
     def clock_of_step(self, step: float) -> float | None:
         """Seconds worked when `step` ended, held to the steps there are; None before the first."""

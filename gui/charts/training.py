@@ -1,7 +1,8 @@
-"""The charts of how it is driven: throughput, learning rate, gradient norm."""
+"""The charts over training steps: loss, metrics, step time, throughput, learning rate, gradient norm."""
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from gettext import gettext as _
 from typing import TypeGuard
@@ -18,14 +19,14 @@ from gui.charts.axes import (
     STEP_TIMES,
     VALUES,
     AxisUnit,
-    Smoothing,
     XKind,
     XScale,
     epochs_a_step,
+    share_span,
     step_scale,
 )
 from gui.charts.chart import Chart, Stage
-from gui.charts.history import PARTS, RunHistory
+from gui.charts.history import PARTS, RunHistory, Smoothing
 from gui.charts.overlays import Reading, Span
 from gui.charts.series import Floats, Line, Look, Series, mixed
 
@@ -75,6 +76,9 @@ class StepChart(Chart):
             return ""
         return _("No step was made") if self.is_over else _("No steps yet")
 
+    def y_span(self, drawn: Span) -> Span:
+        return 0.0, drawn[1]
+
     def figures(self, x: float | None) -> list[Reading]:
         """What the legend says, but for the step."""
         raise NotImplementedError
@@ -122,9 +126,6 @@ class ThroughputChart(StepChart):
         drawn = getattr(self.history, name)
         return [Line("", drawn, "run", Look.FAINT, column=name), Line("", drawn, "run", Look.MEANS)]
 
-    def y_span(self, drawn: Span) -> Span:
-        return 0.0, drawn[1]
-
     def figures(self, x: float | None) -> list[Reading]:
         samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
         found = []
@@ -152,54 +153,65 @@ def is_finite(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
-class LearningRateChart(StepChart):
-    """The learning rate of each step, as the schedule had it."""
+class ValueChart(StepChart):
+    """One value of each step, with the means of its neighbours where `means` says so.
 
-    def __init__(self, stage: Stage, history: RunHistory) -> None:
-        super().__init__(_("Learning rate"), stage, history, VALUES, can_be_log=True)
+    `name` stands before the value in the box at the cursor; `unknown` says why no step has a value.
+    """
 
-    def wanted_lines(self) -> list[Line]:
-        return [Line("", self.history.learning_rate, "run", column="learning_rate")]
-
-    def y_span(self, drawn: Span) -> Span:
-        return 0.0, drawn[1]
-
-    def figures(self, x: float | None) -> list[Reading]:
-        value = self.history.learning_rate.at(x)
-        return [] if value is None else [Reading(f"{value:.3g}", "run")]
-
-    def values(self, x: float) -> list[tuple[str, str]]:
-        value = self.history.learning_rate.at(x)
-        return [] if value is None else [(_("learning rate"), f"{value:.6g}")]
-
-
-class GradientNormChart(StepChart):
-    """The norm of all gradients of a step, before clipping."""
-
-    def __init__(self, stage: Stage, history: RunHistory) -> None:
-        super().__init__(_("Gradient norm"), stage, history, VALUES, can_be_log=True)
+    def __init__(
+        self,
+        title: str,
+        stage: Stage,
+        history: RunHistory,
+        line: Line,
+        *,
+        name: str,
+        means: bool = False,
+        write: Callable[[float], str],
+        unknown: str = "",
+    ) -> None:
+        self._line, self._name, self._write, self._unknown = line, name, write, unknown
+        self._means = [Line("", line.series, line.colour, Look.MEANS)] if means else []
+        super().__init__(title, stage, history, VALUES, can_be_log=True)
 
     def wanted_lines(self) -> list[Line]:
-        norm = self.history.grad_norm
-        faint = Line("", norm, "gradients", Look.FAINT, column="grad_norm")
-        return [faint, Line("", norm, "gradients", Look.MEANS)]
-
-    def y_span(self, drawn: Span) -> Span:
-        return 0.0, drawn[1]
+        return [self._line, *self._means]
 
     def figures(self, x: float | None) -> list[Reading]:
-        value = self.history.grad_norm.at(x)
-        return [] if value is None else [Reading(formats.loss(value), "gradients")]
+        value = self._line.series.at(x)
+        return [] if value is None else [Reading(self._write(value), self._line.colour)]
 
     def values(self, x: float) -> list[tuple[str, str]]:
-        value = self.history.grad_norm.at(x)
-        return [] if value is None else [(_("norm"), formats.loss(value))]
+        value = self._line.series.at(x)
+        return [] if value is None else [(self._name, self._write(value))]
 
     def empty_text(self) -> str:
-        """Not every run clips its gradients, and their norm is known only where it does."""
-        if len(self.history.step_seconds) and self.history.grad_norm.extremes() is None:
-            return _("Known only where gradients are clipped")
+        if self._unknown and len(self.history.step_seconds) and self._line.series.extremes() is None:
+            return self._unknown
         return super().empty_text()
+
+
+def learning_rate_chart(stage: Stage, history: RunHistory) -> StepChart:
+    """The learning rate of each step, as the schedule had it."""
+    line = Line("", history.learning_rate, "run", column="learning_rate")
+    return ValueChart(
+        _("Learning rate"), stage, history, line, name=_("learning rate"), write=lambda value: f"{value:.4g}"
+    )
+
+
+def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:
+    """The norm of all gradients of a step, before clipping; known only where gradients are clipped."""
+    return ValueChart(
+        _("Gradient norm"),
+        stage,
+        history,
+        Line("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm"),
+        name=_("norm"),
+        means=True,
+        write=formats.loss,
+        unknown=_("Known only where gradients are clipped"),
+    )
 
 
 class LossChart(StepChart):
@@ -217,8 +229,12 @@ class LossChart(StepChart):
 
     @property
     def _smoothed(self) -> Series:
-        strong = self._view.smoothing is Smoothing.STRONG
-        return self.history.smoother_loss if strong else self.history.smooth_loss
+        return self.history.loss_smoothed(
+            max(self._view.smoothing, Smoothing.LIGHT, key=list(Smoothing).index)
+        )
+
+    def y_span(self, drawn: Span) -> Span:
+        return drawn
 
     def figures(self, x: float | None) -> list[Reading]:
         """Training loss (the newest one smoothed) and evaluation loss; a loss that is no number is said so."""
@@ -271,7 +287,7 @@ class MetricsChart(StepChart):
         return lines[::-1]
 
     def y_span(self, drawn: Span) -> Span:
-        return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
+        return share_span(drawn)
 
     def _measured(self, x: float | None) -> list[tuple[Line, float]]:
         values = ((line, line.series.up_to(x)) for line in reversed(self.lines))

@@ -13,10 +13,10 @@ from core.base.settings import Appearance
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
 from gui.base.theme import Theme
-from gui.charts.axes import Smoothing, Stretch, XKind
+from gui.charts.axes import Stretch, XKind
 from gui.charts.chart import Chart
 from gui.charts.grid import RunCharts
-from gui.charts.history import MarkKind, RunHistory
+from gui.charts.history import MarkKind, RunHistory, Smoothing
 from tests.fakes.run_stories import Plot, make_folder, make_memory_run, write_on_card, write_story
 
 STEPS = 360

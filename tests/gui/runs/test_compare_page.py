@@ -9,7 +9,8 @@ from core.options import run_file
 from core.options.sections import MemoryOptions
 from core.runs.folder import RunFolder
 from gui.base.theme import Theme
-from gui.charts.axes import Smoothing, Stretch, XKind
+from gui.charts.axes import Stretch, XKind
+from gui.charts.history import Smoothing
 from gui.runs.compare import ComparePage, CompareReader
 from tests.fakes.run_stories import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
 
