@@ -273,7 +273,7 @@ def _sample(channel: Channel) -> msgspec.Struct:
 
     request = channel.read(SampleRequest)
     options = _prepared_for(request.asked)
-    from core.engine.memory.weigh import sample
+    from core.engine.memory.sample import sample
 
     total = max(1, request.warm_up) + request.steps
     return sample(

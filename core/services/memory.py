@@ -1,7 +1,7 @@
 """An engine's job under guard: it is ended before it takes more memory than there is.
 
 A computer whose memory is full slows down or ends programs, and seldom the one at fault. So an engine that tries out
-something large has the memory of its device as its ceiling, and on Linux the kernel is told to take it first.
+something large has the memory of its device as its ceiling, and on Linux the kernel is told to end it first.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.ceiling import RanOut, but_a_reserve
-from core.base.formats import size
+from core.base.formats import counted, size
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
 from core.memory.model import Measurement, MeasureRequest, Parts, Room
@@ -21,9 +21,6 @@ from core.monitor.nvidia import NvidiaGpu, gpu_of
 from core.options import RunOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions
-
-# --- An engine's job under guard: it is ended before it takes more memory than there is
-
 
 SCORE = 900
 """Linux's `oom_score_adj`, up to 1000: who is ended first where memory runs out. The window stays at 0."""
@@ -70,17 +67,23 @@ class GuardedJob:
         Args:
             request: What is asked.
             timeout: Seconds of silence after which it is given up.
-            tell: Hears how far it is, where it says so.
-            begun: Hears the number of its process once it is started.
+            tell: Receives how far it is, where it reports that.
+            begun: Receives the number of its process once it is started.
 
         Raises:
             RanOut: It took too much memory.
-            UserError: The engine says what the person can mend, or was silent for `timeout` seconds.
+            UserError: The engine says what the person can fix, or was silent for `timeout` seconds.
             EngineCrashed: It ended without an answer.
             JobCancelled: `kill` was called.
             OSError: It can't be started.
         """
-        job = self._start()
+        with self._lock:
+            if self._cancelled:
+                raise JobCancelled(self.name)
+            job = self._job = EngineJob(self.name, self._command, limit=self._limit, system=self._system)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{job.pid}/oom_score_adj").write_text(str(SCORE))
         begun(job.pid)
         try:
             return job.ask(request, timeout, tell)
@@ -95,16 +98,6 @@ class GuardedJob:
             if self._job is not None:
                 self._job.kill()
 
-    def _start(self) -> EngineJob:
-        with self._lock:
-            if self._cancelled:
-                raise JobCancelled(self.name)
-            self._job = EngineJob(self.name, self._command, limit=self._limit, system=self._system)
-        if sys.platform == "linux":
-            with contextlib.suppress(OSError):
-                Path(f"/proc/{self._job.pid}/oom_score_adj").write_text(str(SCORE))
-        return self._job
-
     def _limit(self, _memory: SystemMemory) -> int | None:
         """What the process may hold; None where its device has a memory of its own, which torch guards."""
         if self._room is None or self._device.startswith("cuda"):
@@ -113,11 +106,10 @@ class GuardedJob:
 
 
 def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
-    """Why a run of `options` didn't fit, in words: what was asked, and what there was."""
-    batch = options.memory.batch_size
-    samples = "1 row" if batch == 1 else f"{batch:,} rows"
+    """Why a run of `options` didn't fit, in words: what was needed, and what there was."""
+    rows = counted(options.memory.batch_size, "row")
     there = f", and {size(room.free)} of {size(room.ceiling)} were free" if room else ""
-    return f"A batch of {samples} didn't fit. It held {size(ran_out.held)} at its end{there}. {ran_out.why}"
+    return f"A batch of {rows} didn't fit. It held {size(ran_out.held)} at its end{there}. {ran_out.why}"
 
 
 def probable_device(options: RunOptions) -> str:
@@ -128,6 +120,58 @@ def probable_device(options: RunOptions) -> str:
     if gpu_of(name) is not None:
         return "cuda:0"
     return "mps" if sys.platform == "darwin" else "cpu"
+
+
+# --- A dry run
+
+
+MEASURE_SECONDS = 3600.0
+"""How long a dry run may take: some steps of a large model on a slow computer."""
+
+
+class DryRun(GuardedJob):
+    """Some steps of a run in an engine of its own; made anew for each.
+
+    Args:
+        options: What to train. Where it names a device (`cuda:0`, not `auto`), the guard knows whose memory it watches.
+        room: The memory of that device, as it is before.
+        command: What starts the engine's job, where it isn't Hone's own.
+        system: Reads the computer's memory.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        room: Room | None = None,
+        *,
+        command: Sequence[str] | None = None,
+        system: Callable[[], SystemMemory] = system_memory,
+    ) -> None:
+        super().__init__("measure", probable_device(options), room, command=command, system=system)
+        self._options = options
+
+    def run(self) -> Measurement:
+        """Measure, waiting until it is done. That it had to be ended for its memory, by whomever, is an answer too.
+
+        Raises:
+            UserError: The engine says what the person can fix.
+            EngineCrashed: It ended without an answer.
+            JobCancelled: `kill` was called.
+            OSError: It can't be started.
+        """
+        request = MeasureRequest(asked=msgspec.to_builtins(self._options))
+        try:
+            answer = self.ask(msgspec.json.encode(request), MEASURE_SECONDS)
+        except RanOut as ran_out:
+            return Measurement(
+                device=self._device,
+                parts=Parts(overhead=ran_out.held),
+                peak=ran_out.held,
+                base=0,
+                room=self._room,
+                out_of_memory=too_large(self._options, self._room, ran_out),
+            )
+        return msgspec.structs.replace(decoded("measure", answer, Measurement), room=self._room)
 
 
 # --- How much memory a device has now, and how much it has at most
@@ -154,92 +198,27 @@ def room_of(
         None where it isn't known: an NVIDIA GPU without its driver's library.
     """
     kind = device.name.partition(":")[0]
+    ceiling = device.memory_bytes
     if kind == "cuda":
-        return _of_gpu(device, gpu if gpu is not None else gpu_of(device.name))
+        gpu = gpu or gpu_of(device.name)
+        if gpu is None:
+            return None
+        memory = gpu.memory()
+        if memory is not None:
+            return Room(free=max(0, memory.ceiling - memory.used), ceiling=memory.ceiling)
+    elif kind == "mps" and ceiling:
+        ceiling = round(ceiling * min(1.0, mps_limit or 1.0))
+    else:
+        ceiling = None
     shared = shared_room(system_memory(), group_memory())
-    if kind == "mps" and device.memory_bytes:
-        return _at_most(shared, round(device.memory_bytes * min(1.0, mps_limit or 1.0)))
-    return shared
+    if not ceiling:
+        return shared
+    return Room(free=min(shared.free, ceiling), ceiling=min(shared.ceiling, ceiling))
 
 
 def shared_room(system: SystemMemory, group: GroupMemory | None) -> Room:
     """The computer's memory as a process may have it."""
-    room = Room(free=system.total - system.used, ceiling=system.total)
+    free = system.total - system.used
     if group is None or group.limit >= system.total:
-        return room
-    return Room(free=max(0, min(room.free, group.limit - group.used)), ceiling=group.limit)
-
-
-def _of_gpu(device: DeviceReport, gpu: NvidiaGpu | None) -> Room | None:
-    if gpu is None:
-        return None
-    memory = gpu.memory()
-    if memory is None:
-        shared = shared_room(system_memory(), group_memory())
-        return _at_most(shared, device.memory_bytes or shared.ceiling)
-    return Room(free=max(0, memory.ceiling - memory.used), ceiling=memory.ceiling)
-
-
-def _at_most(room: Room, ceiling: int) -> Room:
-    return Room(free=min(room.free, ceiling), ceiling=min(room.ceiling, ceiling))
-
-
-# --- A dry run: that it had to be ended for its memory, by whomever, is its answer
-
-
-MEASURE_SECONDS = 3600.0
-"""How long a dry run may take: some steps of a large model on a slow computer."""
-
-
-class DryRun:
-    """Some steps of a run in an engine of its own; made anew for each.
-
-    Args:
-        options: What to train. Where it names a device (`cuda:0`, not `auto`), the guard knows whose memory it watches.
-        room: The memory of that device, as it is before.
-        command: What starts the engine's job, where it isn't Hone's own.
-        system: Reads the computer's memory.
-    """
-
-    def __init__(
-        self,
-        options: RunOptions,
-        room: Room | None = None,
-        *,
-        command: Sequence[str] | None = None,
-        system: Callable[[], SystemMemory] = system_memory,
-    ) -> None:
-        self._options = options
-        self._room = room
-        self._device = probable_device(options)
-        self._job = GuardedJob("measure", self._device, room, command=command, system=system)
-
-    def run(self) -> Measurement:
-        """Measure, waiting until it is done.
-
-        Raises:
-            UserError: The engine says what the person can mend.
-            EngineCrashed: It ended without an answer.
-            JobCancelled: `kill` was called.
-            OSError: It can't be started.
-        """
-        request = MeasureRequest(asked=msgspec.to_builtins(self._options))
-        try:
-            answer = self._job.ask(msgspec.json.encode(request), MEASURE_SECONDS)
-        except RanOut as ran_out:
-            return self._too_large(ran_out)
-        return msgspec.structs.replace(decoded("measure", answer, Measurement), room=self._room)
-
-    def kill(self) -> None:
-        """End it at once; may be called from another thread, also before it has begun."""
-        self._job.kill()
-
-    def _too_large(self, ran_out: RanOut) -> Measurement:
-        return Measurement(
-            device=self._device,
-            parts=Parts(overhead=ran_out.held),
-            peak=ran_out.held,
-            base=0,
-            room=self._room,
-            out_of_memory=too_large(self._options, self._room, ran_out),
-        )
+        return Room(free=free, ceiling=system.total)
+    return Room(free=max(0, min(free, group.limit - group.used)), ceiling=group.limit)

@@ -21,7 +21,7 @@ from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared
 from core.memory import estimate, history
-from core.memory.model import Forecast, Room, Verdict, verdict
+from core.memory.model import Forecast, Verdict, verdict
 from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
 from core.options.choices import Padding, Task
@@ -32,7 +32,7 @@ from core.runs.status import RunStory
 from core.runs.words import forecast_sentences
 from core.services.memory import room_of
 
-# --- How many tokens the longest row of the data has, found without tokenizing all of it
+# --- The longest row of the data, found without tokenizing all of it
 
 
 CANDIDATES = 512
@@ -42,7 +42,7 @@ the writings that also need more tokens a letter."""
 
 @dataclass(frozen=True)
 class Longest:
-    """Tokens of the longest row, bytes of all texts as they were read, and what was taken for granted.
+    """Tokens of the longest row, bytes of all texts as they were read, and assumptions as sentences.
 
     `text` is tokens of the longest text: fewer than `tokens` where rows are padded beyond it; `rows` how many there
     are, those that will be held out included. None: not known.
@@ -56,57 +56,47 @@ class Longest:
 
 
 def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
-    """The length of the longest row a run would see, special tokens counted, cut off as the run cuts.
+    """The length of the longest row a run would see, special tokens counted, truncated as the run truncates.
 
     Args:
-        options: What is asked, settled.
+        options: The run's, settled.
         config: The model's.
         tokenizer: The model's; None where only its config is to be had.
 
     Raises:
-        OptionsError: Random texts were asked for that are longer than the model can see.
+        OptionsError: Random texts are longer than the model's positions.
     """
-    positions = getattr(config, "max_position_embeddings", None) or 0
+    data = options.data
     if tokenizer is not None:
         limit = longest_text(config, tokenizer)
     else:
-        limit = positions if positions > 0 else options.data.max_length
-    random = parse_synthetic(options.data.train)
+        positions = getattr(config, "max_position_embeddings", None) or 0
+        limit = positions if positions > 0 else data.max_length
+    most, is_padded = min(data.max_length, limit), data.padding is Padding.FIXED
+    random = parse_synthetic(data.train)
     if random:
-        _refuse_too_long(options.data.train, *random, limit)
-        return Longest(_padded(options, random[1], limit), random[1], random[0] * random[1], rows=random[0])
-    most = min(options.data.max_length, limit)
-    notes = (
-        ()
-        if options.data.max_length <= limit
-        else (f"Texts are cut off at {limit:,} tokens: the model sees no more.",)
-    )
+        samples, length = random
+        _refuse_too_long(data.train, samples, length, limit)  # random texts are never truncated
+        return Longest(max(length, most) if is_padded else length, length, samples * length, rows=samples)
+    notes: tuple[str, ...] = ()
+    if data.max_length > limit:
+        notes = (f"Texts are truncated at {limit:,} tokens: the model has no more positions.",)
     if options.task is Task.CAUSAL_LM:  # rows are blocks, each as long as is allowed
-        return Longest(most, most, _bytes_of(options.data.train) // 2, notes)
+        path = Path(data.train)
+        files = [path] if path.is_file() else path.rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file())
+        return Longest(most, most, size // 2, notes)
     try:
         found = _in_data(options, tokenizer, most)
     except DataError as error:
-        return Longest(most, notes=(*notes, f"{_taken(most)}: the data can't be read ({error.title})."))
-    if options.data.padding is Padding.FIXED:
+        found = _assumed(most, f"the data can't be read ({error.title})")
+    if is_padded:
         return replace(found, tokens=most, notes=notes)
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _bytes_of(source: str) -> int:
-    """The size of a file, or of all files of a folder."""
-    path = Path(source)
-    files = [path] if path.is_file() else path.rglob("*")
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
-def _padded(options: RunOptions, length: int, limit: int) -> int:
-    """Tokens of a row whose text has `length` of them, which are never cut off."""
-    fixed = options.data.padding is Padding.FIXED
-    return max(length, min(options.data.max_length, limit)) if fixed else length
-
-
-def _taken(tokens: int) -> str:
-    return f"Every row was taken to have {tokens:,} tokens"
+def _assumed(tokens: int, why: str, **known: Any) -> Longest:
+    return Longest(tokens, notes=(f"Every row was taken to have {tokens:,} tokens: {why}.",), **known)
 
 
 def _refuse_too_long(source: str, samples: int, length: int, limit: int) -> None:
@@ -119,43 +109,29 @@ def _refuse_too_long(source: str, samples: int, length: int, limit: int) -> None
 
 
 def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
+    no_tokenizer = "the model's tokenizer isn't on this computer yet"
     if not options.data.train:
-        return Longest(most, notes=(f"{_taken(most)}: no data is chosen yet.",))
+        return _assumed(most, "no data is chosen yet")
     if options.task.reads_conversations:
-        return _in_conversations(options, tokenizer, most)
+        from core.engine.data.chat_samples import longest_conversation
+
+        tokens, text_bytes = longest_conversation(options, tokenizer, most)
+        if options.data.packing and options.task is Task.CHAT:  # the fullest row is nearly as long as allowed
+            return Longest(most, most, text_bytes)
+        if tokens:
+            return Longest(tokens, tokens, text_bytes)
+        why = no_tokenizer if tokenizer is None else "no row can be used"
+        return _assumed(most, why, text_bytes=text_bytes)
     from core.engine.data.labelled_texts import training_texts
 
     texts = training_texts(options)
+    known = {"text_bytes": texts.nbytes, "rows": texts.num_rows}
     if tokenizer is None:
-        return Longest(
-            most,
-            text_bytes=texts.nbytes,
-            notes=(f"{_taken(most)}: the model's tokenizer isn't on this computer yet.",),
-            rows=texts.num_rows,
-        )
+        return _assumed(most, no_tokenizer, **known)
     chosen = texts.take(_with_most_bytes(texts))
     columns = [chosen[name].to_pylist() for name in chosen.column_names]
-    rows = tokenizer(*columns, truncation=True, max_length=most)["input_ids"]
-    longest = max(map(len, rows))
-    return Longest(longest, longest, texts.nbytes, rows=texts.num_rows)
-
-
-def _in_conversations(options: RunOptions, tokenizer: Any, most: int) -> Longest:
-    from core.engine.data.chat_samples import longest_conversation
-
-    tokens, text_bytes = longest_conversation(options, tokenizer, most)
-    if (
-        options.data.packing and options.task is Task.CHAT
-    ):  # the fullest row has nearly as many as are allowed
-        return Longest(most, most, text_bytes)
-    if not tokens:
-        why = (
-            "no row can be used"
-            if tokenizer is not None
-            else "the model's tokenizer isn't on this computer yet"
-        )
-        return Longest(most, text_bytes=text_bytes, notes=(f"{_taken(most)}: {why}.",))
-    return Longest(tokens, tokens, text_bytes)
+    longest = max(map(len, tokenizer(*columns, truncation=True, max_length=most)["input_ids"]))
+    return Longest(longest, longest, **known)
 
 
 def _with_most_bytes(texts: pa.Table) -> pa.Array:
@@ -177,7 +153,7 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
     Raises:
         OptionsError: The model isn't one, or can't be trained so; or texts are longer than it can see.
         ModelError: The model isn't on this computer yet, or isn't one.
-        DeviceError: What is asked is not to be had on this computer.
+        DeviceError: The device is not to be had on this computer.
     """
     resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
     options, device = resolved.options, resolved.device
@@ -214,28 +190,26 @@ def _data_bytes(options: RunOptions, text_bytes: int) -> int:
     from core.engine.data.image_files import RESIZED_AT_ONCE_BYTES, ImagePixels
     from core.engine.data.images import find_images
 
+    data = options.data
     if options.task.reads_text:
         return TEXT_COPIES * text_bytes
-    if not options.data.train or parse_synthetic(options.data.train):
+    if not data.train or parse_synthetic(data.train):
         return 0
-    columns = (options.data.image_column, options.data.label_column)
     total = 0
     with contextlib.suppress(DataError):
-        found = find_images(options.data.train, 0, *columns, open_all=False)
+        found = find_images(data.train, 0, data.image_column, data.label_column, open_all=False)
         for part in (found.train, found.eval):
             if isinstance(part, ImagePixels):
-                resized = len(part.pixels) * part.pixels.shape[1] * options.data.image_size**2
+                resized = len(part.pixels) * part.pixels.shape[1] * data.image_size**2
                 total += resized if resized <= RESIZED_AT_ONCE_BYTES else part.pixels.nbytes
     return total
 
 
-# --- What a run is told to take of memory, once its model is loaded; and what it took
+# --- The forecast when a run starts, and what it took
 
 
 MOST_FIXES = 5
 WHOLE_EPOCH = 0.999
-SHORTEST = 1
-"""Tokens of a row before any has been read: what such rows take is the least that the run can take."""
 
 
 def foretell(
@@ -243,14 +217,14 @@ def foretell(
 ) -> MemoryForecast | None:
     """The forecast of a run, with what to do should it not come true.
 
-    The model is built once more without numbers: the loaded one may be packed, or wrapped with what learns beside it.
-    Random numbers are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
+    The model is built once more without numbers: the loaded one may be quantized, or wrapped for LoRA. Random numbers
+    are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
 
     Args:
         resolved: What it computes on.
         prepared: Its model and data; None before they are loaded: the forecast is then the least it can take,
             a batch of one short row.
-        known: What was found out before it started; None: the formula is asked.
+        known: What was found out before it started; None: it is computed.
 
     Returns:
         None where the model's shape can't be told.
@@ -260,10 +234,13 @@ def foretell(
     model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
     if model.shape is None:
         return None
-    room = _before_loading(room_of(device), resolved)
+    room = room_of(device)
+    if room is not None and resolved.kind == "cpu":  # what there was before this process took its part
+        held = psutil.Process().memory_info().rss
+        room = msgspec.structs.replace(room, free=min(room.ceiling, room.free + held))
     length = None
     if options.task.reads_text:
-        length = _longest(prepared.train) if prepared else SHORTEST
+        length = max(lengths_of(prepared.train) or (), default=None) if prepared else 1
     correction = history.correction(device.title)
     forecast = known or estimate.forecast(
         options, model.shape, device, length=length, room=room, correction=correction
@@ -278,6 +255,11 @@ def foretell(
         length=length if forecast.length is None else forecast.length,
         fixes=tuple(_as_fix(remedy) for remedy in remedies if remedy.changes)[:MOST_FIXES],
     )
+
+
+def _as_fix(remedy: Remedy) -> Fix:
+    saves = f" (saves {formats.size(remedy.saves)})" if remedy.saves > 0 else ""
+    return Fix(f"{remedy.title}{saves}", remedy.changes)
 
 
 def refuse_too_large(told: MemoryForecast | None) -> None:
@@ -300,40 +282,17 @@ def remember(story: RunStory, resolved: ResolvedRun) -> None:
 
     One that has not gone through all its data may not have met its longest batch, and would teach too little.
     """
-    told, measured = story.forecast_bytes, story.peak_bytes
-    if (
-        story.epoch < WHOLE_EPOCH
-        or story.forecast_error is None
-        or story.forecast is None
-        or told is None
-        or measured is None
-    ):
+    forecast, measured = story.forecast_bytes, story.peak_bytes
+    is_known = story.forecast is not None and story.forecast_error is not None
+    if story.epoch < WHOLE_EPOCH or not is_known or forecast is None or measured is None:
         return
+    assert story.forecast is not None
     history.remember(
         history.PastRun(
             device=resolved.device.title,
             basis=story.forecast.basis,
-            forecast=told,
+            forecast=forecast,
             measured=measured,
             correction=story.forecast.correction,
         )
     )
-
-
-def _longest(samples: Any) -> int | None:
-    """Tokens of the longest row; None where rows tell no lengths."""
-    return max(lengths_of(samples) or (), default=None)
-
-
-def _before_loading(room: Room | None, resolved: ResolvedRun) -> Room | None:
-    """The room there was before this process took what it holds of the computer's memory already."""
-    if room is None or resolved.kind != "cpu":
-        return room
-    return msgspec.structs.replace(
-        room, free=min(room.ceiling, room.free + psutil.Process().memory_info().rss)
-    )
-
-
-def _as_fix(remedy: Remedy) -> Fix:
-    saves = f" (saves {formats.size(remedy.saves)})" if remedy.saves > 0 else ""
-    return Fix(f"{remedy.title}{saves}", remedy.changes)

@@ -1,4 +1,4 @@
-"""The dry run: a few real steps in a fresh process, on the longest batch of the real data first.
+"""The engine's job `measure`, a dry run: a few real steps in a fresh process, on the longest batch of the data first.
 
 A run that is too large for the memory finds that out here in its first two steps; by itself it might only when the
 longest batch happens to come.
@@ -15,22 +15,31 @@ import msgspec
 import torch
 
 from core.engine.data.token_cache import lengths_of
-from core.engine.devices.choose import ResolvedRun
-from core.engine.memory.weigh import WeighedRun, WeighingCallback, WeighingTrainer, weighed
-from core.engine.reporter import Reporter
+from core.engine.memory.weigh import WeighedRun, WeighingTrainer, weighing
 from core.memory.model import Measurement
 from core.options import RunOptions
 from core.options.method_rules import steps_of
-
-# --- Which rows a dry run trains on: the longest of the real data first
-
 
 LONGEST_STEPS = 2
 """Two on the longest batch: only at the backward of the second is the optimizer's state there beside all else."""
 
 ORDINARY_STEPS = 3
-"""Then as many on ordinary ones. The longest take the longest, so that their time would promise too late an end; these
-stand for a third of the run's steps each, the shortest, the middle and the longest third."""
+"""Then as many on ordinary ones: the time of the longest would predict too late an end. They stand for a third of the
+run's steps each, the shortest, the middle and the longest third."""
+
+PATIENCE_SECONDS = 60.0
+"""After so long, one ordinary step has to do."""
+
+
+def measure(options: RunOptions) -> Measurement:
+    """Train a few steps of `options` and answer what they took. Memory that ran out is an answer too.
+
+    Raises:
+        UserError: The person can fix what stopped it.
+    """
+    with weighing(options) as (resolved, held):
+        run = DryRun(resolved, held)
+        return run.answer(run.train())
 
 
 @dataclass(frozen=True)
@@ -67,46 +76,30 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     total, _ = steps_of(options, len(order))
     size, accumulated = fitted(options, len(order))
     step = size * accumulated
-    by_length = list(order) if lengths is None else sorted(order, key=lambda row: -lengths[row])
+    by_length = list(order)
     drawn = [list(order[start : start + step]) for start in range(0, len(order) - step + 1, step)]
     if lengths is not None:
-        drawn.sort(key=lambda found: _padded(found, lengths, size))
+
+        def padded(rows: list[int]) -> int:
+            """Tokens of a step, each batch of it padded to its longest row."""
+            batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+            return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
+
+        by_length.sort(key=lambda row: -lengths[row])
+        drawn.sort(key=padded)
     repeats = min(LONGEST_STEPS, total)
-    return DryBatches(
-        longest=list(islice(cycle(by_length), step)),
-        ordinary=_spread(drawn, min(ORDINARY_STEPS, total - repeats)),
-        repeats=repeats,
-    )
-
-
-def _padded(rows: Sequence[int], lengths: Sequence[int], size: int) -> int:
-    """Tokens of a step, each batch of it padded to its longest row."""
-    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-    return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
-
-
-def _spread(steps: Sequence[list[int]], count: int) -> list[list[int]]:
-    """So many of `steps`, evenly spread over them; some twice where there are fewer."""
-    if not steps:
-        return []
-    return [steps[len(steps) * (2 * index + 1) // (2 * count)] for index in range(count)]
-
-
-# --- The trainer of a dry run: that of a real run, fed other rows
-
-
-PATIENCE_SECONDS = 60.0
-"""After so long, one ordinary step has to do."""
+    count = min(ORDINARY_STEPS, total - repeats) if drawn else 0
+    spread = [drawn[len(drawn) * (2 * index + 1) // (2 * count)] for index in range(count)]
+    return DryBatches(list(islice(cycle(by_length), step)), spread, repeats)
 
 
 class DryTrainer(WeighingTrainer):
-    """Trains on the rows of `DryBatches`. `options` are those of the real run, to be set before training.
+    """Trains on the rows of `batches`.
 
     `longest` is how many tokens a row of the first batch had, padding counted, and `longest_text` how many the longest
     text of the data has; None: no text.
     """
 
-    options: RunOptions
     batches: DryBatches
     longest: int | None = None
     longest_text: int | None = None
@@ -124,58 +117,13 @@ class DryTrainer(WeighingTrainer):
         return super()._prepare_inputs(inputs)
 
 
-class DryCallback(WeighingCallback):
-    """Weighs while the longest batch is there, and stops where enough is known."""
+class DryRun(WeighedRun):
+    """Trains on the longest rows first, and stops where enough is known."""
 
-    _trainer: DryTrainer
-
-    def __init__(self, trainer: DryTrainer, kind: str) -> None:
-        super().__init__(trainer, kind)
-        self._trainer = trainer
-
-    @property
-    def weighs(self) -> bool:
-        """Whether it is a step on the longest batch."""
-        return len(self.seconds) < self._trainer.batches.repeats
-
-    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
-        """Stop where ordinary steps take long."""
-        is_ordinary = len(self.seconds) > self._trainer.batches.repeats
-        if is_ordinary and time.perf_counter() - self._begun > PATIENCE_SECONDS:
-            control.should_training_stop = True
-
-    @property
-    def longest_seconds(self) -> float | None:
-        """A steady step on the longest batch: the last of them, as the first does what is done only once."""
-        repeats = self.seconds[: self._trainer.batches.repeats] if self.seconds else []
-        return repeats[-1] if repeats else None
-
-    @property
-    def ordinary_seconds(self) -> list[float]:
-        """Steps as the run draws them; those on the longest batch where a run has no more."""
-        return self.seconds[self._trainer.batches.repeats :] or self.seconds[-1:]
-
-
-# --- The dry run: a few real steps in a fresh process
-
-
-def measure(options: RunOptions) -> Measurement:
-    """Train a few steps of what `options` ask for and answer what they took. Memory that ran out is an answer too.
-
-    Raises:
-        UserError: The person can mend what stopped it.
-    """
-    return weighed(options, _DryRun)
-
-
-class _DryRun(WeighedRun[Measurement]):
-    """Trains on the longest rows first."""
-
-    _trainer: DryTrainer | None
-    _watch: DryCallback | None
+    trainer_class = DryTrainer
 
     def shortened(self) -> RunOptions:
-        """The options for a trainer that is fed the rows of a few steps, as one epoch."""
+        """For a trainer that is fed the rows of a few steps, as one epoch."""
         size, accumulated = fitted(self.options, self.rows)
         change, options = msgspec.structs.replace, self.options
         return change(
@@ -184,21 +132,23 @@ class _DryRun(WeighedRun[Measurement]):
             training=change(options.training, epochs=1.0, max_steps=None),
         )
 
-    def trained_by(self) -> type[WeighingTrainer]:
-        """That of the longest rows."""
-        return DryTrainer
+    @property
+    def weighs(self) -> bool:
+        """Whether it is a step on the longest batch."""
+        return len(self.seconds) < self.trainer.batches.repeats
 
-    def watched(self, trainer: WeighingTrainer, resolved: ResolvedRun, reporter: Reporter) -> DryCallback:
-        """What times its steps."""
-        assert isinstance(trainer, DryTrainer)
-        trainer.options = self.options
-        return DryCallback(trainer, resolved.kind)
+    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
+        is_ordinary = len(self.seconds) > self.trainer.batches.repeats
+        if is_ordinary and time.perf_counter() - self._begun > PATIENCE_SECONDS:
+            control.should_training_stop = True
 
-    def answer(self, out_of_memory: str = "") -> Measurement:
+    def answer(self, out_of_memory: str) -> Measurement:
         """What is known by now; `out_of_memory` as in `Measurement`."""
-        parts, trainer, watch = self.parts(), self._trainer, self._watch
-        compiling = self.compile_seconds()
-        ordinary = watch.ordinary_seconds if watch else []
+        parts, trainer, seconds = self.parts(), self.trainer, self.seconds
+        # of the steps on the longest batch the last, as the first does what is done only once
+        longest = seconds[: trainer.batches.repeats][-1] if seconds else None
+        ordinary = (seconds[trainer.batches.repeats :] or seconds[-1:]) if seconds else []
+        mean = statistics.fmean(ordinary) if ordinary else None
         steps = steps_of(self.options, self.rows)[0] if self.rows else None
         return Measurement(
             device=self.resolved.label,
@@ -207,11 +157,11 @@ class _DryRun(WeighedRun[Measurement]):
             base=self.held.base,
             longest=trainer.longest if trainer else None,
             longest_text=trainer.longest_text if trainer else None,
-            longest_step_seconds=watch.longest_seconds if watch else None,
-            step_seconds=statistics.fmean(ordinary) if ordinary else None,
-            compile_seconds=compiling,
+            longest_step_seconds=longest,
+            step_seconds=mean,
+            compile_seconds=self.compile_seconds,
             train_samples=self.rows or None,
             total_steps=steps,
-            run_seconds=compiling + steps * statistics.fmean(ordinary) if ordinary and steps else None,
+            run_seconds=self.compile_seconds + steps * mean if mean is not None and steps else None,
             out_of_memory=out_of_memory,
         )

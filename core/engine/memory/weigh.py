@@ -1,22 +1,20 @@
-"""How much memory a dry run holds and held at most, watched while it computes. All figures are bytes.
+"""A few steps of a run in a fresh process: how long they take, and what they hold of the device's memory.
 
 On a CPU that is what the process and its workers have in memory (resident set). On a GPU it is the device's memory:
-CUDA's context and what torch's allocator reserved, on MPS what Metal's driver holds.
+CUDA's context and what torch's allocator reserved, on MPS what Metal's driver holds. All figures are bytes.
 """
 
-import math
+import contextlib
 import os
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Self
 
 import msgspec
 import psutil
@@ -25,33 +23,28 @@ from transformers import TrainerCallback
 
 from core.base.errors import OutOfMemory
 from core.base.system import tree_bytes
-from core.benchmark.result import Sample
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import process_peak
 from core.engine.reporter import Reporter
 from core.engine.training.failures import explain
-from core.engine.training.loading import generators, remember
 from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.training.trainer import WatchedTrainer
-from core.engine.training.what_ran import bare, report_fallbacks, state_bytes, what_ran
+from core.engine.training.what_ran import bare, report_fallbacks, state_bytes
 from core.memory.model import Parts
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
-from core.options.method_rules import steps_of
-from core.runs.events import Phase, WhatRan, split_non_finite
-
-# --- How much memory a dry run holds and held at most
-
+from core.runs.events import Phase
 
 INTERVAL_SECONDS = 0.02
 WITH_WORKERS_SECONDS = 0.2
 """Looking for workers goes through all processes of the computer, which would slow the steps that are timed."""
 
 
-class HeldMemory:
-    """Watches from a thread of its own, between `with` and its end.
+# --- Memory held
 
-    `base` is what was held when it began.
+
+class HeldMemory:
+    """Follows the memory in a thread of its own, between `with` and its end. `base` is what was held before.
 
     Args:
         kind: What is computed on: `cuda`, `mps` or `cpu`.
@@ -70,21 +63,16 @@ class HeldMemory:
         self._context = cuda_context(gpu_used_before) if kind == "cuda" else 0
         self.base = self._now()[0]
 
-    def __enter__(self) -> "HeldMemory":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 
     def most(self) -> tuple[int, int]:
-        """What was held at most so far, and what tensors took of it; on a CPU that is all that came after `base`."""
+        """The peak so far, and what tensors took of it; on a CPU that is all that came after `base`."""
         self._sample()
         if self._kind == "cuda":  # the context grows with each kernel that is loaded
             self._context = max(self._context, cuda_context(self._gpu_used_before))
@@ -93,12 +81,10 @@ class HeldMemory:
         if self._kind == "mps":
             return self._highest, self._most_live
         peak = max(self._highest, process_peak())
-        return peak, peak - min(peak, self.base)
+        return peak, max(0, peak - self.base)
 
     def _watch(self) -> None:
-        if (
-            self._kind == "cuda"
-        ):  # torch keeps the peak itself, and each look would take a little from what is timed
+        if self._kind == "cuda":  # torch keeps the peak itself
             return
         while not self._ended.wait(WITH_WORKERS_SECONDS if self._with_workers else INTERVAL_SECONDS):
             self._sample()
@@ -128,7 +114,7 @@ def gpu_used() -> int | None:
 def cuda_context(used_before: int | None) -> int:
     """What CUDA's context takes: by how much the GPU is fuller, now that this process uses it; 0 where unknown.
 
-    The driver tells it of no single process on Windows and in containers.
+    The driver reports it of no single process on Windows and in containers.
 
     Args:
         used_before: `gpu_used`, before torch has touched the GPU.
@@ -140,14 +126,8 @@ def cuda_context(used_before: int | None) -> int:
     return max(0, used - used_before - int(torch.cuda.memory_reserved()))
 
 
-# --- What the trainers of dry runs and of measurements share: an eye on what takes the memory
-
-
-HALVES = (torch.bfloat16, torch.float16)
-
-
 class SavedTensors:
-    """Bytes that a forward pass keeps for the gradients: each piece of memory once, the model's own left out.
+    """Bytes that a forward pass keeps for the gradients: each storage once, the model's own left out.
 
     `copies` are weights in half precision, which autocast makes and keeps; `activations` all else.
     """
@@ -162,12 +142,10 @@ class SavedTensors:
 
     @property
     def activations(self) -> int:
-        """Bytes of them."""
         return sum(self._activations.values())
 
     @property
     def copies(self) -> int:
-        """Bytes of them."""
         return sum(self._copies.values())
 
     def watching(self) -> Any:
@@ -178,18 +156,47 @@ class SavedTensors:
         if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided:
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in self._own:
-                is_copy = tensor.dtype in HALVES and tuple(tensor.shape) in self._shapes
+                is_half = tensor.dtype in (torch.bfloat16, torch.float16)
+                is_copy = is_half and tuple(tensor.shape) in self._shapes
                 counted = self._copies if is_copy else self._activations
                 counted[storage.data_ptr()] = storage.nbytes()
         return tensor.detach()  # the tensor itself would hold its own graph, and neither would ever be freed
 
 
-class WeighingTrainer(WatchedTrainer):
-    """Trains as a run does. `saved` is what the first batch kept for the gradients.
+def state_bytes_on(kind: str, optimizer: Any) -> int:
+    """Bytes of an optimizer's state that lie on the device."""
+    return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
 
-    It is None where the model was compiled, which hooks would cut to pieces.
+
+def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
+    """Bytes of a model's weights that lie on the device, shared ones once, with what unpacks quantized ones."""
+    return sum(
+        {
+            tensor.data_ptr(): tensor.numel() * tensor.element_size()
+            for tensor in _tensors(model)
+            if tensor.device.type == kind
+        }.values()
+    )
+
+
+def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    for tensor in (*model.parameters(), *model.buffers()):
+        yield tensor
+        state = getattr(tensor, "quant_state", None)  # of bitsandbytes' 4-bit weights, and of its scales
+        for holder in filter(None, (state, getattr(state, "state2", None))):
+            yield from (value for value in vars(holder).values() if isinstance(value, torch.Tensor))
+
+
+# --- A few steps of a run
+
+
+class WeighingTrainer(WatchedTrainer):
+    """Trains as a run does. `options` are those of the real run, `saved` what the first batch kept for the gradients.
+
+    `saved` is None where the model was compiled, which hooks would cut to pieces.
     """
 
+    options: RunOptions
     saved: SavedTensors | None = None
 
     def training_step(
@@ -203,23 +210,29 @@ class WeighingTrainer(WatchedTrainer):
             return super().training_step(model, inputs, num_items_in_batch)
 
 
-class WeighingCallback(TrainerCallback):
-    """Times each step, compiling left out, and weighs what stands beside the weights on the device.
+class WeighedRun(TrainerCallback):
+    """A few steps of a run, each timed without compiling. What isn't there yet counts nothing.
 
-    `seconds` are all steps so far; `gradients` and `optimizer` are bytes.
-
-    Args:
-        trainer: Whose steps they are.
-        kind: What it computes on: `cuda`, `mps` or `cpu`.
+    `options` are those of the real run, settled; `rows` how many its data has; `seconds` are all steps so far;
+    `gradients` and `optimizer` bytes on the device.
     """
 
-    def __init__(self, trainer: WeighingTrainer, kind: str) -> None:
+    trainer_class: type[WeighingTrainer]
+
+    def __init__(self, resolved: ResolvedRun, held: HeldMemory) -> None:
+        self.options = resolved.options
+        self.rows = 0
         self.seconds: list[float] = []
-        self.gradients = 0
-        self.optimizer = 0
-        self._trainer = trainer
-        self._kind = kind
+        self.gradients = self.optimizer = 0
+        self.resolved = resolved
+        self.held = held
+        self.model: torch.nn.Module | None = None
+        self.trainer: Any = None
         self._begun = self._mark = time.perf_counter()
+
+    def shortened(self) -> RunOptions:
+        """The options for the trainer of the few steps; `rows` are known."""
+        raise NotImplementedError
 
     @property
     def weighs(self) -> bool:
@@ -235,149 +248,63 @@ class WeighingCallback(TrainerCallback):
         """
         raise NotImplementedError
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the clock."""
-        self._begun = self._mark = time.perf_counter()
+    def train(self) -> str:
+        """Load everything and train; where memory ran out, what was needed and what there was.
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the clock anew: what is done between two epochs is no part of a step."""
-        self._mark = time.perf_counter()
+        Raises:
+            UserError: The person can fix what stopped it.
+        """
+        try:
+            self._train()
+        except Exception as error:
+            known = explain(error, self.options)
+            if known is None:
+                raise
+            if not isinstance(known, OutOfMemory):
+                raise known from error
+            traceback.print_exc(file=sys.stderr)
+            return known.detail
+        return ""
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Weigh the gradients while all of them are there."""
-        if self.weighs:
-            found = (weight.grad for weight in self._trainer.model.parameters() if weight.grad is not None)
-            self.gradients = max(self.gradients, sum(grad.nbytes for grad in found if self._counts(grad)))
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Note the time; weighing comes after the clock was read."""
-        synchronize(self._kind)
-        trainer = self._trainer
-        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
-        seconds = time.perf_counter() - self._mark - compiling
-        if self.weighs or not self.optimizer:  # with fp16 it may be made some steps later
-            self.optimizer = state_bytes_on(self._kind, trainer.optimizer)
-        self.seconds.append(seconds)
-        losses = trainer.step_losses
-        trainer.forget_step()
-        self.ended(losses, control)
-        self._mark = time.perf_counter()
-
-    def _counts(self, tensor: torch.Tensor) -> bool:
-        return tensor.device.type == self._kind
-
-
-def synchronize(kind: str) -> None:
-    """Wait until the device has computed all it was given."""
-    if kind == "cuda":
-        torch.cuda.synchronize()
-    elif kind == "mps":
-        torch.mps.synchronize()
-
-
-def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Bytes of an optimizer's state that lie on the device."""
-    return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
-
-
-def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Bytes of a model's weights that lie on the device, shared ones once, with what unpacks packed ones."""
-    found = {
-        tensor.data_ptr(): tensor.numel() * tensor.element_size()
-        for tensor in _tensors(model)
-        if tensor.device.type == kind
-    }
-    return sum(found.values())
-
-
-def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
-    for tensor in (*model.parameters(), *model.buffers()):
-        yield tensor
-        state = getattr(
-            tensor, "quant_state", None
-        )  # of bitsandbytes' 4-bit weights; what scales its scales beside
-        for holder in filter(None, (state, getattr(state, "state2", None))):
-            yield from (value for value in vars(holder).values() if isinstance(value, torch.Tensor))
-
-
-# --- A few steps of a run in a fresh process, weighed
-
-
-Answer = TypeVar("Answer")
-
-
-class WeighedRun(Generic[Answer]):
-    """The run in its making. What isn't there yet counts nothing, so that it can be told of at any moment.
-
-    `options` are those of the real run, settled; `rows` how many its data has.
-
-    Args:
-        resolved: What it computes on.
-        held: Watches the memory.
-    """
-
-    def __init__(self, resolved: ResolvedRun, held: HeldMemory) -> None:
-        self.options = resolved.options
-        self.rows = 0
-        self.held = held
-        self.resolved = resolved
-        self._model: torch.nn.Module | None = None
-        self._trainer: WeighingTrainer | None = None
-        self._watch: WeighingCallback | None = None
-
-    def shortened(self) -> RunOptions:
-        """The options for the trainer of the few steps; `rows` are known."""
-        raise NotImplementedError
-
-    def trained_by(self) -> type[WeighingTrainer]:
-        """The class of that trainer."""
-        raise NotImplementedError
-
-    def watched(
-        self, trainer: WeighingTrainer, resolved: ResolvedRun, reporter: Reporter
-    ) -> WeighingCallback:
-        """What watches the trainer, which is ready to train on `resolved`."""
-        raise NotImplementedError
-
-    def answer(self, out_of_memory: str = "") -> Answer:
-        """What is known by now; where memory ran out, what was asked and what there was."""
-        raise NotImplementedError
-
-    def run(self) -> None:
-        """Load everything and train."""
+    def _train(self) -> None:
         reporter = Reporter(None)
         prepared = prepare(self.options, reporter)
-        self._model, self.rows = prepared.model, len(prepared.train)
-        resolved = replace(self.resolved, options=_without_saving(self.shortened()))
-        nowhere = Path(
-            tempfile.gettempdir()
-        )  # nothing is saved, and a folder of its own would outlive a kill
-        trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trained_by())
+        self.model, self.rows = prepared.model, len(prepared.train)
+        options, change = self.shortened(), msgspec.structs.replace
+        options = change(options, output=change(options.output, keep_checkpoints=0))
+        # nothing is saved, and a folder of its own would outlive a kill
+        nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
+        trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trainer_class)
         assert isinstance(trainer, WeighingTrainer)
-        self._trainer = trainer
-        self._watch = self.watched(trainer, resolved, reporter)
-        trainer.add_callback(self._watch)
+        trainer.options = self.options
+        if resolved.kind == "mps":
+            trainer.fell_back = report_fallbacks(reporter)
+        self.trainer = trainer
+        trainer.add_callback(self)
         reporter.phase(Phase.TRAINING)
         try:
             trainer.train()
         finally:
             trainer.stop_workers()
 
+    @property
     def compile_seconds(self) -> float:
         """What compiling took so far."""
-        return self._trainer.compilation.seconds if self._trainer and self._trainer.compilation else 0.0
+        return self.trainer.compilation.seconds if self.trainer and self.trainer.compilation else 0.0
 
     def parts(self) -> Parts:
         """The peak by source. What lives as long as the run is weighed; the rest of what tensors took is temporary.
 
         They add up to the peak, so that where it came at a moment when not all of them were there, the last is less.
         """
-        kind, watch = self.resolved.kind, self._watch
-        saved = self._trainer.saved if self._trainer else None
+        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter: DPO's, of all weights
+        saved = self.trainer.saved if self.trainer else None
         weighed = {
-            "weights": sum(weight_bytes_on(kind, model) for model in self._models()),
-            "gradients": watch.gradients if watch else 0,
-            "optimizer": watch.optimizer if watch else 0,
+            "weights": sum(
+                weight_bytes_on(self.resolved.kind, model) for model in models if model is not None
+            ),
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
             "activations": saved.activations if saved else 0,
         }
         peak, left = self.held.most()
@@ -387,271 +314,56 @@ class WeighedRun(Generic[Answer]):
             left -= found[name]
         return Parts(**found, temporary=left)
 
-    def _models(self) -> list[torch.nn.Module]:
-        """The model, and the copy of it that preferences are learned against where all of it moves."""
-        return [
-            model for model in (self._model, getattr(self._trainer, "ref_model", None)) if model is not None
-        ]
+    # Trainer's events
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._begun = self._mark = time.perf_counter()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._mark = time.perf_counter()  # what is done between two epochs is no part of a step
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.weighs:  # all gradients are there
+            gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
+            sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
+            self.gradients = max(self.gradients, sum(sizes))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        synchronize(self.resolved.kind)
+        trainer = self.trainer
+        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
+        seconds = time.perf_counter() - self._mark - compiling
+        if self.weighs or not self.optimizer:  # with fp16 it may be made some steps later
+            self.optimizer = state_bytes_on(self.resolved.kind, trainer.optimizer)
+        self.seconds.append(seconds)
+        losses = trainer.step_losses
+        trainer.forget_step()
+        self.ended(losses, control)
+        self._mark = time.perf_counter()
 
 
-def weighed(options: RunOptions, make: Callable[[ResolvedRun, HeldMemory], WeighedRun[Answer]]) -> Answer:
-    """Train the few steps that `make` makes of what `options` ask for. Memory that ran out is an answer too.
+def synchronize(kind: str) -> None:
+    """Wait until the device has computed all it was given."""
+    if kind != "cpu":
+        torch.get_device_module(kind).synchronize()
+
+
+@contextlib.contextmanager
+def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, HeldMemory]]:
+    """Choose the device, load the libraries and follow the memory from then on.
 
     Raises:
-        UserError: The person can mend what stopped it.
+        UserError: The device is not to be had.
     """
     used_before = gpu_used()
     with chosen_device(options) as resolved:
         load_libraries(options)  # before the memory is looked at: they are the base
+        settled = resolved.options
         if resolved.kind == "mps":
-            _refuse_paging(resolved.options.device.mps_memory_limit)
-        workers = bool(resolved.options.data.workers)
-        with HeldMemory(resolved.kind, with_workers=workers, gpu_used_before=used_before) as held:
-            return _answer(make(resolved, held))
-
-
-def _refuse_paging(limit: float) -> None:
-    """Have Metal's allocator refuse more than macOS recommends: a Mac would page rather than fail. Never tried here.
-
-    The guard outside sees only the resident set, which Metal's memory need not be in.
-
-    Args:
-        limit: `device.mps_memory_limit`; 0: none.
-    """
-    torch.mps.set_per_process_memory_fraction(min(1.0, limit or 1.0))
-
-
-def _answer(run: WeighedRun[Answer]) -> Answer:
-    try:
-        run.run()
-    except Exception as error:
-        known = explain(error, run.options)
-        if known is None:
-            raise
-        if not isinstance(known, OutOfMemory):
-            raise known from error
-        traceback.print_exc(file=sys.stderr)
-        return run.answer(known.detail)
-    return run.answer()
-
-
-def _without_saving(options: RunOptions) -> RunOptions:
-    change = msgspec.structs.replace
-    return change(options, output=change(options.output, keep_checkpoints=0))
-
-
-# --- The trainer of a measurement: that of a real run, on the rows that it draws
-
-
-class SampledTrainer(WeighingTrainer):
-    """Trains exactly as a run does.
-
-    `first_loss` is that of the first batch as an evaluation computes it, dropout off, before anything was learned; None
-    where it is no number, and before. `looking_seconds` is what finding that out took. `is_random` says whether the
-    model drew random numbers while it computed its first batch.
-    """
-
-    first_loss: float | None = None
-    looking_seconds = 0.0
-    is_random = False
-    _has_looked = False
-
-    def training_step(
-        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> torch.Tensor:
-        """Compute one batch; before the first, it is evaluated."""
-        if self._has_looked:
-            return super().training_step(model, inputs, num_items_in_batch)
-        self._has_looked = True
-        begun = time.perf_counter()
-        self._look(model, inputs)
-        before = self._random_state()
-        self.looking_seconds = time.perf_counter() - begun
-        loss = super().training_step(model, inputs, num_items_in_batch)
-        self.is_random = self._random_state() != before
-        return loss
-
-    def _look(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
-        """Evaluate the batch, and leave no trace of it: neither in the random numbers nor in what learns."""
-        take_back = remember(self._kind)
-        learning = [part for part in model.modules() if part.training]
-        model.eval()
-        loss, _, _ = self.prediction_step(model, inputs, prediction_loss_only=True)
-        for part in learning:
-            part.training = True
-        take_back()
-        self.first_loss, _ = split_non_finite(None if loss is None else float(loss))
-        synchronize(self._kind)
-
-    def _random_state(self) -> list[bytes]:
-        return [generator.get_rng_state().numpy().tobytes() for generator in generators(self._kind)]
-
-    @property
-    def _kind(self) -> str:
-        return str(self.args.device.type)
-
-
-# --- Times the steps of a measurement, and ends it when there are enough
-
-
-Tell = Callable[[int], None]
-"""Hears how many steps have been made that count, those of the warm-up included."""
-
-
-class SamplingCallback(WeighingCallback):
-    """Follows the steps.
-
-    `timed` are the seconds of the timed ones: full ones only, as the last step of an epoch may have fewer rows.
-    `losses` are those of all steps, None where one is no number. `ran` is what ran, told after the first step.
-
-    Args:
-        trainer: Whose steps they are.
-        resolved: What it computes on.
-        warm_up: So many steps at the beginning aren't timed.
-        steps: So many are.
-        full: Rows that a full step learns from.
-        tell: Hears of each step that counts.
-    """
-
-    _trainer: SampledTrainer
-
-    def __init__(
-        self,
-        trainer: SampledTrainer,
-        resolved: ResolvedRun,
-        *,
-        warm_up: int,
-        steps: int,
-        full: int,
-        tell: Tell,
-    ) -> None:
-        super().__init__(trainer, resolved.kind)
-        self._trainer = trainer
-        self._resolved = resolved
-        self._warm_up = warm_up
-        self._steps = steps
-        self._full = full
-        self._tell = tell
-        self.timed: list[float] = []
-        self.losses: list[float | None] = []
-        self.ran: WhatRan | None = None
-
-    @property
-    def warm_up_seconds(self) -> list[float]:
-        """The steps that came before the timed ones."""
-        return self.seconds[: self._warm_up]
-
-    @property
-    def weighs(self) -> bool:
-        """Whether it is a step of the warm-up."""
-        return len(self.seconds) < self._warm_up
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Note the time; that of looking at the first batch is none of its step's."""
-        if not self.seconds:
-            self._mark += self._trainer.looking_seconds
-        super().on_step_end(args, state, control, **kwargs)
-
-    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
-        """Take in the figures of the step, and stop after the last."""
-        loss, _ = split_non_finite(sum(torch.stack(losses).tolist()))
-        self.losses.append(loss)
-        if self.ran is None:
-            self.ran = what_ran(self._trainer, self._resolved)
-        counted = len(self.seconds)
-        if counted > self._warm_up:
-            if self._trainer.last_step[0] < self._full:
-                return
-            self.timed.append(self.seconds[-1])
-            counted = self._warm_up + len(self.timed)
-        if len(self.timed) == self._steps:
-            control.should_training_stop = True
-        self._tell(counted)
-
-
-# --- The engine's job `sample`: some steps of a run, timed in a fresh process
-
-
-def sample(options: RunOptions, *, steps: int, warm_up: int, tell: Tell = lambda _done: None) -> Sample:
-    """Train a few steps of what `options` ask for, and answer what they took. Memory that ran out is an answer too.
-
-    Where the run is shorter than that, it is made as long.
-
-    Args:
-        options: What is asked.
-        steps: How many optimizer steps are timed.
-        warm_up: How many come before. One does in any case: the first is looked at from close by.
-        tell: Hears how many steps were made, those of the warm-up included.
-
-    Raises:
-        UserError: The person can mend what stopped it.
-    """
-    return weighed(options, partial(_Sampling, steps=steps, warm_up=max(1, warm_up), tell=tell))
-
-
-class _Sampling(WeighedRun[Sample]):
-    """Trains as the run does."""
-
-    _trainer: SampledTrainer | None
-    _watch: SamplingCallback | None
-
-    def __init__(
-        self, resolved: ResolvedRun, held: HeldMemory, *, steps: int, warm_up: int, tell: Tell
-    ) -> None:
-        super().__init__(resolved, held)
-        self._steps = steps
-        self._warm_up = warm_up
-        self._tell = tell
-
-    @property
-    def _full(self) -> int:
-        """Rows of a full step: no more than the data has."""
-        return min(self.options.effective_batch, self.rows)
-
-    def shortened(self) -> RunOptions:
-        """The options for the trainer: those of the run, which its schedule follows, made longer where it is too short.
-
-        Of an epoch, only the full steps are timed.
-        """
-        total, an_epoch = steps_of(self.options, self.rows)
-        full_ones = max(1, self.rows // self.options.effective_batch)
-        enough = math.ceil((self._warm_up + self._steps) / full_ones) * an_epoch
-        if total >= enough:
-            return self.options
-        change = msgspec.structs.replace
-        return change(self.options, training=change(self.options.training, max_steps=enough))
-
-    def trained_by(self) -> type[WeighingTrainer]:
-        """That of the run, which looks at its first batch."""
-        return SampledTrainer
-
-    def watched(
-        self, trainer: WeighingTrainer, resolved: ResolvedRun, reporter: Reporter
-    ) -> SamplingCallback:
-        """What times its steps."""
-        assert isinstance(trainer, SampledTrainer)
-        if resolved.kind == "mps":
-            trainer.fell_back = report_fallbacks(reporter)
-        return SamplingCallback(
-            trainer, resolved, warm_up=self._warm_up, steps=self._steps, full=self._full, tell=self._tell
-        )
-
-    def answer(self, out_of_memory: str = "") -> Sample:
-        """What is known by now; `out_of_memory` as in `Sample`."""
-        parts, trainer, watch = self.parts(), self._trainer, self._watch
-        return Sample(
-            device=self.resolved.label,
-            seconds=tuple(watch.timed) if watch and not out_of_memory else (),
-            warm_up_seconds=tuple(watch.warm_up_seconds) if watch else (),
-            compile_seconds=self.compile_seconds(),
-            samples_a_step=self._full,
-            rows=self.rows,
-            losses=tuple(watch.losses) if watch else (),
-            first_loss=trainer.first_loss if trainer else None,
-            is_random=trainer.is_random if trainer else False,
-            parts=parts,
-            peak=parts.total,
-            base=self.held.base,
-            ran=watch.ran if watch else None,
-            out_of_memory=out_of_memory,
-        )
+            # More than macOS recommends would page rather than fail, and the guard outside sees only the resident
+            # set, which Metal's memory need not be in. Never tried here.
+            torch.mps.set_per_process_memory_fraction(min(1.0, settled.device.mps_memory_limit or 1.0))
+        with HeldMemory(
+            resolved.kind, with_workers=bool(settled.data.workers), gpu_used_before=used_before
+        ) as held:
+            yield resolved, held

@@ -124,7 +124,7 @@ def test_options_are_told_with_what_they_count(tmp_path: Path) -> None:
     assert "1 batch;" in told
     assert "Vocabulary 1,024 tokens" in told
     assert "Pretrained" not in told  # from scratch there are none
-    assert "Pretrained weights off on \n" in asked_of(make_folder(tmp_path / "images", OPTIONS))
+    assert "Pretrained weights Off On \n" in asked_of(make_folder(tmp_path / "images", OPTIONS))
 
 
 def test_code_in_the_words_is_code_and_not_in_the_data(tmp_path: Path) -> None:

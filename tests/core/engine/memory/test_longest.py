@@ -66,7 +66,7 @@ def test_the_model_s_limit_is_told(bert: Path, tmp_path: Path) -> None:
     path = str(write_reviews(tmp_path / "reviews.csv"))
     longest = found(bert, train=path, max_length=500, padding=Padding.FIXED)
     assert longest.tokens == 64
-    assert "cut off at 64 tokens" in longest.notes[0]
+    assert "truncated at 64 tokens" in longest.notes[0]
 
 
 @pytest.mark.parametrize(("train", "why"), [("", "no data is chosen"), ("/nowhere.csv", "can't be read")])

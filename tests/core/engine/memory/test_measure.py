@@ -129,20 +129,19 @@ def test_where_steps_take_long_one_ordinary_step_has_to_do(
 
 
 def test_the_time_of_a_step_is_without_compiling() -> None:
-    from core.engine.memory.measure import DryBatches, DryCallback
+    from core.engine.memory.measure import DryBatches, DryRun
 
-    compiling = SimpleNamespace(step_seconds=100.0)
-    trainer = SimpleNamespace(
-        compilation=compiling,
+    run = DryRun(SimpleNamespace(options=None, kind="cpu"), None)
+    run.trainer = SimpleNamespace(
+        compilation=SimpleNamespace(step_seconds=100.0),
         optimizer=None,
         batches=DryBatches([0], []),
         step_losses=[],
         forget_step=lambda: None,
     )
-    callback = DryCallback(trainer, "cpu")
-    callback.on_train_begin(None, None, None)
-    callback.on_step_end(None, None, None)
-    assert -100 <= callback.seconds[0] < -90
+    run.on_train_begin(None, None, None)
+    run.on_step_end(None, None, None)
+    assert -100 <= run.seconds[0] < -90
 
 
 def test_memory_that_runs_out_in_a_step_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

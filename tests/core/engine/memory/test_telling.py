@@ -72,9 +72,7 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(
 def test_what_does_not_fit_ends_before_the_model_is_loaded_where_nobody_agreed(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "core.engine.memory.forecast._before_loading", lambda *_: Room(free=1, ceiling=1 << 30)
-    )
+    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: Room(free=1, ceiling=1))
     options = {"model": ModelOptions(source=str(model))}
     assert train(tmp_path / "asked", **options).status == 0
     monkeypatch.setenv(ONLY_IF_IT_FITS, "1")
@@ -96,8 +94,8 @@ def test_what_does_not_fit_with_rows_as_long_as_the_data_s_ends_before_it_trains
     }
     fits = train(tmp_path / "fits", **options)
     told = next(event for event in fits.events if isinstance(event, MemoryForecast))
-    room = Room(free=told.parts.total - 1, ceiling=1 << 40)
-    monkeypatch.setattr("core.engine.memory.forecast._before_loading", lambda *_: room)
+    room = Room(free=0, ceiling=told.parts.total - 1)
+    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: room)
     done = train(tmp_path / "large", **options)
     assert DOESNT_FIT in done.messages
     assert any(isinstance(event, PhaseChanged) for event in done.events)

@@ -42,7 +42,7 @@ def texts(folder: Path, model: str = "dropping", **sections: Any) -> RunOptions:
 
 
 def sampled(asked: RunOptions, steps: int = 4, warm_up: int = 1, tell: Any = lambda _done: None) -> Sample:
-    from core.engine.memory.weigh import sample
+    from core.engine.memory.sample import sample
 
     return sample(asked, steps=steps, warm_up=warm_up, tell=tell)
 
@@ -126,7 +126,7 @@ def test_the_first_loss_is_that_without_dropout(folder: Path) -> None:
 def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.engine.memory.weigh import SampledTrainer
+    from core.engine.memory.sample import SampledTrainer
 
     compute = SampledTrainer.compute_loss
 
@@ -141,7 +141,7 @@ def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
 
 
 def test_memory_that_runs_out_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.engine.memory.weigh import SampledTrainer
+    from core.engine.memory.sample import SampledTrainer
 
     compute, batches = SampledTrainer.training_step, iter(range(3))
 
