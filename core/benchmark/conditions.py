@@ -183,7 +183,6 @@ class Watch:
         return [one for one in self._events if isinstance(one, kind)]
 
     def _timed(self, kind: type[Kind]) -> list[Kind]:
-        """Samples of the timed steps."""
         if len(self._marks) < 2:
             return []
         first, last = self._marks[0][0], self._marks[1][0] + SLACK_SECONDS

@@ -52,7 +52,6 @@ class Side:
 
     @property
     def device(self) -> str:
-        """Its kind of device: `cpu`, `cuda`, `mps`."""
         return str(self.changes["device.name"]).partition(":")[0]
 
 
@@ -72,7 +71,6 @@ class Pair:
 
     @property
     def devices(self) -> set[str]:
-        """The kinds of devices."""
         return {self.first.device, self.other.device}
 
 
@@ -102,7 +100,6 @@ def pair_of(machine: MachineReport, sides: Sides | None = None) -> Pair:
 
 
 def cpu_of(machine: MachineReport) -> DeviceReport:
-    """The report of the processor."""
     return find_device(machine, CPU) or DeviceReport(name=CPU, title="CPU", available=True)
 
 
@@ -202,12 +199,10 @@ def devices_plan(
 
 
 def title_of(name: str) -> str:
-    """A model's title."""
     return VISION_TITLES.get(name) or SIZES[name].title
 
 
 def default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
-    """The article's models, and those of texts that are quick enough here."""
     is_fast = pair.devices != {CPU} or cores_of(cpu_of(machine)) >= MANY_CORES
     return (*ARTICLE, *(TEXTS if is_fast else TEXTS[:1]))
 
@@ -220,7 +215,6 @@ def _epoch(plain: RunOptions) -> int:
 
 
 def _plain(name: str, batch: int, images: int, source: str) -> RunOptions:
-    """The run of a model, on no device yet."""
     if name in SIZES:
         return RunOptions(
             task=Task.TEXT_CLASSIFICATION,

@@ -12,9 +12,7 @@ import msgspec
 
 from core.base import formats
 from core.base.errors import Fix, OptionsError, Problem
-from core.memory.estimate import forecast
-from core.memory.history import correction
-from core.memory.model import Kept, KeptTensor, ModelShape, Room, Verdict, with_changes
+from core.memory.model import Room, Verdict, verdict, with_changes
 from core.options import RunOptions, Tree
 from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
@@ -71,7 +69,6 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def batch(self) -> int | None:
-        """Rows in a batch."""
         size = self.asked.get("memory", {}).get("batch_size")
         return size if isinstance(size, int) else None
 
@@ -94,7 +91,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"variants": "rungs
     notes: tuple[str, ...] = ()
 
     def steps_of(self, variant: Variant) -> int:
-        """Timed steps of a variant in a pass."""
         return self.steps if variant.steps is None else variant.steps
 
 
@@ -152,6 +148,9 @@ VOCABULARY, POSITIONS, LABELS = 30_522, 512, 2
 CPU_FLOPS = 35e9
 """FLOPS a core reaches in a plain fp32 step, roughly; measured on two cores of a server."""
 
+OVERHEAD = 1 << 30
+"""Bytes of a process with PyTorch beside the tensors, on a GPU with its libraries."""
+
 LONGEST_CPU_STEP = 4.0
 """Seconds. With longer steps sixteen variants in three passes take hours."""
 
@@ -166,54 +165,25 @@ class Size:
 
     @property
     def built(self) -> ScratchModel:
-        """Its widths."""
         found = scratch_model(self.source)
         assert found is not None
         return found
 
     @property
-    def shape(self) -> ModelShape:
-        """Its shape for the memory forecast of a plain run on a CPU, with two labels."""
-        return self.shape_on("cpu")
+    def parameters(self) -> int:
+        """Of the model with a head for two labels."""
+        return self.built.parameters(VOCABULARY, POSITIONS) + LABELS * (self.built.hidden + 1)
 
-    def shape_on(self, kind: str) -> ModelShape:
-        """The same on a device of another kind: fp32, attention written out."""
-        model = self.built
-        hidden, inner, layers = model.hidden, model.inner, model.layers
-        head = LABELS * hidden + LABELS
-        linears = dict.fromkeys(("query", "key", "value"), (layers * hidden, layers * hidden))
-        dense = layers * (2 * hidden + inner) + hidden  # after attention, both of the MLP; the pooler
-        linears["dense"] = (dense, dense)
-        block = 8 * hidden + 2 * (hidden + inner) + 4 * hidden + 4 * hidden + inner + hidden
-        tables = (VOCABULARY + hidden) + (POSITIONS + hidden) + (2 + hidden)
-        mask = 1 if kind == "cuda" else 4  # bytes for each number that dropout may leave out
-        kept = Kept(
-            blocks=(
-                KeptTensor(4 * hidden, count=8 * layers),
-                KeptTensor(mask * hidden, count=2 * layers),
-                KeptTensor(4 * inner, count=2 * layers),
-                KeptTensor(4, count=4 * layers),
-                KeptTensor(0, 4 * model.heads, count=2 * layers),
-                KeptTensor(0, mask * model.heads, count=layers),
-            ),
-            outside=(KeptTensor(4 * hidden, count=2), KeptTensor(mask * hidden)),
-            entering=4.0 * hidden * layers,
-            largest=1 / layers,
-        )
-        return ModelShape(
-            parameters=model.parameters(VOCABULARY, POSITIONS) + head,
-            packable=layers * (4 * hidden * hidden + 2 * hidden * inner) + hidden * hidden,
-            head=head,
-            linears=linears,
-            embeddings=(VOCABULARY + POSITIONS + 2) * hidden,
-            largest=VOCABULARY * hidden,
-            largest_linear=hidden * inner,
-            factored=tables + 2 * hidden + layers * block + 4 * hidden + 2 * LABELS,
-            layers=layers,
-            hidden=hidden,
-            positions=POSITIONS,
-            kept={Kept.key(frozen=False, half=False): kept},
-        )
+    def bytes(self, rows: int, length: int, kind: str) -> int:
+        """Memory of a plain run (fp32, AdamW, eager attention) on a kind of device, roughly.
+
+        Weights, gradients and AdamW's two moments; activations counted per layer as by V. Korthikanti et al., Reducing
+        Activation Recomputation in Large Transformer Models, 2022, section 4.1, in fp32 and with dropout's masks.
+        """
+        model, tokens, mask = self.built, rows * length, 1 if kind == "cuda" else 4
+        linear = tokens * ((32 + 2 * mask) * model.hidden + 8 * model.inner)
+        attention = tokens * length * model.heads * (8 + mask)
+        return OVERHEAD + 16 * self.parameters + model.layers * (linear + attention)
 
     def flops(self, rows: int, length: int) -> float:
         """FLOPs of a step on so many rows of so many tokens.
@@ -243,11 +213,10 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
     free = f", and {formats.memory(room.free)} are free" if room else ""
     reason = ""
     for size in SIZES.values():
-        shape = size.shape_on(device.name.partition(":")[0])
-        needed = forecast(plain, shape, device, room=room, correction=correction(device.title))
-        memory = f"is forecast to take {formats.memory(needed.parts.total)}{free}"
+        needed = size.bytes(plain.effective_batch, plain.data.max_length, device.name.partition(":")[0])
+        memory = f"is forecast to take {formats.memory(needed)}{free}"
         seconds = cpu_seconds(size, plain, device)
-        if needed.verdict not in (Verdict.FITS, Verdict.UNKNOWN):
+        if verdict(needed, room) not in (Verdict.FITS, Verdict.UNKNOWN):
             reason = f"{size.title} {memory}"
         elif seconds and seconds > LONGEST_CPU_STEP and size.name != "tiny":
             cores = formats.counted(cores_of(device), "core")
@@ -465,7 +434,6 @@ def pieces_of(batch: int) -> int:
 
 
 def _guides() -> RunOptions:
-    """The guide's plain run, with the smallest model."""
     bare = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         model=ModelOptions(source=SIZES["tiny"].source, vocabulary=VOCABULARY),

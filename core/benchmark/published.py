@@ -27,12 +27,10 @@ class GuideRow:
 
     @property
     def speed(self) -> float:
-        """Speed relative to the guide's plain row."""
         return self.samples_per_second / GUIDE["plain"].samples_per_second
 
     @property
     def memory(self) -> float:
-        """Memory relative to the guide's plain row."""
         return self.megabytes / GUIDE["plain"].megabytes
 
 

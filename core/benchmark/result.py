@@ -21,7 +21,7 @@ from core.memory.model import Parts
 from core.options import Tree
 from core.options.device_support import MachineReport
 from core.runs.events import WhatRan
-from core.runs.folder import is_same_process
+from core.runs.folder import KeeperRecord, is_same_process
 
 # --- One measurement: what is asked of a fresh engine, and its answer
 
@@ -94,7 +94,6 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether the figures are to be marked."""
         return bool(self.throttled) or (self.other_load is not None and self.other_load > BUSY)
 
 
@@ -137,7 +136,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """Of the passes that have figures."""
         return tuple(one.sample for one in self.passes if one.sample is not None and one.sample.seconds)
 
     @property
@@ -147,7 +145,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has figures."""
         return bool(self.samples)
 
     @property
@@ -159,17 +156,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether a pass was measured beside other work, or with a reduced clock."""
         return any(one.is_disturbed for one in self.conditions)
 
     @property
     def gpu_others(self) -> int | None:
-        """The most that others held of the GPU, bytes; None if unknown."""
         return max((one.gpu_others for one in self.conditions if one.gpu_others is not None), default=None)
 
     @property
     def steps(self) -> int:
-        """Timed steps of all passes."""
         return sum(len(sample.seconds) for sample in self.samples)
 
     @property
@@ -179,7 +173,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def samples_per_second(self) -> Spread | None:
-        """Rows trained on per second."""
         step = self.step_seconds
         if step is None or step.lowest <= 0:
             return None
@@ -188,7 +181,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def epoch_seconds(self) -> float | None:
-        """Time of an epoch at the median step."""
         step = self.step_seconds
         if step is None or not self.samples[0].samples_a_step:
             return None
@@ -196,23 +188,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def compile_seconds(self) -> float | None:
-        """Median time of compilation, which is in no other figure; None: nothing was compiled."""
         found = [sample.compile_seconds for sample in self.samples]
         return statistics.median(found) or None if found else None
 
     @property
     def fullest(self) -> Sample | None:
-        """The pass that held the most memory."""
         return max(self.samples, key=lambda sample: sample.peak, default=None)
 
     @property
     def peak(self) -> int | None:
-        """The most memory a pass held, bytes."""
         return self.fullest.peak if self.fullest else None
 
     @property
     def samples_per_joule(self) -> float | None:
-        """Rows trained on per joule; None if no power could be read."""
         found = [
             sample.samples_a_step * len(sample.seconds) / (sum(sample.seconds) * one.conditions.watts)
             for one in self.passes
@@ -221,12 +209,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
         return statistics.median(found) if found else None
 
     def speed_against(self, other: "Row") -> float | None:
-        """Speed relative to another row; None if one of them has no figures."""
         mine, theirs = self.samples_per_second, other.samples_per_second
         return mine.median / theirs.median if mine and theirs else None
 
     def memory_against(self, other: "Row") -> float | None:
-        """Peak memory relative to another row; None if one of them has no figures."""
         return self.peak / other.peak if self.peak and other.peak else None
 
     def is_faster(self, other: "Row") -> bool:
@@ -248,7 +234,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_machine(report: MachineReport) -> Machine:
-    """This computer, without its own name, which may be a person's."""
     titles = {device.name: device.title for device in report.devices}
     processor = titles.get("cpu") or platform.processor() or platform.machine()
     found = [device for device in report.devices if device.available and device.name != "cpu"]
@@ -268,20 +253,6 @@ def this_machine(report: MachineReport) -> Machine:
         system=f"macOS {mac}" if mac else f"{platform.system()} {platform.release()}",
         versions={"hone": VERSION, **report.versions},
     )
-
-
-class Measurer(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that measures: its pid, its start and its computer's, in unix seconds."""
-
-    pid: int
-    started: float
-    booted: float
-
-    @classmethod
-    def of_this_process(cls) -> "Measurer":
-        """This process."""
-        own = psutil.Process()
-        return cls(pid=own.pid, started=own.create_time(), booted=psutil.boot_time())
 
 
 class Standing(StrEnum):
@@ -305,7 +276,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     ended: float | None = None
     rows: tuple[Row, ...] = ()
     is_whole: bool = False
-    measured_by: Measurer | None = None
+    measured_by: KeeperRecord | None = None
     schema: int = SCHEMA
 
     @property
@@ -321,12 +292,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> Kind:
-        """Of methods or of devices."""
         return self.plan.kind
 
     @property
     def measured(self) -> tuple[Row, ...]:
-        """The rows with figures."""
         return tuple(row for row in self.rows if row.is_measured)
 
     def baseline(self, row: Row) -> Row:
@@ -362,12 +331,10 @@ class Saved:
 
     @property
     def title(self) -> str:
-        """What was measured, or the file's name."""
         return self.result.plan.title if self.result is not None else self.path.name
 
 
 def folder() -> Path:
-    """Where results are saved."""
     return settings.home() / "benchmarks"
 
 

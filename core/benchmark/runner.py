@@ -18,7 +18,7 @@ from core.base.processes import awake, describe, signal_name
 from core.base.system import SystemMemory, system_memory
 from core.benchmark.conditions import Watch
 from core.benchmark.plan import Plan, Variant
-from core.benchmark.result import Conditions, Machine, Measurer, Pass, Result, Row, Sample, SampleRequest
+from core.benchmark.result import Conditions, Machine, Pass, Result, Row, Sample, SampleRequest
 from core.memory.model import Parts
 from core.options.device_support import DeviceReport
 from core.options.validate import read_options
@@ -138,7 +138,6 @@ class EnginePass:
 
 
 def reason_of(error: Exception) -> str:
-    """Why there are no figures, in a line."""
     match error:
         case UserError():
             words = f"{error.title.rstrip('.:')}. {error.detail}" if error.detail else error.title
@@ -215,7 +214,7 @@ class Bench:
             machine=machine,
             begun=time.time(),
             rows=tuple(Row(variant=variant) for variant in plan.variants),
-            measured_by=Measurer.of_this_process(),
+            measured_by=self._entry.keeper,
         )
 
     def stop(self) -> None:

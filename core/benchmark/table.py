@@ -42,12 +42,11 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Heading:
-    """A column's title. Where room is short, columns with the highest `leaves` are hidden first; 0 never."""
+    """A column's title."""
 
     title: str
     tip: str = ""
     is_figure: bool = True
-    leaves: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,6 @@ class Line:
     title: str = ""
 
     def cell(self, column: int) -> Cell:
-        """What stands in a column."""
         if column and self.words is not None:
             return self.words if column == 1 else Cell()
         return self.cells[column] if column < len(self.cells) else Cell()
@@ -84,15 +82,17 @@ class ResultTable:
     headings: tuple[Heading, ...]
     lines: tuple[Line, ...]
 
+    @property
+    def keys(self) -> list[str]:
+        return [line.key for line in self.lines]
+
     def text(self) -> str:
-        """For a terminal, with the notes below."""
         rows = [self._texts(line) for line in self.lines]
         titles = tuple(heading.title.upper() for heading in self.headings)
         notes = [f"{line.title or line.cells[0].text}: {line.note}" for line in self.lines if line.note]
         return "\n".join([formats.table(titles, rows), *([""] if notes else []), *notes])
 
     def markdown(self) -> list[str]:
-        """Lines of Markdown, the notes in a column of their own."""
         has_notes = any(line.note for line in self.lines)
         titles = [heading.title for heading in self.headings] + ([_("Notes")] if has_notes else [])
         rows = [(*self._texts(line), *([line.note] if has_notes else [])) for line in self.lines]
@@ -132,7 +132,6 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Whether the difference is within the tolerance."""
         return self.difference is not None and self.difference <= self.tolerance
 
     def __str__(self) -> str:
@@ -145,7 +144,6 @@ class Agreement:
 
     @property
     def explanation(self) -> str:
-        """What was compared, and how."""
         words = _("The losses of the first batch before training; up to {share} counts as the same.")
         told = words.format(share=_percent(self.tolerance))
         if self.is_random:
@@ -199,7 +197,6 @@ class Column:
     value: Callable[[Row, Row], Any]
     text: Callable[[Any], str] = str
     tip: str = ""
-    leaves: int = 0
     is_figure: bool = True
     is_optional: bool = False
 
@@ -220,29 +217,28 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
         ),
         Column(
             "samples_per_second", _("Samples/s"), lambda row, _first: _median(row.samples_per_second),
-            formats.three_figures, _("Median of all timed steps"), leaves=0 if is_methods else 1,
+            formats.three_figures, _("Median of all timed steps"),
         ),
         Column(
             "", _("middle half"), lambda row, _first: row.samples_per_second, _range,
-            _("Interquartile range of the step times"), leaves=3,
+            _("Interquartile range of the step times"),
         ),
         Column("speed_ratio", against, lambda row, first: row.speed_against(first), times, _("Relative speed")),
         Column(
             "peak_bytes", _("Peak memory"), lambda row, _first: row.peak or None, formats.memory,
-            _("The most memory that the process held"), leaves=0 if is_methods else 1,
+            _("The most memory that the process held"),
         ),
         Column(
             "memory_ratio", against, lambda row, first: row.memory_against(first), times,
-            _("Relative memory"), leaves=0 if is_methods else 2,
+            _("Relative memory"),
         ),
         Column(
             "compile_seconds", _("Compiling"), lambda row, _first: row.compile_seconds, formats.step_time,
-            _("Once, before the first step; not included in any other figure"), leaves=1, is_optional=True,
+            _("Once, before the first step; not included in any other figure"), is_optional=True,
         ),
         Column(
             "samples_per_joule", _("Samples/J"), lambda row, _first: row.samples_per_joule,
-            formats.three_figures, _("Samples per joule, by the power of the GPU alone"),
-            leaves=2, is_optional=True,
+            formats.three_figures, _("Samples per joule, by the power of the GPU alone"), is_optional=True,
         ),
     ]  # fmt: skip
     if not is_methods:
@@ -265,7 +261,7 @@ def table_of(result: Result, *, published: bool = False, underway: str = "") -> 
     """A line per row. `underway` is the name of the variant that is being measured."""
     columns = columns_of(result, published=published)
     title = _("Method") if result.kind is Kind.METHODS else _("Model")
-    headings = [Heading(one.title, one.tip, one.is_figure, one.leaves) for one in columns]
+    headings = [Heading(one.title, one.tip, one.is_figure) for one in columns]
     lines = tuple(_line(row, result, columns, row.variant.name == underway) for row in result.rows)
     return ResultTable((Heading(title, is_figure=False), *headings), lines)
 
@@ -293,7 +289,6 @@ def _cell(column: Column, row: Row, first: Row) -> Cell:
 
 
 def reason_of(row: Row, result: Result) -> str:
-    """Why a row has no figures and gets none; empty where it has some, or its turn may come."""
     if row.is_measured or not (row.reason or result.ended is not None):
         return ""
     if not row.reason:
@@ -303,7 +298,6 @@ def reason_of(row: Row, result: Result) -> str:
 
 
 def details(row: Row) -> Iterator[str]:
-    """The figures behind those of the table, in sentences."""
     step, fullest = row.step_seconds, row.fullest
     if step is not None:
         words = _("A step: {median}, half of them between {low} and {high}; {steps} steps in {passes} passes")
@@ -317,7 +311,6 @@ def details(row: Row) -> Iterator[str]:
 
 
 def remarks(row: Row) -> Iterator[str]:
-    """What has to be known to read the figures of a row."""
     if row.is_disturbed:
         load = max((one.other_load or 0.0 for one in row.conditions), default=0.0)
         causes = list(dict.fromkeys(why for one in row.conditions for why in one.throttled))
@@ -376,7 +369,6 @@ def csv(result: Result) -> str:
 
 
 def markdown(result: Result, *, published: bool = False) -> str:
-    """The title, the table, the conclusion and how it was measured."""
     lines = [f"### {escaped(result.plan.title)}", "", *table_of(result, published=published).markdown()]
     lines += [f"{escaped(conclusion(result))}\n"]
     facts = [*how_measured(result), *([SOURCES[result.kind]] if published else [])]
@@ -384,14 +376,12 @@ def markdown(result: Result, *, published: bool = False) -> str:
 
 
 def text(result: Result, *, published: bool = False) -> str:
-    """The same for a terminal."""
     table = table_of(result, published=published).text()
     facts = [*how_measured(result), *([SOURCES[result.kind]] if published else [])]
     return "\n".join([result.plan.title, "", table, "", conclusion(result), "", *facts])
 
 
 def how_measured(result: Result) -> list[str]:
-    """On what, with what, when and how, a sentence each."""
     machine, source = result.machine, next(_power_sources(result), "")
     cores = ngettext("{count} core", "{count} cores", machine.cores).format(count=machine.cores)
     parts = (machine.processor, cores, formats.memory(machine.memory), machine.accelerator, machine.system)
@@ -528,7 +518,6 @@ def _compared(row: Row, plain: Row, titles: dict[str, str]) -> str:
 
 
 def _is_small(row: Row, plain: Row) -> bool:
-    """Whether fewer weights are trained than in the plain row."""
     mine, theirs = (one.variant.asked.get("model", {}).get("method", Method.FULL) for one in (row, plain))
     return mine not in (theirs, Method.FULL)
 
@@ -587,12 +576,10 @@ class Compared:
 
     @property
     def speed(self) -> float | None:
-        """Speed of the later relative to the earlier."""
         return self.later.speed_against(self.earlier) if self.later and self.earlier else None
 
     @property
     def change(self) -> Change:
-        """Faster or slower beyond both spreads."""
         old, new = self.earlier, self.later
         if old is None or new is None or min(old.steps, new.steps) < FEWEST_STEPS:
             return Change.UNKNOWN
@@ -600,7 +587,6 @@ class Compared:
 
     @property
     def reason(self) -> str:
-        """Why the two can't be compared."""
         if self.earlier is None:
             return _("only in the later one")
         if self.later is None:
@@ -638,15 +624,14 @@ def compare(one: Result, other: Result) -> Comparison:
 
 
 def comparison_table(found: Comparison) -> ResultTable:
-    """Speed and memory of both, and whether the speed has changed."""
     headings = (
         Heading(_("Row"), is_figure=False),
         Heading(_("Samples/s, earlier")),
         Heading(_("later")),
         Heading(_("Speed"), _("Later run relative to earlier")),
         Heading(_("Change"), _("Whether the interquartile ranges overlap"), is_figure=False),
-        Heading(_("Memory, earlier"), leaves=1),
-        Heading(_("later"), leaves=1),
+        Heading(_("Memory, earlier")),
+        Heading(_("later")),
         Heading(_("Memory"), _("Memory, later run relative to earlier")),
     )
     words = {

@@ -38,7 +38,6 @@ from gui.widgets.layout import PageScroll
 
 
 def make_bench(plan: Plan, *, machine: MachineReport, beside: bool) -> Bench:
-    """The real benchmark, saved after every pass."""
     return Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=beside)
 
 
@@ -103,7 +102,6 @@ class Benchmarking(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether one is under way, or being cancelled."""
         return self._task.is_running
 
     def start(self, kind: Kind, make_plan: MakePlan, make: Callable[[Plan], Bench]) -> None:
@@ -123,7 +121,6 @@ class Benchmarking(QObject):
         self.changed.emit()
 
     def close(self) -> None:
-        """Measure no further, and wait for the thread."""
         self.cancel()
         self._task.close()
 
@@ -198,7 +195,6 @@ def turn_question(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
-    """Ask when the benchmark is to begin."""
     return turn_question(awaited, parent).ask(Turn.NEVER)
 
 
@@ -262,7 +258,6 @@ class BenchmarkTab(QWidget):
         self._refresh()
 
     def show_progress(self, measuring: Benchmarking, waits_for: str = "") -> None:
-        """It is being measured, or waits for a run to pause."""
         is_new = not self._is_running
         self._is_running, self._elsewhere, self._wants_again = True, "", False
         progress, plan = measuring.progress, measuring.plan
@@ -305,7 +300,6 @@ class BenchmarkTab(QWidget):
             (self.again if self.again.isVisibleTo(self) else self.start).setFocus()
 
     def show_result(self, result: Result | None) -> None:
-        """Show what is measured so far; None: nothing."""
         if result is None:
             self.view.result = None
         else:
@@ -313,7 +307,6 @@ class BenchmarkTab(QWidget):
         self._refresh()
 
     def show_ending(self, ending: Ending) -> None:
-        """Say that it was cancelled."""
         result = self.view.result
         if ending is Ending.CANCELLED:
             kept = _("What was measured until then is shown, and kept under Earlier results.")
@@ -330,12 +323,10 @@ class BenchmarkTab(QWidget):
             self.strip.show_error(error)
 
     def show_saved(self, saved: Sequence[Saved]) -> None:
-        """Say how long it took before."""
         self._saved = saved
         self._refresh()
 
     def end_work(self) -> None:
-        """Wait until no thread is left."""
         self._soon.stop()
         self._preview.close()
 
@@ -362,7 +353,6 @@ class BenchmarkTab(QWidget):
         self.said.setText(obstacle or (outlook(planned, self._saved) if isinstance(planned, Plan) else ""))
 
     def _make_preview(self) -> None:
-        """Make the plan of what is chosen, to describe it; until then the last one stays."""
         self._preview.cancel()
         if not self.setup.obstacle():
             make_plan = self.setup.plan()
@@ -427,14 +417,12 @@ def _plan_or_error(make_plan: MakePlan) -> Plan | UserError:
 
 
 def left_of(progress: Progress) -> str:
-    """How long it still takes; before that is known, how much is done."""
     if progress.seconds_left is not None:
         return _("about {time} left").format(time=formats.about(progress.seconds_left))
     return _("{done} of {total} done").format(done=progress.done, total=progress.total)
 
 
 def outlook(plan: Plan, saved: Sequence[Saved]) -> str:
-    """What a plan measures, why, and how long it took before."""
     refused = sum(bool(variant.refusal) for variant in plan.variants)
     words = _("{plan}: {rows} measurements, {passes} of {steps}.")
     passes = ngettext("one pass", "{count} passes", plan.passes).format(count=plan.passes)
@@ -524,12 +512,10 @@ class BenchmarkPage(QWidget):
         self._show_state()
 
     def set_machine(self, machine: MachineReport) -> None:
-        """Say what this machine can do: nothing can be measured before that is known."""
         for tab in self._tabs.values():
             tab.setup.set_machine(machine)
 
     def start(self) -> None:
-        """Measure what the shown tab says, if nothing is in the way."""
         tab = self.tabs.currentWidget()
         if not isinstance(tab, BenchmarkTab) or not (tab.card.isVisibleTo(tab) and tab.start.isEnabled()):
             return
@@ -548,14 +534,12 @@ class BenchmarkPage(QWidget):
             self._show_state()
 
     def look_for_turn(self) -> None:
-        """Begin once the run has paused."""
         if self._waiting is not None and self._tools.ahead_of(self._waiting[0].setup.device()) is None:
             tab = self._waiting[0]
             self._forget_turn()
             self._start(tab, beside=False)
 
     def end_work(self) -> None:
-        """Measure no further; what is done is kept, and no thread is left after this."""
         self._forget_turn()
         self.measuring.close()
         self._saved.close()

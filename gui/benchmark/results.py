@@ -3,19 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from gettext import gettext as _
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QItemSelectionModel,
-    QModelIndex,
-    QPersistentModelIndex,
-    QSize,
-    Qt,
-    Signal,
-)
-from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QAbstractScrollArea,
+    QBoxLayout,
     QCheckBox,
     QFrame,
     QHBoxLayout,
@@ -23,7 +17,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QSizePolicy,
-    QStyle,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -55,95 +48,14 @@ from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
 from gui.widgets.labels import Disclosure, plain_tip
-from gui.widgets.layout import Arrangement, SideBySide
 from gui.widgets.tables import set_up_rows
 
-Index = QModelIndex | QPersistentModelIndex
-
-# --- A table of texts
-
-
-class ResultModel(QAbstractTableModel):
-    """Shows a `ResultTable`; where only figures change, selection and scroll position stay."""
-
-    def __init__(self, theme: Theme, view: QTableView) -> None:
-        super().__init__(view)
-        self._theme, self._view = theme, view
-        self.table = ResultTable((), ())
-        theme.changed.connect(self._update)
-
-    def show(self, table: ResultTable) -> None:
-        """Show another table."""
-        before, keys = self.table, [line.key for line in table.lines]
-        if table.headings != before.headings or keys != [line.key for line in before.lines]:
-            self.beginResetModel()
-            self.table = table
-            self.endResetModel()
-        else:
-            self.table = table
-            self._update()
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        """One row per line."""
-        return 0 if parent is not None and parent.isValid() else len(self.table.lines)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        """One column per heading."""
-        return 0 if parent is not None and parent.isValid() else len(self.table.headings)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        """Title, tip and alignment of a column."""
-        if orientation is not Qt.Orientation.Horizontal or section >= len(self.table.headings):
-            return None
-        heading = self.table.headings[section]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return heading.title
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(heading.tip) or None
-            case Qt.ItemDataRole.TextAlignmentRole:  # unlike cells, headings aren't mirrored by Qt
-                return int(QStyle.visualAlignment(self._view.layoutDirection(), _alignment(heading)).value)
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text, tip, alignment and colour of a cell."""
-        line, column = self.table.lines[index.row()], index.column()
-        cell = line.cell(column)
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                is_rtl = self._view.layoutDirection() is Qt.LayoutDirection.RightToLeft
-                return f"\u2068{cell.text}\u2069" if is_rtl and cell.text else cell.text
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(cell.tip or line.tip) or None
-            case Qt.ItemDataRole.TextAlignmentRole:
-                heading = Heading("", is_figure=False) if line.words else self.table.headings[column]
-                return int(_alignment(heading).value)
-            case Qt.ItemDataRole.ForegroundRole:
-                return QColor(getattr(self._theme.tokens, cell.tone.value))
-        return None
-
-    def _update(self) -> None:
-        if self.table.lines and self.table.headings:
-            last = self.index(len(self.table.lines) - 1, len(self.table.headings) - 1)
-            self.dataChanged.emit(self.index(0, 0), last)
-
-
-def _alignment(heading: Heading) -> Qt.AlignmentFlag:
-    side = Qt.AlignmentFlag.AlignTrailing if heading.is_figure else Qt.AlignmentFlag.AlignLeading
-    return side | Qt.AlignmentFlag.AlignVCenter
-
-
-PADDING = 20
-"""Pixels that the style sheet and Qt keep free on both sides of a text, and a little."""
-
-FEWEST_LETTERS, MOST_LETTERS = 14, 48
-"""Width of the first column at least, and of any at most."""
+MOST_LETTERS = 48
+"""Width of any column at most."""
 
 
 class ResultTableView(QTableView):
-    """As high as its lines; columns that may leave are hidden where the width doesn't suffice.
+    """Shows a `ResultTable`, as high as its lines. Where only figures change, selection and scroll position stay.
 
     Signals:
         opened: The key of a line: double-clicked, Enter pressed on it, or its last cell clicked where that is a link.
@@ -157,63 +69,83 @@ class ResultTableView(QTableView):
 
     def __init__(self, name: str, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.rows = ResultModel(theme, self)
-        self.setModel(self.rows)
+        self._theme = theme
+        self.table = ResultTable((), ())
+        self._items = QStandardItemModel(self)
+        self.setModel(self._items)
         self.setAccessibleName(name)
         set_up_rows(self, padding=SPACING + 6)
         set_role(self, Role.INSET)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizeAdjustPolicy(QAbstractScrollArea.SizeAdjustPolicy.AdjustToContents)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setMaximumSectionSize(MOST_LETTERS * self.fontMetrics().averageCharWidth())
         self.doubleClicked.connect(self._open)
         self.clicked.connect(self._click)
         self.selectionModel().selectionChanged.connect(lambda *_: self.selection_changed.emit())
+        theme.changed.connect(self._show_again)
 
     def show_table(self, table: ResultTable) -> None:
         """Show another table; selected lines stay selected."""
-        selected = self.selected
-        self.rows.show(table)
-        self.clearSpans()
+        selected, before, self.table = self.selected, self.table, table
+        if (before.headings, before.keys) != (table.headings, table.keys):
+            self._items.clear()
+            self.clearSpans()
         columns = len(table.headings)
+        for column, heading in enumerate(table.headings):
+            title = QStandardItem(heading.title)
+            title.setToolTip(plain_tip(heading.tip))
+            title.setTextAlignment(_alignment(is_figure=heading.is_figure))
+            self._items.setHorizontalHeaderItem(column, title)
         for row, line in enumerate(table.lines):
+            for column, heading in enumerate(table.headings):
+                cell = line.cell(column)
+                item = self._items.item(row, column) or QStandardItem()
+                item.setText(cell.text)
+                item.setToolTip(plain_tip(cell.tip or line.tip))
+                item.setForeground(QColor(getattr(self._theme.tokens, cell.tone.value)))
+                item.setTextAlignment(_alignment(is_figure=heading.is_figure and line.words is None))
+                if line.words is not None and column:
+                    item.setSizeHint(QSize(1, 1))  # it spans all columns, and widens none
+                if item.model() is None:
+                    self._items.setItem(row, column, item)
             if line.words is not None and columns > 2:
                 self.setSpan(row, 1, 1, columns - 1)
         if self.selected != selected:
             self.select(*selected)
+        self._fit()
+
+    def _show_again(self) -> None:
+        self.show_table(self.table)
+
+    def _fit(self) -> None:
+        """Let the last column fill the width where all columns fit in; a scroll bar below needs its height."""
+        header = self.horizontalHeader()
+        header.setStretchLastSection(False)
+        header.setStretchLastSection(header.length() < self.viewport().width())
         self.updateGeometry()
-        self.fit_columns()
 
     @property
     def selected(self) -> tuple[str, ...]:
         """The keys of the selected lines, from top to bottom."""
         rows = sorted({index.row() for index in self.selectionModel().selectedRows()})
-        return tuple(self.rows.table.lines[row].key for row in rows)
+        return tuple(self.table.keys[row] for row in rows if row < len(self.table.keys))
 
     def select(self, *keys: str) -> None:
         """Select these lines and no others."""
         self.clearSelection()
         select = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
-        for row, line in enumerate(self.rows.table.lines):
-            if line.key in keys:
-                self.selectionModel().select(self.rows.index(row, 0), select)
-
-    def sizeHint(self) -> QSize:
-        """As high as its lines."""
-        height = self.horizontalHeader().sizeHint().height() + self.verticalHeader().length()
-        return QSize(60 * self.fontMetrics().averageCharWidth(), height + 2)
-
-    def minimumSizeHint(self) -> QSize:
-        """As wide as the columns that never leave."""
-        headings = self.rows.table.headings
-        width = sum(self._least(column) for column, one in enumerate(headings) if not one.leaves)
-        return QSize(width, self.sizeHint().height())
+        for row, key in enumerate(self.table.keys):
+            if key in keys:
+                self.selectionModel().select(self._items.index(row, 0), select)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the columns into the new width."""
         super().resizeEvent(event)
-        self.fit_columns()
+        self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter opens, Delete deletes (on a Mac Cmd+Backspace, too)."""
@@ -225,46 +157,21 @@ class ResultTableView(QTableView):
         else:
             super().keyPressEvent(event)
 
-    def fit_columns(self) -> None:
-        """Give each column the width of its texts and an equal share of what is left."""
-        headings, room = self.rows.table.headings, self.viewport().width()
-        if not headings:
-            return
-        widths = {column: self._wide(column) for column in range(len(headings))}
-        for rank in sorted({one.leaves for one in headings if one.leaves}, reverse=True):
-            if sum(widths.values()) > room:
-                widths = {
-                    column: width for column, width in widths.items() if headings[column].leaves != rank
-                }
-        if sum(widths.values()) > room:
-            widths[0] = max(self._least(0), widths[0] - sum(widths.values()) + room)
-        each, rest = divmod(max(0, room - sum(widths.values())), len(widths))
-        for column in range(len(headings)):
-            self.setColumnHidden(column, column not in widths)
-            if column in widths:
-                self.setColumnWidth(column, widths[column] + each + (0 if column else rest))
-
-    def _least(self, column: int) -> int:
-        wide = self._wide(column)
-        return wide if column else min(wide, FEWEST_LETTERS * self.fontMetrics().averageCharWidth() + PADDING)
-
-    def _wide(self, column: int) -> int:
-        table, metrics = self.rows.table, self.fontMetrics()
-        texts = [line.cell(column).text for line in table.lines if not (line.words and column)]
-        longest = max(map(metrics.horizontalAdvance, (table.headings[column].title, *texts)))
-        return min(MOST_LETTERS * metrics.averageCharWidth(), longest) + PADDING
-
     def _open(self, index: QModelIndex) -> None:
-        self.opened.emit(self.rows.table.lines[index.row()].key)
+        self.opened.emit(self.table.keys[index.row()])
 
     def _click(self, index: QModelIndex) -> None:
-        is_last = index.column() == len(self.rows.table.headings) - 1
-        if is_last and self.rows.table.lines[index.row()].cell(index.column()).tone is Tone.ACTIVE:
+        is_last = index.column() == len(self.table.headings) - 1
+        if is_last and self.table.lines[index.row()].cell(index.column()).tone is Tone.ACTIVE:
             self._open(index)
 
 
+def _alignment(*, is_figure: bool) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignTrailing if is_figure else Qt.AlignmentFlag.AlignLeading
+    return side | Qt.AlignmentFlag.AlignVCenter
+
+
 def on_card(table: ResultTableView) -> QFrame:
-    """A card around a table."""
     card = QFrame()
     set_role(card, Role.CARD)
     inside = QVBoxLayout(card)
@@ -276,8 +183,8 @@ def on_card(table: ResultTableView) -> QFrame:
 # --- A result
 
 
-WIDE_LETTERS, CLOSE_LETTERS = 62, 38
-"""Letters per chart from which on each has its own names, and from which on they stand side by side at all."""
+WIDE_LETTERS = 80
+"""Letters of room from which on the charts stand side by side."""
 
 
 class ResultView(QWidget):
@@ -325,14 +232,15 @@ class ResultView(QWidget):
         self.buttons.addWidget(self.copy_markdown)
         self.buttons.addWidget(self.copy_csv)
         self.buttons.addStretch(1)
-        charts: QWidget = self.speed
-        if is_methods:
-            charts = SideBySide((self.speed, self.memory), wide=WIDE_LETTERS, close=CLOSE_LETTERS)
-            charts.arranged.connect(self._arrange)
+        self._charts = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._charts.setSpacing(SPACING + 4)
+        self._charts.addWidget(self.speed, 1)
+        self._charts.addWidget(self.memory, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(SPACING + 4)
-        for part in (charts, on_card(self.table), self.published, self.note, self.conclusion, self.facts):
+        column.addLayout(self._charts)
+        for part in (on_card(self.table), self.published, self.note, self.conclusion, self.facts):
             column.addWidget(part)
         column.addLayout(self.buttons)
         column.addStretch(1)
@@ -430,16 +338,18 @@ class ResultView(QWidget):
         return Bar(row.variant.title, words=_("being measured…") if is_underway else reason_of(row, result))
 
     def _tip(self, row: Row) -> str:
-        return next(line.tip for line in self.table.rows.table.lines if line.key == row.variant.name)
+        return next(line.tip for line in self.table.table.lines if line.key == row.variant.name)
 
     def _use(self, name: str) -> None:
         row = next(row for row in self.result.rows if row.variant.name == name) if self.result else None
         if row is not None and row.is_measured and self.kind is Kind.METHODS:
             self.use_requested.emit(row.variant)
 
-    def _arrange(self, arrangement: Arrangement) -> None:
-        """Close to each other, both charts share the names of the first."""
-        self.memory.bars.show_names(arrangement is not Arrangement.CLOSE)
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_wide = self.width() >= WIDE_LETTERS * self.fontMetrics().averageCharWidth()
+        across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
+        self._charts.setDirection(across if is_wide else down)
 
     def _copy_markdown(self) -> None:
         if self.result is not None:

@@ -101,26 +101,21 @@ class SavedResults(QWidget):
 
     @property
     def shown(self) -> str:
-        """`list`, `opened` or `compared`."""
         return next(name for name, page in self._scrolls.items() if page is self._pages.currentWidget())
 
     def refresh(self) -> None:
-        """Read the list again, in the background."""
         self._files.put(self._read, self.show_saved)
 
     def show_list(self) -> None:
-        """Show all that was saved."""
         self._show("list")
         self.refresh()
         self.table.setFocus()
 
     def end_work(self) -> None:
-        """Leave no thread behind; what is being moved is moved."""
         self.question.put_away()
         self._files.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Something may have been measured meanwhile."""
         super().showEvent(event)
         self.refresh()
 
@@ -146,7 +141,6 @@ class SavedResults(QWidget):
         return scroll
 
     def _head(self, title: ElidedLabel, details: ElidedLabel) -> QWidget:
-        """A title, a line below it, and the way back to the list."""
         set_role(title, Role.CARD_TITLE)
         set_role(details, Role.MUTED)
         back = QPushButton(_("‹ Earlier results"))
@@ -198,7 +192,7 @@ class SavedResults(QWidget):
             Heading(_("Kind"), is_figure=False),
             Heading(_("Machine"), is_figure=False),
             Heading(_("Measured"), is_figure=False),
-            Heading(_("Rows"), _("How many have figures, of how many"), leaves=1),
+            Heading(_("Rows"), _("How many have figures, of how many")),
             Heading(_("State"), is_figure=False),
         )
         self.table.show_table(ResultTable(headings, tuple(map(_line, found))))
@@ -264,7 +258,6 @@ class SavedResults(QWidget):
             view.copied.connect(self._tell_copied)
 
     def show_result(self, result: Result) -> None:
-        """Show one as it was measured."""
         self.title.setText(result.plan.title)
         self.where.setText(_named(result))
         view = self.views[result.kind]
@@ -290,7 +283,6 @@ class SavedResults(QWidget):
         self.compared = ResultTableView(_("Both results"), self._theme)
 
     def show_comparison(self, one: Result, other: Result) -> None:
-        """Show two results of one kind against each other."""
         found = compare(one, other)
         self.plan.setText(found.later.plan.title)
         words = _("Earlier: {earlier} · later: {later}")

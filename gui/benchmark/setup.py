@@ -89,7 +89,6 @@ class Setup(QWidget):
         self.steps.setToolTip(_("Optimizer steps timed in a pass, after the warm-up. More are steadier."))
 
     def set_machine(self, machine: MachineReport) -> None:
-        """Offer what this machine has."""
         self.machine = machine
         self.show_machine(machine)
         self.changed.emit()
@@ -107,7 +106,6 @@ class Setup(QWidget):
         return partial(self._make_plan, self.machine, steps=steps, passes=passes, **self.arguments())
 
     def show_machine(self, machine: MachineReport) -> None:
-        """Offer the machine's devices."""
         raise NotImplementedError
 
     def mistake(self) -> str:
@@ -115,11 +113,9 @@ class Setup(QWidget):
         raise NotImplementedError
 
     def device(self) -> str:
-        """As in `device.name`."""
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:
-        """What else the plan is made of."""
         raise NotImplementedError
 
     def add_row(self, title: str, *parts: QWidget | str, is_wide: bool = False) -> tuple[QWidget, ...]:
@@ -145,7 +141,6 @@ class Setup(QWidget):
         return tuple(widgets)
 
     def number_box(self, least: int, most: int, name: str) -> CalmSpinBox:
-        """A whole number."""
         box = CalmSpinBox()
         box.setRange(least, most)
         box.setAccessibleName(name)
@@ -154,7 +149,6 @@ class Setup(QWidget):
         return box
 
     def tell(self, _value: object = None) -> None:
-        """Something else is chosen."""
         self.changed.emit()
 
 
@@ -178,7 +172,7 @@ class MethodsSetup(Setup):
         self._form = form
         weights = _("{count} weights, made from the config: nothing is downloaded.")
         sizes = (
-            Segment(name, size.title, weights.format(count=compact_count(size.shape.parameters)))
+            Segment(name, size.title, weights.format(count=compact_count(size.parameters)))
             for name, size in SIZES.items()
         )
         self.models = ChoiceList(
@@ -210,7 +204,6 @@ class MethodsSetup(Setup):
         self._choose_model()
 
     def show_machine(self, machine: MachineReport) -> None:
-        """Offer its devices; those that can't be used are greyed and say why."""
         best = device_title(machine.automatic.removesuffix(":0"))
         choices = [Segment(AUTOMATIC, _("Automatic ({device})").format(device=best))]
         for device in machine.devices:
@@ -220,7 +213,6 @@ class MethodsSetup(Setup):
         self._choose_device()
 
     def mistake(self) -> str:
-        """What is wrong with the form or the file."""
         match self.models.currentData():
             case "form" if self._form() is None:
                 return _("The form on New run contains errors; fix them first.")
@@ -231,11 +223,9 @@ class MethodsSetup(Setup):
         return ""
 
     def device(self) -> str:
-        """The chosen device."""
         return str(self.devices.currentData())
 
     def arguments(self) -> dict[str, Any]:
-        """Model, options, device and whether it is compiled."""
         chosen = str(self.models.currentData())
         options = self._form() if chosen == FORM else self._read()[0] if chosen == FILE else None
         return {
@@ -266,7 +256,6 @@ class MethodsSetup(Setup):
         self.tell()
 
     def _choose_device(self) -> None:
-        """Offer compiling only where it works."""
         device = find_device(self.machine, self.device()) if self.machine else None
         reason = refusal(device, "device.compile", True) if device else ""
         self.compiled.setEnabled(not reason)
@@ -347,7 +336,6 @@ class DevicesSetup(Setup):
                 box.setChecked(name in default_models(machine, pair))
 
     def mistake(self) -> str:
-        """What is wrong with models, batches or folder."""
         if not any(box.isChecked() for box in self.models.values()):
             return _("Choose a model.")
         if not self._batches():
@@ -359,11 +347,9 @@ class DevicesSetup(Setup):
         return ""
 
     def device(self) -> str:
-        """Several, so all of them."""
         return AUTOMATIC
 
     def arguments(self) -> dict[str, Any]:
-        """Models, batches, data and sides."""
         assert self.machine is not None
         folder = str(Path(self.folder.text().strip()).expanduser())
         is_automatic = self.sides.value() == pair_of(self.machine).sides

@@ -1,12 +1,8 @@
 """Scroll areas without a frame, and layouts that follow the width there is."""
 
-from collections.abc import Sequence
-from enum import Enum
-
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QPaintEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
-    QBoxLayout,
     QFrame,
     QLayout,
     QLayoutItem,
@@ -17,7 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.base.theme import Role, set_role
-from gui.base.tokens import GUTTER, SPACING
+from gui.base.tokens import GUTTER
 
 
 def clear(layout: QLayout) -> None:
@@ -148,57 +144,3 @@ class FlowLayout(QLayout):
             x += size.width() + self._gap
             line_height = max(line_height, size.height())
         return places
-
-
-class Arrangement(Enum):
-    """How panels stand."""
-
-    WIDE = "wide"
-    CLOSE = "close"
-    BELOW = "below"
-
-
-class SideBySide(QWidget):
-    """Lays panels out: evenly where there is room, the first one wider where it is close, then below each other.
-
-    Signals:
-        arranged: The `Arrangement`, where it has changed.
-
-    Args:
-        panels: What is laid out, in the order of reading.
-        wide: Letters that each has room for at least, or it is close.
-        close: Letters that each has room for at least, or they stand below each other.
-    """
-
-    arranged = Signal(object)
-
-    def __init__(
-        self, panels: Sequence[QWidget], *, wide: int, close: int, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
-        self._panels, self._wide, self._close = tuple(panels), wide, close
-        self.arrangement = Arrangement.WIDE
-        self._box = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._box.setContentsMargins(0, 0, 0, 0)
-        self._box.setSpacing(SPACING + 4)
-        for panel in panels:
-            self._box.addWidget(panel, 2)
-
-    def minimumSizeHint(self) -> QSize:
-        size = super().minimumSizeHint()
-        return QSize(max(panel.minimumSizeHint().width() for panel in self._panels), size.height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        letters = self.width() / (len(self._panels) * self.fontMetrics().averageCharWidth())
-        fitting = Arrangement.CLOSE if letters >= self._close else Arrangement.BELOW
-        self._arrange(Arrangement.WIDE if letters >= self._wide else fitting)
-
-    def _arrange(self, wanted: Arrangement) -> None:
-        if wanted is self.arrangement:
-            return
-        self.arrangement = wanted
-        across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
-        self._box.setDirection(down if wanted is Arrangement.BELOW else across)
-        self._box.setStretch(0, 3 if wanted is Arrangement.CLOSE else 2)
-        self.arranged.emit(wanted)

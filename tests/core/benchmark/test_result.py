@@ -1,6 +1,7 @@
 """Results as files: names, damage, the order of the list."""
 
 import json
+import os
 import re
 
 import msgspec
@@ -8,7 +9,8 @@ import pytest
 
 from core.benchmark import result as results
 from core.benchmark.plan import Kind
-from core.benchmark.result import CantRead, Measurer, Standing
+from core.benchmark.result import CantRead, Standing
+from core.runs.folder import KeeperRecord
 from tests.fakes.bench import measured, result, variant
 
 FOUND = result(measured(variant("plain")), measured(variant("bf16"), 0.2))
@@ -78,7 +80,7 @@ def test_what_is_no_file_is_no_crash(tmp_path):
 
 
 def test_it_runs_as_long_as_its_process_lives():
-    now = Measurer.of_this_process()
+    now = KeeperRecord.of(os.getpid())
     gone = msgspec.structs.replace(now, started=now.started - 3600)
     states = [
         msgspec.structs.replace(FOUND, is_whole=whole, ended=ended, measured_by=by).standing

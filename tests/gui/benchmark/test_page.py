@@ -24,6 +24,7 @@ from gui.widgets.layout import PageScroll
 from tests.fakes.asking import CPU_ONLY, FakeEngine
 from tests.fakes.bench import devices_result, plan
 from tests.fakes.held_bench import BF16, PLAIN, HeldBenches, always
+from tests.gui.new_run.steps import press
 
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
 
@@ -385,7 +386,7 @@ def test_use_this_fills_the_form_and_says_what_it_changed(qtbot, window, benches
     strip = window.new_run._changes
     assert strip.isVisible()
     assert len(strip.changes) == 2
-    strip._undo.click()
+    press(strip, "Undo")
     assert window.new_run.tree() == before
 
 

@@ -5,7 +5,7 @@ import io
 
 import msgspec
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -15,12 +15,11 @@ from core.benchmark.plan import Kind
 from core.benchmark.result import Pass
 from core.benchmark.table import MARK, Tone, agreement
 from gui.base.theme import Theme
-from gui.base.tokens import LIGHT
 from gui.benchmark.results import ResultView
 from gui.widgets.layout import PageScroll
 from tests.fakes.bench import devices_result, methods_result
 
-WIDE, CLOSE = 1150, 770
+WIDE, NARROW = 1150, 420
 RESULT = methods_result()
 DEVICES = devices_result()
 
@@ -29,11 +28,10 @@ DEVICES = devices_result()
 def shown(qtbot):
     """Shows a view as its page does, in what scrolls."""
 
-    def show(kind, width=WIDE, direction=Qt.LayoutDirection.LeftToRight):
+    def show(kind, width=WIDE):
         view, inner = ResultView(Theme(Appearance.LIGHT), kind), QWidget()
         QVBoxLayout(inner).addWidget(view)
         view.page = PageScroll(inner)
-        view.page.setLayoutDirection(direction)
         qtbot.addWidget(view.page)
         view.page.resize(width, 640)
         view.page.show()
@@ -57,13 +55,12 @@ def devices(shown):
 
 
 def texts(view, key):
-    model = view.table.rows
-    row = [line.key for line in model.table.lines].index(key)
+    model, row = view.table.model(), view.table.table.keys.index(key)
     return [model.index(row, column).data() for column in range(model.columnCount())]
 
 
 def titles(view):
-    return [heading.title for heading in view.table.rows.table.headings]
+    return [heading.title for heading in view.table.table.headings]
 
 
 def bar_of(chart, title):
@@ -108,7 +105,7 @@ def test_a_row_measured_beside_other_load_is_marked(methods):
 
 @pytest.mark.parametrize("by", ["link", "enter"])
 def test_a_variant_can_be_used_by_mouse_and_keyboard(qtbot, methods, by):
-    index = methods.table.rows.index(10, len(titles(methods)) - 1)
+    index = methods.table.model().index(10, len(titles(methods)) - 1)
     assert index.data() == "Use this"
     with qtbot.waitSignal(methods.use_requested) as told:
         if by == "link":
@@ -118,7 +115,7 @@ def test_a_variant_can_be_used_by_mouse_and_keyboard(qtbot, methods, by):
             qtbot.keyClick(methods.table, Qt.Key.Key_Return)
     assert told.args == [RESULT.plan.variants[10]]
     with qtbot.assertNotEmitted(methods.use_requested):
-        methods.table.clicked.emit(methods.table.rows.index(10, 0))
+        methods.table.clicked.emit(methods.table.model().index(10, 0))
 
 
 def test_news_leaves_selection_and_place_as_they_are(qtbot, shown):
@@ -136,55 +133,15 @@ def test_news_leaves_selection_and_place_as_they_are(qtbot, shown):
     assert bar.value() == 120
 
 
-def test_columns_leave_and_charts_share_names_where_there_is_no_room(qtbot, methods):
-    table, names = methods.table, titles(methods)
-    assert not any(table.isColumnHidden(column) for column in range(len(names)))
-    assert methods.memory.bars.placed().rows[0].name.width() > 0
-    methods.page.resize(CLOSE, 640)
-    qtbot.waitUntil(lambda: table.isColumnHidden(names.index("middle half")))
-    assert not table.isColumnHidden(len(names) - 1)
-    assert sum(table.columnWidth(column) for column in range(len(names))) <= table.viewport().width()
-    assert methods.memory.bars.placed().rows[0].name.width() == 0
-    speed, held = methods.speed.bars, methods.memory.bars
-    tops = [bars.mapTo(methods.page, QPointF(0, 0)).y() for bars in (speed, held)]
-    assert tops[0] == tops[1]  # or the names would stand beside other rows
-    assert "plain: 14.6 GB" in held.accessibleDescription()
-
-
-@pytest.mark.parametrize("width", [260, 420, 900])
-def test_nothing_in_a_chart_stands_on_anything_else(methods, width):
-    for bars in (methods.speed.bars, methods.memory.bars):
-        bars.resize(width, bars.sizeHint().height())
-        for row in bars.placed().rows:
-            assert row.name.right() <= row.body.left()
-            if row.bar.length is not None:
-                assert row.body.right() <= row.text.left()
-                assert row.text.left() + bars.fontMetrics().horizontalAdvance(row.bar.at_end) <= width
-
-
-def test_from_the_right_headings_stand_over_their_figures(shown):
-    view = shown(Kind.METHODS, direction=Qt.LayoutDirection.RightToLeft)
-    view.show_result(RESULT)
-    rows, across = view.table.rows, Qt.Orientation.Horizontal
-    assert rows.headerData(0, across, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight.value
-    assert rows.headerData(1, across, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignLeft.value
-    assert texts(view, "plain")[1] == "\u20682 min 47 s\u2069"  # isolated from what stands around it
-
-
-@pytest.mark.parametrize("direction", list(Qt.LayoutDirection)[:2])
-def test_bars_begin_where_reading_does(shown, direction):
-    view = shown(Kind.METHODS, direction=direction)
-    view.show_result(RESULT)
-    bars = view.speed.bars
-    bars.resize(500, bars.sizeHint().height())
-    row = bars.placed().rows[3]
-    image = bars.grab().toImage()
-    colours = []
-    for x in (row.body.left() + 0.8 * row.body.width(), row.body.right() + 3):
-        place = x if direction is Qt.LayoutDirection.LeftToRight else bars.width() - x
-        colours.append(image.pixelColor(round(place), round(row.body.center().y())).name())
-    assert colours[0] == LIGHT.run
-    assert colours[1] != LIGHT.run
+def test_without_room_columns_are_scrolled_to_and_charts_stand_below_each_other(qtbot, methods):
+    bar = methods.table.horizontalScrollBar()
+    assert bar.maximum() == 0
+    tops = [chart.mapTo(methods.page, QPoint(0, 0)).y() for chart in (methods.speed, methods.memory)]
+    assert tops[0] == tops[1]
+    methods.page.resize(NARROW, 640)
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    qtbot.waitUntil(lambda: methods.memory.y() > methods.speed.y())
+    assert methods.table.height() >= methods.table.verticalHeader().length()
 
 
 def test_devices_are_compared_with_the_first(devices):
@@ -196,8 +153,6 @@ def test_devices_are_compared_with_the_first(devices):
     assert bar_of(devices.speed, "ResNet-18, batch 4").length == mps.speed_against(cpu)
     assert bar_of(devices.speed, "MobileNet V2, batch 64").is_marked
     assert not devices.memory.isVisible()
-    for column in range(len(titles(devices))):
-        assert devices.table.columnWidth(column) < WIDE / 2
 
 
 def test_a_device_that_fails_leaves_the_other_its_figure(devices):
@@ -217,7 +172,7 @@ def test_whether_losses_agree_stands_beside(devices):
     apart = msgspec.structs.replace(mps, passes=(msgspec.structs.replace(mps.passes[0], sample=wrong),))
     devices.show_result(msgspec.structs.replace(DEVICES, rows=(cpu, apart, *others)))
     place = titles(devices).index("Losses")
-    cells = {line.key: line.cell(place) for line in devices.table.rows.table.lines}
+    cells = {line.key: line.cell(place) for line in devices.table.table.lines}
     good, bad = cells["alexnet-4-mps"], cells["vgg16-4-mps"]
     assert (good.text, good.tone) == (str(agreement(others[1], others[0])), Tone.GOOD)
     assert (bad.text, bad.tone) == ("differ by 20 %", Tone.WARNING)
@@ -250,10 +205,7 @@ def test_csv_on_the_clipboard_has_the_figures_of_the_result(qtbot, methods):
     bf16 = RESULT.rows[3]
     assert float(lines["bf16"]["samples_per_second"]) == bf16.samples_per_second.median
     assert int(lines["bf16"]["peak_bytes"]) == bf16.peak
-
-
-def test_there_is_nothing_to_copy_before_anything_is_measured(methods):
-    methods.show_result(methods_result(done=0))
+    methods.show_result(methods_result(done=0))  # nothing measured, nothing to copy
     assert not methods.copy_markdown.isEnabled()
     assert not methods.copy_csv.isEnabled()
     assert not methods.conclusion.isVisible()

@@ -45,7 +45,7 @@ def path_of(result):
 
 
 def lines_of(table):
-    return {line.key: line for line in table.rows.table.lines}
+    return {line.key: line for line in table.table.lines}
 
 
 def texts(line):
