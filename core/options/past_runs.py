@@ -29,13 +29,14 @@ FILE = "notes.json"
 LONGEST_TITLE = 120
 LONGEST_TAG = 32
 MOST_TAGS = 16
-MOST_GENERATIONS = 3
-"""So many runs that started from one another are named after the first; a stranger's may name each other."""
 LONGEST_NOTE = 20_000
 LARGEST_FILE = 1 << 20
 """Bytes; a longer file isn't one of these."""
 
-_BREAKS = re.compile(r"[\s,]+")
+MOST_GENERATIONS = 3
+"""So many runs that started from one another are named after the first; a stranger's may name each other."""
+
+_SEPARATORS = re.compile(r"[\s,]+")
 
 
 class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,29 +49,56 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(folder: Path) -> RunNotes:
-    """What is said of the run in `folder`, within limits; nothing where the file is missing, damaged or too long."""
+    """The notes of the run in `folder`, within limits; empty where the file is missing, damaged or too long."""
+    path = folder / FILE
     try:
-        return _read(folder / FILE, _stamp(folder / FILE))
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+            return RunNotes()
+        return _read(path, found.st_mtime_ns, found.st_size)
     except (OSError, ValueError, RecursionError):
         return RunNotes()
 
 
+@lru_cache(maxsize=4096)
+def _read(path: Path, _changed: int, _size: int) -> RunNotes:
+    """Somebody else's file may hold anything: no more of it than is shown anywhere."""
+    notes = msgspec.json.decode(read_small(path), type=RunNotes)
+    tags = (_SEPARATORS.sub("-", tag.strip())[:LONGEST_TAG] for tag in notes.tags[:MOST_TAGS])
+    return RunNotes(
+        title=" ".join(notes.title[: 2 * LONGEST_TITLE].split())[:LONGEST_TITLE],
+        tags=_each_once(tag for tag in tags if tag),
+        text=notes.text[:LONGEST_NOTE],
+    )
+
+
 def write(folder: Path, notes: RunNotes) -> None:
-    """Write what is said of the run in `folder`. A damaged file, or one of a newer Hone, is first kept beside.
+    """Write the notes of the run in `folder`.
 
     Raises:
         OptionsError: Something of it is too long.
         OSError: It can't be written.
     """
-    _check(notes)
-    path = folder / FILE
-    _keep_what_cant_be_read(path)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(notes)))
+    problems = []
+    if len(notes.title) > LONGEST_TITLE:
+        problems.append(f"a name has {LONGEST_TITLE} letters at most, this one {len(notes.title):,}")
+    if len(notes.tags) > MOST_TAGS:
+        problems.append(f"a run has {MOST_TAGS} tags at most, these are {len(notes.tags)}")
+    problems += [
+        f"a tag has {LONGEST_TAG} letters at most and no space or comma: {tag[:LONGEST_TAG]}…"
+        for tag in notes.tags
+        if len(tag) > LONGEST_TAG or _SEPARATORS.search(tag)
+    ]
+    if len(notes.text) > LONGEST_NOTE:
+        problems.append(f"a note has {LONGEST_NOTE:,} letters at most, this one {len(notes.text):,}")
+    if problems:
+        raise OptionsError(tuple(Problem("", problem) for problem in problems), "The notes of the run")
+    write_atomically(folder / FILE, msgspec.json.format(msgspec.json.encode(notes)))
 
 
 def tags_in(text: str) -> tuple[str, ...]:
-    """The tags that a text names, parted by spaces or commas; `#` before one is left away. Each once, as first said."""
-    words = (word.lstrip("#") for word in _BREAKS.split(text))
+    """The tags in a text, separated by spaces or commas, `#` before them left away. Each once, as first written."""
+    words = (word.lstrip("#") for word in _SEPARATORS.split(text))
     return _each_once(word for word in words if word)
 
 
@@ -81,12 +109,22 @@ def retagged(notes: RunNotes, add: Iterable[str] = (), remove: Iterable[str] = (
     return msgspec.structs.replace(notes, tags=_each_once([*kept, *add]))
 
 
+def _each_once(tags: Iterable[str]) -> tuple[str, ...]:
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(tag.casefold(), tag)
+    return tuple(found.values())
+
+
+# --- What a run is called
+
+
 def title_of(folder: Path, options: RunOptions | None) -> str:
     """What a run is called: the name it was given later or at its start, else model and data, else its folder's name.
 
     Args:
         folder: The run's.
-        options: What was asked of it; None: that can't be read.
+        options: The run's; None: they can't be read.
     """
     return read(folder).title or (asked_title(options) if options else "") or folder.name
 
@@ -100,42 +138,7 @@ def asked_title(options: RunOptions) -> str:
 
 def model_name(options: RunOptions) -> str:
     """The model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
-    return _model_name(options.model.source)
-
-
-def _model_name(source: str, generations: int = MOST_GENERATIONS) -> str:
-    name = Scheme.RUN.name_of(source)
-    if name and generations:
-        folder = Path(name) if Path(name).is_absolute() else settings.runs_folder() / name
-        try:
-            return _title_of_past(folder, generations - 1) or short_name(source)
-        except (OSError, ValueError, RecursionError):  # it is gone, or its run file is damaged
-            pass
-    return short_name(source)
-
-
-def _title_of_past(folder: Path, generations: int) -> str:
-    """What a run is called that another one started from; empty where its run file doesn't tell.
-
-    Raises:
-        OSError: It has no run file.
-        ValueError: That can't be read.
-    """
-    path = folder / "run.toml"
-    name, model, data = _asked(path, path.stat().st_mtime_ns)
-    own = name or (f"{_model_name(model, generations)} on {_data_name(data)}" if model and data else "")
-    return read(folder).title or own
-
-
-@lru_cache(maxsize=4096)
-def _asked(path: Path, _changed: int) -> tuple[str, str, str]:
-    """The name, the model and the data that a run file names."""
-    tree = load_toml(read_text(path))
-    asked = (("output", "name"), ("model", "source"), ("data", "train"))
-    sections = ((tree.get(section), name) for section, name in asked)
-    found = [values.get(name) if isinstance(values, dict) else "" for values, name in sections]
-    name, model, data = (one if isinstance(one, str) else "" for one in found)
-    return name, model, data
+    return _model_name(options.model.source, MOST_GENERATIONS)
 
 
 def data_name(options: RunOptions) -> str:
@@ -143,91 +146,46 @@ def data_name(options: RunOptions) -> str:
     return _data_name(options.data.train)
 
 
+def _model_name(source: str, generations: int) -> str:
+    folder = _run_path(source)
+    if folder is None or not generations:
+        return short_name(source)
+    name, model, data = _named(folder)
+    own = name or (f"{_model_name(model, generations - 1)} on {_data_name(data)}" if model and data else "")
+    return read(folder).title or own or short_name(source)
+
+
 def _data_name(source: str) -> str:
     name = short_name(source)
     return name if scheme_of(source) else Path(name).stem
 
 
-def _each_once(tags: Iterable[str]) -> tuple[str, ...]:
-    found: dict[str, str] = {}
-    for tag in tags:
-        found.setdefault(tag.casefold(), tag)
-    return tuple(found.values())
-
-
-def _check(notes: RunNotes) -> None:
-    problems = []
-    if len(notes.title) > LONGEST_TITLE:
-        problems.append(f"a name has {LONGEST_TITLE} letters at most, this one {len(notes.title):,}")
-    if len(notes.tags) > MOST_TAGS:
-        problems.append(f"a run has {MOST_TAGS} tags at most, these are {len(notes.tags)}")
-    problems += [
-        f"a tag has {LONGEST_TAG} letters at most and no space or comma: {tag[:LONGEST_TAG]}…"
-        for tag in notes.tags
-        if len(tag) > LONGEST_TAG or _BREAKS.search(tag)
-    ]
-    if len(notes.text) > LONGEST_NOTE:
-        problems.append(f"a note has {LONGEST_NOTE:,} letters at most, this one {len(notes.text):,}")
-    if problems:
-        raise OptionsError(tuple(Problem("", said) for said in problems), "What is said of the run")
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """When a file was written and how long it is.
-
-    Raises:
-        OSError: It isn't there.
-        ValueError: It is no file, or too long.
-    """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
-        raise ValueError(f"{path} holds no notes")
-    return found.st_mtime_ns, found.st_size
+def _named(folder: Path) -> tuple[str, str, str]:
+    """The name, the model and the data that the run file in `folder` names; empty where it doesn't or can't be read."""
+    path = folder / "run.toml"
+    try:
+        return _named_in(path, path.stat().st_mtime_ns)
+    except (OSError, ValueError, RecursionError):
+        return "", "", ""
 
 
 @lru_cache(maxsize=4096)
-def _read(path: Path, _stamp: tuple[int, int]) -> RunNotes:
-    return _within_limits(msgspec.json.decode(read_small(path), type=RunNotes))
+def _named_in(path: Path, _changed: int) -> tuple[str, str, str]:
+    tree = load_toml(read_text(path))
 
+    def text(section: str, name: str) -> str:
+        values = tree.get(section)
+        value = values.get(name) if isinstance(values, dict) else ""
+        return value if isinstance(value, str) else ""
 
-def _within_limits(notes: RunNotes) -> RunNotes:
-    """Somebody else's file may hold anything: no more of it than is shown anywhere."""
-    tags = (_BREAKS.sub("-", tag.strip())[:LONGEST_TAG] for tag in notes.tags[:MOST_TAGS])
-    return RunNotes(
-        title=" ".join(notes.title[: 2 * LONGEST_TITLE].split())[:LONGEST_TITLE],
-        tags=_each_once(tag for tag in tags if tag),
-        text=notes.text[:LONGEST_NOTE],
-    )
-
-
-def _keep_what_cant_be_read(path: Path) -> None:
-    """Copy a file beside that the next writing would lose.
-
-    Raises:
-        OSError: That can't be done.
-    """
-    try:
-        _stamp(path)
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return
-    except ValueError:
-        path.replace(path.with_suffix(".damaged.json"))
-        return
-    try:
-        schema = msgspec.json.decode(content, type=RunNotes).schema
-    except (ValueError, RecursionError):  # no JSON, other fields, or no UTF-8
-        write_atomically(path.with_suffix(".damaged.json"), content)
-        return
-    if schema > SCHEMA:
-        write_atomically(path.with_suffix(f".schema-{schema}.json"), content)
+    return text("output", "name"), text("model", "source"), text("data", "train")
 
 
 # --- Runs by name
 
 
 CLOSE = 3
-"""So many runs with names like the one asked for are offered."""
+"""So many runs with similar names are offered."""
 
 
 def folder_called(name: str) -> Path | None:
@@ -248,36 +206,26 @@ def folders_given(name: str) -> list[Path]:
 
 def run_folders() -> list[Path]:
     """All folders among the runs, newest first by their names."""
+    return _folders(settings.runs_folder())
+
+
+def _folders(parent: Path) -> list[Path]:
     try:
-        found = [path for path in settings.runs_folder().iterdir() if path.is_dir()]
+        return sorted((path for path in parent.iterdir() if path.is_dir()), reverse=True)
     except OSError:
         return []
-    return sorted(found, reverse=True)
 
 
 def given_name(folder: Path) -> str:
     """What a person called the run in `folder`; empty where they didn't, or its run file can't be read."""
-    later = read(folder).title
-    if later:
-        return later
-    path = folder / "run.toml"
-    try:
-        return _given_name(path, path.stat().st_mtime_ns)
-    except (OSError, ValueError, RecursionError):
-        return ""
-
-
-@lru_cache(maxsize=4096)
-def _given_name(path: Path, _changed: int) -> str:
-    output = load_toml(read_text(path)).get("output")
-    return str(output.get("name") or "") if isinstance(output, dict) else ""
+    return read(folder).title or _named(folder)[0]
 
 
 def close_to(name: str, folders: list[Path]) -> list[Path]:
     """The folders whose names, or names given to them, are most like `name`: at most `CLOSE`.
 
     Args:
-        name: What was asked for.
+        name: What was looked for.
         folders: Those that may be meant, newest first.
     """
     names = {folder: {folder.name, given_name(folder) or folder.name} for folder in folders}
@@ -294,6 +242,12 @@ def close_to(name: str, folders: list[Path]) -> list[Path]:
 def is_run(source: str) -> bool:
     """Whether a model's source names a past run."""
     return Scheme.RUN.name_of(source) is not None
+
+
+def _run_path(source: str) -> Path | None:
+    """The folder that `run:NAME` names by path or by folder name; None where `source` is something else."""
+    name = Scheme.RUN.name_of(source)
+    return settings.runs_folder() / name if name else None
 
 
 def run_folder(source: str) -> Path | None:
@@ -334,21 +288,14 @@ def holds_adapter(folder: Path) -> bool:
     return (folder / "adapter_config.json").is_file()
 
 
-def problem_with(source: str, task: Task, *, is_new: bool = False) -> Problem | None:
-    """Why the model of a past run can't be trained on for `task`; None where it can.
-
-    Args:
-        source: `run:NAME`.
-        task: What is to be learned.
-        is_new: Whether a new run is to start from it: not from a model that is older than its run's newest checkpoint.
-            A run that has started from that model may go on.
-    """
+def problem_with(source: str, task: Task) -> Problem | None:
+    """Why the model of the past run `source` can't be trained on for `task`; None where it can."""
     folder = run_folder(source)
-    assert folder is not None, "asked only of runs"
+    assert folder is not None, "for runs only"
     if not Scheme.RUN.name_of(source) or not folder.is_dir():
-        return _no_run(source, folder)
-    said = _unfit(folder, task) or (_left_behind(folder) if is_new else "")
-    return Problem("model.source", said) if said else None
+        return _no_run(Scheme.RUN.name_of(source) or "", folder)
+    reason = _unfit(folder, task)
+    return Problem("model.source", reason) if reason else None
 
 
 def _unfit(folder: Path, task: Task) -> str:
@@ -360,43 +307,27 @@ def _unfit(folder: Path, task: Task) -> str:
         return f"nobody knows what {folder.name} learned: its run file can't be read"
     if learned.reads_images != task.reads_images or (task.writes_text and not learned.writes_text):
         return f"the run {folder.name} learned “{learned.label}”; its model can't be used for “{task.label}”"
-    if task.reads_images and not any(
-        (model / name).is_file() for name in ("config.json", "model.safetensors")
-    ):
+    if task.reads_images:
+        if any((model / name).is_file() for name in ("config.json", "model.safetensors")):
+            return ""
         return (
             f"the run {folder.name} trained LoRA matrices beside a model of torchvision's, which can't be trained on "
             "further; choose a run that trained all weights, or the last layer"
         )
     lacks_matrices = holds_adapter(model) and not (model / "adapter_model.safetensors").is_file()
-    lack = what_lacks(model, needs_weights=True) if task.reads_text else None
-    if lacks_matrices or lack not in (None, Lack.ALL_BUT_ADAPTER):
+    if lacks_matrices or what_lacks(model, needs_weights=True) not in (None, Lack.ALL_BUT_ADAPTER):
         return f"the model of the run {folder.name} isn't whole: files are missing in {model}"
     return ""
 
 
-def _left_behind(folder: Path) -> str:
-    """Why what stands in `model/` isn't the run's trained model any more; empty: it is."""
-    from core.runs.folder import RunFolder  # which reads run files, and so needs this module
-    from core.runs.models import is_left_behind, trained_model
-
-    run = RunFolder(folder)
-    newest = trained_model(run) if is_left_behind(run) else None
-    if newest is None:
-        return ""
-    return (
-        f"the run {folder.name} has trained on since its model was written: its newest weights are those of its "
-        f"checkpoint of step {newest.step:,}; let it go on until it ends, or export that checkpoint and start from "
-        "the folder"
-    )
-
-
-def _no_run(source: str, folder: Path) -> Problem:
-    name = Scheme.RUN.name_of(source) or ""
-    known = [path for path in _beside(name, folder) if (path / "model").is_dir()]
+def _no_run(name: str, folder: Path) -> Problem:
+    """There is no run of this name; suggests those that may be meant."""
+    siblings = _folders(folder.parent) if Path(name).is_absolute() else run_folders()
+    known = [path for path in siblings if (path / "model").is_dir()]
     namesakes = folders_given(name)
     if not name:
-        such = f", such as run:{known[0].name}" if known else ""
-        return Problem("model.source", f"name a run{such}", _fixes(known[:CLOSE]))
+        example = f", such as run:{known[0].name}" if known else ""
+        return Problem("model.source", f"name a run{example}", _fixes(known[:CLOSE]))
     if namesakes:
         message = (
             f"{len(namesakes)} runs are called “{name}”; name one by its folder, such as {namesakes[0].name}"
@@ -406,16 +337,6 @@ def _no_run(source: str, folder: Path) -> Problem:
     where = os.path.normpath(folder.parent)
     rest = f"did you mean {close[0].name}?" if close else f"runs are in {where}"
     return Problem("model.source", f"there is no run called “{name}”; {rest}", _fixes(close))
-
-
-def _beside(name: str, folder: Path) -> list[Path]:
-    """The folders that lie where a run was looked for."""
-    if not Path(name).is_absolute():
-        return run_folders()
-    try:
-        return sorted((path for path in folder.parent.iterdir() if path.is_dir()), reverse=True)
-    except OSError:
-        return []
 
 
 def _fixes(folders: list[Path]) -> tuple[Fix, ...]:

@@ -132,7 +132,7 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
     elif is_scratch(source):
         yield from _model_from_scratch(options)
     elif is_run(source):
-        found = problem_with(source, options.task, is_new=True)
+        found = problem_with(source, options.task)
         if found:
             yield found
     elif Path(source).is_absolute():

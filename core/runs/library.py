@@ -13,9 +13,10 @@ from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import write_atomically
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
-from core.options.past_runs import asked_title, title_of, with_run_path
+from core.options.past_runs import asked_title, run_folder, title_of, with_run_path
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
+from core.runs.models import is_left_behind, trained_model
 from core.runs.status import RunStory
 
 
@@ -31,9 +32,11 @@ def create(
         forecast: What is known of its memory already; None: the engine makes a forecast of its own.
 
     Raises:
-        OptionsError: `path` holds something already.
+        OptionsError: `path` holds something already, or the run starts from another one that has trained on since its
+            model was written.
         RunFolderError: The folder can't be made.
     """
+    _refuse_left_behind(run_folder(options.model.source))
     try:
         made = _take_folder(path) if path else _make_folder(runs_folder / folder_name(options))
         folder = RunFolder(made)
@@ -44,6 +47,19 @@ def create(
         where = error.filename or path or runs_folder
         raise RunFolderError("The run's folder can't be made", f"{where}: {error.strerror}") from error
     return folder
+
+
+def _refuse_left_behind(folder: Path | None) -> None:
+    """Refuse to start from a run whose newest weights aren't those of its model."""
+    run = RunFolder(folder) if folder else None
+    newest = trained_model(run) if run and is_left_behind(run) else None
+    if run is not None and newest is not None:
+        message = (
+            f"the run {run.name} has trained on since its model was written: its newest weights are those of its "
+            f"checkpoint of step {newest.step:,}; let it go on until it ends, or export that checkpoint and start "
+            "from the folder"
+        )
+        raise OptionsError((Problem("model.source", message),))
 
 
 def _take_folder(path: Path) -> Path:

@@ -17,6 +17,7 @@ from core.options.past_runs import is_run
 from core.options.sources import SCRATCH_MODELS, VISION_MODELS, Scheme, scheme_of, scratch_model
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
+from core.runs.models import is_left_behind
 from core.services.hub import is_complete
 from gui.base.tokens import SPACING
 from gui.base.trash import told_apart
@@ -41,7 +42,7 @@ def run_segments(task: Task, folder: Path) -> list[Segment]:
     found = [
         run
         for run in list_runs(folder)[:MOST_RUNS]
-        if past_runs.problem_with(_source_of(run), task, is_new=True) is None
+        if past_runs.problem_with(_source_of(run), task) is None and not is_left_behind(run)
     ]
     titles = told_apart([(run.path, run_title(run)) for run in found])
     learned = [past_runs.task_of(run.path) for run in found]

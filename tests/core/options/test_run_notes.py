@@ -49,33 +49,17 @@ def test_without_another_name_a_run_goes_by_its_own(run: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x00\xff", b"[]", b'{"tags": 3}', b'{"title": null}', b'{"title": "\xff"}']
+    "content",
+    [
+        *(b"", b"\x00\xff", b"[]", b'{"tags": 3}', b'{"title": null}', b'{"title": "\xff"}'),
+        b" " * (past_runs.LARGEST_FILE + 1),
+    ],
 )
-def test_a_damaged_file_says_nothing_and_is_kept_when_it_is_replaced(run: RunFolder, content: bytes) -> None:
+def test_a_damaged_file_says_nothing(run: RunFolder, content: bytes) -> None:
     (run.path / "notes.json").write_bytes(content)
     assert read(run.path) == RunNotes()
     write(run.path, SAID)
     assert read(run.path) == SAID
-    assert (run.path / "notes.damaged.json").read_bytes() == content
-
-
-def test_what_is_no_file_or_too_long_is_put_aside(run: RunFolder) -> None:
-    (run.path / "notes.json").mkdir()
-    assert read(run.path) == RunNotes()
-    write(run.path, SAID)
-    assert read(run.path) == SAID
-    (run.path / "notes.damaged.json").rmdir()
-    (run.path / "notes.json").write_bytes(b" " * (past_runs.LARGEST_FILE + 1))
-    assert read(run.path) == RunNotes()
-    write(run.path, SAID)
-    assert read(run.path) == SAID
-
-
-def test_the_file_of_a_newer_hone_is_read_and_kept_when_it_is_replaced(run: RunFolder) -> None:
-    (run.path / "notes.json").write_text('{"schema": 7, "title": "New", "colour": "red"}')
-    assert read(run.path).title == "New"
-    write(run.path, SAID)
-    assert "red" in (run.path / "notes.schema-7.json").read_text()
 
 
 def test_no_more_of_a_strangers_file_is_shown_than_the_limits_allow(run: RunFolder) -> None:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from core.base.errors import OptionsError
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.past_runs import problem_with
 from core.options.sections import ModelOptions
-from core.options.validate import problems_of
+from core.runs import library
 from core.runs.event_log import EventWriter
 from core.runs.events import Event, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
@@ -66,7 +67,11 @@ def where(run: RunFolder) -> tuple[str, int | None]:
 def asked(run: RunFolder) -> list[str]:
     model = ModelOptions(source=f"run:{run.path}")
     options = RunOptions(task=TASK, model=model, data=DataOptions(train="synthetic:8x8"))
-    return [problem.message for problem in problems_of(options) if problem.path == "model.source"]
+    try:
+        library.create(options, run.path.parent / "new")
+    except OptionsError as error:
+        return [problem.message for problem in error.problems]
+    return []
 
 
 def test_what_was_stopped_or_has_finished_has_its_model(stopped: RunFolder) -> None:
