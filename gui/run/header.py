@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
+from functools import partial
 from gettext import gettext as _
 
 import msgspec
@@ -173,7 +175,7 @@ def not_to_extend(facts: RunFacts) -> str:
     return not_to_copy(facts)
 
 
-def not_to_bin(facts: RunFacts) -> str:
+def not_to_trash(facts: RunFacts) -> str:
     """Why its folder can't be moved to the bin."""
     if not facts.state.is_over:
         return _("It isn’t over: stop it first.")
@@ -184,116 +186,127 @@ PATIENCE_SECONDS = 10.0
 """How long a stop or a pause may take before ending the process at once is offered."""
 
 
+class RunAction(Enum):
+    """What can be requested of a run."""
+
+    PAUSE = auto()
+    RESUME = auto()
+    STOP = auto()
+    END = auto()
+    SAVE = auto()
+    DUPLICATE = auto()
+    NEW_FROM_MODEL = auto()
+    EXTEND = auto()
+    TRY = auto()
+    EXPORT = auto()
+    SCRIPT = auto()
+    REPORT = auto()
+    SUPPORT = auto()
+    REVEAL = auto()
+    TRASH = auto()
+
+
 class RunActions(QWidget):
-    """Pause or Resume, Stop and keep, End now where it hangs, and a menu with all else; each has a signal.
+    """Pause or Resume, Stop and keep, End now where it hangs, and a menu with all else.
 
     Signals:
-        pause_pressed: Save, and free the memory.
-        resume_pressed: Go on, or start again where nothing was saved.
-        stop_pressed: Stop, and keep what is trained.
-        end_pressed: End the process at once.
-        save_pressed: Save a checkpoint now, and train on.
-        duplicate_pressed: Open a new run with the same options.
-        new_from_model_pressed: Open a new run that starts from this one's model.
-        extend_pressed: Train longer than was planned.
-        try_pressed: Try what the model answers.
-        export_pressed: Export the model.
-        script_pressed: Copy the run as a Python script.
-        report_pressed: Save a page that tells of the run.
-        support_pressed: Save what somebody needs who helps.
-        reveal_pressed: Show the run's folder.
-        bin_pressed: Move the run to the bin.
+        requested: A `RunAction`.
     """
 
-    pause_pressed = Signal()
-    resume_pressed = Signal()
-    stop_pressed = Signal()
-    end_pressed = Signal()
-    save_pressed = Signal()
-    duplicate_pressed = Signal()
-    new_from_model_pressed = Signal()
-    extend_pressed = Signal()
-    try_pressed = Signal()
-    export_pressed = Signal()
-    script_pressed = Signal()
-    report_pressed = Signal()
-    support_pressed = Signal()
-    reveal_pressed = Signal()
-    bin_pressed = Signal()
+    requested = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._waiting_since: float | None = None
-        self.pause = self._button(_("Pause"), self.ask_pause)
+        self.pause = QPushButton(_("Pause"))
         self.pause.setToolTip(_("Saves a checkpoint and frees the memory. Resume goes on exactly there."))
-        self.resume = self._button(_("Resume"), self.ask_resume)
-        self.stop = self._button(_("Stop and keep"), self.ask_stop)
-        self.end = self._button(_("End now"), self._ask_end)
+        self.resume = QPushButton(_("Resume"))
+        self.stop = QPushButton(_("Stop and keep"))
+        self.end = QPushButton(_("End now"))
         self.end.setToolTip(
             _("Ends the process at once. What was trained since the last checkpoint is lost.")
         )
+        self._buttons = {
+            RunAction.RESUME: self.resume,
+            RunAction.PAUSE: self.pause,
+            RunAction.STOP: self.stop,
+            RunAction.END: self.end,
+        }
         self.more = QPushButton(_("More"))
         self.more.setProperty("hasMenu", True)
         self.menu = QMenu(self.more)
         self.menu.setToolTipsVisible(True)
+        self.entries: dict[RunAction, QAction] = {}
+        self._why_not: dict[QAction, Callable[[RunFacts], str]] = {}
         self._fill_menu()
         self.more.setMenu(self.menu)
         self.more.setEnabled(False)
-        self._lay_out()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        for action, button in self._buttons.items():
+            button.clicked.connect(partial(self.request, action))
+            button.hide()
+            row.addWidget(button)
+        row.addWidget(self.more)
 
     def show_facts(self, facts: RunFacts) -> None:
-        """Offer what makes sense where the run stands; what doesn't is grey and says why."""
+        """Offer what makes sense in the run's state; the rest is disabled and says why."""
         with self._keyboard_kept(facts.state):
             self._show_buttons(facts)
         self.more.setEnabled(True)
-        for action, told in self._entries.items():
-            why_not = told(facts)
-            action.setEnabled(not why_not)
-            action.setToolTip(why_not)
+        for action, why_not in self._why_not.items():
+            reason = why_not(facts)
+            action.setEnabled(not reason)
+            action.setToolTip(reason)
+
+    def request(self, action: RunAction) -> None:
+        """Do what the button does; a second press requests nothing more."""
+        if not self._buttons[action].isEnabled():
+            return
+        with self._keyboard_kept():
+            if action in (RunAction.STOP, RunAction.PAUSE):
+                # From the press on: an engine that never answers must not keep "End now" away.
+                self._waiting_since = time.monotonic()
+                self.pause.setEnabled(False)
+            if action in (RunAction.STOP, RunAction.RESUME):
+                self._buttons[action].setEnabled(False)
+        self.requested.emit(action)
 
     def _show_buttons(self, facts: RunFacts) -> None:
-        state = facts.state
-        self._keep_time(state)
-        is_asked = self._waiting_since is not None
-        is_working = not state.is_over
+        state, saved, is_working = facts.state, facts.saved_step, not facts.state.is_over
+        if state.is_over:
+            self._waiting_since = None
+        elif state in (State.STOPPING, State.PAUSING):
+            self._waiting_since = self._waiting_since or time.monotonic()
+        since = self._waiting_since
+        waited = 0.0 if since is None else time.monotonic() - since
         self.pause.setVisible(is_working and state is not State.QUEUED)
-        self.pause.setEnabled(not is_asked)
+        self.pause.setEnabled(since is None)
         self.resume.setVisible(state.can_resume and not facts.is_gone)
-        self.resume.setEnabled(not is_asked and facts.options is not None)
-        self._name_resume(facts)
+        self.resume.setEnabled(since is None and facts.options is not None)
+        self.resume.setText(_("Start again") if saved is None else _("Resume"))
+        if facts.options is None:
+            self.resume.setToolTip(not_to_copy(facts))
+        elif saved is None:
+            self.resume.setToolTip(_("No checkpoint was saved, so it begins anew in the same folder."))
+        else:
+            words = _("Goes on from the checkpoint of step {}.")
+            self.resume.setToolTip(words.format(formats.count(saved)))
+        waits = state is State.QUEUED
         self.stop.setVisible(is_working)
-        self.stop.setEnabled(not is_asked or state is State.PAUSING)
-        self._name_stop(state)
-        self.end.setVisible(is_working and self._waited() > PATIENCE_SECONDS)
-
-    def ask_stop(self) -> None:
-        """Do what the button does; a second press asks nothing more."""
-        if self.stop.isEnabled():
-            with self._keyboard_kept():
-                self._begin_waiting()
-                self.stop.setEnabled(False)
-            self.stop_pressed.emit()
-
-    def ask_pause(self) -> None:
-        """Do what the button does; a second press asks nothing more."""
-        if self.pause.isEnabled():
-            with self._keyboard_kept():
-                self._begin_waiting()
-            self.pause_pressed.emit()
-
-    def ask_resume(self) -> None:
-        """Do what the button does; a second press asks nothing more."""
-        if self.resume.isEnabled():
-            with self._keyboard_kept():
-                self.resume.setEnabled(False)
-            self.resume_pressed.emit()
-
-    def _ask_end(self) -> None:
-        self.end_pressed.emit()
+        self.stop.setEnabled(since is None or state is State.PAUSING)
+        self.stop.setText(_("Leave the queue") if waits else _("Stop and keep"))
+        self.stop.setToolTip(
+            _("It will not train. It can be started later.")
+            if waits
+            else _("Ends after the step at hand and keeps the model as it is then.")
+        )
+        self.end.setVisible(is_working and waited > PATIENCE_SECONDS)
 
     @contextmanager
     def _keyboard_kept(self, state: State | None = None) -> Iterator[None]:
-        """Keep the keyboard off the next button where its own goes grey or away: a second press would do harm.
+        """Keep the keyboard off the next button where its own is disabled or hidden: a second press would do harm.
 
         It then rests beside the buttons, and goes to Resume once a run is paused.
         """
@@ -306,79 +319,35 @@ class RunActions(QWidget):
         if window.focusWidget() is self and state is State.PAUSED and self.resume.isEnabled():
             self.resume.setFocus()
 
-    def _begin_waiting(self) -> None:
-        # From the press on: an engine that never answers must not keep "End now" away.
-        self._waiting_since = time.monotonic()
-        self.pause.setEnabled(False)
-
-    def _keep_time(self, state: State) -> None:
-        if state in (State.STOPPING, State.PAUSING):
-            self._waiting_since = self._waiting_since or time.monotonic()
-        elif state.is_over:
-            self._waiting_since = None
-
-    def _waited(self) -> float:
-        return 0.0 if self._waiting_since is None else time.monotonic() - self._waiting_since
-
-    def _name_resume(self, facts: RunFacts) -> None:
-        saved = facts.saved_step
-        self.resume.setText(_("Start again") if saved is None else _("Resume"))
-        if facts.options is None:
-            self.resume.setToolTip(not_to_copy(facts))
-            return
-        self.resume.setToolTip(
-            _("No checkpoint was saved, so it begins anew in the same folder.")
-            if saved is None
-            else _("Goes on from the checkpoint of step {}.").format(formats.count(saved))
-        )
-
-    def _name_stop(self, state: State) -> None:
-        waits = state is State.QUEUED
-        self.stop.setText(_("Leave the queue") if waits else _("Stop and keep"))
-        self.stop.setToolTip(
-            _("It will not train. It can be started later.")
-            if waits
-            else _("Ends after the step at hand and keeps the model as it is then.")
-        )
-
     def _fill_menu(self) -> None:
-        self._entries: dict[QAction, Callable[[RunFacts], str]] = {}
-        self.save = self._entry(_("Save now"), self.save_pressed.emit, not_to_save)
-        self.menu.addSeparator()
-        self.duplicate = self._entry(_("Duplicate"), self.duplicate_pressed.emit, not_to_reveal)
-        self.new_from_model = self._entry(
-            _("New run from its model"), self.new_from_model_pressed.emit, not_to_use_model
+        groups = (
+            ((RunAction.SAVE, _("Save now"), not_to_save),),
+            (
+                (RunAction.DUPLICATE, _("Duplicate"), not_to_reveal),
+                (RunAction.NEW_FROM_MODEL, _("New run from its model"), not_to_use_model),
+                (RunAction.EXTEND, _("Train longer…"), not_to_extend),
+            ),
+            (
+                (RunAction.TRY, _("Try it"), not_to_use_model),
+                (RunAction.EXPORT, _("Export…"), not_to_export),
+            ),
+            (
+                (RunAction.SCRIPT, _("Copy as Python script"), not_to_copy),
+                (RunAction.REPORT, _("Save a report…"), not_to_reveal),
+                (RunAction.SUPPORT, _("Support file…"), not_to_reveal),
+            ),
+            (
+                (RunAction.REVEAL, _("Show the folder"), not_to_reveal),
+                (RunAction.TRASH, _("Move to the bin"), not_to_trash),
+            ),
         )
-        self.extend = self._entry(_("Train longer…"), self.extend_pressed.emit, not_to_extend)
-        self.menu.addSeparator()
-        self.try_it = self._entry(_("Try it"), self.try_pressed.emit, not_to_use_model)
-        self.export = self._entry(_("Export…"), self.export_pressed.emit, not_to_export)
-        self.menu.addSeparator()
-        self.script = self._entry(_("Copy as Python script"), self.script_pressed.emit, not_to_copy)
-        self.report = self._entry(_("Save a report…"), self.report_pressed.emit, not_to_reveal)
-        self.support = self._entry(_("Support file…"), self.support_pressed.emit, not_to_reveal)
-        self.menu.addSeparator()
-        self.reveal = self._entry(_("Show the folder"), self.reveal_pressed.emit, not_to_reveal)
-        self.bin = self._entry(_("Move to the bin"), self.bin_pressed.emit, not_to_bin)
-
-    def _entry(self, title: str, do: Callable[[], object], told: Callable[[RunFacts], str]) -> QAction:
-        action = self.menu.addAction(title)
-        action.triggered.connect(lambda _checked: do())
-        self._entries[action] = told
-        return action
-
-    def _button(self, title: str, do: Callable[[], None]) -> QPushButton:
-        button = QPushButton(title)
-        button.clicked.connect(do)
-        button.hide()
-        return button
-
-    def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        for button in (self.resume, self.pause, self.stop, self.end, self.more):
-            row.addWidget(button)
+        for group in groups:
+            for action, title, why_not in group:
+                entry = self.entries[action] = self.menu.addAction(title)
+                entry.triggered.connect(partial(self.requested.emit, action))
+                self._why_not[entry] = why_not
+            if group is not groups[-1]:
+                self.menu.addSeparator()
 
 
 PROGRESS_PARTS = 10_000
@@ -412,10 +381,7 @@ class RunHeader(QWidget):
         self.elapsed.setHidden(facts.state.is_over)
         self.time_left.setHidden(facts.state.is_over)
         self.time_left.setText(words.time_left(facts))
-        self._show_progress(facts)
         self.buttons.show_facts(facts)
-
-    def _show_progress(self, facts: RunFacts) -> None:
         story = facts.story
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
         waits = story.plan is None and facts.state is not State.QUEUED

@@ -1,4 +1,4 @@
-"""What becomes of a run's options when a new run is to be made of it."""
+"""The page of one run: its header, figures, messages and tabs, from the first event to the last."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +31,7 @@ from gui.run import words as run_words
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, with_changes
 from gui.run.follower import Begin, JobThread, Rest
-from gui.run.header import RunActions, RunFigures, RunHeader, RunMessages
+from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunTaking
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, left_queue_message
@@ -77,9 +77,6 @@ class RunModel(QWidget):
     def _reveal(self) -> None:
         if self._folder is not None:
             self.reveal_pressed.emit(self._folder)
-
-
-# --- One run on screen, from the first event to the last
 
 
 TICK_MS = 1000
@@ -186,7 +183,29 @@ class RunView(QWidget):
         layout.addWidget(self.details, 1)
 
     def _connect(self) -> None:
-        self._connect_actions(self.header.buttons)
+        save, pause, stop, kill = (
+            partial(self.job.ask, action) for action in (Action.SAVE, Action.PAUSE, Action.STOP, Action.KILL)
+        )
+        do: dict[RunAction, Callable[[], None]] = {
+            RunAction.PAUSE: pause,
+            RunAction.RESUME: self.resume,
+            RunAction.STOP: stop,
+            RunAction.END: kill,
+            RunAction.SAVE: save,
+            RunAction.DUPLICATE: partial(self._request_edit, lambda tree: tree),
+            RunAction.NEW_FROM_MODEL: partial(
+                self._request_edit, lambda tree: from_its_model(tree, self.run)
+            ),
+            RunAction.EXTEND: self._ask_to_extend,
+            RunAction.TRY: self.try_requested.emit,
+            RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
+            RunAction.SCRIPT: self.taking.copy_script,
+            RunAction.REPORT: self.taking.save_report,
+            RunAction.SUPPORT: self.taking.show_support,
+            RunAction.REVEAL: lambda: self._reveal(self.run.path),
+            RunAction.TRASH: self.bin_requested.emit,
+        }
+        self.header.buttons.requested.connect(lambda action: do[action]())
         self.model.reveal_pressed.connect(self._reveal)
         self.taking.told.connect(self._note)
         self.messages.fix_chosen.connect(self._apply_fix)
@@ -195,35 +214,12 @@ class RunView(QWidget):
         self.job.ended.connect(self._take_end)
         self.job.rested.connect(self._take_rest)
         self.job.state_changed.connect(self._take_state)
-        self.job.job_failed.connect(self._take_failure)
+        self.job.job_failed.connect(self.show_error)
         self._tick.timeout.connect(self._show_facts)
-
-    def _connect_actions(self, actions: RunActions) -> None:
-        actions.pause_pressed.connect(self._pause)
-        actions.resume_pressed.connect(self.resume)
-        actions.stop_pressed.connect(self._stop)
-        actions.end_pressed.connect(self._end)
-        actions.save_pressed.connect(self._save)
-        actions.duplicate_pressed.connect(self._duplicate)
-        actions.new_from_model_pressed.connect(self._start_from_model)
-        actions.extend_pressed.connect(self._ask_to_extend)
-        actions.export_pressed.connect(self._export)
-        actions.script_pressed.connect(self.taking.copy_script)
-        actions.report_pressed.connect(self.taking.save_report)
-        actions.support_pressed.connect(self.taking.show_support)
-        actions.reveal_pressed.connect(self._reveal_run)
-        actions.bin_pressed.connect(self.bin_requested)
-        actions.try_pressed.connect(self.try_requested)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.header.name.setText(self.title)
-
-    def show_error(self, error: UserError) -> None:
-        """Say what went wrong with the run."""
-        self._take_failure(error)
-
-    # What the thread tells.
 
     def _take_news(self, news: RunNews) -> None:
         self._story, self._is_read = news.story, news.is_whole
@@ -265,7 +261,8 @@ class RunView(QWidget):
         self._options = self._read_options()  # it may have been asked to train longer
         self._show_options()
 
-    def _take_failure(self, error: UserError) -> None:
+    def show_error(self, error: UserError) -> None:
+        """Say what went wrong with the run."""
         self._failures.append(
             MessageRaised(
                 id=NOT_OVER if isinstance(error, NotOverError) else f"failure-{len(self._failures)}",
@@ -282,8 +279,6 @@ class RunView(QWidget):
         if record is not None and record.log_tail and self.details.log.document().isEmpty():
             self.details.add_log(record.log_tail)
         self.details.show_end_of_log()
-
-    # What the parts show.
 
     def _refresh(self) -> None:
         if self._state is None:  # what isn't known yet is not shown
@@ -334,11 +329,6 @@ class RunView(QWidget):
         newest = self._rest.model if is_over and not self._is_gone else None
         return newest if newest is not None and not newest.is_checkpoint else None
 
-    # What the person asks.
-
-    def _stop(self) -> None:
-        self.job.ask(Action.STOP)
-
     def resume(self) -> None:
         """Go on with the run; what stands here stays."""
         self.job.go_on(partial(self._resume_run, self.run))
@@ -358,18 +348,6 @@ class RunView(QWidget):
         """Show what goes on where somebody else has gone on with the run."""
         self.job.follow_again()
 
-    def _pause(self) -> None:
-        self.job.ask(Action.PAUSE)
-
-    def _save(self) -> None:
-        self.job.ask(Action.SAVE)
-
-    def _end(self) -> None:
-        self.job.ask(Action.KILL)
-
-    def _reveal_run(self) -> None:
-        self._reveal(self.run.path)
-
     def _reveal(self, folder: Path) -> None:
         error = reveal(folder)
         self._not_shown = None
@@ -383,45 +361,30 @@ class RunView(QWidget):
         self._not_shown = message
         self._show_messages()
 
-    def _export(self) -> None:
-        ExportSheet(self.run, self.title, self).open()
-
-    def _duplicate(self) -> None:
-        tree = self._read_tree()
-        if tree is not None:
-            self.edit_requested.emit(tree)
-
-    def _start_from_model(self) -> None:
-        tree = self._read_tree()
-        if tree is not None:
-            self.edit_requested.emit(from_its_model(tree, self.run))
+    def _request_edit(self, change: Callable[[Tree], Tree]) -> None:
+        """Open a new run with this one's options, changed."""
+        try:
+            tree = run_file.read_tree(self.run.options_file)
+        except OptionsError as error:
+            self.show_error(error)
+        else:
+            self.edit_requested.emit(change(tree))
 
     def _apply_fix(self, fix: Fix) -> None:
+        buttons = self.header.buttons
         match fix.action:
             case FixAction.STOP:
-                self.header.buttons.ask_stop()
+                buttons.request(RunAction.STOP)
             case FixAction.PAUSE:
-                self.header.buttons.ask_pause()
+                buttons.request(RunAction.PAUSE)
             case FixAction.END:
-                self._end()
+                self.job.ask(Action.KILL)
             case FixAction.RESUME:
-                self.header.buttons.ask_resume()
+                buttons.request(RunAction.RESUME)
             case FixAction.REVEAL:
-                self._reveal_run()
+                self._reveal(self.run.path)
             case None:
-                self._start_changed(fix)
-
-    def _start_changed(self, fix: Fix) -> None:
-        tree = self._read_tree()
-        if tree is not None:
-            self.edit_requested.emit(with_changes(tree, fix))
-
-    def _read_tree(self) -> Tree | None:
-        try:
-            return run_file.read_tree(self.run.options_file)
-        except OptionsError as error:
-            self._take_failure(error)
-            return None
+                self._request_edit(lambda tree: with_changes(tree, fix))
 
     def _read_options(self) -> RunOptions | None:
         try:

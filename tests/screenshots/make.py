@@ -48,6 +48,7 @@ from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
 from gui.run import words as run_words
 from gui.run.export_dialog import ExportSheet
+from gui.run.header import RunAction
 from gui.run.share import SupportSheet
 from gui.try_it.input import Question as Asked
 from gui.try_it.page import TryPage
@@ -402,7 +403,7 @@ class Stage:
         wait(0.5)
         assert self.window.run is not None
         assert self.window.run.view is not None
-        self.window.run.view.header.buttons.extend_pressed.emit()
+        self.window.run.view.header.buttons.requested.emit(RunAction.EXTEND)
 
     # Runs
 

@@ -9,6 +9,7 @@ from core.options.past_runs import RunNotes
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
+from gui.run.header import RunAction
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
@@ -47,8 +48,8 @@ def test_a_run_that_is_moved_to_the_bin_is_shown_no_longer(qtbot, window, tmp_pa
     run = window.runs.model.summary(0).run
     window.show_run(run)
     window.run.bin._trash = lambda path: path.rename(tmp_path / path.name)
-    qtbot.waitUntil(window.run.view.header.buttons.bin.isEnabled, timeout=5000)
-    window.run.view.header.buttons.bin.trigger()
+    qtbot.waitUntil(window.run.view.header.buttons.entries[RunAction.TRASH].isEnabled, timeout=5000)
+    window.run.view.header.buttons.entries[RunAction.TRASH].trigger()
     qtbot.waitUntil(lambda: window.run.bin.question is not None, timeout=5000)
     next(found for found in window.run.bin.question.buttons() if "bin" in found.text()).click()
     qtbot.waitUntil(lambda: window.run.view is None, timeout=5000)

@@ -18,6 +18,7 @@ from core.runs.status import State
 from gui.base.theme import Theme
 from gui.charts.axes import CLOCK_SCALE
 from gui.run import header as run_header
+from gui.run.header import RunAction
 from gui.run.page import RunPage, RunView
 from tests.fakes.run_stories import (
     FORECAST,
@@ -196,7 +197,7 @@ def test_duplicate_opens_the_same_options(qtbot, live, page, open_run):
     write_story(live, Plot(reached=1, start=time.time()))
     view = open_run(live, State.TRAINING)
     with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
-        view.header.buttons.duplicate.trigger()
+        view.header.buttons.entries[RunAction.DUPLICATE].trigger()
     assert asked.args[0]["memory"]["batch_size"] == 32
 
 
@@ -301,7 +302,7 @@ def test_a_folder_with_damaged_options_is_still_shown(tmp_path, open_run):
     run.record_exit(ExitRecord(time=time.time(), code=3, reason="It ended."))
     view = open_run(run, State.CRASHED)
     assert view.header.name.text() == "run"
-    view.header.buttons.duplicate.trigger()
+    view.header.buttons.entries[RunAction.DUPLICATE].trigger()
     assert "run.toml" in view.messages.titles()[0]
 
 
@@ -316,7 +317,7 @@ def test_a_finished_run_says_where_its_model_is_and_shows_it(tmp_path, open_run,
     opened = []
     monkeypatch.setattr("gui.run.page.reveal", opened.append)
     view.model.button.click()
-    view.header.buttons.reveal.trigger()
+    view.header.buttons.entries[RunAction.REVEAL].trigger()
     assert opened == [run.model, run.path]
 
 
@@ -331,12 +332,12 @@ def test_a_folder_that_cant_be_shown_is_named(tmp_path, open_run, monkeypatch):
     finish(run, Plot(), write_story(run, Plot()))
     view = open_run(run, State.FINISHED)
     monkeypatch.setattr("gui.run.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
-    view.header.buttons.reveal.trigger()
-    view.header.buttons.reveal.trigger()
+    view.header.buttons.entries[RunAction.REVEAL].trigger()
+    view.header.buttons.entries[RunAction.REVEAL].trigger()
     assert view.messages.titles() == ["Not shown"]
     assert f"It is {run.path}" in [label.text() for label in view.messages.findChildren(QLabel)]
     monkeypatch.setattr("gui.run.page.reveal", lambda path: None)
-    view.header.buttons.reveal.trigger()
+    view.header.buttons.entries[RunAction.REVEAL].trigger()
     assert view.messages.titles() == []
 
 

@@ -29,6 +29,7 @@ from core.runs.start import Extension
 from core.runs.status import State
 from gui.base.theme import Theme
 from gui.run.extend_dialog import ExtendSheet
+from gui.run.header import RunAction
 from gui.run.page import RunView
 from tests.fakes.run_stories import (
     FORECAST,
@@ -94,8 +95,8 @@ def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, tmp_path, sho
     buttons = view.header.buttons
     assert buttons.pause.isVisible()
     assert not buttons.resume.isVisible()
-    assert not buttons.extend.isEnabled()
-    assert buttons.extend.toolTip().startswith("Pause it first")
+    assert not buttons.entries[RunAction.EXTEND].isEnabled()
+    assert buttons.entries[RunAction.EXTEND].toolTip().startswith("Pause it first")
     qtbot.waitUntil(lambda: len(view._history.loss) > 2, timeout=5000)
     buttons.pause.click()
     assert not buttons.pause.isEnabled()
@@ -296,7 +297,7 @@ def test_a_finished_run_offers_what_can_be_done_with_its_model(tmp_path, show):
     assert "Save now" not in enabled
     asked = []
     view.edit_requested.connect(asked.append)
-    buttons.new_from_model.trigger()
+    buttons.entries[RunAction.NEW_FROM_MODEL].trigger()
     assert asked[0]["model"]["source"] == f"run:{run.path}"
     assert asked[0]["data"]["train"] == "builtin:digits"
 
@@ -313,9 +314,9 @@ def test_a_paused_run_offers_no_older_model_and_its_checkpoint_for_export(tmp_pa
     run.record_exit(ExitRecord(time=clock + 10, code=0, attempt=2))
     view = show(run, State.PAUSED)
     buttons = view.header.buttons
-    assert not buttons.try_it.isEnabled()
-    assert "export its checkpoint" in buttons.try_it.toolTip()
-    assert buttons.export.isEnabled()
+    assert not buttons.entries[RunAction.TRY].isEnabled()
+    assert "export its checkpoint" in buttons.entries[RunAction.TRY].toolTip()
+    assert buttons.entries[RunAction.EXPORT].isEnabled()
     assert not view.model.isVisible()
 
 
@@ -330,7 +331,7 @@ def test_a_finished_run_trains_longer_on_the_same_page(qtbot, tmp_path, show):
         return start.extend(run, command(run, "wait"), epochs=to.epochs)
 
     view = show(run, State.FINISHED, extend=extend)
-    view.header.buttons.extend.trigger()
+    view.header.buttons.entries[RunAction.EXTEND].trigger()
     sheet = view.findChild(ExtendSheet)
     sheet.start.click()
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=10_000)
