@@ -16,13 +16,11 @@ from typing import Any
 import jinja2
 import msgspec
 
-from core.engine.data import parquet_images
 from core.engine.data.chat_tokens import marks_answers, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
 from core.engine.data.conversations import find_shape, looks_like_messages
-from core.engine.data.image_files import ImageFiles, LabelledImages
-from core.engine.data.images import Splits, find_images, only_table
-from core.engine.data.parquet_images import ParquetImages
+from core.engine.data.image_files import ImageColumn, Images
+from core.engine.data.images import find_images, find_training_images, idx_pairs, only_table
 from core.engine.data.running_text import PlainText, read_running, text_column
 from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files, read_table
@@ -535,8 +533,7 @@ def _images(options: RunOptions) -> dict[str, Any]:
         rows = f'"image": [PIL.Image.fromarray(image) for image in {pixels}]'
         rows += ', "label": load_digits().target'
         return {**found, "rows": Code(f"datasets.Dataset.from_dict({{{rows}}})")}
-    columns = (data.image_column, data.label_column)
-    train = find_images(source, 0, *columns, splits=Splits(data.train_split, data.eval_split), open_all=False)
+    train = find_training_images(options)
     if train.image_column and train.label_column:
         found |= {
             "text_columns": (train.image_column,),
@@ -545,7 +542,12 @@ def _images(options: RunOptions) -> dict[str, Any]:
         }
     other, place = train.eval, source
     if data.eval:
-        read = find_images(data.eval, 0, *columns, splits=Splits(data.eval_split), open_all=False)
+        read = find_images(
+            data.eval,
+            image_column=data.image_column,
+            label_column=data.label_column,
+            train_split=data.eval_split,
+        )
         other, place = read.eval or read.train, data.eval
     found |= _stored(train.train, source, found["text_columns"][0], is_eval=False)
     return {
@@ -554,21 +556,21 @@ def _images(options: RunOptions) -> dict[str, Any]:
     }
 
 
-def _stored(images: LabelledImages, source: str, column: str, *, is_eval: bool) -> dict[str, Any]:
+def _stored(images: Images, source: str, column: str, *, is_eval: bool) -> dict[str, Any]:
     """The expression that reads images from a disk."""
-    if isinstance(images, ParquetImages):
-        read = _loaded("parquet", [str(path) for path in images.files])
+    if isinstance(images.stored, ImageColumn):
+        read = _loaded("parquet", [str(path) for path in images.stored.files])
         return {"rows": Code(f"{read}.cast_column({column!r}, datasets.Image())")}
-    if isinstance(images, ImageFiles) and images.rows is not None:
+    if images.rows is not None:
         path = Path(source) if Path(source).is_file() else only_table(Path(source)) or Path(source)
         read = _read((path,), read_table(path))["rows"]
         joined = f"{{{column!r}: os.path.join({str(path.parent)!r}, row[{column!r}])}}"
         return {"rows": Code(f"{read}.map(lambda row: {joined}).cast_column({column!r}, datasets.Image())")}
-    if isinstance(images, ImageFiles):
-        common = Path(os.path.commonpath([path.parent for path in images.paths]))
+    if isinstance(images.stored, list):
+        common = Path(os.path.commonpath([path.parent for path in images.stored]))
         is_class = set(images.names) == {common.name}
         return {"rows": _loaded("imagefolder", [str((common.parent if is_class else common) / "**")])}
-    train, other = parquet_images.pairs_at(Path(source))
+    train, other = idx_pairs(Path(source))
     pair = (other or train) if is_eval else train
     rows = f'"image": [PIL.Image.fromarray(image) for image in read_idx({str(pair.images)!r})]'
     rows += f', "label": read_idx({str(pair.labels)!r})'

@@ -144,6 +144,9 @@ def describe(table: Table) -> tuple[Column, ...]:
 
 
 def _describe(name: str, column: pa.ChunkedArray) -> Column:
+    if holds_bytes(column.type):  # a hash of every image would take longer than reading them
+        rows, empty = len(column), column.null_count
+        return Column(name=name, kind=ColumnKind.OTHER, distinct=rows - empty, empty=empty, examples=())
     filled, different = 0, _Different()
     examples = dict[str, None]()
     for texts in _filled_texts(column):
@@ -461,7 +464,8 @@ def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None
 
 def tag_names(table: Table, column: str) -> tuple[str, ...]:
     """What the numbers of a column stand for, where the file says so as the library `datasets` writes it; or empty."""
-    if not _holds_numbers(table, column):
+    kind = table.rows.schema.field(column).type
+    if not (pa.types.is_integer(kind) or _holds_numbers(table, column)):
         return ()
     written = (table.rows.schema.metadata or {}).get(b"huggingface", b"{}")
     try:
@@ -537,7 +541,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def choose_image_column(table: Table, asked: str | None) -> str:
-    """The column of image paths: the one asked for, else the one whose values look most like paths of images.
+    """The column of images: the one asked for, else one that stores images, else the one most like paths of images.
 
     Raises:
         DataError: There is none of that name, or none that looks like it.
@@ -545,6 +549,9 @@ def choose_image_column(table: Table, asked: str | None) -> str:
     if asked is not None:
         check_column(table.path.name, table.columns, asked, "data.image_column")
         return asked
+    stored = [field.name for field in table.rows.schema if holds_bytes(field.type)]
+    if stored:
+        return "image" if "image" in stored else stored[0]
     shares = {name: share_of_paths(table, name) for name in table.columns}
     best = max(shares, key=lambda name: (shares[name], _place(name)), default="")
     if best and shares[best] > MOSTLY:
@@ -552,7 +559,12 @@ def choose_image_column(table: Table, asked: str | None) -> str:
     named = [name for name in sorted(table.columns, key=_place, reverse=True) if _place(name) >= 0]
     if named and not shares[best]:  # names without an ending: "cats/001"
         return named[0]
-    raise no_images(table.path.name, str(table.path), table.columns)
+    raise DataError(
+        f"{table.path.name} has no column of images",
+        f"{table.path}: in {listed(table.columns)} there are no paths of images (they end in "
+        f"{', '.join(IMAGE_FORMATS)}), and no stored images.",
+        (Fix("Choose a table with a column of image paths, or a folder with one folder a class"),),
+    )
 
 
 def choose_label_column(table: Table, image: str, asked: str | None) -> str:
@@ -576,11 +588,13 @@ def choose_label_column(table: Table, image: str, asked: str | None) -> str:
     return found
 
 
-def first_rows(table: Table, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The first rows as text, long values cut; a column that isn't in the table, as stored images are, is empty."""
+def first_rows(table: Table) -> tuple[tuple[str, ...], ...]:
+    """The first rows as text, long values cut; of stored images nothing."""
     first = table.first(PREVIEW_ROWS).rows
-    empty = [""] * first.num_rows
-    columns = [as_text(first[name]).to_pylist() if name in first.column_names else empty for name in names]
+    columns = [
+        [""] * first.num_rows if holds_bytes(column.type) else as_text(column).to_pylist()
+        for column in first.columns
+    ]
     return tuple(
         tuple((value or "")[:PREVIEW_CHARACTERS] for value in row) for row in zip(*columns, strict=True)
     )
@@ -600,15 +614,6 @@ def check_column(file: str, columns: tuple[str, ...], asked: str, option: str) -
         )
 
 
-def no_images(file: str, path: str, columns: tuple[str, ...]) -> DataError:
-    """The error for a table in which nothing looks like an image."""
-    return DataError(
-        f"{file} has no column of images",
-        f"{path}: in {listed(columns)} there are no paths of images (they end in {_endings()}), and no stored images.",
-        (Fix("Choose a table with a column of image paths, or a folder with one folder a class"),),
-    )
-
-
 def share_of_paths(table: Table, name: str) -> float:
     """The share of the first values that end as files of images do."""
     values = [
@@ -622,7 +627,3 @@ def _place(name: str) -> int:
     """How much a column's name sounds like images; -1: not at all."""
     lowered = name.strip().lower()
     return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1
-
-
-def _endings() -> str:
-    return ", ".join(IMAGE_FORMATS)

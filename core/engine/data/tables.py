@@ -56,6 +56,8 @@ from core.options.data import DataOptions
 
 
 BATCH_ROWS = 16_384
+BATCH_BYTES = 32 * 2**20
+"""Of a file with images in it, a batch has fewer rows."""
 
 
 def open_parquet(path: Path) -> parquet.ParquetFile:
@@ -65,7 +67,7 @@ def open_parquet(path: Path) -> parquet.ParquetFile:
         DataError: It is damaged or cut short.
     """
     try:
-        return parquet.ParquetFile(path)
+        return parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _damaged(path, error) from error
 
@@ -105,9 +107,11 @@ def _parse_parquet(
 
 
 def _batches(path: Path, file: parquet.ParquetFile) -> Iterator[pa.RecordBatch]:
+    size = BATCH_BYTES * file.metadata.num_rows // max(1, unpacked_size(file))
+    size = min(BATCH_ROWS, max(1, size))
     with reading(path.name):
-        for number, batch in enumerate(file.iter_batches(BATCH_ROWS), 1):
-            say(f"Row {number * BATCH_ROWS + 1:,} and on of {path.name}", Pace.SLOW)
+        for number, batch in enumerate(file.iter_batches(size), 1):
+            say(f"Row {number * size + 1:,} and on of {path.name}", Pace.SLOW)
             yield batch
 
 
@@ -124,6 +128,8 @@ def _damaged(path: Path, error: Exception) -> DataError:
 
 LIMIT_BYTES = 8 * 2**30
 """All files together; the one that wasn't used for longest goes first."""
+RECENT_SECONDS = 3600.0
+"""Files used so recently stay: the parts of one large data set are read one after the other."""
 UNFINISHED_SECONDS = 86_400.0
 """After so long a file that was never finished belongs to a process that is gone."""
 FORMAT = "4"
@@ -157,8 +163,8 @@ def _from_cache(path: Path, kept: Path) -> "Table | None":
     return found
 
 
-def make_room(folder: Path, newest: Path, limit: int = LIMIT_BYTES) -> None:
-    """Take the oldest files of the cache away until the rest is within the limit in bytes; the newest one stays."""
+def make_room(folder: Path, limit: int = LIMIT_BYTES) -> None:
+    """Take the oldest files of the cache away until the rest is within the limit in bytes."""
     with contextlib.suppress(OSError):  # of another process that reads or removes it
         for path in folder.glob("*.unfinished"):
             if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
@@ -166,7 +172,7 @@ def make_room(folder: Path, newest: Path, limit: int = LIMIT_BYTES) -> None:
         files = sorted(folder.glob("*.arrow"), key=lambda path: path.stat().st_mtime)
         size = sum(path.stat().st_size for path in files)
         for path in files:
-            if size > limit and path != newest:
+            if size > limit and time.time() - path.stat().st_mtime > RECENT_SECONDS:
                 size -= path.stat().st_size
                 path.unlink(missing_ok=True)
 
@@ -259,7 +265,7 @@ def _read_table(path: Path, header: bool | None, passes: Passes, kept: Path) -> 
     if size >= LARGE_BYTES:
         try:
             found = _read_rows(path, header, parse, kept, kept.parent)
-            make_room(kept.parent, kept)
+            make_room(kept.parent)
             pa.default_memory_pool().release_unused()
         except CacheUnusableError as error:
             LOG.warning("%s is read into memory, because %s can't be written: %s", path, kept.parent, error)

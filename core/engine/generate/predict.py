@@ -290,9 +290,7 @@ def _image(model: TriedModel, given: Image) -> dict[str, Any]:
         with opened(path) as image:
             return {"pixel_values": model.transform.from_pil(image), "labels": 0}
     except UNREADABLE as error:
-        raise DataError(
-            f"{path.name} can't be read as an image", f"{path}: {explained(path, error)}."
-        ) from error
+        raise DataError(f"{path.name} can't be read as an image", f"{path}: {explained(error)}.") from error
 
 
 def _first(columns: dict[str, list[Any]]) -> dict[str, Any]:

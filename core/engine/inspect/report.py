@@ -157,10 +157,10 @@ def _look(options: RunOptions, stages: Stages) -> DataReport:
     """Look into data for a task; only its libraries are loaded."""
     task, made_up = options.task, parse_synthetic(options.data.train)
     if task.reads_images:
-        from core.engine.data.image_checks import report_on_images
+        from core.engine.inspect.images import inspect_images
 
         with stages.stage(1.0) as tell:
-            return report_on_images(options, tell)
+            return inspect_images(options, tell)
     if made_up:
         return DataReport(
             source=options.data.train, format="synthetic", rows=made_up[0], train_rows=made_up[0]
@@ -339,7 +339,7 @@ def about_table(table: Table) -> dict[str, Any]:
         "rows": table.rows.num_rows,
         "reading": dict(table.reading),
         "columns": describe(table),
-        "preview": first_rows(table, table.columns),
+        "preview": first_rows(table),
         "preview_rows": tuple(int(number) for number in table.numbers[:PREVIEW_ROWS]),
     }
 

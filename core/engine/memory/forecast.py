@@ -187,22 +187,19 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
 
 def _data_bytes(options: RunOptions, text_bytes: int) -> int:
     """What a run keeps of its data in memory; images in files are read one by one, random ones are in the formula."""
-    from core.engine.data.image_files import RESIZED_AT_ONCE_BYTES, ImagePixels
-    from core.engine.data.images import find_images
+    import numpy as np
 
-    data = options.data
+    from core.engine.data.images import find_training_images
+
     if options.task.reads_text:
         return TEXT_COPIES * text_bytes
-    if not data.train or parse_synthetic(data.train):
+    if not options.data.train or parse_synthetic(options.data.train):
         return 0
-    total = 0
     with contextlib.suppress(DataError):
-        found = find_images(data.train, 0, data.image_column, data.label_column, open_all=False)
-        for part in (found.train, found.eval):
-            if isinstance(part, ImagePixels):
-                resized = len(part.pixels) * part.pixels.shape[1] * data.image_size**2
-                total += resized if resized <= RESIZED_AT_ONCE_BYTES else part.pixels.nbytes
-    return total
+        found = find_training_images(options)
+        stored = [part.stored for part in (found.train, found.eval) if part]
+        return sum(pixels.nbytes for pixels in stored if isinstance(pixels, np.ndarray))
+    return 0
 
 
 # --- The forecast when a run starts, and what it took

@@ -12,7 +12,7 @@ from core.base.errors import Fix, ModelError
 from core.base.files import write_atomically
 from core.engine.data.batches import stack
 from core.engine.data.image_files import ImageSet, ImageTransform
-from core.engine.data.images import ImageData, load_image_data, seen_png
+from core.engine.data.images import ImageData, load_image_data
 from core.engine.models.parts import apply_method
 from core.engine.models.vision import (
     PREPROCESSOR,
@@ -80,7 +80,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         labels=data.labels,
         save_extras=_saving(data, found),
         metrics=classification_metrics,
-        picture=lambda sample: seen_png(transform, sample["pixel_values"]),
+        picture=lambda sample: transform.png(sample["pixel_values"]),
     )
 
 

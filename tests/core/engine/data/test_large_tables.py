@@ -233,7 +233,8 @@ def test_the_oldest_go_where_there_is_too_much(
     files = sorted(cache.iterdir(), key=lambda file: file.stat().st_mtime_ns)
     assert [file.suffix for file in files] == [".arrow"] * 3
     os.utime(files[0], (1, 1))
-    make_room(cache, files[1], limit=2 * files[0].stat().st_size)
+    os.utime(files[1], (2, 2))
+    make_room(cache, limit=2 * files[0].stat().st_size)
     assert set(cache.iterdir()) == set(files[1:])
-    make_room(cache, files[2], limit=1)
+    make_room(cache, limit=1)
     assert list(cache.iterdir()) == [files[2]]

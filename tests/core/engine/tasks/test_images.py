@@ -129,7 +129,7 @@ def test_one_over(samples: int, batch_size: int, expected: bool) -> None:
 
 
 def test_the_image_left_out_is_one_its_class_can_spare() -> None:
-    images: ImageSet = synthetic(3, 32, seed=1).train.select([0, 2, 1], [0, 0, 1], ImageTransform(32))
+    images = ImageSet(synthetic(3, 32, seed=1).train, [0, 2, 1], [0, 0, 1], ImageTransform(32))
     kept = without_one(images)
     assert [kept[index]["labels"] for index in range(len(kept))] == [0, 1]
     assert torch.equal(kept[0]["pixel_values"], images[0]["pixel_values"])

@@ -25,7 +25,7 @@ from core.engine.data.batches import (
     stack,
     start_method,
 )
-from core.engine.data.image_files import EncodedImageSet, ImageFiles, ImageTransform
+from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.token_cache import lengths_of
 from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import resolve_run
@@ -173,8 +173,8 @@ class TestWorkers:
 class TestOnTheWay:
     def test_an_error_comes_back_whole(self, tmp_path: Path) -> None:
         (tmp_path / "broken.png").write_bytes(b"no image")
-        files = ImageFiles([tmp_path / "broken.png"], ["a"])
-        samples = SentSamples(EncodedImageSet(files, [0], ImageTransform(32)))
+        images = Images(["a"], [tmp_path / "broken.png"])
+        samples = SentSamples(ImageSet(images, [0], [0], ImageTransform(32)))
         there = pickle.loads(pickle.dumps((samples, SentCollator(stack))))
         back = pickle.loads(pickle.dumps(there[1](there[0].__getitems__([0]))))
         with pytest.raises(DataError) as caught:

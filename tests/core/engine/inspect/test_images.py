@@ -1,0 +1,353 @@
+"""Every kind of bad or odd image is named before a run, and the report of image data."""
+
+import io
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from PIL import Image
+from pyarrow import parquet
+
+from core.base.errors import DataError
+from core.engine.data import image_files
+from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform, refuse_unreadable
+from core.engine.data.images import find_images, load_image_data
+from core.engine.inspect import images
+from core.engine.inspect.images import check_images, inspect_images
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.services.inspect import DataReport, Finding, FindingLevel
+
+Writes = Callable[[Path], Any]
+
+
+def noise(seed: int, size: tuple[int, int] = (24, 16), mode: str = "RGB") -> Image.Image:
+    values = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(values).convert(mode)
+
+
+def bytes_of(image: Image.Image, kind: str, **options: Any) -> bytes:
+    written = io.BytesIO()
+    image.save(written, kind, **options)
+    return written.getvalue()
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    """Five good images of each of two classes."""
+    root = tmp_path / "pets"
+    for place, name in enumerate(("cat", "dog")):
+        (root / name).mkdir(parents=True)
+        for number in range(5):
+            noise(10 * place + number).save(root / name / f"{number}.png")
+    return root
+
+
+def asked(train: Path | str, **data: Any) -> RunOptions:
+    section = DataOptions(train=str(train), image_size=32, **data)
+    return RunOptions(task=Task.IMAGE_CLASSIFICATION, data=section)
+
+
+def report(train: Path | str, **data: Any) -> DataReport:
+    return inspect_images(asked(train, **data))
+
+
+def check(root: Path) -> tuple[Finding, ...]:
+    found = find_images(str(root))
+    return check_images(found.train, found.eval)
+
+
+def codes(findings: Sequence[Finding]) -> list[str]:
+    return [finding.code for finding in findings]
+
+
+def short(kind: str, ending: str) -> Writes:
+    def write(path: Path) -> None:
+        content = bytes_of(noise(99, (200, 100)), kind)
+        path.with_suffix(ending).write_bytes(content[: len(content) * 2 // 3])
+
+    return write
+
+
+def wrong_checksum(path: Path) -> None:
+    content = bytearray(bytes_of(noise(98), "PNG"))
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def claims_to_be_huge(path: Path) -> None:
+    """A PNG of 100 bytes whose header says 100,000 x 100,000 pixels: 30 GB in memory."""
+    header = (100_000).to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(9))), (b"IEND", b""))
+    content = b"".join(
+        len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+        for name, data in chunks
+    )
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + content)
+
+
+POSTSCRIPT = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n"
+"""A program, which Pillow would have Ghostscript run."""
+
+PROBLEMS: dict[str, tuple[str, Writes]] = {
+    "a text file": ("not-an-image", lambda path: path.write_text("dear diary")),
+    "no bytes": ("image-empty", lambda path: path.touch()),
+    "a PNG cut short": ("image-damaged", short("PNG", ".png")),
+    "a PNG with a wrong checksum": ("image-damaged", wrong_checksum),
+    "a JPEG cut short": ("image-damaged", short("JPEG", ".jpg")),
+    "a GIF cut short": ("image-damaged", short("GIF", ".gif")),
+    "a BMP cut short": ("image-damaged", short("BMP", ".bmp")),
+    "a WebP cut short": ("image-damaged", short("WEBP", ".webp")),
+    "a TIFF cut short": ("image-damaged", short("TIFF", ".tif")),
+    "a decompression bomb": ("image-too-large", claims_to_be_huge),
+    "a link to itself": ("image-damaged", lambda path: path.symlink_to(path)),
+    "a link to nowhere": ("image-missing", lambda path: path.symlink_to("gone.png")),
+    "a web page": ("not-an-image", lambda path: path.write_text("<!doctype html>")),
+    "PostScript": ("not-an-image", lambda path: path.with_suffix(".jpg").write_text(POSTSCRIPT)),
+    "zero bytes only": ("not-an-image", lambda path: path.write_bytes(bytes(4096))),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_an_image_that_does_not_open_is_named(pets: Path, name: str) -> None:
+    code, write = PROBLEMS[name]
+    write(pets / "cat" / "bad.png")
+    (finding,) = check(pets)
+    assert (finding.code, finding.level, finding.count) == (code, FindingLevel.PROBLEM, 1)
+    assert str(Path("cat", "bad.")) in finding.message
+    assert finding.fixes
+    with pytest.raises(DataError, match=r"bad\."):
+        refuse_unreadable(find_images(str(pets)).train)
+
+
+def animated(path: Path) -> None:
+    frames = [noise(50), noise(51)]
+    frames[0].save(path.with_suffix(".gif"), save_all=True, append_images=frames[1:], duration=100)
+
+
+def transparent(path: Path) -> None:
+    image = noise(60, mode="RGBA")
+    image.putalpha(100)
+    image.save(path)
+
+
+def on_its_side(path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    noise(62).save(path.with_suffix(".jpg"), exif=exif)
+
+
+ODD: dict[str, tuple[list[str], Writes]] = {
+    "an animated GIF": (["image-animated"], animated),
+    "alpha": (["image-transparent"], transparent),
+    "a palette with transparency": (
+        ["image-transparent"],
+        lambda path: noise(61).quantize(8).save(path, transparency=0),
+    ),
+    "a CMYK JPEG": ([], lambda path: noise(70, mode="CMYK").save(path.with_suffix(".jpg"))),
+    "16 bits of grey": (
+        [],
+        lambda path: Image.fromarray(np.full((16, 24), 40_000, dtype=np.uint16)).save(path),
+    ),
+    "grey": ([], lambda path: noise(71, mode="L").save(path)),
+    "black and white": ([], lambda path: noise(72, mode="1").save(path)),
+    "turned by its EXIF": ([], on_its_side),
+    "one pixel": ([], lambda path: Image.new("RGB", (1, 1), "red").save(path)),
+    "50 megapixels": ([], lambda path: Image.new("L", (10_000, 5_000), 90).save(path, compress_level=1)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets: Path, name: str) -> None:
+    expected, write = ODD[name]
+    write(pets / "cat" / "odd.png")
+    train = find_images(str(pets)).train
+    findings = check_images(train)
+    assert codes(findings) == expected
+    assert all(finding.level is FindingLevel.WARNING for finding in findings)
+    odd = next(train.encoded(index) for index in range(len(train)) if "odd" in train.where(index))
+    assert ImageTransform(32)(odd).shape == (3, 32, 32)
+
+
+def test_the_first_frame_of_an_animation_is_used(tmp_path: Path) -> None:
+    animated(tmp_path / "odd.png")
+    with Image.open(tmp_path / "odd.gif") as image:
+        first = image.convert("RGB")
+    assert torch.equal(ImageTransform(32)(tmp_path / "odd.gif"), ImageTransform(32).from_pil(first))
+
+
+@pytest.mark.parametrize(
+    ("target", "code"), [("cat/9.png", "image-repeated"), ("dog/9.png", "image-contradicted")]
+)
+def test_the_same_image_twice(pets: Path, target: str, code: str) -> None:
+    (pets / target).write_bytes((pets / "cat" / "0.png").read_bytes())
+    (finding,) = check(pets)
+    assert finding.code == code
+    assert str(Path(target)) in finding.message
+    assert str(Path("cat", "0.png")) in finding.message
+
+
+def test_images_that_share_beginning_and_end_are_told_apart(tmp_path: Path) -> None:
+    """Two scans with the same wide border, uncompressed: only the middle differs."""
+    for name, shade in (("cat", 10), ("dog", 200)):
+        scan = Image.new("L", (200, 200), 255)
+        scan.paste(shade, (80, 80, 120, 120))
+        (tmp_path / name).mkdir()
+        scan.save(tmp_path / name / "0.bmp")
+    assert set(codes(check(tmp_path))) == {"class-of-one"}
+
+
+def test_classes_of_one_and_classes_much_larger_than_others(pets: Path) -> None:
+    (pets / "emu").mkdir()
+    noise(90).save(pets / "emu" / "0.png")
+    (finding,) = check(pets)
+    assert finding.code == "class-of-one"
+    assert "“emu”" in finding.message
+    (pets / "emu" / "0.png").unlink()
+    for number in range(50):
+        noise(100 + number).save(pets / "dog" / f"more{number}.png")
+    (finding,) = check(pets)
+    assert finding.code == "classes-uneven"
+    assert "“dog” has 55 images, “cat” 5" in finding.message
+
+
+def test_rows_are_numbered_as_in_the_file(pets: Path) -> None:
+    path = pets / "labels.csv"
+    path.write_text("file,kind\ncat/0.png,cat\ncat/gone.png,cat\ndog/0.png,dog\ndog/0.png,dog\n")
+    missing, repeated = check(path)
+    assert (missing.code, missing.rows, missing.row_word) == ("image-missing", (3,), "row")
+    assert (repeated.code, repeated.rows) == ("image-repeated", (5,))
+
+
+def test_images_in_parquet(tmp_path: Path) -> None:
+    one, two = (bytes_of(noise(seed), "PNG") for seed in (1, 2))
+    path = tmp_path / "a.parquet"
+    rows = {"image": [one, b"no image", None, two, one], "label": ["a", "a", "b", "b", "b"]}
+    parquet.write_table(pa.table(rows), path)
+    assert {finding.code: finding.rows for finding in check(path)} == {
+        "not-an-image": (2,),
+        "image-empty": (3,),
+        "image-contradicted": (5,),
+    }
+    assert report(path).preview[0] == ("", "a")
+
+
+def test_progress_can_end_it(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "TELL_EVERY", 4)
+    reported: list[tuple[int, int]] = []
+    train = find_images(str(pets)).train
+    check_images(train, progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(4, 10), (8, 10), (10, 10)]
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_images(train, progress=stop)
+
+
+def test_each_image_is_opened_once_and_few_are_held(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What 100,000 images cost follows: time by the opens of each, memory by how many are read ahead."""
+    opens, plain_open = 0, Image.open
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        nonlocal opens
+        opens += 1
+        return plain_open(*args, **kwargs)
+
+    monkeypatch.setattr(image_files.Image, "open", counting)
+    for number in range(100):
+        noise(1000 + number, (8, 8)).save(pets / "cat" / f"n{number}.png")
+    train = find_images(str(pets)).train
+    assert opens == 0
+    check_images(train)
+    assert opens == 110
+    opens = 0
+    next(image_files.check_each(train))
+    assert opens <= image_files.AHEAD
+
+
+def test_what_the_model_sees_beside_the_original(tmp_path: Path) -> None:
+    noise(5, (600, 300)).save(tmp_path / "wide.png")
+    transform = ImageTransform(32)
+    seen, original = (Image.open(io.BytesIO(png)) for png in transform.preview(tmp_path / "wide.png"))
+    assert (seen.format, seen.size, original.size) == ("PNG", (32, 32), (256, 128))
+    mean, std = (torch.tensor(v)[:, None, None] for v in (IMAGENET_MEAN, IMAGENET_STD))
+    pixels = ((transform(tmp_path / "wide.png") * std + mean) * 255).round().to(torch.uint8)
+    assert np.array_equal(np.asarray(seen), pixels.permute(1, 2, 0).numpy())
+    transparent(tmp_path / "odd.png")
+    seen, original = (Image.open(io.BytesIO(png)) for png in transform.preview(tmp_path / "odd.png"))
+    assert (seen.mode, original.mode) == ("RGB", "RGBA")
+
+
+class TestReport:
+    def test_a_folder(self, pets: Path) -> None:
+        found = report(pets, eval_fraction=0.2)
+        assert (found.format, found.rows, found.labels) == ("class folders", 10, {"cat": 5, "dog": 5})
+        data = load_image_data(asked(pets, eval_fraction=0.2))
+        assert (found.train_rows, found.eval_rows) == (len(data.train), len(data.eval or ()))
+        assert (found.problems, found.findings, found.splits) == ((), (), ())
+        assert [seen.label for seen in found.seen[:2]] == ["cat", "dog"]
+        assert len(found.seen) == 8
+        assert Image.open(io.BytesIO(found.seen[0].image)).size == (32, 32)
+        assert Image.open(io.BytesIO(found.seen[0].original)).size == (24, 16)
+
+    def test_a_table_with_its_columns(self, pets: Path) -> None:
+        path = pets / "labels.csv"
+        path.write_text("picture,kind\ncat/0.png,cat\ndog/0.png,dog\ncat/none.png,cat\n")
+        found = report(path)
+        assert [column.name for column in found.columns] == ["picture", "kind"]
+        assert (found.columns_by_role, found.label_column) == ({"image": "picture"}, "kind")
+        assert found.preview[1] == ("dog/0.png", "dog")
+        assert found.preview_rows == (2, 3, 4)
+        assert codes(found.findings) == ["image-missing", "class-of-one"]
+        assert [(seen.row, seen.label) for seen in found.seen] == [(2, "cat"), (3, "dog")]
+
+    def test_all_at_once_problems_first(self, pets: Path, tmp_path: Path) -> None:
+        for number, name in enumerate(("no bytes", "a text file", "no bytes")):
+            PROBLEMS[name][1](pets / "cat" / f"bad{number}.png")
+        (pets / "cat" / "again.png").write_bytes((pets / "cat" / "0.png").read_bytes())
+        (tmp_path / "test" / "emu").mkdir(parents=True)
+        noise(7).save(tmp_path / "test" / "emu" / "0.png")
+        found = report(pets, eval=str(tmp_path / "test"))
+        assert codes(found.findings) == ["image-empty", "not-an-image", "image-repeated"]
+        assert found.findings[0].count == 2
+        (problem,) = found.problems
+        assert problem.path == "data.eval"
+        assert "emu" in problem.message
+        assert found.eval_rows is None
+
+    def test_evaluation_data_is_compared_with_what_is_trained_on(self, pets: Path, tmp_path: Path) -> None:
+        for name in ("cat", "dog"):
+            (tmp_path / "test" / name).mkdir(parents=True)
+            (tmp_path / "test" / name / "0.png").write_bytes((pets / name / "0.png").read_bytes())
+        found = report(pets, eval=str(tmp_path / "test"))
+        assert (found.train_rows, found.eval_rows) == (10, 2)
+        assert [(one.code, one.count, one.in_eval) for one in found.findings] == [("image-in-both", 2, True)]
+
+    def test_one_class_only(self, tmp_path: Path) -> None:
+        (tmp_path / "pets" / "cat").mkdir(parents=True)
+        noise(1).save(tmp_path / "pets" / "cat" / "0.png")
+        (problem,) = report(tmp_path / "pets").problems
+        assert "only one class" in problem.message
+
+    def test_digits_and_random_images(self) -> None:
+        digits = report("builtin:digits")
+        assert (digits.rows, digits.findings, len(digits.seen)) == (1797, (), 8)
+        assert [seen.label for seen in digits.seen] == list("01234567")
+        random = report("synthetic:64x48")
+        assert (random.rows, random.train_rows, random.eval_rows, random.problems) == (64, 64, 0, ())
+
+    def test_splits_there_are_to_choose_from(self, pets: Path, tmp_path: Path) -> None:
+        for name in ("train", "dev"):
+            (tmp_path / "sets").mkdir(exist_ok=True)
+            (tmp_path / "sets" / name).symlink_to(pets, target_is_directory=True)
+        found = report(tmp_path / "sets", eval_split="dev")
+        assert found.splits == ("dev", "train")
+        assert (found.train_rows, found.eval_rows) == (10, 10)
