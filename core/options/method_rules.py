@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,8 +19,7 @@ from core.options.sources import VISION_MODELS, Scheme, is_scratch, scheme_of
 # --- Models that are too large
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """One branch: where `condition` holds, do as `advice` says; `changes` sets the options that are meant."""
 
     condition: str
@@ -116,12 +115,7 @@ def with_batch_within(options: RunOptions, rows: int) -> RunOptions:
 
 
 def batch_hint(options: RunOptions, trained: int) -> Problem | None:
-    """What is worth knowing of a batch larger than the data: it never comes to be; None: it isn't.
-
-    Args:
-        options: The request.
-        trained: How many samples are trained on.
-    """
+    """A hint where a batch is larger than the data, which has `trained` samples to train on."""
     if options.memory.batch_size <= trained:
         return None
     return Problem(
@@ -143,12 +137,7 @@ def useful_steps(options: RunOptions, trained: int) -> int:
 
 
 def steps_hint(options: RunOptions, trained: int) -> Problem | None:
-    """What is worth knowing of more steps than are worth their time; None: they aren't more.
-
-    Args:
-        options: The request.
-        trained: How many samples are trained on.
-    """
+    """A hint where the steps asked for on `trained` samples are more than are worth their time."""
     steps, useful = options.training.max_steps or 0, useful_steps(options, trained)
     if steps <= useful:
         return None
@@ -161,21 +150,17 @@ def steps_hint(options: RunOptions, trained: int) -> Problem | None:
 
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
-    """What is wrong with a warm-up of as many steps as the run or more; None: nothing.
+    """The problem of a warm-up by epochs that is no shorter than the run of `steps`, as Trainer counts them."""
+    return _long_warm_up(options, steps) if options.training.max_steps is None else None
 
-    Args:
-        options: The request.
-        steps: The steps of the run, as Trainer counts them.
-    """
-    training = options.training
-    if training.max_steps is not None or training.warmup < max(
-        steps, 2
-    ):  # a run of one step has no end to reach
+
+def _long_warm_up(options: RunOptions, steps: int) -> Problem | None:
+    if options.training.warmup < max(steps, 2):  # a run of one step has no end to reach
         return None
     return Problem(
         "training.warmup",
-        f"{training.warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning rate would "
-        "never be reached",
+        f"{options.training.warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning rate "
+        "would never be reached",
         (Fix("A tenth of the run", {"training.warmup": 0.1}),),
     )
 
@@ -183,62 +168,39 @@ def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
 # --- Defaults by task
 
 
-ENCODER = ModelOptions(source="distilbert-base-uncased")
-WRITER = ModelOptions(source="HuggingFaceTB/SmolLM2-135M")
-FINE_TUNING = TrainingOptions(epochs=3, learning_rate=2e-5, warmup=0.1, weight_decay=0.01)
-
-
-def _encoder(task: Task, train: str) -> RunOptions:
-    """What suits an encoder, whatever it says of a text."""
-    return RunOptions(
-        task=task,
-        model=ENCODER,
-        data=DataOptions(train=train),
-        memory=MemoryOptions(batch_size=16),
-        training=FINE_TUNING,
-    )
-
-
-_STARTS = (
-    _encoder(Task.TEXT_CLASSIFICATION, "train.csv"),
-    _encoder(Task.TEXT_REGRESSION, "train.csv"),
-    _encoder(Task.TOKEN_CLASSIFICATION, "train.conll"),
-    RunOptions(
-        task=Task.CAUSAL_LM,
-        model=WRITER,
-        data=DataOptions(train="text.txt", max_length=256),
-        memory=MemoryOptions(batch_size=8),
-        training=TrainingOptions(epochs=3, learning_rate=5e-5, schedule=Schedule.COSINE, warmup=0.05),
-    ),
-    RunOptions(
-        task=Task.CHAT,
-        model=ModelOptions(source=WRITER.source, method=Method.LORA),
-        data=DataOptions(train="conversations.jsonl", max_length=1024),
-        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=4),
-        training=TrainingOptions(epochs=2, learning_rate=2e-4, schedule=Schedule.COSINE, warmup=0.05),
-    ),
-    RunOptions(
-        task=Task.PREFERENCE,
-        model=ModelOptions(source=f"{WRITER.source}-Instruct", method=Method.LORA),
-        data=DataOptions(train="pairs.json", max_length=1024),
-        memory=MemoryOptions(batch_size=2, gradient_accumulation_steps=8),
-        training=TrainingOptions(epochs=1, learning_rate=5e-6, schedule=Schedule.LINEAR, warmup=0.1),
-    ),
-    RunOptions(
-        task=Task.IMAGE_CLASSIFICATION,
-        model=ModelOptions(source="torchvision:resnet18"),
-        data=DataOptions(train="images"),
-        memory=MemoryOptions(batch_size=32),
-        training=TrainingOptions(
-            epochs=5, learning_rate=1e-4, schedule=Schedule.COSINE, warmup=0.1, weight_decay=0.01
-        ),
-    ),
-)
+_ENCODER = ModelOptions(source="distilbert-base-uncased")
+_GENERATOR = "HuggingFaceTB/SmolLM2-135M"
+_FINE_TUNING = TrainingOptions(epochs=3, learning_rate=2e-5, warmup=0.1, weight_decay=0.01)
 
 
 def starting_options(task: Task) -> RunOptions:
     """Options that suit a first run of `task`; the names of its data are there to be replaced."""
-    return next(options for options in _STARTS if options.task is task)
+    match task:
+        case Task.CAUSAL_LM:
+            data = DataOptions(train="text.txt", max_length=256)
+            model, memory = ModelOptions(source=_GENERATOR), MemoryOptions(batch_size=8)
+            training = TrainingOptions(epochs=3, learning_rate=5e-5, schedule=Schedule.COSINE, warmup=0.05)
+        case Task.CHAT:
+            data = DataOptions(train="conversations.jsonl", max_length=1024)
+            model = ModelOptions(source=_GENERATOR, method=Method.LORA)
+            memory = MemoryOptions(batch_size=4, gradient_accumulation_steps=4)
+            training = TrainingOptions(epochs=2, learning_rate=2e-4, schedule=Schedule.COSINE, warmup=0.05)
+        case Task.PREFERENCE:
+            data = DataOptions(train="pairs.json", max_length=1024)
+            model = ModelOptions(source=f"{_GENERATOR}-Instruct", method=Method.LORA)
+            memory = MemoryOptions(batch_size=2, gradient_accumulation_steps=8)
+            training = TrainingOptions(epochs=1, learning_rate=5e-6, warmup=0.1)
+        case Task.IMAGE_CLASSIFICATION:
+            model, data = ModelOptions(source="torchvision:resnet18"), DataOptions(train="images")
+            memory = MemoryOptions(batch_size=32)
+            training = TrainingOptions(
+                epochs=5, learning_rate=1e-4, schedule=Schedule.COSINE, warmup=0.1, weight_decay=0.01
+            )
+        case _:
+            file = "train.conll" if task is Task.TOKEN_CLASSIFICATION else "train.csv"
+            model, data = _ENCODER, DataOptions(train=file)
+            memory, training = MemoryOptions(batch_size=16), _FINE_TUNING
+    return RunOptions(task=task, model=model, data=data, memory=memory, training=training)
 
 
 # --- Rules
@@ -267,95 +229,75 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
 def _warm_up(options: RunOptions) -> Iterator[Problem]:
     training = options.training
     if training.warmup >= 1 and training.warmup != int(training.warmup):
-        yield Problem(
-            "training.warmup", f"must be a whole number of steps, or below 1; got {training.warmup:g}"
-        )
-    if training.max_steps is not None and training.warmup >= max(training.max_steps, 2):
-        yield Problem(
-            "training.warmup",
-            f"{training.warmup:g} steps of warm-up are no shorter than the run of {training.max_steps:,}: the learning "
-            "rate would never be reached",
-            (Fix("A tenth of the run", {"training.warmup": 0.1}),),
-        )
+        message = f"must be a whole number of steps, or below 1; got {training.warmup:g}"
+        yield Problem("training.warmup", message)
+    problem = _long_warm_up(options, training.max_steps) if training.max_steps is not None else None
+    if problem:
+        yield problem
 
 
-def _packed_weights(options: RunOptions) -> Iterator[Problem]:
+def _fix(label: str, path: str, value: Any) -> Fix:
+    return Fix(label, {path: value})
+
+
+TRAIN_ALL = _fix("Train everything", "model.method", "full")
+TRAIN_LORA = _fix("Train LoRA", "model.method", "lora")
+USE_ADAMW = _fix("Use AdamW", "training.optimizer", "adamw")
+USE_BF16 = _fix("Compute in bf16", "device.precision", "bf16")
+DONT_COMPILE = _fix("Don't compile", "device.compile", False)
+
+
+def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is not Method.QLORA:
         return
-    instead = Fix("Train LoRA beside unpacked weights", {"model.method": "lora"})
     if options.task.reads_images:
-        yield Problem(
-            "model.method", "QLoRA packs text models; a vision model is small enough for LoRA", (instead,)
-        )
+        lora = _fix("Train LoRA beside unpacked weights", "model.method", "lora")
+        message = "QLoRA packs text models; a vision model is small enough for LoRA"
+        yield Problem("model.method", message, (lora,))
     elif options.starts_random:
-        yield Problem(
-            "model.method",
-            "QLoRA packs what a model has learned; random weights have to move",
-            (Fix("Train everything", {"model.method": "full"}),),
-        )
+        message = "QLoRA packs what a model has learned; random weights have to move"
+        yield Problem("model.method", message, (TRAIN_ALL,))
     if options.memory.deepspeed is not DeepSpeed.OFF:
-        yield Problem(
-            "memory.deepspeed", "ZeRO can't divide packed weights", (Fix("Off", {"memory.deepspeed": "off"}),)
-        )
+        off = _fix("Off", "memory.deepspeed", "off")
+        yield Problem("memory.deepspeed", "ZeRO can't divide packed weights", (off,))
 
 
-def _frozen_and_random(options: RunOptions) -> Iterator[Problem]:
+def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
     """Random data is for timing: nothing is learned from it, whatever moves."""
     if scheme_of(options.data.train) is Scheme.SYNTHETIC:
         return
     if options.model.method in (Method.LORA, Method.HEAD) and options.starts_random:
-        pretrained = Fix("Pretrained weights", {"model.pretrained": True})
-        yield Problem(
-            "model.method",
-            "would freeze random weights; start from pretrained ones or train everything",
-            (
-                Fix("Train everything", {"model.method": "full"}),
-                *(() if is_scratch(options.model.source) else (pretrained,)),
-            ),
-        )
+        pretrained = _fix("Pretrained weights", "model.pretrained", True)
+        fixes = (TRAIN_ALL,) if is_scratch(options.model.source) else (TRAIN_ALL, pretrained)
+        message = "would freeze random weights; start from pretrained ones or train everything"
+        yield Problem("model.method", message, fixes)
 
 
-def _optimizer_elsewhere(options: RunOptions) -> Iterator[Problem]:
-    training = options.training
-    if options.memory.offload_optimizer and training.optimizer is not Optimizer.ADAMW:
-        fix = Fix("Use AdamW", {"training.optimizer": "adamw"})
-        yield Problem(
-            "memory.offload_optimizer", f"moves AdamW's state, not that of {training.optimizer}", (fix,)
-        )
-    if options.memory.offload_optimizer and options.memory.deepspeed is not DeepSpeed.OFF:
-        fix = Fix("Leave it to DeepSpeed", {"memory.offload_optimizer": False})
-        yield Problem("memory.offload_optimizer", "DeepSpeed moves the optimizer itself; choose one", (fix,))
-
-
-def _gradients_already_gone(options: RunOptions) -> Iterator[Problem]:
+def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
     """Clipping and unscaling come too late for gradients that torchao has moved (its README says so of clipping)."""
+    path, training = "memory.offload_optimizer", options.training
     if not options.memory.offload_optimizer:
         return
-    if options.training.max_grad_norm:
-        fix = Fix("Don't clip", {"training.max_grad_norm": 0.0})
-        yield Problem(
-            "training.max_grad_norm", "can't clip gradients that are in main memory already; use 0", (fix,)
-        )
+    if training.optimizer is not Optimizer.ADAMW:
+        yield Problem(path, f"moves AdamW's state, not that of {training.optimizer}", (USE_ADAMW,))
+    if options.memory.deepspeed is not DeepSpeed.OFF:
+        fix = _fix("Leave it to DeepSpeed", path, False)
+        yield Problem(path, "DeepSpeed moves the optimizer itself; choose one", (fix,))
+    if training.max_grad_norm:
+        fix = _fix("Don't clip", "training.max_grad_norm", 0.0)
+        message = "can't clip gradients that are in main memory already; use 0"
+        yield Problem("training.max_grad_norm", message, (fix,))
     if options.device.precision is Precision.FP16:
-        fix = Fix("Compute in bf16", {"device.precision": "bf16"})
-        yield Problem(
-            "device.precision",
-            "fp16's loss scaling doesn't reach gradients that are in main memory already",
-            (fix,),
-        )
+        message = "fp16's loss scaling doesn't reach gradients that are in main memory already"
+        yield Problem("device.precision", message, (USE_BF16,))
 
 
-def _half_precision_attention(options: RunOptions) -> Iterator[Problem]:
-    flash = options.model.attention in (Attention.FLASH_2, Attention.FLASH_3)
-    if flash and options.device.precision in (Precision.FP32, Precision.TF32):
-        yield Problem(
-            "model.attention",
-            f"{options.model.attention} computes in bf16 or fp16, and {options.device.precision} is asked for",
-            (
-                Fix("Compute in bf16", {"device.precision": "bf16"}),
-                Fix("Use sdpa", {"model.attention": "sdpa"}),
-            ),
-        )
+def _flash_attention(options: RunOptions) -> Iterator[Problem]:
+    attention, precision = options.model.attention, options.device.precision
+    is_flash = attention in (Attention.FLASH_2, Attention.FLASH_3)
+    if is_flash and precision in (Precision.FP32, Precision.TF32):
+        message = f"{attention} computes in bf16 or fp16, and {precision} is asked for"
+        yield Problem("model.attention", message, (USE_BF16, _fix("Use sdpa", "model.attention", "sdpa")))
 
 
 def _offload_folder(options: RunOptions) -> Iterator[Problem]:
@@ -367,81 +309,53 @@ def _offload_folder(options: RunOptions) -> Iterator[Problem]:
         yield Problem("memory.offload_folder", "choose a folder on a fast disk")
     elif Path(folder).is_absolute() and not Path(folder).is_dir():
         yield Problem("memory.offload_folder", f"there is no folder {folder}")
-    # DeepSpeed 0.19.8 takes it without a word, and keeps the state in memory
-    if memory.deepspeed is DeepSpeed.ZERO_2:
-        yield Problem(
-            "memory.offload",
-            "only ZeRO-3 can put something on a disk",
-            (
-                Fix("Use ZeRO-3", {"memory.deepspeed": "zero-3"}),
-                Fix("Use main memory", {"memory.offload": "cpu"}),
-            ),
-        )
+    if memory.deepspeed is DeepSpeed.ZERO_2:  # DeepSpeed 0.19.8 accepts it, and keeps the state in memory
+        zero_3 = _fix("Use ZeRO-3", "memory.deepspeed", "zero-3")
+        fixes = (zero_3, _fix("Use main memory", "memory.offload", "cpu"))
+        yield Problem("memory.offload", "only ZeRO-3 can put something on a disk", fixes)
 
 
-def _divided(options: RunOptions) -> Iterator[Problem]:
+def _zero(options: RunOptions) -> Iterator[Problem]:
     """What doesn't go together with ZeRO, which cuts weights and state into flat pieces and runs the model itself."""
     if options.memory.deepspeed is DeepSpeed.OFF:
         return
     optimizer = options.training.optimizer
     if optimizer not in DIVISIBLE:
-        reason = (
-            "keeps its state by rows and columns"
-            if optimizer is Optimizer.ADAFACTOR
-            else "is not one of PyTorch's own"
-        )
-        yield Problem(
-            "training.optimizer",
-            f"ZeRO divides an optimizer's state, and {optimizer} {reason}",
-            (Fix("Use AdamW", {"training.optimizer": "adamw"}),),
-        )
+        by_rows = optimizer is Optimizer.ADAFACTOR
+        reason = "keeps its state by rows and columns" if by_rows else "is not one of PyTorch's own"
+        message = f"ZeRO divides an optimizer's state, and {optimizer} {reason}"
+        yield Problem("training.optimizer", message, (USE_ADAMW,))
     if options.device.compile:
-        yield Problem(
-            "device.compile",
-            "DeepSpeed runs the model in an engine of its own, which is not compiled",
-            (Fix("Don't compile", {"device.compile": False}),),
-        )
+        message = "DeepSpeed runs the model in an engine of its own, which is not compiled"
+        yield Problem("device.compile", message, (DONT_COMPILE,))
 
 
-def _compiled_statistics(options: RunOptions) -> Iterator[Problem]:
+def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
     """Found with torch 2.13: the compiled recomputation reads statistics that the forward has changed by then."""
-    name = Scheme.TORCHVISION.name_of(options.model.source) or ""
+    path, name = "memory.activation_checkpointing", Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     recomputes = options.memory.activation_checkpointing and options.device.compile
     if recomputes and limits is not None and limits.normalises_batch:
-        yield Problem(
-            "memory.activation_checkpointing",
-            f"{name} normalises batches, and a compiled model can't compute that again",
-            (
-                Fix("Keep the activations", {"memory.activation_checkpointing": False}),
-                Fix("Don't compile", {"device.compile": False}),
-            ),
-        )
+        message = f"{name} normalises batches, and a compiled model can't compute that again"
+        yield Problem(path, message, (_fix("Keep the activations", path, False), DONT_COMPILE))
 
 
-def _last_layer_of_writer(options: RunOptions) -> Iterator[Problem]:
+def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is Method.HEAD and options.task.writes_text:
-        yield Problem(
-            "model.method",
-            "a model that writes has no last layer of its own: it is the table of its tokens",
-            (
-                Fix("Train LoRA", {"model.method": "lora"}),
-                Fix("Train everything", {"model.method": "full"}),
-            ),
-        )
+        message = "a model that writes has no last layer of its own: it is the table of its tokens"
+        yield Problem("model.method", message, (TRAIN_LORA, TRAIN_ALL))
 
 
 METHOD_RULES: tuple[Rule, ...] = (
     _warm_up,
-    _frozen_and_random,
-    _optimizer_elsewhere,
-    _gradients_already_gone,
-    _half_precision_attention,
+    _frozen_random_weights,
+    _offloaded_optimizer,
+    _flash_attention,
     _offload_folder,
-    _compiled_statistics,
-    _divided,
+    _compiled_batch_norm,
+    _zero,
 )
 """Those that hold whatever the task is."""
 
-METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _packed_weights, _last_layer_of_writer)
+METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _quantized_weights, _last_layer_of_generator)
 """Those that look at the task."""
