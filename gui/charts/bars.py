@@ -14,6 +14,7 @@ from gui.base.tokens import SPACING, Tokens
 from gui.charts.overlays import Legend, Reading
 from gui.widgets.cards import Card
 from gui.widgets.labels import mirrored, plain_tip
+from gui.widgets.layout import fill
 
 GAP = 9
 """What a row is higher than its text, in pixels."""
@@ -305,11 +306,7 @@ class BarChart(Card):
         self.legend = Legend()
         self.legend.setWordWrap(True)
         self.legend.hide()
-        column = QVBoxLayout()
-        column.setSpacing(SPACING + 2)
-        column.addWidget(self.bars)
-        column.addWidget(self.legend)
-        column.addStretch(1)
+        column = fill(QVBoxLayout(), self.bars, self.legend, None, spacing=SPACING + 2)
         self.body.addLayout(column)
         words = {Better.MORE: _("more is better"), Better.LESS: _("less is better")}
         self.set_trailing(words[better] if better else "")

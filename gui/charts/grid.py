@@ -31,7 +31,7 @@ from gui.charts.training import (
     learning_rate_chart,
 )
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.layout import QuietBar
+from gui.widgets.layout import QuietBar, fill
 
 
 class ChartBar(QWidget):
@@ -153,11 +153,7 @@ class RunCharts(QWidget):
         self._grid.setContentsMargins(0, 0, GUTTER, 0)
         self._grid.setSpacing(GAP)
         self._area = self._scrolling()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, SPACING, 0, 0)
-        column.setSpacing(SPACING)
-        column.addWidget(self.bar)
-        column.addWidget(self._area, 1)
+        fill(QVBoxLayout(self), self.bar, (self._area, 1), margins=(0, SPACING, 0, 0), spacing=SPACING)
         self._arrange(2)
 
     def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:

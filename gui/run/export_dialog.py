@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from gettext import gettext as _
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QMouseEvent
@@ -27,7 +26,7 @@ from PySide6.QtWidgets import (
 from core.base.errors import OptionsError, UserError
 from core.base.files import is_there
 from core.base.formats import count, memory
-from core.base.jobs import JobProgress, TellProgress
+from core.base.jobs import JobProgress
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
@@ -50,8 +49,8 @@ from gui.base.trash import reveal
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import CalmComboBox, PathLine
-from gui.widgets.labels import margins
-from gui.widgets.layout import PageScroll
+from gui.widgets.labels import margins, text_label
+from gui.widgets.layout import FLUSH, PageScroll, fill
 
 INDENT = 3 * SPACING
 """Pixels from the edge to the description below a title: where the title begins."""
@@ -63,26 +62,17 @@ SIZE = (700, 690)
 class ExportRow(QWidget):
     """A kind: its title to choose, below it its purpose; disabled with the reason where it can't be made."""
 
-    def __init__(self, offer: Offer, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, offer: Offer) -> None:
+        super().__init__()
         title, purpose = EXPORTS[offer.kind]
+        said = offer.refusal or " ".join(part for part in (purpose, offer.caution) if part)
         self.button = QRadioButton(title)
         self.button.setEnabled(not offer.refusal)
-        said = offer.refusal or " ".join(part for part in (purpose, offer.caution) if part)
-        self.words = QLabel(said)
-        self.words.setWordWrap(True)
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        set_role(self.words, Role.HINT)
         self.button.setAccessibleDescription(said)
+        self.words = text_label(said, Role.HINT)
+        self.words.setContentsMargins(margins(self, INDENT, 0, 0, 0))
         self.setToolTip(purpose if offer.refusal else "")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, SPACING // 2)
-        layout.setSpacing(2)
-        layout.addWidget(self.button)
-        below = QVBoxLayout()
-        below.setContentsMargins(margins(self, INDENT, 0, 0, 0))
-        below.addWidget(self.words)
-        layout.addLayout(below)
+        fill(QVBoxLayout(self), self.button, self.words, margins=(0, 0, 0, SPACING // 2), spacing=2)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """A press anywhere on the row chooses it."""
@@ -100,16 +90,16 @@ class ExportKinds(QWidget):
 
     chosen_changed = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows: dict[ExportKind, ExportRow] = {}
         self._group = QButtonGroup(self)
         self._group.buttonToggled.connect(
             lambda _, checked: self.chosen_changed.emit(self.chosen) if checked else None
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING // 2)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(SPACING // 2)
 
     @property
     def chosen(self) -> ExportKind | None:
@@ -118,16 +108,14 @@ class ExportKinds(QWidget):
 
     def show_offers(self, offers: Iterable[Offer]) -> None:
         """Show these; called once."""
-        layout = self.layout()
-        assert layout is not None
         for offer in sorted(offers, key=lambda one: bool(one.refusal)):
             row = self.rows[offer.kind] = ExportRow(offer)
             self._group.addButton(row.button)
-            layout.addWidget(row)
-        first = next((row.button for row in self.rows.values() if row.button.isEnabled()), None)
-        if first is not None:
-            first.setChecked(True)
-            self.setFocusProxy(first)
+            self._column.addWidget(row)
+        first = next(iter(self.rows.values()), None)
+        if first is not None and first.button.isEnabled():
+            first.button.setChecked(True)
+            self.setFocusProxy(first.button)
 
     def choose(self, kind: ExportKind) -> None:
         """Choose a kind that can be made."""
@@ -137,18 +125,12 @@ class ExportKinds(QWidget):
 class ExportPlace(QWidget):
     """Where an export goes: a folder that isn't there yet, proposed unless a person wrote one, or a repository.
 
-    Signals:
-        choose_pressed: Choose the folder around it.
-
     Args:
         name: The run's folder name, with which the proposed name begins.
-        parent: Qt's parent.
     """
 
-    choose_pressed = Signal()
-
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self._name = name
         self._beside = Path.home()
         self._kind = ExportKind.FOLDER
@@ -157,7 +139,7 @@ class ExportPlace(QWidget):
         self._line.textEdited.connect(lambda: setattr(self, "_is_own", True))
         choose = QPushButton(_("Choose…"))
         choose.setAutoDefault(False)
-        choose.clicked.connect(self.choose_pressed)
+        choose.clicked.connect(self._choose_folder)
         self._repo = QLineEdit()
         self._repo.setPlaceholderText(_("owner/name, not there yet"))
         self._private = QCheckBox(_("Only I can see it"))
@@ -212,6 +194,12 @@ class ExportPlace(QWidget):
         if not self._is_own:
             self.propose_anew()
 
+    def _choose_folder(self) -> None:
+        beside = str(Path(self.folder or Path.home()).expanduser().parent)
+        chosen = QFileDialog.getExistingDirectory(self, _("Export into a folder in"), beside)
+        if chosen:
+            self.put_into(Path(chosen))
+
     def put_into(self, folder: Path) -> None:
         """Propose a new folder in this one."""
         self._beside = folder
@@ -230,11 +218,7 @@ class ExportPlace(QWidget):
 
 def _row(line: QWidget, beside: QWidget) -> QWidget:
     row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(SPACING)
-    layout.addWidget(line, 1)
-    layout.addWidget(beside)
+    fill(QHBoxLayout(row), (line, 1), beside, margins=FLUSH, spacing=SPACING)
     return row
 
 
@@ -249,19 +233,6 @@ def result_words(report: ExportReport) -> tuple[str, str]:
     where = _("{size} in {path}").format(size=memory(report.size), path=report.path)
     checked = agreement_words(report.agreement) if report.agreement else report.unchecked
     return title, "\n".join(part for part in (report.missing, where, checked, *report.notes) if part)
-
-
-class Exporter(Protocol):
-    """One export; `core.services.export.Export` is the real one."""
-
-    def run(self, tell: TellProgress | None = None) -> ExportReport:
-        """Export, waiting until it is done."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-
-FindOffers = Callable[[RunFolder], tuple[Offer, ...]]
 
 
 class ExportSheet(QDialog):
@@ -281,15 +252,15 @@ class ExportSheet(QDialog):
         title: str,
         parent: QWidget | None = None,
         *,
-        make: Callable[[Wanted], Exporter] = Export,
-        find: FindOffers = lambda run: offers(find_source(run)),
+        make: Callable[[Wanted], Export] = Export,
+        find: Callable[[RunFolder], tuple[Offer, ...]] = lambda run: offers(find_source(run)),
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(_("Export {run}").format(run=title))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE)
         self._run, self._make = run, make
-        self._export: Exporter | None = None
+        self._export: Export | None = None
         self._report: ExportReport | None = None
         self.kinds = ExportKinds()
         self.place = ExportPlace(run.name)
@@ -305,7 +276,6 @@ class ExportSheet(QDialog):
         self.stop = QPushButton(_("Cancel"))
         self._lay_out()
         self.kinds.chosen_changed.connect(self._show_kind)
-        self.place.choose_pressed.connect(self._choose_folder)
         self.take.clicked.connect(self._begin)
         self.stop.clicked.connect(self._cancel)
         self.show_folder.clicked.connect(self._reveal)
@@ -409,21 +379,14 @@ class ExportSheet(QDialog):
         if error is not None:
             self.strip.show_error(error)
 
-    def _choose_folder(self) -> None:
-        beside = str(Path(self.place.folder or Path.home()).expanduser().parent)
-        chosen = QFileDialog.getExistingDirectory(self, _("Export into a folder in"), beside)
-        if chosen:
-            self.place.put_into(Path(chosen))
-
     def _lay_out(self) -> None:
-        words = QLabel(
+        words = text_label(
             _(
                 "Export for other programs. Each export is compared with the trained model on the same examples and "
                 "deleted if it differs."
-            )
+            ),
+            Role.MUTED,
         )
-        words.setWordWrap(True)
-        set_role(words, Role.MUTED)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         for button in (self.show_folder, self.take):
@@ -432,15 +395,8 @@ class ExportSheet(QDialog):
             button.setAutoDefault(button is self.take)
         self.take.setDefault(True)
         content = QWidget()
-        inside = QVBoxLayout(content)
-        inside.setContentsMargins(0, 0, SPACING, 0)
-        inside.addWidget(self.kinds)
-        inside.addStretch(1)
-        progress = QHBoxLayout()
-        progress.setSpacing(SPACING)
-        progress.addWidget(self._status)
-        progress.addWidget(self._bar, 1)
-        progress.addWidget(self.stop)
+        fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
+        progress = fill(QHBoxLayout(), self._status, (self._bar, 1), self.stop, spacing=SPACING)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(*[2 * SPACING] * 4)
         layout.setSpacing(SPACING + 4)

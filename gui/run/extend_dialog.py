@@ -27,6 +27,7 @@ from core.runs.summary import story_at_end
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import CalmSpinBox
+from gui.widgets.layout import fill
 from gui.widgets.tables import KeyValue
 
 MOST = 1_000_000
@@ -109,11 +110,7 @@ class ExtendSheet(QDialog):
 
     def _lay_out(self) -> None:
         self.unit = QLabel()
-        asking = QHBoxLayout()
-        asking.setSpacing(SPACING)
-        asking.addWidget(self.more)
-        asking.addWidget(self.unit)
-        asking.addStretch(1)
+        asking = fill(QHBoxLayout(), self.more, self.unit, None, spacing=SPACING)
         words = QLabel(
             _(
                 "It goes on from its last checkpoint, in the same folder and on the same page. Its model is then "
@@ -128,13 +125,15 @@ class ExtendSheet(QDialog):
         self.start.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 3 * SPACING, 3 * SPACING, 2 * SPACING)
-        layout.setSpacing(2 * SPACING)
-        layout.addLayout(asking)
-        layout.addWidget(self.rows)
-        layout.addWidget(words)
-        layout.addWidget(buttons)
+        fill(
+            QVBoxLayout(self),
+            asking,
+            self.rows,
+            words,
+            buttons,
+            margins=(3 * SPACING, 3 * SPACING, 3 * SPACING, 2 * SPACING),
+            spacing=2 * SPACING,
+        )
         self.setFixedWidth(SPACING * 62)
 
     def _show(self) -> None:

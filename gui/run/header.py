@@ -30,7 +30,7 @@ from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel
-from gui.widgets.layout import FlowLayout
+from gui.widgets.layout import FLUSH, FlowLayout, fill
 
 
 class RunFigures(QWidget):
@@ -71,11 +71,7 @@ def _figure(title: str, value: str) -> QWidget:
     figure.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     figure.setAccessibleName(f"{title}: {value}")
     made = QWidget()
-    column = QVBoxLayout(made)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.setSpacing(0)
-    column.addWidget(name)
-    column.addWidget(figure)
+    fill(QVBoxLayout(made), name, figure, margins=FLUSH, spacing=0)
     return made
 
 
@@ -391,27 +387,13 @@ class RunHeader(QWidget):
             self.progress.setValue(round(PROGRESS_PARTS * story.step / max(1, story.plan.total_steps)))
 
     def _lay_out(self) -> None:
-        names = QVBoxLayout()
-        names.setSpacing(2)
-        names.addWidget(self.name)
-        names.addWidget(self.state_line)
+        names = fill(QVBoxLayout(), self.name, self.state_line, spacing=2)
         top = QHBoxLayout()
         top.setSpacing(SPACING)
         top.addLayout(names, 1)
         top.addWidget(self.buttons, alignment=Qt.AlignmentFlag.AlignTop)
-        times = QHBoxLayout()
-        times.addWidget(self.elapsed)
-        times.addStretch(1)
-        times.addWidget(self.time_left)
+        times = fill(QHBoxLayout(), self.elapsed, None, self.time_left)
         self._bar = QWidget()
-        bar = QVBoxLayout(self._bar)
-        bar.setContentsMargins(0, 0, 0, 0)
-        bar.setSpacing(SPACING // 2)
-        bar.addWidget(self.progress)
-        bar.addLayout(times)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING)
-        layout.addLayout(top)
-        layout.addWidget(self._bar)
+        fill(QVBoxLayout(self._bar), self.progress, times, margins=FLUSH, spacing=SPACING // 2)
+        fill(QVBoxLayout(self), top, self._bar, margins=FLUSH, spacing=SPACING)
         self._bar.hide()

@@ -36,7 +36,7 @@ from gui.run.share import RunTaking
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, left_queue_message
 from gui.widgets.labels import PathLabel, margins
-from gui.widgets.layout import QuietBar
+from gui.widgets.layout import FLUSH, QuietBar, fill
 
 
 class RunModel(QWidget):
@@ -57,12 +57,7 @@ class RunModel(QWidget):
         self.button = QPushButton(_("Show the model"))
         set_role(self.button, Role.LINK)
         self.button.clicked.connect(self._reveal)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        for widget in (self.title, self.path, self.button):
-            row.addWidget(widget)
-        row.addStretch(1)
+        fill(QHBoxLayout(self), self.title, self.path, self.button, None, margins=FLUSH, spacing=SPACING)
         self.hide()
 
     def show_model(self, folder: Path | None, step: int | None = None) -> None:

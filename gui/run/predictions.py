@@ -4,15 +4,11 @@ from collections.abc import Iterable
 from enum import IntEnum
 from gettext import gettext as _
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import (
-    QAbstractTableModel,
     QEvent,
     QItemSelection,
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QPoint,
     QRectF,
     QSize,
@@ -27,6 +23,8 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPixmap,
     QResizeEvent,
+    QStandardItem,
+    QStandardItemModel,
 )
 from PySide6.QtWidgets import (
     QFrame,
@@ -51,10 +49,8 @@ from core.runs.status import PredictionStory
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import plain_tip
+from gui.widgets.layout import fill
 from gui.widgets.tables import set_up_rows
-
-Index = QModelIndex | QPersistentModelIndex
-
 
 RIGHT, WRONG = "✓", "✗"
 LONGEST_LINE = 300
@@ -126,7 +122,7 @@ class Column(IntEnum):
     AFTER = 3
 
 
-class PredictionsModel(QAbstractTableModel):
+class PredictionsModel(QStandardItemModel):
     """One row an example: what was given, what was expected, what was said before training and at a chosen moment.
 
     Args:
@@ -135,84 +131,35 @@ class PredictionsModel(QAbstractTableModel):
     """
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(0, len(Column), parent)
         self._folder = folder
         self._examples: tuple[Example, ...] = ()
-        self._before: Predicted | None = None
-        self._after: Predicted | None = None
-        self._icons: dict[str, QIcon] = {}
 
     def show(self, examples: tuple[Example, ...], before: Predicted | None, after: Predicted | None) -> None:
         """Make these the rows and the columns."""
         if examples != self._examples:
-            self.beginResetModel()
-            self._examples, self._before, self._after = examples, before, after
-            self._icons.clear()
-            self.endResetModel()
-        elif (before, after) != (self._before, self._after):
-            self._before, self._after = before, after
-            last = self.index(len(examples) - 1, Column.AFTER)
-            self.dataChanged.emit(self.index(0, Column.BEFORE), last)
-            self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.BEFORE, Column.AFTER)
+            self._examples = examples
+            self.setRowCount(0)
+            for example in examples:
+                given = QStandardItem(given_words(example.given))
+                if example.image:
+                    path = file_inside(self._folder, example.image)
+                    given.setIcon(QIcon() if path is None else QIcon(QPixmap(str(path))))
+                    given.setSizeHint(QSize(PICTURE, PICTURE + 8))
+                expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
+                self.appendRow([given, expected, QStandardItem(), QStandardItem()])
+        moments = [moment_words(found) if found else "" for found in (before, after)]
+        self.setHorizontalHeaderLabels([_("The model reads"), _("Expected"), *moments])
+        for column, found in ((Column.BEFORE, before), (Column.AFTER, after)):
+            for row in range(self.rowCount()):
+                said = said_of(row, found)
+                mark = "" if said is None or said.right is None else f"{RIGHT if said.right else WRONG}  "
+                self.item(row, column).setText("" if said is None else mark + said_words(said))
 
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._examples)
 
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(Column)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        if role != Qt.ItemDataRole.DisplayRole:
-            return None
-        titles = {
-            Column.GIVEN: _("The model reads"),
-            Column.EXPECTED: _("Expected"),
-            Column.BEFORE: moment_words(self._before) if self._before else "",
-            Column.AFTER: moment_words(self._after) if self._after else "",
-        }
-        return titles[Column(section)]
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        example = self._examples[index.row()]
-        if role == Qt.ItemDataRole.DecorationRole and index.column() == Column.GIVEN and example.image:
-            return self._icon(example.image)
-        if role == Qt.ItemDataRole.SizeHintRole and example.image:
-            return QSize(PICTURE, PICTURE + 8)
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return self._text(index.row(), Column(index.column()))
-        return None
-
-    def said(self, row: int, found: Predicted | None) -> Said | None:
-        """What was said of an example at a moment; None where it was not asked, or asked to stop before."""
-        return found.said[row] if found is not None and row < len(found.said) else None
-
-    def _text(self, row: int, column: Column) -> str:
-        example = self._examples[row]
-        match column:
-            case Column.GIVEN:
-                return given_words(example.given)
-            case Column.EXPECTED:
-                return " ".join(example.expected.split())[:LONGEST_LINE]
-            case Column.BEFORE | Column.AFTER:
-                said = self.said(row, self._before if column is Column.BEFORE else self._after)
-                if said is None:
-                    return ""
-                mark = "" if said.right is None else f"{RIGHT if said.right else WRONG}  "
-                return mark + said_words(said)
-
-    def _icon(self, image: str) -> QIcon:
-        if image not in self._icons:
-            path = file_inside(self._folder, image)
-            self._icons[image] = QIcon() if path is None else QIcon(QPixmap(str(path)))
-        return self._icons[image]
+def said_of(row: int, found: Predicted | None) -> Said | None:
+    """What was said of an example at a moment; None where it was not predicted, or not up to this row."""
+    return found.said[row] if found is not None and row < len(found.said) else None
 
 
 CELL = 30
@@ -268,7 +215,7 @@ class ConfusionGrid(QWidget):
             for column, count in enumerate(counts):
                 box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
                 self._paint_cell(painter, box, count, count / totals[row], is_right=row == column)
-        self._paint_names(painter, side, left, top)
+        self._paint_names(painter, self._shown.labels, side, left, top)
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
@@ -321,13 +268,14 @@ class ConfusionGrid(QWidget):
             painter.setPen(QColor(tokens.text))
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, words)
 
-    def _paint_names(self, painter: QPainter, side: float, left: int, top: int) -> None:
-        assert self._shown is not None
+    def _paint_names(
+        self, painter: QPainter, labels: tuple[str, ...], side: float, left: int, top: int
+    ) -> None:
         metrics = self.fontMetrics()
         painter.setPen(QColor(self._theme.tokens.muted))
         if side < metrics.height() - 4:
             return
-        for place, label in enumerate(self._shown.labels):
+        for place, label in enumerate(labels):
             name = metrics.elidedText(" ".join(label.split()), Qt.TextElideMode.ElideRight, left - SPACING)
             row = QRectF(0, top + place * side, left - SPACING, side)
             painter.drawText(row, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
@@ -398,7 +346,11 @@ class RunPredictions(QWidget):
             return
         self._known = known
         self._stack.setCurrentIndex(1 if told and self._predictions.examples else 0)
-        self._empty.setText(self._why_empty(is_over=is_over))
+        self._empty.setText(
+            _("No predictions were kept of this run.")
+            if is_over
+            else _("What the model says of held-out examples stands here from before its first step on.")
+        )
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
         self.slider.setMaximum(max(0, len(told) - 1))
@@ -408,19 +360,16 @@ class RunPredictions(QWidget):
         self.slider.setVisible(len(told) > 1)
         self._show_moment()
 
-    def _why_empty(self, *, is_over: bool) -> str:
-        if is_over:
-            return _("No predictions were kept of this run.")
-        return _("What the model says of held-out examples stands here from before its first step on.")
-
     def _lay_out(self) -> QWidget:
-        bar = QHBoxLayout()
-        bar.setContentsMargins(SPACING, 0, SPACING, 0)
-        bar.setSpacing(2 * SPACING)
-        bar.addWidget(self._moment)
-        bar.addWidget(self.slider)
-        bar.addStretch()
-        bar.addWidget(self._right)
+        bar = fill(
+            QHBoxLayout(),
+            self._moment,
+            self.slider,
+            None,
+            self._right,
+            margins=(SPACING, 0, SPACING, 0),
+            spacing=2 * SPACING,
+        )
         split = QSplitter(Qt.Orientation.Vertical)
         split.setChildrenCollapsible(False)
         split.addWidget(self.table)
@@ -428,11 +377,9 @@ class RunPredictions(QWidget):
         split.setStretchFactor(0, 3)
         split.setStretchFactor(1, 2)
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(SPACING, SPACING, SPACING, SPACING)
-        column.setSpacing(SPACING)
-        column.addLayout(bar)
-        column.addWidget(split, 1)
+        fill(
+            QVBoxLayout(page), bar, (split, 1), margins=(SPACING, SPACING, SPACING, SPACING), spacing=SPACING
+        )
         return page
 
     def _make_table(self) -> QTableView:
@@ -441,9 +388,11 @@ class RunPredictions(QWidget):
         table.setAccessibleName(_("Examples"))
         table.setFrameShape(QFrame.Shape.NoFrame)
         set_role(table, Role.INSET)
+        table.setEditTriggers(QTableView.EditTrigger.NoEditTriggers)
         set_up_rows(table, padding=SPACING + 2)
         table.setIconSize(QSize(PICTURE, PICTURE))
         header = table.horizontalHeader()
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setSectionResizeMode(Column.GIVEN, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(SPACING * 8)
@@ -463,7 +412,9 @@ class RunPredictions(QWidget):
         self.model.show(self._predictions.examples, told[0], chosen)
         self._fit_table(is_one_moment=len(told) == 1)
         self._moment.setText(moment_words(chosen))
-        self._right.setText(self._right_words(told[0], chosen))
+        now, then = right_words(chosen), right_words(told[0])
+        both = _("{now} · before training {then}").format(now=now, then=then)
+        self._right.setText(both if now and chosen is not told[0] else now)
         if not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
         self._show_example()
@@ -496,12 +447,6 @@ class RunPredictions(QWidget):
         super().resizeEvent(event)
         self._share_width()
 
-    def _right_words(self, before: Predicted, chosen: Predicted) -> str:
-        now, then = right_words(chosen), right_words(before)
-        if not now or chosen is before:
-            return now
-        return _("{now} · before training {then}").format(now=now, then=then)
-
     def _show_example(self, _selected: QItemSelection | None = None) -> None:
         rows = self.table.selectionModel().selectedRows()
         if not rows or rows[0].row() >= len(self._predictions.examples):
@@ -521,7 +466,7 @@ class RunPredictions(QWidget):
             told.append((_("Expected"), visible(example.expected)))
         chosen, before = self._chosen, next(iter(self._predictions.told), None)
         for found in (chosen, before if before is not chosen else None):
-            said = self.model.said(row, found)
+            said = said_of(row, found)
             if found is not None and said is not None:
                 text = visible(said.text)
                 goes_on = said.is_cut and bool(said.text.strip())

@@ -32,6 +32,7 @@ from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip
+from gui.widgets.layout import fill
 
 WriteScript = Callable[[RunFolder, Ask], str]
 """Writes a run as a script, as `core.sharing.script.script_of_run` does."""
@@ -125,24 +126,21 @@ class SupportSheet(QDialog):
         set_role(title, Role.PAGE_TITLE)
         words = QLabel(support.WORDS)
         words.setWordWrap(True)
-        right = QVBoxLayout()
-        right.setSpacing(SPACING)
-        right.addWidget(self.note)
-        right.addWidget(self.text, 1)
-        both = QHBoxLayout()
-        both.setSpacing(2 * SPACING)
-        both.addWidget(self.files)
-        both.addLayout(right, 1)
+        right = fill(QVBoxLayout(), self.note, (self.text, 1), spacing=SPACING)
+        both = fill(QHBoxLayout(), self.files, (right, 1), spacing=2 * SPACING)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self.save, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING)
-        layout.setSpacing(SPACING + 4)
-        for widget in (title, words, self.strip):
-            layout.addWidget(widget)
-        layout.addLayout(both, 1)
-        layout.addWidget(buttons)
+        fill(
+            QVBoxLayout(self),
+            title,
+            words,
+            self.strip,
+            (both, 1),
+            buttons,
+            margins=(3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING),
+            spacing=SPACING + 4,
+        )
 
 
 ChoosePlace = Callable[[QWidget, str, str, str], str]

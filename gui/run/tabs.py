@@ -4,16 +4,9 @@ from gettext import gettext as _
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    Qt,
-)
-from PySide6.QtGui import QFontDatabase, QTextCursor
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QFontDatabase, QStandardItem, QStandardItemModel, QTextCursor
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -29,84 +22,55 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.runs.events import ConfusionCounted, Evaluated, WhatRan
 from core.runs.status import RunStory
-from core.runs.words import Statement, statements
+from core.runs.words import statements
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.charts.history import RunHistory
 from gui.run.predictions import ConfusionGrid, RunPredictions
 from gui.widgets.form_row import sentence
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import PageScroll, fill
 from gui.widgets.tables import Group, KeyValue, Row
 
-Index = QModelIndex | QPersistentModelIndex
-
-_FIXED = 3
+ALIGNED = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class MetricsModel(QAbstractTableModel):
+class MetricsModel(QStandardItemModel):
     """One row an evaluation, newest first: step, epoch, time, then every metric that any of them measured."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._evaluations: tuple[Evaluated, ...] = ()
-        self._metrics: tuple[str, ...] = ()
+        self._evaluations: list[Evaluated] = []
 
     def show(self, evaluations: list[Evaluated]) -> None:
         """Make these the rows."""
-        wanted = tuple(reversed(evaluations))
-        if wanted == self._evaluations:
+        if evaluations == self._evaluations:
             return
-        self.beginResetModel()
-        self._evaluations = wanted
-        self._metrics = tuple(dict.fromkeys(name for found in evaluations for name in found.metrics))
-        self.endResetModel()
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._evaluations)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else _FIXED + len(self._metrics)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        if role != Qt.ItemDataRole.DisplayRole:
-            return None
-        fixed = (_("Step"), _("Epoch"), _("Took"))
-        return fixed[section] if section < _FIXED else formats.metric_title(self._metrics[section - _FIXED])
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        return self._text(index.row(), index.column()) if role == Qt.ItemDataRole.DisplayRole else None
-
-    def _text(self, row: int, column: int) -> str:
-        found = self._evaluations[row]
-        fixed = (formats.count(found.step), formats.epochs(found.epoch), formats.step_time(found.seconds))
-        if column < _FIXED:
-            return fixed[column]
-        name = self._metrics[column - _FIXED]
-        return formats.metric_format(name)(found.metrics.get(name))
+        self._evaluations = list(evaluations)
+        self.clear()
+        metrics = dict.fromkeys(name for found in evaluations for name in found.metrics)
+        self.setHorizontalHeaderLabels(
+            [_("Step"), _("Epoch"), _("Took"), *map(formats.metric_title, metrics)]
+        )
+        for found in reversed(evaluations):
+            values = (formats.metric_format(name)(found.metrics.get(name)) for name in metrics)
+            fixed = formats.count(found.step), formats.epochs(found.epoch), formats.step_time(found.seconds)
+            items = [QStandardItem(text) for text in (*fixed, *values)]
+            for item in items:
+                item.setTextAlignment(ALIGNED)
+            self.appendRow(items)
 
 
 def what_ran_groups(story: RunStory) -> list[Group]:
     """All that is known of what ran; groups of which nothing is known are left out."""
     told = statements(story.what_ran, formats.memory, story.versions, story)
-    groups = [Group(_(title), tuple(map(_row, lines))) for title, lines in groupby(told, attrgetter("group"))]
+    groups = [
+        Group(_(title), tuple(Row(_(line.title), line.value, sentence(line.reason)) for line in lines))
+        for title, lines in groupby(told, attrgetter("group"))
+    ]
     if story.what_ran is None:
         later = Row(_("What ran"), _("Known after the first step"))
         groups.insert(0, Group("", (later,)))
     return groups
-
-
-def _row(told: Statement) -> Row:
-    return Row(_(told.title), told.value, sentence(told.reason))
 
 
 LOG_LINES = 5000
@@ -201,11 +165,13 @@ class RunDetails(QTabWidget):
         page = QWidget()
         self._confusion_words = QLabel()
         set_role(self._confusion_words, Role.HINT)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
-        column.setSpacing(SPACING)
-        column.addWidget(self._confusion_words)
-        column.addWidget(grid, 1)
+        fill(
+            QVBoxLayout(page),
+            self._confusion_words,
+            (grid, 1),
+            margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
+            spacing=SPACING,
+        )
         return page
 
     def _metrics_table(self) -> QTableView:
@@ -219,16 +185,15 @@ class RunDetails(QTabWidget):
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.verticalHeader().hide()
         table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + SPACING + 2)
+        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        table.horizontalHeader().setDefaultAlignment(ALIGNED)
         table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         table.horizontalHeader().setHighlightSections(False)
         return table
 
     def _scrolled(self, content: QWidget, name: str) -> QWidget:
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
-        column.addWidget(content)
-        column.addStretch()
+        fill(QVBoxLayout(page), content, None, margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING))
         area = PageScroll(page)
         area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         area.setAccessibleName(name)

@@ -33,7 +33,7 @@ from gui.try_it.input import Question, ending_words, expected_words, figures_wor
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import FLUSH, PageScroll, fill
 
 PAINT_MS = 50
 """So often a text that is being written is painted anew."""
@@ -226,12 +226,7 @@ class Judgement(PageScroll):
         self._kinds: tuple[QWidget, ...] = (self.bars, self.number, self.labelled)
         for place, widget in enumerate(self._kinds):
             self.answer.column.insertWidget(2 + place, widget)
-        layout = QVBoxLayout(content)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING)
-        layout.addWidget(self.asked)
-        layout.addWidget(self.answer)
-        layout.addStretch(1)
+        fill(QVBoxLayout(content), self.asked, self.answer, None, margins=FLUSH, spacing=SPACING)
         self.clear()
 
     def clear(self) -> None:
@@ -318,10 +313,7 @@ class TryColumn(Card):
         self._bodies = QStackedWidget()
         self._bodies.addWidget(self.transcript)
         self._bodies.addWidget(self.judgement)
-        head = QVBoxLayout()
-        head.setSpacing(2)
-        head.addWidget(self.name)
-        head.addWidget(self.state)
+        head = fill(QVBoxLayout(), self.name, self.state, spacing=2)
         self.body.addLayout(head)
         self.body.addSpacing(SPACING // 2)
         self.body.addWidget(self._bodies, 1)

@@ -31,7 +31,7 @@ from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_paths
 from gui.widgets.labels import ElidedLabel, tip_of
-from gui.widgets.layout import FlowLayout
+from gui.widgets.layout import FLUSH, FlowLayout, fill
 
 SIDE = 72
 """Pixels of the small picture."""
@@ -59,17 +59,16 @@ class ImagePlace(QFrame):
         set_role(self.words, Role.MUTED)
         self.button = QPushButton(_("Choose an image…"))
         self.button.clicked.connect(self._choose)
-        beside = QVBoxLayout()
-        beside.setSpacing(SPACING)
-        beside.addStretch(1)
-        beside.addWidget(self.words)
+        beside = fill(QVBoxLayout(), None, self.words, spacing=SPACING)
         beside.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
         beside.addStretch(1)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
-        row.setSpacing(2 * SPACING)
-        row.addWidget(self.picture)
-        row.addLayout(beside, 1)
+        fill(
+            QHBoxLayout(self),
+            self.picture,
+            (beside, 1),
+            margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
+            spacing=2 * SPACING,
+        )
 
     def show_image(self, path: str) -> None:
         """Show an image without saying that it was chosen; empty: none."""
@@ -253,11 +252,7 @@ class WritingSettings(QWidget):
         flow = FlowLayout(2 * SPACING, SPACING, line)
         for title, widget, tip in tips:
             flow.addWidget(_field(title, widget, tip))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACING)
-        column.addWidget(self._system_row)
-        column.addWidget(line)
+        fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
 
     def writing(self) -> Writing:
         """What is chosen."""
@@ -282,11 +277,7 @@ def _field(title: str, widget: QWidget, tip: str) -> QWidget:
     for part in (label, widget):
         part.setToolTip(tip)
     made = QWidget()
-    row = QHBoxLayout(made)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(SPACING)
-    row.addWidget(label)
-    row.addWidget(widget, 1)
+    fill(QHBoxLayout(made), label, (widget, 1), margins=FLUSH, spacing=SPACING)
     return made
 
 
@@ -477,19 +468,12 @@ class TryInput(Card):
         self._show_button()
 
     def _lay_out(self) -> None:
-        texts = QHBoxLayout()
-        texts.setSpacing(SPACING)
-        texts.addWidget(self.text, 1)
-        texts.addWidget(self.second, 1)
-        texts.addWidget(self.image, 1)
+        texts = fill(QHBoxLayout(), (self.text, 1), (self.second, 1), (self.image, 1), spacing=SPACING)
         buttons = QVBoxLayout()
         buttons.addStretch(1)
         buttons.addWidget(self.button)
         texts.addLayout(buttons)
-        below = QHBoxLayout()
-        below.setSpacing(SPACING)
-        below.addWidget(self.examples, 1)
-        below.addStretch()
+        below = fill(QHBoxLayout(), (self.examples, 1), None, spacing=SPACING)
         for link in (self.anew, self.more):
             below.addWidget(link, alignment=Qt.AlignmentFlag.AlignTop)
         for row in (texts, below):

@@ -23,6 +23,7 @@ from gui.try_it.column import TryColumn
 from gui.try_it.input import Question, TryInput
 from gui.widgets.cards import MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
+from gui.widgets.layout import FLUSH, fill
 
 IDLE_MS = 5 * 60 * 1000
 """Models are let go of so long after the page was left."""
@@ -151,23 +152,21 @@ class TryPage(QWidget):
         for column in self.columns.values():
             columns.addWidget(column, 1)
         page = QWidget()
-        rows = QVBoxLayout(page)
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setSpacing(SPACING + SPACING // 2)
-        rows.addLayout(columns, 1)
-        rows.addWidget(self.input)
+        fill(QVBoxLayout(page), (columns, 1), self.input, margins=FLUSH, spacing=SPACING + SPACING // 2)
         set_role(self.empty, Role.MUTED)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.empty.setWordWrap(True)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.empty)
         self._stack.addWidget(page)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(*PAGE_MARGINS)
-        outer.setSpacing(SPACING + SPACING // 2)
-        outer.addLayout(top)
-        outer.addWidget(self.strip)
-        outer.addWidget(self._stack, 1)
+        fill(
+            QVBoxLayout(self),
+            top,
+            self.strip,
+            (self._stack, 1),
+            margins=PAGE_MARGINS,
+            spacing=SPACING + SPACING // 2,
+        )
 
     def _connect(self) -> None:
         self._runs.done.connect(self._show_choice)

@@ -1,8 +1,9 @@
 """Scroll areas without a frame, and layouts that follow the width there is."""
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QLayout,
     QLayoutItem,
@@ -14,6 +15,35 @@ from PySide6.QtWidgets import (
 
 from gui.base.theme import Role, set_role
 from gui.base.tokens import GUTTER
+
+FLUSH = (0, 0, 0, 0)
+"""Margins of a layout that reaches to the edges of its widget."""
+
+Part = QWidget | QLayout | None
+
+
+def fill(
+    layout: QBoxLayout,
+    *parts: Part | tuple[Part, int],
+    margins: tuple[int, int, int, int] | QMargins | None = None,
+    spacing: int | None = None,
+) -> QBoxLayout:
+    """Add widgets and layouts, with a stretch factor where one stands beside; None is empty space that stretches."""
+    if isinstance(margins, QMargins):
+        layout.setContentsMargins(margins)
+    elif margins is not None:
+        layout.setContentsMargins(*margins)
+    if spacing is not None:
+        layout.setSpacing(spacing)
+    for part in parts:
+        item, stretch = part if isinstance(part, tuple) else (part, 0)
+        if isinstance(item, QWidget):
+            layout.addWidget(item, stretch)
+        elif item is not None:
+            layout.addLayout(item, stretch)
+        else:
+            layout.addStretch(stretch or 1)
+    return layout
 
 
 def clear(layout: QLayout) -> None:

@@ -17,6 +17,7 @@ from core.runs.status import State
 from core.services.chat import TryProcess, Verdict, Which
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
+from gui.run.header import RunAction
 from gui.try_it.page import TryPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.try_process import command
@@ -279,7 +280,7 @@ def test_a_run_s_page_leads_here(qtbot, folder):
     qtbot.addWidget(window)
     window.show()
     window.show_run(RunFolder(folder / "2-texts"))
-    window.run.view.header.buttons.try_pressed.emit()
+    window.run.view.header.buttons.requested.emit(RunAction.TRY)
     assert window.pages.currentWidget() is window.try_it
     qtbot.waitUntil(lambda: window.try_it.run_list.currentText() == "Pairs")
     window.end_work()
