@@ -9,7 +9,6 @@ from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent, QSta
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractScrollArea,
-    QBoxLayout,
     QCheckBox,
     QFrame,
     QHBoxLayout,
@@ -58,7 +57,7 @@ class ResultTableView(QTableView):
     """Shows a `ResultTable`, as high as its lines. Where only figures change, selection and scroll position stay.
 
     Signals:
-        opened: The key of a line: double-clicked, Enter pressed on it, or its last cell clicked where that is a link.
+        opened: The key of a line: double-clicked, Enter pressed on it, or its second cell clicked where that is a link.
         delete_pressed: The key Delete.
         selection_changed: Other lines are selected.
     """
@@ -161,8 +160,8 @@ class ResultTableView(QTableView):
         self.opened.emit(self.table.keys[index.row()])
 
     def _click(self, index: QModelIndex) -> None:
-        is_last = index.column() == len(self.table.headings) - 1
-        if is_last and self.table.lines[index.row()].cell(index.column()).tone is Tone.ACTIVE:
+        line = self.table.lines[index.row()]
+        if index.column() == 1 and line.words is None and line.cell(1).tone is Tone.ACTIVE:
             self._open(index)
 
 
@@ -181,10 +180,6 @@ def on_card(table: ResultTableView) -> QFrame:
 
 
 # --- A result
-
-
-WIDE_LETTERS = 80
-"""Letters of room from which on the charts stand side by side."""
 
 
 class ResultView(QWidget):
@@ -232,14 +227,14 @@ class ResultView(QWidget):
         self.buttons.addWidget(self.copy_markdown)
         self.buttons.addWidget(self.copy_csv)
         self.buttons.addStretch(1)
-        self._charts = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._charts.setSpacing(SPACING + 4)
-        self._charts.addWidget(self.speed, 1)
-        self._charts.addWidget(self.memory, 1)
+        charts = QHBoxLayout()
+        charts.setSpacing(SPACING + 4)
+        charts.addWidget(self.speed, 1)
+        charts.addWidget(self.memory, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(SPACING + 4)
-        column.addLayout(self._charts)
+        column.addLayout(charts)
         for part in (on_card(self.table), self.published, self.note, self.conclusion, self.facts):
             column.addWidget(part)
         column.addLayout(self.buttons)
@@ -345,12 +340,6 @@ class ResultView(QWidget):
         if row is not None and row.is_measured and self.kind is Kind.METHODS:
             self.use_requested.emit(row.variant)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        is_wide = self.width() >= WIDE_LETTERS * self.fontMetrics().averageCharWidth()
-        across, down = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
-        self._charts.setDirection(across if is_wide else down)
-
     def _copy_markdown(self) -> None:
         if self.result is not None:
             QGuiApplication.clipboard().setText(markdown(self.result, published=self.published.isChecked()))
@@ -366,6 +355,7 @@ def _with_links(table: ResultTable) -> ResultTable:
     """The table with a link in each measured line that uses its options in New run."""
     link = Cell(_("Use this"), Tone.ACTIVE, _("Use these options in New run"))
     lines: Sequence[Line] = [
-        line if line.words is not None else replace(line, cells=(*line.cells, link)) for line in table.lines
+        line if line.words is not None else replace(line, cells=(line.cells[0], link, *line.cells[1:]))
+        for line in table.lines
     ]
-    return ResultTable((*table.headings, Heading("", is_figure=False)), tuple(lines))
+    return ResultTable((table.headings[0], Heading("", is_figure=False), *table.headings[1:]), tuple(lines))
