@@ -2,18 +2,17 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.formats import about, duration, memory, moment, step_time, three_figures
-from core.memory.model import Basis, Forecast, Parts, Room, Verdict
+from core.memory.model import Basis, Forecast, Parts, Verdict
 from core.memory.remedies import Remedy
 from core.services import hub
-from gui.base.theme import Role, Theme, set_flag, set_role
+from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.memory_state import Gain, MemoryState
 from gui.widgets.bars import Part, PartsBar
@@ -29,36 +28,26 @@ SAME_TIME = 0.015
 """A step slower by less is no slower."""
 
 
-@dataclass(frozen=True)
-class Headline:
-    """The answer in a word or two, the figures behind it, and how loud it is."""
-
-    verdict: str
-    figures: str
-    role: Role
-
-
-def headline(forecast: Forecast, ran_out: bool = False) -> Headline:
-    """Whether it fits.
+def headline(forecast: Forecast, ran_out: bool = False) -> tuple[str, str, Role]:
+    """Whether it fits, in a word or two, the figures behind that, and the role of the word.
 
     Args:
-        forecast: What is known, beside the room there is now.
+        forecast: What is known, beside the memory that is free now.
         ran_out: Whether a dry run has run out of memory, so that the figures are those of that moment.
     """
     total, room = forecast.parts.total, forecast.room
     size = memory(total)
     if ran_out:
-        return Headline(_("Doesn't fit"), _("memory ran out at {size}").format(size=size), Role.VERDICT_BAD)
+        return _("Doesn't fit"), _("memory ran out at {size}").format(size=size), Role.VERDICT_BAD
     if room is None:
-        words = _("how much is free can't be told here")
-        return Headline(_("Takes {size}").format(size=size), words, Role.VERDICT)
+        return _("Takes {size}").format(size=size), _("the free memory isn't known"), Role.VERDICT
     if forecast.verdict is Verdict.TOO_LARGE:
         words = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
-        return Headline(_("Doesn't fit"), words, Role.VERDICT_BAD)
+        return _("Doesn't fit"), words, Role.VERDICT_BAD
     known = _("{size} of {free} free").format(size=size, free=memory(room.free))
     if forecast.verdict is Verdict.TIGHT:
-        return Headline(_("Fits tightly"), known, Role.VERDICT_TIGHT)
-    return Headline(_("Fits"), known, Role.VERDICT_GOOD)
+        return _("Fits tightly"), known, Role.VERDICT_TIGHT
+    return _("Fits"), known, Role.VERDICT_GOOD
 
 
 def basis_words(basis: Basis, measured_at: float | None = None) -> str:
@@ -79,50 +68,33 @@ def basis_help(basis: Basis) -> str:
 
 
 def undivided_words() -> str:
-    """What the only figure of a dry run that was ended from outside is."""
-    return _("What the dry run held when it was ended; nobody could look inside.")
+    return _("What the dry run held when it was ended; its parts aren't known.")
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     """The parts as the bar shows them; buffers and overhead are one. Undivided: only the whole is known."""
     if is_undivided:
         return [Part(_("held in all"), parts.total, "run", undivided_words())]
-    return [
-        Part(_("weights"), parts.weights, "run", _("The numbers the model consists of.")),
-        Part(
-            _("gradients"),
-            parts.gradients,
-            "gradients",
-            _("For each weight that learns, which way it should move."),
-        ),
-        Part(
-            _("optimizer"),
-            parts.optimizer,
-            "optimizer",
-            _("What the optimizer remembers of the steps before."),
-        ),
-        Part(
+    overhead = _(
+        "{temporary} of temporary buffers, and {overhead} of overhead: PyTorch itself, its libraries, and memory that "
+        "its allocator keeps in reserve."
+    )
+    of_what = {"temporary": memory(parts.temporary), "overhead": memory(parts.overhead)}
+    words = {
+        "weights": (_("weights"), _("The model's parameters.")),
+        "gradients": (_("gradients"), _("One for each trainable parameter.")),
+        "optimizer": (_("optimizer"), _("The optimizer's state, such as Adam's two moments.")),
+        "activations": (
             _("activations"),
-            parts.activations,
-            "activations",
-            _("What each layer computed for this batch, kept until the gradients are known."),
+            _("Each layer's output for this batch, kept for the backward pass."),
         ),
-        Part(
-            _("overhead"),
-            parts.overhead + parts.temporary,
-            "others",
-            _(
-                "{temporary} of temporary buffers, and {overhead} of overhead: PyTorch itself, its libraries, and "
-                "memory that it holds back without using it.",
-            ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead)),
-        ),
+        "overhead": (_("overhead"), overhead.format(**of_what)),
+    }
+    sizes = {name: getattr(parts, name) for name in words} | {"overhead": parts.overhead + parts.temporary}
+    colours = {"weights": "run", "overhead": "others"}
+    return [
+        Part(title, sizes[name], colours.get(name, name), words) for name, (title, words) in words.items()
     ]
-
-
-def bar_limits(room: Room | None) -> list[Part]:
-    if room is None:
-        return []
-    return [Part(_("free now"), room.free, "text"), Part(_("in all"), room.ceiling, "bad")]
 
 
 def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None = None) -> str:
@@ -205,45 +177,6 @@ class ButtonLine(QWidget):
         return self.label.text()
 
 
-class TimeBox(QWidget):
-    """ "I have 3 hours": sets after how many steps the run stops.
-
-    Signals:
-        hours_chosen: The hours there are.
-    """
-
-    hours_chosen = Signal(float)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        before = QLabel(_("I have"))
-        set_role(before, Role.MUTED)
-        self.hours = CalmDoubleSpinBox()
-        self.hours.setDecimals(1)
-        self.hours.setRange(0.1, 999.0)
-        self.hours.setSingleStep(0.5)
-        self.hours.setValue(1.0)
-        self.hours.setSuffix(_(" h"))
-        self.hours.setFixedWidth(self.hours.fontMetrics().horizontalAdvance("999.0 h") + 5 * SPACING)
-        self.hours.setAccessibleName(_("Hours that the run may take"))
-        before.setBuddy(self.hours)
-        self.button = link_button(
-            _("Set steps"),
-            lambda: self.hours_chosen.emit(self.hours.value()),
-            _("Stop after as many steps as fit into that time, by what was measured"),
-        )
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        for widget in (before, self.hours, self.button):
-            row.addWidget(widget)
-        row.addStretch(1)
-
-
-FIRST_SHOWN = 4
-"""Remedies shown at once; the others are behind a link."""
-
-
 class RemedyRow(QWidget):
     """One remedy, what it is worth, and a button; advice has none.
 
@@ -257,19 +190,18 @@ class RemedyRow(QWidget):
         super().__init__(parent)
         self.remedy = remedy
         self.worth = text_label(role=Role.HINT)
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        for label in (text_label(remedy.title), self.worth):
-            label.setToolTip(remedy.help)
-            words.addWidget(label)
         self.button = link_button(_("Apply"), lambda: self.chosen.emit(self.remedy), remedy.help)
         self.button.setAccessibleName(_("Apply: {remedy}").format(remedy=remedy.title))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        row.addLayout(words, 1)
-        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.button.setVisible(bool(remedy.changes))
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(SPACING)
+        grid.setVerticalSpacing(0)
+        grid.setColumnStretch(0, 1)
+        for place, label in enumerate((text_label(remedy.title), self.worth)):
+            label.setToolTip(remedy.help)
+            grid.addWidget(label, place, 0)
+        grid.addWidget(self.button, 0, 1, 2, 1, Qt.AlignmentFlag.AlignVCenter)
 
 
 class Ladder(QWidget):
@@ -286,40 +218,36 @@ class Ladder(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.rows: tuple[RemedyRow, ...] = ()
-        self._shape: tuple[object, ...] = ()
-        self._shows_all = False
-        self.link = QPushButton()
-        set_role(self.link, Role.LINK)
-        set_flag(self.link, "flush", True)
+        self.link = link_button("", lambda: None, flush=True)
         self.link.setCheckable(True)
         self.link.toggled.connect(self._toggle)
         self._nothing = text_label(_("Nothing more can be saved by these choices."), Role.HINT)
-        self._more = link_button("", self._show_all, flush=True)
-        self.fit = QPushButton(_("Fit it for me…"))
+        self.fit, self.each = (
+            QPushButton(_("Fit it for me…")),
+            link_button(_("Measure all…"), lambda: None, flush=True),
+        )
         self.fit.setToolTip(
             _("Try these out by short real runs: the fastest that fits of those that lose least")
         )
-        self.each = QPushButton(_("Measure all…"))
         self.each.setToolTip(_("A short real run with each remedy alone: what it saves and costs"))
-        set_role(self.each, Role.LINK)
-        set_flag(self.each, "flush", True)
-        self._list = QWidget()
+        self._list, self._remedies, last, self.heading = (
+            QWidget(),
+            QVBoxLayout(),
+            QHBoxLayout(),
+            QHBoxLayout(),
+        )
+        content, column = QVBoxLayout(self._list), QVBoxLayout(self)
         self._list.hide()
-        self._remedies, last, content = QVBoxLayout(), QHBoxLayout(), QVBoxLayout(self._list)
-        content.setContentsMargins(0, SPACING // 2, 0, 0)
         for layout in (self._remedies, last, content):
             layout.setSpacing(SPACING)
-        last.addWidget(self.fit)
-        last.addWidget(self.each)
+        for layout, button in ((last, self.fit), (last, self.each), (self.heading, self.link)):
+            layout.addWidget(button)
         last.addStretch(1)
+        self.heading.addStretch(1)
+        content.setContentsMargins(0, SPACING // 2, 0, 0)
         content.addLayout(self._remedies)
         content.addWidget(self._nothing)
-        content.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeading)
         content.addLayout(last)
-        self.heading = QHBoxLayout()
-        self.heading.addWidget(self.link)
-        self.heading.addStretch(1)
-        column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(self.heading)
@@ -329,41 +257,19 @@ class Ladder(QWidget):
     def is_open(self) -> bool:
         return self.link.isChecked()
 
-    def open(self, shown: bool) -> None:
-        self.link.setChecked(shown)
-
-    def show_state(self, *, is_short: bool, can_measure: bool) -> None:
-        self.link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
-        self.fit.setEnabled(can_measure)
-        self.each.setEnabled(can_measure)
-
     def show_remedies(self, remedies: Sequence[Remedy], worth: Sequence[str]) -> None:
         """Show these and what each saves and costs; the same remedies keep their rows, under the pointer."""
-        shape = tuple((remedy.title, remedy.help, repr(remedy.changes)) for remedy in remedies)
-        if shape != self._shape:
-            self._shape, self._shows_all = shape, False
+        before = [(row.remedy.title, row.remedy.help, row.remedy.changes) for row in self.rows]
+        if before != [(remedy.title, remedy.help, remedy.changes) for remedy in remedies]:
             clear(self._remedies)
             self.rows = tuple(map(RemedyRow, remedies))
             for row in self.rows:
                 row.chosen.connect(self.remedy_chosen)
                 self._remedies.addWidget(row)
-            self._show_rows()
+        self._nothing.setVisible(not self.rows)
         for row, remedy, words in zip(self.rows, remedies, worth, strict=True):
             row.remedy = remedy
             row.worth.setText(words)
-
-    def _show_rows(self) -> None:
-        for place, row in enumerate(self.rows):
-            row.setVisible(self._shows_all or place < FIRST_SHOWN)
-        hidden = 0 if self._shows_all else max(0, len(self.rows) - FIRST_SHOWN)
-        self._more.setText(_("{count} more").format(count=hidden))
-        self._more.setAccessibleName(_("{count} more remedies").format(count=hidden))
-        self._more.setVisible(hidden > 0)
-        self._nothing.setVisible(not self.rows)
-
-    def _show_all(self) -> None:
-        self._shows_all = True
-        self._show_rows()
 
     def _toggle(self, shown: bool) -> None:
         self._list.setVisible(shown)
@@ -404,12 +310,9 @@ class FitCard(Card):
         self.set_trailing(self._basis)
         self._bar = PartsBar(theme, _("Memory this run takes"))
         self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
-        self._lookup, self._measure, self._time_box, self._ladder = (
-            ButtonLine(),
-            ButtonLine(),
-            TimeBox(),
-            Ladder(),
-        )
+        self._lookup, self._measure, self._ladder = ButtonLine(), ButtonLine(), Ladder()
+        self._hours = CalmDoubleSpinBox()
+        self._time_box = self._make_time_box()
         self._explain = link_button(
             _("What is this?"), self.explain_pressed.emit, _("What each part is, and how Hone counts it")
         )
@@ -431,7 +334,6 @@ class FitCard(Card):
         state.changed.connect(self.show_state)
         self._lookup.button.clicked.connect(self._press_lookup)
         self._measure.button.clicked.connect(self._press_measure)
-        self._time_box.hours_chosen.connect(self.hours_chosen)
         self._ladder.remedy_chosen.connect(self.remedy_chosen)
         self._ladder.fit.clicked.connect(self.fit_pressed)
         self._ladder.each.clicked.connect(self.measure_all_pressed)
@@ -440,6 +342,30 @@ class FitCard(Card):
         self._timer.setInterval(ROOM_MS)
         self._timer.timeout.connect(state.read_room)
         self.show_state()
+
+    def _make_time_box(self) -> QWidget:
+        """ "I have 3 hours": sets after how many steps the run stops."""
+        box, before = QWidget(), QLabel(_("I have"))
+        set_role(before, Role.MUTED)
+        before.setBuddy(self._hours)
+        self._hours.setDecimals(1)
+        self._hours.setRange(0.1, 999.0)
+        self._hours.setSingleStep(0.5)
+        self._hours.setValue(1.0)
+        self._hours.setSuffix(_(" h"))
+        self._hours.setAccessibleName(_("Hours that the run may take"))
+        button = link_button(
+            _("Set steps"),
+            lambda: self.hours_chosen.emit(self._hours.value()),
+            _("Stop after as many steps as fit into that time, by what was measured"),
+        )
+        row = QHBoxLayout(box)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        for widget in (before, self._hours, button):
+            row.addWidget(widget)
+        row.addStretch(1)
+        return box
 
     @property
     def headline(self) -> str:
@@ -464,14 +390,26 @@ class FitCard(Card):
         self._missing.setVisible(forecast is None)
         self._missing.setText(state.missing)
         if forecast is not None:
-            said = headline(forecast, state.ran_out)
-            self._verdict.setText(said.verdict)
-            set_role(self._verdict, said.role)
-            self._figures.setText(said.figures)
+            verdict, figures, role = headline(forecast, state.ran_out)
+            self._verdict.setText(verdict)
+            set_role(self._verdict, role)
+            self._figures.setText(figures)
             self._basis.setText(basis_words(forecast.basis, measured.at if measured else None))
             self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
             parts = bar_parts(forecast.parts, is_undivided=state.is_undivided)
-            self._bar.show_parts(parts, bar_limits(forecast.room))
+            room = forecast.room
+            limits = (
+                [
+                    Part(name, size, colour)
+                    for name, size, colour in (
+                        (_("free now"), room.free, "text"),
+                        (_("in all"), room.ceiling, "bad"),
+                    )
+                ]
+                if room
+                else []
+            )
+            self._bar.show_parts(parts, limits)
             self._note.setText(state.note)
             self._note.setVisible(bool(state.note))
             self._show_ladder()
@@ -484,8 +422,10 @@ class FitCard(Card):
         is_short = self.state.verdict in SHORT
         if is_short != self._was_short:
             self._was_short = is_short
-            self._ladder.open(is_short)
-        self._ladder.show_state(is_short=is_short, can_measure=self.state.can_measure)
+            self._ladder.link.setChecked(is_short)
+        self._ladder.link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
+        for button in (self._ladder.fit, self._ladder.each):
+            button.setEnabled(self.state.can_measure)
         if self._ladder.is_open:
             self._show_remedies()
 

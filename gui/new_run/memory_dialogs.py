@@ -1,13 +1,12 @@
 """What the card "Will it fit?" opens, and what it changes in the form: a remedy, a time box, what was found to fit."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import partial
 from gettext import gettext as _
-from typing import Protocol
 
-from PySide6.QtCore import QObject, QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -23,13 +22,13 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.formats import MISSING, duration, memory, step_time
-from core.memory.explain import PartExplained
+from core.memory.explain import PartExplained, explain_parts
 from core.memory.model import Forecast, Verdict, key_of, with_changes
 from core.memory.remedies import Remedy
 from core.options import RunOptions
 from core.options.method_rules import most_epochs, useful_steps
 from core.runs import queue
-from core.services.autofit import Began, Fitting, MeasuringEach, Try
+from core.services.autofit import Fitting, MeasuringEach, Try
 from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -74,10 +73,6 @@ class ExplainedSheet(QDialog):
         return Row(part.title, f"{memory(part.bytes)}. {part.sentence}", how)
 
 
-CELL_PADDING = 3 * SPACING
-"""Room within a cell that Qt does not count when it measures wrapped texts, on both sides together."""
-
-
 class TriesTable(QTableWidget):
     """The short runs that were tried: what was changed, and what it took. One row can be chosen."""
 
@@ -88,10 +83,9 @@ class TriesTable(QTableWidget):
         self.setAccessibleName(_("What was tried"))
         set_up_rows(self)
         self.setWordWrap(True)
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        header.sectionResized.connect(self._fit_rows)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
 
     def add(self, done: Try) -> None:
         self.tries.append(done)
@@ -114,7 +108,6 @@ class TriesTable(QTableWidget):
             item = QTableWidgetItem(words)
             item.setToolTip(done.problem or (measured.out_of_memory if measured else "") or words)
             self.setItem(row, column, item)
-        self._fit_rows()
         self.scrollToBottom()
 
     def choose(self, done: Try) -> None:
@@ -124,25 +117,6 @@ class TriesTable(QTableWidget):
     def chosen(self) -> Try | None:
         rows = self.selectionModel().selectedRows()
         return self.tries[rows[0].row()] if rows else None
-
-    def _fit_rows(self) -> None:
-        room = QRect(0, 0, self.columnWidth(0) - CELL_PADDING, 0)
-        for row, done in enumerate(self.tries):
-            height = self.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, done.title).height()
-            self.setRowHeight(row, height + SPACING + 2)
-
-
-class Tries(Protocol):
-    """What makes one dry run after another: `core.services.autofit.Fitting` or `MeasuringEach`."""
-
-    def tries(self) -> Iterator[Try]:
-        """Each as it ends."""
-
-    def heed(self, began: Began) -> None:
-        """Have `began` called with the title of each as it begins."""
-
-    def stop(self) -> None:
-        """End the one that runs, and make no other; from any thread."""
 
 
 class FitSheet(QDialog):
@@ -156,7 +130,9 @@ class FitSheet(QDialog):
     tried = Signal(object)
     chosen = Signal(object)
 
-    def __init__(self, title: str, words: str, tries: Tries, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, title: str, words: str, tries: Fitting | MeasuringEach, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -320,7 +296,7 @@ class MemoryActions(QObject):
         enough = (Verdict.FITS, Verdict.TIGHT)
         remedies = (one for one in state.remedies() if one.changes and state.verdict_after(one) in enough)
         remedy = next(remedies, None)
-        answer = self._question(headline(forecast, state.ran_out).figures, remedy).ask(Start.NEVER)
+        answer = self._question(headline(forecast, state.ran_out)[1], remedy).ask(Start.NEVER)
         if answer is Start.ANYWAY:
             self._agreed = key
         elif answer is Start.WITH_REMEDY and remedy is not None:
@@ -350,7 +326,7 @@ class MemoryActions(QObject):
     def explain(self) -> None:
         state, case, forecast = self._state, self._state.case, self._state.forecast
         if case is not None and forecast is not None:
-            parts = state.tools.explain(case.options, case.shape, case.device, forecast)
+            parts = explain_parts(case.options, case.shape, case.device, forecast)
             ExplainedSheet(forecast, () if state.is_undivided else parts, self._card).open()
 
     def fit(self) -> None:

@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.base.errors import UserError
 from core.memory import estimate, history
-from core.memory.explain import PartExplained, explain_parts
 from core.memory.model import (
     Forecast,
     ForecastRequest,
@@ -61,10 +60,6 @@ class MemoryTools:
     forecast: Callable[..., Forecast] = estimate.forecast
     room: Callable[[DeviceReport, RunOptions], Room | None] = field(default_factory=Rooms)
     correction: Callable[[str], float] = history.correction
-    explain: Callable[[RunOptions, ModelShape, DeviceReport, Forecast], tuple[PartExplained, ...]] = (
-        explain_parts
-    )
-    ladder: Callable[..., tuple[Remedy, ...]] = ladder
     dry_run: MakeDryRun = DryRun
 
 
@@ -345,7 +340,7 @@ class MemoryState(QObject):
         case = self.case
         if case is None:
             return ()
-        return self.tools.ladder(
+        return ladder(
             case.options,
             case.model,
             case.device,
@@ -474,9 +469,6 @@ class MemoryState(QObject):
         self._measured[key_of(options)] = Measured(measurement, time.time())
         self._follow()
         self.changed.emit()
-
-    def forget_measurements(self) -> None:
-        self._measured.clear()
 
     def close(self) -> None:
         """Give up everything and wait for the threads."""

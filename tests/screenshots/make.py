@@ -223,7 +223,7 @@ class Stage:
         """Take back what one picture would leave in the next."""
         self.memory.room.room = PLENTY
         self.memory.dry_runs.gate.set()
-        self.fit_card.state.forget_measurements()
+        self.fit_card.state._measured.clear()
         strip = self.window.found.strip
         for shown in (strip.training, strip.interrupted, strip):
             shown.hide()
