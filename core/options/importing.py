@@ -4,7 +4,7 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from core.base.errors import OptionsError, Problem
 from core.options import SCHEMA, Tree
-from core.options.catalogue import options_by_path, put, value_at
+from core.options.catalogue import put, value_at
 from core.options.choices import Task
 from core.options.trainer_args import Gone, Known, is_true, translate, typed
 from core.options.validate import read_options
@@ -113,13 +113,13 @@ def _from_command_line(text: str) -> dict[str, Any]:
 def _with_variables(words: list[str]) -> list[str]:
     """The words of a shell, with what it assigns itself (`export TASK_NAME=mrpc`) in place of `$TASK_NAME`."""
     assigned: dict[str, str] = {}
-    told = []
+    resolved = []
     for word in words:
-        told.append(Template(word).safe_substitute(assigned))
-        name, equals, value = told[-1].partition("=")
+        resolved.append(Template(word).safe_substitute(assigned))
+        name, equals, value = resolved[-1].partition("=")
         if equals and name.isidentifier():
             assigned[name] = value
-    return told
+    return resolved
 
 
 # --- Importing
@@ -171,16 +171,11 @@ def import_text(text: str) -> Imported:
         OptionsError: It is none of the three, or nothing in it is an option.
     """
     said = said_in(text)
-    if not said:
-        raise _nothing_in_it()
-    return _assemble(said)
-
-
-def _nothing_in_it() -> OptionsError:
-    reason = (
-        "has no names that Hone knows: paste JSON, TrainingArguments(...), or a command line with --options"
-    )
-    return OptionsError((Problem("", reason),), "What was pasted")
+    imported = _assemble(said) if said else None
+    if imported is None:
+        reason = "has no names that Hone knows: paste JSON, TrainingArguments(...), or a command line with --options"
+        raise OptionsError((Problem("", reason),), "What was pasted")
+    return imported
 
 
 def import_file(path: Path) -> Imported:
@@ -197,15 +192,19 @@ def import_file(path: Path) -> Imported:
     return import_text(text)
 
 
-def _assemble(said: Mapping[str, Any]) -> Imported:
+def _assemble(said: Mapping[str, Any]) -> Imported | None:
+    """What names and values come to; None where Hone knows none of them."""
     taken: list[Taken] = []
     left: list[Left] = []
     problems: list[Problem] = []
     is_scored = str(said.get("task_name")).lower() == "stsb"  # of GLUE's tasks, the one that is a regression
     of_texts = Task.TEXT_REGRESSION if is_scored else Task.TEXT_CLASSIFICATION
     task = Task.IMAGE_CLASSIFICATION if "train_dir" in said else of_texts
+    quantized = [name for name in ("load_in_4bit", "load_in_8bit") if is_true(said.get(name))]
     tree: Tree = {"schema": SCHEMA, "task": task.value}
-    for name, value in _without_repetition(said):
+    for name, value in said.items():
+        if name == "use_lora" and quantized:  # QLoRA is LoRA already
+            continue
         known = _translate(name, value)
         if name == "**":
             left.append(Left("**", "the script computes these; set them by hand"))
@@ -215,47 +214,34 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
             left.append(Left(name, "its value is not in this text; set it by hand"))
         elif not known.values:
             left.append(Left(name, known.note or "it is off"))
-        elif clash := _clash(tree, known.values):
-            other = next(found.name for found in taken if clash in found.options)
-            problems.append(Problem(clash, f"{name} and {other} exclude each other; choose one"))
         else:
-            put(tree, known.values)
-            taken.append(Taken(name, value, known.values, known.note))
-    if not taken and not problems and all(found.reason == UNKNOWN or found.name == "**" for found in left):
-        raise _nothing_in_it()
-    taken += _trainers_own(tree, taken, task)
+            clash = next((path for path, new in known.values.items() if value_at(tree, path, new) != new), "")
+            if clash:
+                other = next(found.name for found in taken if clash in found.options)
+                problems.append(Problem(clash, f"{name} and {other} exclude each other; choose one"))
+            else:
+                put(tree, known.values)
+                taken.append(Taken(name, value, known.values, known.note))
+    if not taken and not problems and all(one.reason == UNKNOWN or one.name == "**" for one in left):
+        return None
+    if any(path.startswith(("training.", "memory.", "device.")) for one in taken for path in one.options):
+        for path, (name, value) in TRAINERS_OWN.items():  # an adapter's config says nothing of it
+            is_for_texts = path == "data.group_by_length" and task.reads_images
+            if value_at(tree, path) is None and not is_for_texts:
+                put(tree, {path: value})
+                note = "Trainer's default; Hone's own is faster"
+                taken.append(Taken(name, NOT_SAID, {path: value}, note))
+    if quantized and "use_lora" in said and not is_true(said["use_lora"]):
+        message = (
+            f"{quantized[0]} packs the weights, and packed weights can't be trained themselves: keep QLoRA, or train "
+            "all weights unpacked"
+        )
+        problems.append(Problem("model.method", message))
     _, found = read_options(tree)
     for problem in found:
         section, _, option = problem.path.rpartition(".")
         tree.get(section, {}).pop(option, None)  # a run file is made of it, and has to be readable
-    return Imported(tree, tuple(taken), tuple(left), (*problems, *_packed_and_full(said), *found))
-
-
-def _trainers_own(tree: Tree, taken: Sequence[Taken], task: Task) -> list[Taken]:
-    """Put into `tree` what Trainer takes where its script says nothing; an adapter's config says nothing of it."""
-    paths = [path for found in taken for path in found.options]
-    if not any(path.startswith(("training.", "memory.", "device.")) for path in paths):
-        return []
-    added = []
-    for path, (name, value) in TRAINERS_OWN.items():
-        is_for_texts = path == "data.group_by_length" and task.reads_images
-        if value_at(tree, path) is None and not is_for_texts:
-            put(tree, {path: value})
-            added.append(
-                Taken(name, NOT_SAID, {path: value}, "what Trainer takes then; Hone's own is faster")
-            )
-    return added
-
-
-def _without_repetition(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What was said, without asking for LoRA where packed weights ask for it already, as QLoRA."""
-    for name, value in said.items():
-        if name != "use_lora" or not _packed(said):
-            yield name, value
-
-
-def _packed(said: Mapping[str, Any]) -> list[str]:
-    return [name for name in ("load_in_4bit", "load_in_8bit") if is_true(said.get(name))]
+    return Imported(tree, tuple(taken), tuple(left), (*problems, *found))
 
 
 def _translate(name: str, value: Any) -> Known | Gone | None:
@@ -264,24 +250,6 @@ def _translate(name: str, value: Any) -> Known | Gone | None:
         return Known({}) if isinstance(known, Known) else known
     known = translate(name, value)
     if isinstance(known, Known):
-        return Known({path: _read(path, found) for path, found in known.values.items()}, known.note)
+        values = {path: typed(path, given) for path, given in known.values.items()}
+        return Known(values, known.note)
     return known
-
-
-def _read(path: str, value: Any) -> Any:
-    return typed(path, value) if isinstance(value, str) and path in options_by_path() else value
-
-
-def _clash(tree: Tree, values: Mapping[str, Any]) -> str:
-    """The first option that already has another value; empty where none has."""
-    return next((path for path, value in values.items() if value_at(tree, path, value) != value), "")
-
-
-def _packed_and_full(said: Mapping[str, Any]) -> Iterator[Problem]:
-    packed = _packed(said)
-    if packed and "use_lora" in said and not is_true(said["use_lora"]):
-        yield Problem(
-            "model.method",
-            f"{packed[0]} packs the weights, and packed weights can't be trained themselves: keep QLoRA, or train all "
-            "weights unpacked",
-        )

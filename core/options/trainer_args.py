@@ -74,103 +74,75 @@ OBSOLETE: Mapping[str, str] = {
 }
 """Names and values that Hone still understands and Trainer doesn't, and what Trainer calls them now."""
 
-GONE: Mapping[str, str] = {
-    "evaluation_strategy": "it is eval_strategy today; Hone evaluates after each epoch",
-    "overwrite_output_dir": "each run has a folder of its own; nothing is overwritten",
-    "fp16_backend": "there is one way left, torch's own autocast",
-    "half_precision_backend": "there is one way left, torch's own autocast",
-    "fp16_opt_level": "it belonged to apex; torch's autocast took its place (device.precision)",
-    "sharded_ddp": "it belonged to fairscale; memory.deepspeed took its place",
-    "xpu_backend": "it is ddp_backend today; Hone trains in one process",
-    "tpu_num_cores": "Hone trains on CUDA, Apple's MPS and the CPU",
-    "tpu_metrics_debug": "Hone trains on CUDA, Apple's MPS and the CPU",
-    "push_to_hub_model_id": "it is hub_model_id today",
-    "push_to_hub_token": "it is hub_token today",
-    "jit_mode_eval": "it is gone from Trainer",
-    "use_ipex": "it is gone from Trainer; bf16 on the CPU needs no extension today (device.precision)",
-    "ipex": "it is gone from Trainer; bf16 on the CPU needs no extension today (device.precision)",
-    "torchdynamo": "it is torch_compile_backend today (device.compile_backend)",
-    "include_inputs_for_metrics": "it is gone from Trainer",
-    "past_index": "it is gone from Trainer",
-    "logging_dir": "Hone shows a run's figures itself",
-}
+
+def _by_name(advice: Mapping[str, str]) -> dict[str, str]:
+    return {name: words for words, names in advice.items() for name in names.split()}
+
+
+GONE = _by_name(
+    {
+        "it is eval_strategy today; Hone evaluates after each epoch": "evaluation_strategy",
+        "each run has a folder of its own; nothing is overwritten": "overwrite_output_dir",
+        "there is one way left, torch's own autocast": "fp16_backend half_precision_backend",
+        "it belonged to apex; torch's autocast took its place (device.precision)": "fp16_opt_level",
+        "it belonged to fairscale; memory.deepspeed took its place": "sharded_ddp",
+        "it is ddp_backend today; Hone trains in one process": "xpu_backend",
+        "Hone trains on CUDA, Apple's MPS and the CPU": "tpu_num_cores tpu_metrics_debug",
+        "it is hub_model_id today": "push_to_hub_model_id",
+        "it is hub_token today": "push_to_hub_token",
+        "it is gone from Trainer; bf16 on the CPU needs no extension today (device.precision)": "use_ipex ipex",
+        "it is torch_compile_backend today (device.compile_backend)": "torchdynamo",
+        "it is gone from Trainer": "jit_mode_eval include_inputs_for_metrics past_index",
+        "Hone shows a run's figures itself": "logging_dir",
+    }
+)
 """Names that no longer exist, or mean nothing in Hone, and what became of them."""
 
-BY_ITSELF: Mapping[str, str] = {
-    "bf16_full_eval": "evaluation is computed as training is",
-    "fp16_full_eval": "evaluation is computed as training is",
-    "output_dir": "each run has a folder of its own",
-    "do_train": "a run always trains",
-    "do_eval": "a run evaluates after each epoch",
-    "do_predict": "a run evaluates after each epoch",
-    "remove_unused_columns": "Hone hands on what the model takes",
-    "report_to": "nothing is sent anywhere; the run page shows it all",
-    "run_name": "output.name is what the run is called",
-    "per_device_eval_batch_size": "evaluation takes the batch size of training",
-    "eval_strategy": "a run evaluates after each epoch",
-    "save_strategy": "a checkpoint is saved after each epoch (output.keep_checkpoints)",
-    "gradient_checkpointing_kwargs": "the way without re-entrance is taken, which suits every model",
-    "disable_tqdm": "the progress is shown anyhow",
-    "ddp_find_unused_parameters": "Hone trains in one process",
-    "local_rank": "Hone trains in one process",
-    "dataloader_persistent_workers": "workers stay for the whole run",
-    "logging_nan_inf_filter": "a loss that is no number is always told",
-    "trust_remote_code": "Hone runs no code that comes with a model",
-    "cache_dir": "models are kept where the Hub's own library keeps them",
-    "overwrite_cache": "Hone looks after its own caches",
-    "use_fast_tokenizer": "fast tokenizers are always taken",
-    "activation_checkpointing_kwargs": "the way without re-entrance is taken, which suits every model",
-    "average_tokens_across_devices": "Hone trains in one process",
-    "dataloader_in_order": "batches always come in their order",
-    "dataloader_multiprocessing_context": "workers are started in the way this system needs",
-    "length_column_name": "Hone measures the texts itself",
-    "skip_memory_metrics": "memory is always measured",
-    "log_level": "the log has everything",
-    "log_level_replica": "Hone trains in one process",
-    "log_on_each_node": "Hone trains in one process",
-    "label_names": "the labels are those of the data",
-    "use_cache": "nothing is kept between batches while a model trains",
-    "project": "nothing is sent anywhere; the run page shows it all",
-    "ignore_mismatched_sizes": "a head for other labels is replaced anyhow",
-}
+BY_ITSELF = _by_name(
+    {
+        "evaluation is computed as training is": "bf16_full_eval fp16_full_eval",
+        "each run has a folder of its own": "output_dir",
+        "a run always trains": "do_train",
+        "a run evaluates after each epoch": "do_eval do_predict eval_strategy",
+        "Hone hands on what the model takes": "remove_unused_columns",
+        "nothing is sent anywhere; the run page shows it all": "report_to project",
+        "output.name is what the run is called": "run_name",
+        "evaluation takes the batch size of training": "per_device_eval_batch_size",
+        "a checkpoint is saved after each epoch (output.keep_checkpoints)": "save_strategy",
+        "the non-reentrant variant is used, which suits every model": "gradient_checkpointing_kwargs "
+        "activation_checkpointing_kwargs",
+        "progress is always shown": "disable_tqdm",
+        "Hone trains in one process": "ddp_find_unused_parameters local_rank average_tokens_across_devices "
+        "log_level_replica log_on_each_node",
+        "workers stay for the whole run": "dataloader_persistent_workers",
+        "a loss that is no number is always reported": "logging_nan_inf_filter",
+        "Hone runs no code that comes with a model": "trust_remote_code",
+        "models are kept where the Hub's own library keeps them": "cache_dir",
+        "Hone looks after its own caches": "overwrite_cache",
+        "fast tokenizers are always used": "use_fast_tokenizer",
+        "batches always come in their order": "dataloader_in_order",
+        "workers are started in the way this system needs": "dataloader_multiprocessing_context",
+        "Hone measures the texts itself": "length_column_name",
+        "memory is always measured": "skip_memory_metrics",
+        "the log has everything": "log_level",
+        "the labels are those of the data": "label_names",
+        "nothing is kept between batches while a model trains": "use_cache",
+        "a head for other labels is replaced in any case": "ignore_mismatched_sizes",
+    }
+)
 BY_ITSELF_BEGINNINGS = (
-    "logging_",
-    "save_",
-    "eval_",
-    "hub_",
-    "push_to_hub",
-    "ddp_",
-    "include_",
-    "load_best_",
-    "metric_for_",
+    *("logging_", "save_", "eval_", "hub_", "push_to_hub", "ddp_", "include_", "load_best_", "metric_for_"),
     "trackio_",
 )
 """Beginnings of the names of what Hone decides by itself."""
 
-NO_OPTION = frozenset(
+NO_OPTION = _by_name(
     {
-        "accelerator_config",
-        "batch_eval_metrics",
-        "data_seed",
-        "dataloader_drop_last",
-        "debug",
-        "enable_jit_checkpoint",
-        "fsdp",
-        "fsdp_config",
-        "greater_is_better",
-        "ignore_data_skip",
-        "label_smoothing_factor",
-        "liger_kernel_config",
-        "lr_scheduler_kwargs",
-        "neftune_noise_alpha",
-        "optim_args",
-        "optim_target_modules",
-        "parallelism_config",
-        "prediction_loss_only",
-        "restore_callback_states_from_checkpoint",
-        "resume_from_checkpoint",
-        "torch_empty_cache_steps",
-        "use_liger_kernel",
+        "Hone has no option for it": "accelerator_config batch_eval_metrics data_seed dataloader_drop_last debug "
+        "enable_jit_checkpoint fsdp fsdp_config greater_is_better ignore_data_skip label_smoothing_factor "
+        "liger_kernel_config lr_scheduler_kwargs neftune_noise_alpha optim_args optim_target_modules "
+        "parallelism_config prediction_loss_only restore_callback_states_from_checkpoint resume_from_checkpoint "
+        "torch_empty_cache_steps use_liger_kernel"
     }
 )
 """Names of Trainer that Hone has nothing for."""
@@ -194,48 +166,39 @@ class Gone:
     advice: str
 
 
-def _switch(path: str, value: Any) -> Callable[[Any], Known]:
-    """A name that asks for one value of an option where it is true, and for nothing where it is false."""
-    return lambda given: Known({path: value} if is_true(given) else {})
+Translation = Callable[[Any], Known]
 
 
-def _label_of_device(value: Any) -> Known:
-    return Known({"device.name": str(value)})
+def _switch(**values: Any) -> Translation:
+    """A name that asks for values of options (`section__name`) where it is true, and for nothing where it is false."""
+    changes = {path.replace("__", "."): value for path, value in values.items()}
+    return lambda given: Known(changes if is_true(given) else {})
 
 
-def _warm_up_share(value: Any) -> Known:
+def _either(path: str, on: str, off: str) -> Translation:
+    return lambda given: Known({path: on if is_true(given) else off})
+
+
+def _unless(path: str, ignored: tuple[Any, ...]) -> Translation:
+    """A name that asks for nothing with some values, such as -1 for "by epochs"."""
+    return lambda given: Known({} if given in ignored else {path: given})
+
+
+def _note(words: str) -> Translation:
+    return lambda given: Known({}, words.format(given))
+
+
+def _warm_up_ratio(value: Any) -> Known:
     if value in (1, 1.0, "1", "1.0"):
-        return Known(
-            {"training.warmup": 0.999}, "a share of 1 would be one step in Hone, so it is just below"
-        )
+        note = "a fraction of 1 would be one step in Hone, so it is just below"
+        return Known({"training.warmup": 0.999}, note)
     return Known({"training.warmup": value})
 
 
-def _steps(value: Any) -> Known:
-    return Known({} if value in (-1, "-1") else {"training.max_steps": value})  # -1: by epochs
-
-
-def _sampling(value: Any) -> Known:
-    return Known({"data.group_by_length": "on" if value == "group_by_length" else "off"})
-
-
-def _padding(value: Any) -> Known:
-    return Known({"data.padding": "fixed" if is_true(value) else "dynamic"})
-
-
-def _pinned(value: Any) -> Known:
-    """Trainer pins memory unless told not to; Hone does where it helps."""
-    return Known({"data.pin_memory": "auto" if is_true(value) else "off"})
-
-
 def _targets(value: Any) -> Known:
-    if value == "all-linear":  # PEFT's word for what Hone takes anyhow
+    if value == "all-linear":  # PEFT's word for Hone's default
         return Known({"model.lora_targets": []})
     return Known({"model.lora_targets": [value] if isinstance(value, str) else value})
-
-
-def _warm_up_steps(value: Any) -> Known:
-    return Known({} if value in (0, 0.0, "0", "0.0") else {"training.warmup": value})
 
 
 def _deepspeed(value: Any) -> Known:
@@ -244,49 +207,47 @@ def _deepspeed(value: Any) -> Known:
         return Known({})
     zero = value.get("zero_optimization", {}) if isinstance(value, dict) else {}
     stage = zero.get("stage", 2) if isinstance(zero, dict) else 2
-    told = "Hone writes DeepSpeed's other settings itself"
+    note = "Hone writes DeepSpeed's other settings itself"
     if not isinstance(value, dict):
-        told = "the file isn't read: choose between ZeRO-2 and ZeRO-3; Hone writes the settings itself"
-    return Known({"memory.deepspeed": "zero-3" if stage == 3 else "zero-2"}, told)
+        note = "the file isn't read: choose between ZeRO-2 and ZeRO-3; Hone writes the settings itself"
+    return Known({"memory.deepspeed": "zero-3" if stage == 3 else "zero-2"}, note)
 
 
-SPECIAL: Mapping[str, Callable[[Any], Known]] = {
-    "fp16": _switch("device.precision", "fp16"),
-    "bf16": _switch("device.precision", "bf16"),
-    "tf32": _switch("device.precision", "tf32"),
-    "use_cpu": _switch("device.name", "cpu"),
-    "no_cuda": _switch("device.name", "cpu"),
-    "use_mps_device": _switch("device.name", "mps"),
-    "device": _label_of_device,
-    "adafactor": _switch("training.optimizer", "adafactor"),
-    "load_in_4bit": lambda given: Known(
-        {"model.method": "qlora", "model.quantization": "nf4"} if is_true(given) else {}
-    ),
-    "load_in_8bit": lambda given: Known(
-        {"model.method": "qlora", "model.quantization": "int8"} if is_true(given) else {}
-    ),
+SPECIAL: Mapping[str, Translation] = {
+    "fp16": _switch(device__precision="fp16"),
+    "bf16": _switch(device__precision="bf16"),
+    "tf32": _switch(device__precision="tf32"),
+    "use_cpu": _switch(device__name="cpu"),
+    "no_cuda": _switch(device__name="cpu"),
+    "use_mps_device": _switch(device__name="mps"),
+    "adafactor": _switch(training__optimizer="adafactor"),
+    "use_lora": _switch(model__method="lora"),
+    "freeze_backbone": _switch(model__method="head"),
+    "load_in_4bit": _switch(model__method="qlora", model__quantization="nf4"),
+    "load_in_8bit": _switch(model__method="qlora", model__quantization="int8"),
     "bnb_4bit_quant_type": lambda given: Known(
         {}, "" if given == "nf4" else f"Hone packs 4 bits as nf4, which is more exact than {given}"
     ),
-    "task_name": lambda given: Known({}, f"choose your copy of the files of {given} as the data"),
-    "train_dir": lambda given: Known({"data.train": str(given)}),
-    "validation_dir": lambda given: Known({"data.eval": str(given)}),
-    "use_lora": _switch("model.method", "lora"),
-    "freeze_backbone": _switch("model.method", "head"),
-    "warmup_ratio": _warm_up_share,
-    "warmup_steps": _warm_up_steps,
-    "dataloader_pin_memory": _pinned,
-    "target_modules": _targets,
-    "deepspeed": _deepspeed,
-    "max_steps": _steps,
-    "train_sampling_strategy": _sampling,
-    "pad_to_max_length": _padding,
+    "task_name": _note("choose your copy of the files of {} as the data"),
+    "auto_find_batch_size": _note("lower memory.batch_size where memory runs out"),
+    "device": lambda given: Known({"device.name": str(given)}),
     "model_name_or_path": lambda given: Known({"model.source": str(given)}),
+    "train_dir": lambda given: Known({"data.train": str(given)}),
     "train_file": lambda given: Known({"data.train": str(given)}),
+    "validation_dir": lambda given: Known({"data.eval": str(given)}),
     "validation_file": lambda given: Known({"data.eval": str(given)}),
     "max_seq_length": lambda given: Known({"data.max_length": given}),
     "per_gpu_train_batch_size": lambda given: Known({"memory.batch_size": given}),
-    "auto_find_batch_size": lambda _given: Known({}, "lower memory.batch_size where memory runs out"),
+    "warmup_ratio": _warm_up_ratio,
+    "warmup_steps": _unless("training.warmup", (0, 0.0, "0", "0.0")),
+    "max_steps": _unless("training.max_steps", (-1, "-1")),  # by epochs
+    "target_modules": _targets,
+    "deepspeed": _deepspeed,
+    "dataloader_pin_memory": _either("data.pin_memory", "auto", "off"),  # Hone pins where it helps
+    "pad_to_max_length": _either("data.padding", "fixed", "dynamic"),
+    "train_sampling_strategy": lambda given: Known(
+        {"data.group_by_length": "on" if given == "group_by_length" else "off"}
+    ),
 }
 """Names that are no mere other word for an option."""
 
@@ -299,18 +260,12 @@ def translate(name: str, value: Any) -> Known | Gone | None:
     path = _paths_by_name().get(name)
     if path is not None:
         return Known({path: spelling(path, value)}, OBSOLETE.get(name) or OBSOLETE.get(str(value), ""))
-    if name in NO_OPTION and not value:
-        return Known({})
-    advice = _what_became_of(name)
-    return Gone(advice) if advice else None
-
-
-def _what_became_of(name: str) -> str:
-    """Why a name of Trainer's is no option; empty for a name nobody knows."""
     if name in NO_OPTION:
-        return "Hone has no option for it"
-    decided = "Hone decides that itself" if name.startswith(BY_ITSELF_BEGINNINGS) else ""
-    return GONE.get(name) or BY_ITSELF.get(name) or decided
+        return Gone(NO_OPTION[name]) if value else Known({})
+    advice = GONE.get(name) or BY_ITSELF.get(name)
+    if not advice and name.startswith(BY_ITSELF_BEGINNINGS):
+        advice = "Hone decides that itself"
+    return Gone(advice) if advice else None
 
 
 def spelling(path: str, value: Any) -> Any:
@@ -339,8 +294,10 @@ def _paths_by_name() -> dict[str, str]:
     return found
 
 
-def typed(path: str, text: str) -> Any:
-    """A value from a command line as the option at `path` takes it; text that doesn't fit stays text."""
+def typed(path: str, text: Any) -> Any:
+    """A value from a command line as the option at `path` takes it; what doesn't fit, or is no text, stays."""
+    if not isinstance(text, str):
+        return text
     kind = options_by_path()[path].kind
     try:
         match kind:
@@ -361,12 +318,9 @@ def typed(path: str, text: str) -> Any:
 # --- Trainer's names in run files
 
 
-PLAIN_KEYS = ("task", "schema")
-
-
 @dataclass(frozen=True)
 class Renamed:
-    """A run file in Hone's words. `notes` say which names were put in which words."""
+    """A run file in Hone's words. `notes` say which names were replaced."""
 
     tree: Tree
     notes: tuple[str, ...]
@@ -374,34 +328,29 @@ class Renamed:
 
 def in_our_words(tree: Tree) -> Renamed:
     """A copy of `tree` with Trainer's names replaced; those that contradict what else is said stay as they are."""
-    copy = copied(tree)
-    notes = [*_respelt(copy)]
+    copy, notes = copied(tree), []
+    for path in SPELLINGS:
+        value = value_at(copy, path)
+        ours = spelling(path, value)
+        if ours != value:
+            put(copy, {path: ours})
+            notes.append(f"{value} is {path} = {ours} here")
     for where, name in list(_foreign(copy)):
         home = copy[where] if where else copy
         known = translate(name, home[name])
         if isinstance(known, Known) and not _contradicts(copy, known):
             del home[name]
             put(copy, known.values)
-            notes.append(_note(name, known))
+            words = ", ".join(f"{path} = {_shown(value)}" for path, value in known.values.items())
+            notes.append(": ".join(filter(None, (f"{name} is {words or 'left out'} here", known.note))))
     return Renamed(copy, tuple(notes))
-
-
-def _respelt(tree: Tree) -> Iterator[str]:
-    """Put known values such as `adamw_torch` in Hone's words; says which."""
-    for path in SPELLINGS:
-        value = value_at(tree, path)
-        ours = spelling(path, value)
-        if ours != value:
-            put(tree, {path: ours})
-            yield f"{value} is {path} = {ours} here"
 
 
 def explanation(tree: Tree, where: str, name: str) -> str:
     """What is to be said of a foreign name that could not be replaced; empty for a name nobody knows."""
     if name in _own_names():
         return ""
-    home = tree[where] if where else tree
-    known = translate(name, home[name])
+    known = translate(name, (tree[where] if where else tree)[name])
     if isinstance(known, Gone):
         return f"is Trainer's, and no option of Hone: {known.advice}"
     if known is None or not known.values:
@@ -414,11 +363,10 @@ def explanation(tree: Tree, where: str, name: str) -> str:
 def _foreign(tree: Tree) -> Iterator[tuple[str, str]]:
     """Every name in the tree that is no option where it stands, and no option of Hone elsewhere: section and name."""
     for key, value in tree.items():
-        if key in SECTIONS and isinstance(value, dict):
-            for name in value:
-                if f"{key}.{name}" not in options_by_path() and name not in _own_names():
-                    yield key, name
-        elif key not in PLAIN_KEYS and key not in SECTIONS and key not in _own_names():
+        if key in SECTIONS:
+            names = value if isinstance(value, dict) else ()
+            yield from ((key, name) for name in names if name not in _own_names())
+        elif key != "schema" and key not in _own_names():
             yield "", key
 
 
@@ -427,15 +375,9 @@ def _own_names() -> frozenset[str]:
 
 
 def _contradicts(tree: Tree, known: Known) -> bool:
-    sections = [tree.get(path.partition(".")[0], {}) for path in known.values]
-    if not all(isinstance(section, dict) for section in sections):
+    if not all(isinstance(tree.get(path.partition(".")[0], {}), dict) for path in known.values):
         return True
     return any(value_at(tree, path) not in (None, value) for path, value in known.values.items())
-
-
-def _note(name: str, known: Known) -> str:
-    words = ", ".join(f"{path} = {_shown(value)}" for path, value in known.values.items())
-    return ": ".join(part for part in (f"{name} is {words or 'left out'} here", known.note) if part)
 
 
 def _shown(value: Any) -> str:
