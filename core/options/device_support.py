@@ -1,6 +1,6 @@
 """What a device supports: the engine's report about this computer, and `auto` resolved for a device."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -119,77 +119,70 @@ def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
 
 def refusal(device: DeviceReport, path: str, value: object) -> str:
     """Why `value` can't be taken for the option at `path`; empty where it can."""
-    return _told(device.refusals, path, value)
+    return _entry(device.refusals, path, value)
 
 
 def caution(device: DeviceReport, path: str, value: object) -> str:
     """What to know before `value` is taken for the option at `path`; empty: nothing."""
-    return _told(device.cautions, path, value)
+    return _entry(device.cautions, path, value)
+
+
+def _entry(table: dict[str, dict[str, str]], path: str, value: object) -> str:
+    by_value = table.get(path, {})
+    found = by_value.get(text_of(value), "")
+    if not found and value != options_by_path()[path].default:
+        found = by_value.get(ANY_OTHER, "")
+    return found
+
+
+def text_of(value: object) -> str:
+    """A value as it stands in a report: `true`, `bf16`, `4`."""
+    return str(value.value if isinstance(value, Enum) else value).lower() if value is not None else ""
 
 
 def half_precision(device: DeviceReport) -> Precision | None:
     """bf16, or fp16 where the device has no bf16 or only imitates it; None: it has neither."""
-    path, values = "device.precision", (Precision.BF16, Precision.FP16)
-    offered = [value for value in values if not refusal(device, path, value)]
+    path = "device.precision"
+    offered = [value for value in (Precision.BF16, Precision.FP16) if not refusal(device, path, value)]
     return min(offered, key=lambda value: bool(caution(device, path, value)), default=None)
-
-
-def settled_beside(found: Settled, options: RunOptions) -> Settled:
-    """What an automatic option comes to beside the others that were asked for."""
-    for other in found.instead:
-        if text_of(value_of(options, other.path)) == other.beside:
-            return Settled(other.value, other.reason)
-    return found
 
 
 def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
     """Everything in `options` that this machine can't do, each at its option and with a remedy."""
-    device = find_device(machine, options.device.name)
-    if device is None:
-        yield Problem(
-            "device.name",
-            "this computer has no device that Hone can train on"
-            if options.device.name == "auto"
-            else f"{options.device.name} is not a device of this computer",
-            _back_to_default(options_by_path()["device.name"], options.device.name),
-        )
-    elif not device.available:
-        fixes = _back_to_default(options_by_path()["device.name"], options.device.name)
-        yield Problem("device.name", device.reason, fixes)
+    name = options.device.name
+    device = find_device(machine, name)
+    if device is None or not device.available:
+        reason = device.reason if device else f"{name} is not a device of this computer"
+        if device is None and name == "auto":
+            reason = "this computer has no device that Hone can train on"
+        yield Problem("device.name", reason, _back_to_default(options_by_path()["device.name"], name))
     else:
-        yield from _refused(device, options)
+        for option, value in _that_count(options):
+            reason = refusal(device, option.path, value)
+            if reason:
+                yield Problem(option.path, reason, _back_to_default(option, value))
     for path, values in machine.choices.items():
-        yield from _unlisted(path, values, options)
+        option, value = options_by_path()[path], value_of(options, path)
+        if values and option.applies_to(options) and value not in values:
+            fix = Fix(f"Use {values[0]}", {path: values[0]})
+            yield Problem(path, f'must be one of {", ".join(values)}, got "{value}"', (fix,))
 
 
 def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
     """What to know about choices that work here: each at its option. They stop nothing."""
     device = find_device(machine, options.device.name)
     if device is not None and device.available:
-        for option in _that_count(options):
-            value = value_of(options, option.path)
-            told = caution(device, option.path, value)
-            if told and not refusal(device, option.path, value):
-                yield Problem(option.path, told)
+        for option, value in _that_count(options):
+            found = caution(device, option.path, value)
+            if found and not refusal(device, option.path, value):
+                yield Problem(option.path, found)
 
 
-def _refused(device: DeviceReport, options: RunOptions) -> Iterator[Problem]:
-    for option in _that_count(options):
-        value = value_of(options, option.path)
-        reason = refusal(device, option.path, value)
-        if reason:
-            yield Problem(option.path, reason, _back_to_default(option, value))
-
-
-def _unlisted(path: str, values: tuple[str, ...], options: RunOptions) -> Iterator[Problem]:
-    option, value = options_by_path()[path], value_of(options, path)
-    if values and option.applies_to(options) and value not in values:
-        fix = Fix(f"Use {values[0]}", {path: values[0]})
-        yield Problem(path, f'must be one of {", ".join(values)}, got "{value}"', (fix,))
-
-
-def _that_count(options: RunOptions) -> Iterator[Option]:
-    return (option for option in all_options() if option.applies_to(options))
+def _that_count(options: RunOptions) -> Iterator[tuple[Option, object]]:
+    """The options that mean something in `options`, with their values."""
+    for option in all_options():
+        if option.applies_to(options):
+            yield option, value_of(options, option.path)
 
 
 def _back_to_default(option: Option, value: object) -> tuple[Fix, ...]:
@@ -201,23 +194,8 @@ def _back_to_default(option: Option, value: object) -> tuple[Fix, ...]:
     return (Fix(label, {option.path: option.default}),)
 
 
-def _told(table: dict[str, dict[str, str]], path: str, value: object) -> str:
-    by_value = table.get(path, {})
-    told = by_value.get(text_of(value), "")
-    if not told and value != options_by_path()[path].default:
-        told = by_value.get(ANY_OTHER, "")
-    return told
-
-
-def text_of(value: object) -> str:
-    """A value as it stands in a report: `true`, `bf16`, `4`."""
-    return str(value.value if isinstance(value, Enum) else value).lower() if value is not None else ""
-
-
 # --- Hints
 
-
-Hint = Callable[[RunOptions, DeviceReport | None], Iterator[Problem]]
 
 LORA_RATE = 2e-4
 TILE = 8
@@ -229,11 +207,11 @@ def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, 
     """Everything worth knowing about `options` on this machine, each at its option; fixes are suggestions.
 
     Args:
-        options: What is asked.
+        options: The run's.
         machine: What is known of the machine; None: nothing yet.
     """
     device = find_device(machine, options.device.name) if machine else None
-    found = [hint for rule in HINTS for hint in rule(options, device)]
+    found = [*_batch_multiples(options, device), *_batch_norm(options), *_learning_rate(options)]
     return (*found, *(cautions(machine, options) if machine else ()))
 
 
@@ -246,8 +224,9 @@ def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterat
     if device is None or not device.name.startswith("cuda"):
         return
     size = options.memory.batch_size
-    is_large = any(name in device.title for name in LARGE_TILE_GPUS)
-    tile = LARGE_TILE if is_large and _precision(options, device) == Precision.FP16 else TILE
+    settled, precision = device.automatic.get("device.precision"), options.device.precision
+    is_fp16 = (settled.value if precision is Precision.AUTO and settled else precision.value) == "fp16"
+    tile = LARGE_TILE if is_fp16 and any(name in device.title for name in LARGE_TILE_GPUS) else TILE
     if size < TILE // 2 or size % tile == 0:
         return
     tiles = [each for each in (TILE, tile) if size % each and 2 * size >= each]
@@ -259,7 +238,7 @@ def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterat
     )
 
 
-def _batch_norm(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
+def _batch_norm(options: RunOptions) -> Iterator[Problem]:
     """Each small batch is normalised by its own statistics, so the result differs from one large batch."""
     name = Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
@@ -270,65 +249,41 @@ def _batch_norm(options: RunOptions, device: DeviceReport | None) -> Iterator[Pr
         )
 
 
-def _lora_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    is_lora = options.model.method in (Method.LORA, Method.QLORA)
-    rate = options.training.learning_rate
-    if is_lora and rate < LORA_RATE / 4 and options.training.optimizer is not Optimizer.LION_8BIT:
-        yield Problem(
-            "training.learning_rate",
+def _learning_rate(options: RunOptions) -> Iterator[Problem]:
+    def hint(message: str, better: float) -> Problem:
+        path = "training.learning_rate"
+        return Problem(path, message, (Fix(f"Use {better:g}", {path: better}),))
+
+    rate, optimizer, method = options.training.learning_rate, options.training.optimizer, options.model.method
+    is_lion = optimizer is Optimizer.LION_8BIT
+    if method in (Method.LORA, Method.QLORA) and rate < LORA_RATE / 4 and not is_lion:
+        yield hint(
             f"LoRA's small matrices want a higher rate than the whole model; {LORA_RATE:g} is usual",
-            (Fix(f"Use {LORA_RATE:g}", {"training.learning_rate": LORA_RATE}),),
+            LORA_RATE,
         )
-
-
-def _full_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    """A rate that suits LoRA's small matrices makes a whole pretrained text model forget what it has learned."""
-    rate = options.training.learning_rate
-    is_whole = options.model.method is Method.FULL and not options.starts_random
-    adamw = options.training.optimizer not in (Optimizer.SGD, Optimizer.LION_8BIT)
-    if is_whole and adamw and options.task.reads_text and rate >= LORA_RATE:
-        yield Problem(
-            "training.learning_rate",
+    is_pretrained = method is Method.FULL and not options.starts_random and options.task.reads_text
+    if is_pretrained and rate >= LORA_RATE and not is_lion and optimizer is not Optimizer.SGD:
+        yield hint(
             f"{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual",
-            (Fix("Use 2e-05", {"training.learning_rate": 2e-5}),),
+            2e-5,
         )
-
-
-def _lion_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    training = options.training
-    if (
-        training.optimizer is Optimizer.LION_8BIT
-        and training.learning_rate > 1e-5
-        and options.task.reads_text
-    ):
-        lower = training.learning_rate / 5
-        yield Problem(
-            "training.learning_rate",
-            "Lion moves every weight by the whole rate; it wants one 3 to 10 times lower than AdamW",
-            (Fix(f"Use {lower:g}", {"training.learning_rate": lower}),),
+    if is_lion and rate > 1e-5 and options.task.reads_text:
+        yield hint(
+            "Lion moves every weight by the whole rate; it wants one 3 to 10 times lower than AdamW", rate / 5
         )
-
-
-def _sgd_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    training = options.training
-    if training.optimizer is Optimizer.SGD and training.learning_rate < 1e-3:
-        yield Problem(
-            "training.learning_rate",
-            "SGD moves by the gradient itself and wants a higher rate than AdamW: 1e-3 to 1e-1",
-            (Fix("Use 0.01", {"training.learning_rate": 0.01}),),
-        )
-
-
-def _precision(options: RunOptions, device: DeviceReport) -> str:
-    settled = device.automatic.get("device.precision")
-    asked = options.device.precision
-    return settled.value if asked is Precision.AUTO and settled else asked.value
-
-
-HINTS: tuple[Hint, ...] = (_batch_multiples, _batch_norm, _lora_rate, _full_rate, _lion_rate, _sgd_rate)
+    if optimizer is Optimizer.SGD and rate < 1e-3:
+        yield hint("SGD moves by the gradient itself and wants a higher rate than AdamW: 1e-3 to 1e-1", 0.01)
 
 
 # --- Resolve `auto`
+
+
+def settled_beside(found: Settled, options: RunOptions) -> Settled:
+    """What an automatic option comes to beside the others that were asked for."""
+    for other in found.instead:
+        if text_of(value_of(options, other.path)) == other.beside:
+            return Settled(other.value, other.reason)
+    return found
 
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
