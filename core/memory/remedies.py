@@ -6,7 +6,7 @@ device refuses, a rule forbids or a model lacks is left out afterwards, in one p
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -20,41 +20,26 @@ from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precisio
 from core.options.device_support import LORA_RATE, DeviceReport, caution, settle
 from core.options.device_support import half_precision as half_of
 
-# --- What each remedy costs in time: by what factor a step takes longer, and who says so
+# --- By what factor a step takes longer (below 1: shorter). "The guide" is transformers' on training with one GPU.
 
-
-class Cost(msgspec.Struct, frozen=True):
-    """By what factor a step takes longer (below 1: shorter), and why."""
-
-    factor: float
-    why: str
-
-
-PADDING = Cost(1.0, "shorter rows are never slower; how much faster depends on the texts")
-SHORTER = Cost(1.0, "only the long texts take less time, and those are few")
-HALF_BATCH = Cost(
-    1.07, "the guide: four batches of 1 in place of one of 4, 66.03 s; that is two halvings of 7 % each"
-)
-CHECKPOINTING = Cost(1.29, "the guide: 85.47 s after 66.03 s; one more forward pass would be a third")
-HALF_ON_CUDA = Cost(0.48, "the guide, for fp16: 27.46 s")
-HALF_ON_CPU = Cost(
-    0.4, "measured with a CPU that computes bf16 in hardware: MiniLM, batch 16, 2.5 times as fast"
-)
-HALF_ON_MPS = Cost(1.0, "not measured, no Mac was at hand: taken to be no faster")
-EMULATED = Cost(1.5, "a guess: this processor computes bf16 through fp32 and converts forth and back")
-ADAMW_8BIT = Cost(0.97, "the guide: 55.95 s")
-ADAFACTOR = Cost(1.11, "the guide: 64.31 s")
-LORA = Cost(0.8, "LoRA's paper (arXiv 2106.09685, 4.2): 25 % faster than training all of GPT-3")
-QLORA_OVER_LORA = Cost(
-    1.39,
-    "S. Raschka, Finetuning LLMs with LoRA and QLoRA (2023): 39 % more time than LoRA, for a model of 7 billion",
-)
-OFFLOAD_OPTIMIZER = Cost(
-    1.2,
-    "a guess: gradients and weights cross to main memory and back; torchao's README calls the loss minimal",
-)
-ZERO_2 = Cost(1.5, "a guess: the state is updated by the CPU")
-ZERO_3 = Cost(2.0, "a guess: the weights, too, cross from main memory at each layer")
+PADDING = SHORTER = 1.0
+"""Shorter rows are never slower; how much faster depends on the texts, and long ones are few."""
+HALF_BATCH = 1.07
+"""The guide: four batches of 1 in place of one of 4, 66.03 s; that is two halvings of 7 % each."""
+CHECKPOINTING = 1.29
+"""The guide: 85.47 s after 66.03 s; one more forward pass would be a third."""
+HALF_PRECISION = {"cuda": 0.48, "cpu": 0.4, "mps": 1.0}
+"""The guide, for fp16: 27.46 s. Measured with a CPU that has bf16 in hardware: MiniLM, batch 16. MPS: unknown."""
+EMULATED = 1.5
+"""A guess: this processor computes bf16 through fp32 and converts forth and back."""
+ADAMW_8BIT, ADAFACTOR = 0.97, 1.11
+"""The guide: 55.95 s and 64.31 s."""
+LORA = 0.8
+"""LoRA's paper (arXiv 2106.09685, 4.2): 25 % faster than training all of GPT-3."""
+QLORA_OVER_LORA = 1.39
+"""S. Raschka, Finetuning LLMs with LoRA and QLoRA (2023): 39 % more time than LoRA, for a model of 7 billion."""
+OFFLOAD_OPTIMIZER, ZERO_2, ZERO_3 = 1.2, 1.5, 2.0
+"""Guesses: gradients and weights cross to main memory; the CPU updates the state; each layer's weights cross."""
 
 
 # --- What can be changed about a run so that it takes less memory, whatever that saves
@@ -69,14 +54,17 @@ OF_TWO_MOMENTS = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADEMAMIX)
 OF_8_BITS = (Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT, Optimizer.ADAMW_8BIT_TORCHAO)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One thing to change. `name` tells its kind; `changes` are empty where it is advice only."""
+class Step(msgspec.Struct, frozen=True):
+    """One thing to change.
+
+    `name` tells its kind (`batch`, `precision`, ...). `changes` are values by the path of their option, as a `Fix` has
+    them; empty where it is advice only. `slower` is the factor by which an optimizer step takes longer.
+    """
 
     name: str
     title: str
-    help: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    help: str = ""
+    changes: dict[str, Any] = {}
     slower: float = 1.0
 
 
@@ -101,15 +89,10 @@ class Asked:
         return self.device.name.partition(":")[0]
 
     @property
-    def is_text(self) -> bool:
-        """Whether rows are tokens."""
-        return self.options.task.reads_text
-
-    @property
     def pads_for_nothing(self) -> bool:
         """Whether rows are padded beyond the longest of them, as far as is known."""
         data = self.options.data
-        if not self.is_text or data.padding is not Padding.FIXED:
+        if not self.options.task.reads_text or data.padding is not Padding.FIXED:
             return False
         padded = min(data.max_length, self.report.max_length or data.max_length)
         return self.length is None or self.length < padded
@@ -122,9 +105,9 @@ class Asked:
             options, self.shape, self.device, length=length, room=self.room, correction=self.correction
         )
 
-    def allows(self, step: Step) -> bool:
-        """Whether a step can be made here; advice always can."""
-        return not step.changes or can_be_made(self.options, step.changes, self.device)
+    def allows(self, changes: Mapping[str, Any]) -> bool:
+        """Whether changes can be made here; none, advice, always can."""
+        return not changes or can_be_made(self.options, changes, self.device)
 
 
 def dynamic_padding(asked: Asked) -> Iterator[Step]:
@@ -135,7 +118,7 @@ def dynamic_padding(asked: Asked) -> Iterator[Step]:
             "Pad to the batch's longest",
             "Rows are no longer than the longest text of their batch. The result is the same.",
             {"data.padding": Padding.DYNAMIC.value},
-            PADDING.factor,
+            PADDING,
         )
 
 
@@ -150,7 +133,7 @@ def shorter_rows(asked: Asked) -> Iterator[Step]:
             f"Rows of {enough:,} tokens",
             f"The longest text found has {asked.length:,}, so that nothing is cut off.",
             {"data.max_length": enough},
-            SHORTER.factor,
+            SHORTER,
         )
 
 
@@ -165,7 +148,7 @@ def smaller_batches(asked: Asked) -> Iterator[Step]:
             f"Batches of {size:,}, accumulated {steps:,} times",
             _accumulated(asked, size * steps),
             {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps},
-            HALF_BATCH.factor**halvings,
+            HALF_BATCH**halvings,
         )
 
 
@@ -186,14 +169,12 @@ def half_precision(asked: Asked) -> Iterator[Step]:
     if value is None:
         return
     told = caution(asked.device, "device.precision", value)
-    by_kind = {"cuda": HALF_ON_CUDA, "mps": HALF_ON_MPS}
-    cost = EMULATED if told else by_kind.get(asked.kind, HALF_ON_CPU)
     yield Step(
         "precision",
         f"Compute in {value}",
         told or "Activations in half the bits. The weights stay fp32, and results hardly differ.",
         {"device.precision": value.value},
-        cost.factor,
+        EMULATED if told else HALF_PRECISION[asked.kind],
     )
 
 
@@ -207,7 +188,7 @@ def checkpointing(asked: Asked) -> Iterator[Step]:
             "Compute activations again",
             "What layers computed is forgotten, and computed again for the gradients. The result is the same.",
             {"memory.activation_checkpointing": True},
-            CHECKPOINTING.factor,
+            CHECKPOINTING,
         )
 
 
@@ -220,7 +201,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
             "AdamW in 8 bits",
             f"Its state takes 2 bytes a weight instead of {STATE[optimizer]:g}. Results come out as good as always.",
             {"training.optimizer": Optimizer.ADAMW_8BIT.value},
-            ADAMW_8BIT.factor,
+            ADAMW_8BIT,
         )
     if optimizer in (*OF_TWO_MOMENTS, *OF_8_BITS):
         yield Step(
@@ -228,7 +209,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
             "Adafactor",
             "It keeps its state by rows and columns: almost none. It sometimes learns more slowly.",
             {"training.optimizer": Optimizer.ADAFACTOR.value},
-            ADAFACTOR.factor,
+            ADAFACTOR,
         )
 
 
@@ -240,7 +221,7 @@ def small_matrices(asked: Asked) -> Iterator[Step]:
             "Train LoRA in place of all weights",
             "The model is frozen, and small matrices beside its layers learn: nearly the result.",
             {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE},
-            LORA.factor,
+            LORA,
         )
 
 
@@ -258,7 +239,7 @@ def packed_weights(asked: Asked) -> Iterator[Step]:
             "model.method": Method.QLORA.value,
             **({"training.learning_rate": LORA_RATE} if from_full else {}),
         },
-        QLORA_OVER_LORA.factor * (LORA.factor if from_full else 1.0),
+        QLORA_OVER_LORA * (LORA if from_full else 1.0),
     )
 
 
@@ -272,9 +253,9 @@ def offloading(asked: Asked) -> Iterator[Step]:
             "CPU offload of the optimizer",
             "The optimizer's state is kept and updated there; gradients can't be clipped then.",
             {"memory.offload_optimizer": True, "training.max_grad_norm": 0.0},
-            OFFLOAD_OPTIMIZER.factor,
+            OFFLOAD_OPTIMIZER,
         )
-    for stage, cost, what in (
+    for stage, slower, what in (
         (DeepSpeed.ZERO_2, ZERO_2, "gradients and the optimizer's state"),
         (DeepSpeed.ZERO_3, ZERO_3, "the weights, too,"),
     ):
@@ -284,14 +265,14 @@ def offloading(asked: Asked) -> Iterator[Step]:
                 f"DeepSpeed {stage.value.replace('zero', 'ZeRO')}, offloaded to main memory",
                 f"DeepSpeed puts {what} into main memory while the GPU doesn't need them.",
                 {"memory.deepspeed": stage.value, "memory.offload": "cpu"},
-                cost.factor,
+                slower,
             )
 
 
 def less_to_see(asked: Asked) -> Iterator[Step]:
     """Texts cut off earlier, smaller images: here something of the data is lost."""
     data = asked.options.data
-    if asked.is_text:
+    if asked.options.task.reads_text:
         longest = min(data.max_length, *filter(None, (asked.length, asked.report.max_length)), 1 << 30)
         shorter = max(SHORTEST_TEXT, longest // 2 // ROUND_TOKENS * ROUND_TOKENS)
         if shorter < longest:
@@ -300,7 +281,7 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
                 f"Cut texts at {shorter:,} tokens",
                 "What comes later in a text is not seen.",
                 {"data.max_length": shorter},
-                SHORTER.factor,
+                SHORTER,
             )
     elif data.image_size > SMALLEST_IMAGE:
         smaller = max(SMALLEST_IMAGE, data.image_size // 2)
@@ -315,7 +296,11 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
 
 def smaller_model(asked: Asked) -> Iterator[Step]:
     """What is left in the end: advice."""
-    such = "a distilled one has about half the layers" if asked.is_text else "such as resnet18 or a mobilenet"
+    such = (
+        "a distilled one has about half the layers"
+        if asked.options.task.reads_text
+        else "such as resnet18 or a mobilenet"
+    )
     yield Step("model", "Choose a smaller model", f"Fewer and narrower layers save in every part: {such}.")
 
 
@@ -356,10 +341,7 @@ class Candidate:
     @property
     def slower(self) -> float:
         """By what factor a step takes longer, by forecast."""
-        factor = 1.0
-        for step in self.steps:
-            factor *= step.slower
-        return factor
+        return math.prod(step.slower for step in self.steps)
 
     @property
     def loss(self) -> int:
@@ -383,7 +365,12 @@ def candidates(asked: Asked) -> list[Candidate]:
     What was asked comes first. Then what keeps the result, what changes the optimizer, LoRA, QLoRA, offloading; the
     fastest first in each.
     """
-    found = [Candidate(steps, asked.forecast(together(steps))) for steps in _combinations(asked)]
+    found = []
+    for chosen in product(*([None, *axis(asked)] for axis in AXES)):
+        steps = tuple(step for step in chosen if step is not None)
+        changes = together(steps)
+        if not steps or asked.allows(changes):
+            found.append(Candidate(steps, asked.forecast(changes)))
     return sorted(found, key=lambda one: (bool(one.steps), one.loss, one.slower, one.total))
 
 
@@ -392,20 +379,11 @@ def together(steps: tuple[Step, ...]) -> dict[str, Any]:
     return {path: value for step in steps for path, value in step.changes.items()}
 
 
-def _combinations(asked: Asked) -> Iterator[tuple[Step, ...]]:
-    axes = [[None, *axis(asked)] for axis in AXES]
-    for chosen in product(*axes):
-        steps = tuple(step for step in chosen if step is not None)
-        if not steps or asked.allows(Step("", "", "", together(steps))):
-            yield steps
-
-
 def _same_batches(asked: Asked) -> Iterator[Step]:
     """Smaller batches, of those only that move the weights by as many samples as before."""
-    before = asked.options.effective_batch
     for step in smaller_batches(asked):
-        values: Mapping[str, Any] = step.changes
-        if values["memory.batch_size"] * values["memory.gradient_accumulation_steps"] == before:
+        size, steps = step.changes.values()
+        if size * steps == asked.options.effective_batch:
             yield step
 
 
@@ -448,20 +426,10 @@ RUNGS: tuple[Callable[[Asked], Iterator[Step]], ...] = (
 """In the order of least loss."""
 
 
-class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do about memory, with what it brings by forecast.
+class Remedy(Step, frozen=True, kw_only=True):
+    """One thing to do about memory: the bytes it saves by forecast, and what the run takes after it."""
 
-    `name` tells its kind (`batch`, `precision`, ...). `changes` are values by the path of their option, as a `Fix` has
-    them; without any it is advice. `saves` is bytes, `slower` the factor by which a step takes longer, `forecast` what
-    the run takes after it.
-    """
-
-    name: str
-    title: str
-    help: str
-    changes: dict[str, object] = {}
     saves: int = 0
-    slower: float = 1.0
     forecast: Forecast
 
 
@@ -488,9 +456,14 @@ def ladder(
     if asked is None:
         return ()
     now = asked.forecast({})
-    found = [_remedy(asked, step, now) for rung in RUNGS for step in _one_batch(asked, rung)]
-    least = LEAST * now.parts.total
-    return tuple(remedy for remedy in found if remedy.saves >= least or not remedy.changes)
+    remedies = []
+    for rung in RUNGS:
+        for step in _one_batch(asked, rung):
+            after = asked.forecast(step.changes)
+            saves = now.parts.total - after.parts.total
+            if not step.changes or saves >= LEAST * now.parts.total:
+                remedies.append(Remedy(**msgspec.structs.asdict(step), saves=saves, forecast=after))
+    return tuple(remedies)
 
 
 def asked_of(
@@ -515,23 +488,10 @@ def fits(forecast: Forecast, room: Room | None) -> bool:
 
 def _one_batch(asked: Asked, rung: Callable[[Asked], Iterator[Step]]) -> list[Step]:
     """The steps of a rung that can be made; of batches the largest that fits, and the half where that isn't known."""
-    steps = [step for step in rung(asked) if asked.allows(step)]
+    steps = [step for step in rung(asked) if asked.allows(step.changes)]
     if rung is not smaller_batches or not steps:
         return steps
     if asked.room is None:
         return steps[:1]
     enough = (step for step in steps if fits(asked.forecast(step.changes), asked.room))
     return [next(enough, steps[-1])]
-
-
-def _remedy(asked: Asked, step: Step, now: Forecast) -> Remedy:
-    after = asked.forecast(step.changes)
-    return Remedy(
-        name=step.name,
-        title=step.title,
-        help=step.help,
-        changes=dict(step.changes),
-        saves=now.parts.total - after.parts.total,
-        slower=step.slower,
-        forecast=after,
-    )
