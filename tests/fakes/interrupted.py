@@ -107,7 +107,7 @@ def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
 def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[None]:
     from transformers import TrainerCallback
 
-    from core.engine.training import callbacks, train
+    from core.engine.training import requests, train
 
     class Asking(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -122,15 +122,15 @@ def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[No
             if isinstance(wanted, Action) and not run.open_requests():
                 run.ask(wanted)
 
-    build, between = train.build_trainer, callbacks.BETWEEN_LOOKS
+    build, between = train.build_trainer, requests.BETWEEN_LOOKS
 
     def build_asking(*args: Any) -> Any:
         trainer = build(*args)
         trainer.add_callback(Asking())
         return trainer
 
-    train.build_trainer, callbacks.BETWEEN_LOOKS = build_asking, 0.0
+    train.build_trainer, requests.BETWEEN_LOOKS = build_asking, 0.0
     try:
         yield
     finally:
-        train.build_trainer, callbacks.BETWEEN_LOOKS = build, between
+        train.build_trainer, requests.BETWEEN_LOOKS = build, between

@@ -94,8 +94,9 @@ def train(run: RunFolder) -> int:
     from core.engine.environment import prepare_torchvision
 
     prepare_torchvision()
-    from core.engine.reporter import Reporter, StepLog
-    from core.engine.training.callbacks import RequestBox
+    from core.engine.reporter import Reporter
+    from core.engine.training.callbacks import StepLog
+    from core.engine.training.requests import RequestBox
     from core.engine.training.train import train_run
 
     ends: list[float] = []

@@ -11,7 +11,7 @@ import torch
 from core.benchmark.result import Sample
 from core.engine.devices.choose import ResolvedRun
 from core.engine.memory.weigh import HeldMemory, WeighedRun, WeighingTrainer, synchronize, weighing
-from core.engine.training.loading import generators, remember
+from core.engine.training.trainer import generators, remember_random_state
 from core.engine.training.what_ran import what_ran
 from core.options import RunOptions
 from core.options.method_rules import steps_of
@@ -70,7 +70,7 @@ class SampledTrainer(WeighingTrainer):
 
     def _evaluate(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
         """Evaluate the batch, and leave no trace of it: neither in the random numbers nor in what learns."""
-        restore = remember(self.args.device.type)
+        restore = remember_random_state(self.args.device.type)
         training = [part for part in model.modules() if part.training]
         model.eval()
         loss, _, _ = self.prediction_step(model, inputs, prediction_loss_only=True)

@@ -1,30 +1,30 @@
 """Hone's callbacks of Trainer: events for steps, evaluations, predictions and checkpoints; requests; the best model."""
 
-import _thread
 import math
-import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 from transformers import TrainerCallback
 
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES, METRICS
 from core.engine.devices.choose import ResolvedRun
+from core.engine.devices.memory import DeviceMemory
 from core.engine.generate.predict import Speaker
-from core.engine.reporter import Part, Reporter, StepLog
+from core.engine.reporter import Reporter
 from core.engine.tasks.metrics import Confusion, confusion_of
 from core.engine.training import checkpoints
 from core.engine.training.failures import lost_weights
+from core.engine.training.observe import Part, StepParts, StepTimes
+from core.engine.training.requests import EndRequested, RequestBox
 from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import differences, what_ran
-from core.options import RunOptions
 from core.options.method_rules import steps_hint, warmup_problem
 from core.runs.events import (
     CheckpointSaved,
@@ -34,11 +34,10 @@ from core.runs.events import (
     Outcome,
     Phase,
     Predicted,
-    RequestAnswered,
     RunPlanned,
+    StepFinished,
     split_non_finite,
 )
-from core.runs.folder import Action, Request, RunFolder
 from core.runs.models import Checkpoint, is_undamaged
 
 
@@ -105,7 +104,7 @@ class PredictionCallback(TrainerCallback):
     on. A pause interrupts it by `EndRequested`.
     """
 
-    def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: "RequestBox") -> None:
+    def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: RequestBox) -> None:
         self._reporter = reporter
         self._trainer = trainer
         self._speaker = speaker
@@ -153,7 +152,8 @@ class PredictionCallback(TrainerCallback):
             return
         finally:
             model.train(was_training)
-        self._requests.raise_if_pausing()  # all is asked when the run goes on
+        if self._requests.ending is Outcome.PAUSED:  # all is asked when the run goes on
+            raise EndRequested(Outcome.PAUSED)
         seconds = time.perf_counter() - begun
         self._reporter.write(
             Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=said, seconds=seconds)
@@ -189,6 +189,134 @@ class ConfusionCallback(TrainerCallback):
         self._seen = None
 
 
+# --- Steps
+
+
+FLUSH_SECONDS = 0.2
+"""Figures of steps are fetched together at most this often: each fetch waits for the device."""
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A step whose figures are still on the device. `waits` is what its being taken apart cost beyond its time."""
+
+    event: StepFinished
+    losses: list[torch.Tensor]
+    grad_norm: torch.Tensor | float | None
+    tokens: list[torch.Tensor]
+    waits: float
+
+    @property
+    def was_waited_for(self) -> bool:
+        """Whether the device was done with it when its time was taken (on a CPU: always)."""
+        return self.event.forward_seconds is not None
+
+
+def _with_figures(pending: list[_Pending]) -> list[StepFinished]:
+    """The steps with their figures, those of their batches added up; fetched from the device together."""
+    losses = _fetched([one.losses for one in pending])
+    tokens = _fetched([one.tokens for one in pending])
+    events = []
+    for one, of_batches, counts in zip(pending, losses, tokens, strict=True):
+        loss, non_finite = split_non_finite(sum(of_batches))
+        norm, _ = split_non_finite(None if one.grad_norm is None else float(one.grad_norm))
+        count = int(sum(counts)) if counts else None
+        events.append(
+            msgspec.structs.replace(one.event, tokens=count, loss=loss, grad_norm=norm, non_finite=non_finite)
+        )
+    return events
+
+
+def _fetched(tensors: list[list[torch.Tensor]]) -> list[list[float]]:
+    """The numbers in lists of scalars, list by list."""
+    every = [tensor for some in tensors for tensor in some]
+    numbers = iter(torch.stack(every).tolist() if every else ())
+    return [[next(numbers) for _ in some] for some in tensors]
+
+
+class StepLog:
+    """Collects steps and writes them as `step_finished` events, each with the time it really ended.
+
+    CUDA and MPS are told of steps faster than they work them off. What is waited for them where figures are fetched
+    belongs to the steps fetched, and is shared out among them.
+    """
+
+    def __init__(self, reporter: Reporter, memory: DeviceMemory) -> None:
+        self.memory = memory
+        self.reporter = reporter
+        self._samples = 0
+        self._seconds = 0.0
+        self._pending: list[_Pending] = []
+        self._parts: StepParts | None = None
+        self._flushed = time.monotonic()
+        self.non_finite_in_a_row = 0
+
+    def add(self, trainer: WatchedTrainer, seconds: float, learning_rate: float) -> None:
+        """Remember the step that just ended; write it, with those before, if the last write is long enough ago."""
+        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
+        parts = trainer.parts.end()
+        if compiling:
+            parts = StepTimes()
+        event = StepFinished(
+            step=trainer.state.global_step,
+            epoch=trainer.state.epoch or 0.0,
+            seconds=seconds - compiling,
+            compile_seconds=compiling,
+            data_seconds=parts.data,
+            forward_seconds=parts.forward,
+            backward_seconds=parts.backward,
+            optimizer_seconds=parts.optimizer,
+            learning_rate=learning_rate,
+            samples=trainer.step_samples,
+        )
+        figures = trainer.step_losses, trainer.grad_norm, trainer.step_tokens
+        self._pending.append(_Pending(event, *figures, trainer.parts.price()))
+        self._parts = trainer.parts
+        trainer.forget_step()
+        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+            self.flush()
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Samples trained on for each second of steps written; evaluation, saving and steps that compiled are left out.
+
+        None before a step.
+        """
+        return self._samples / self._seconds if self._seconds > 0 else None
+
+    def flush(self) -> None:
+        """Write all steps remembered."""
+        events = self._read()
+        for event in events:
+            if not event.compile_seconds:
+                self._samples += event.samples
+                self._seconds += event.seconds
+            self.non_finite_in_a_row = self.non_finite_in_a_row + 1 if event.non_finite else 0
+        if events:
+            self.reporter.write(*events)
+        self.memory.sample()  # for the peak; reports come every second (see `MemoryReports`)
+        self._flushed = time.monotonic()
+
+    def _read(self) -> list[StepFinished]:
+        """The steps remembered, with their figures and their share of the time they were waited for."""
+        pending, self._pending = self._pending, []
+        begun = time.perf_counter()
+        events = _with_figures(pending)
+        if self._parts is None or not self._parts.is_asynchronous:
+            return events
+        hurried = sum(not one.was_waited_for for one in pending)
+        share = (time.perf_counter() - begun) / max(1, hurried)
+        told = []
+        for one, event in zip(pending, events, strict=True):
+            seconds = event.seconds if one.was_waited_for else event.seconds + share
+            told.append(msgspec.structs.replace(event, seconds=seconds))
+            if one.was_waited_for:
+                self._parts.sampling.add_sampled(seconds, one.waits)
+            elif not event.compile_seconds:
+                self._parts.sampling.add_plain(seconds)
+        return told
+
+
 NON_FINITE_STEPS = 3
 """So many steps in a row with a loss that is no number end the run: the weights are lost by then."""
 
@@ -197,21 +325,14 @@ class ReportCallback(TrainerCallback):
     """Writes each step, evaluation and checkpoint as an event."""
 
     def __init__(
-        self,
-        *,
-        reporter: Reporter,
-        trainer: WatchedTrainer,
-        resolved: ResolvedRun,
-        log: StepLog,
-        labels: tuple[str, ...],
-        options: RunOptions,
+        self, trainer: WatchedTrainer, resolved: ResolvedRun, log: StepLog, labels: tuple[str, ...]
     ) -> None:
-        self._reporter = reporter
+        self._reporter = log.reporter
         self._trainer = trainer
         self._resolved = resolved
         self._log = log
         self._labels = labels
-        self._options = options
+        self._options = resolved.options
         self._mark = time.perf_counter()
         self._learning_rate = 0.0
         self._evaluating = False
@@ -270,7 +391,7 @@ class ReportCallback(TrainerCallback):
             ran = what_ran(self._trainer, self._resolved)
             self._reporter.write(ran)
             for found in differences(self._options, ran):
-                self._reporter.warn(found.message_id, found.title, found.detail)
+                self._reporter.warn(f"ran-differently-{found.path}", found.title, found.detail)
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             raise lost_weights(
                 self._trainer.args,
@@ -345,166 +466,6 @@ def epochs_of(steps: int, batches: int, batches_a_step: int) -> float:
     """How often so many steps go through data of so many batches; the last step of a pass may have fewer of them."""
     passes, rest = divmod(steps, max(1, math.ceil(batches / batches_a_step)))
     return passes + rest * batches_a_step / max(1, batches)
-
-
-# --- Requests that a person left in the run's folder
-
-
-LOOK_SECONDS = 0.3
-BETWEEN_LOOKS = 0.2
-"""A step may take a few milliseconds, and a look at the folder a fifth of one: so many seconds lie between two."""
-
-OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
-"""The requests that end an attempt, and how it is called then."""
-
-
-class EndRequested(Exception):  # noqa: N818 - a request, not an error
-    """Raised where work is interrupted because the person pressed Stop or Pause; `outcome` tells which."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.value)
-        self.outcome = outcome
-
-
-class RequestBox:
-    """Looks for requests and answers each once; those that only the keeper takes up are left lying.
-
-    `ending` is the outcome that was asked for, once it was; a stop asked after a pause takes its place. `can_save`
-    tells whether there is anything to save yet.
-
-    Args:
-        run: Whose requests.
-        reporter: Writes the answers.
-        clock: Tells the time, in seconds.
-    """
-
-    def __init__(
-        self, run: RunFolder, reporter: Reporter, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._run = run
-        self._reporter = reporter
-        self._clock = clock
-        self._next_look = 0.0
-        self._save_is_asked = False
-        self.ending: Outcome | None = None
-        self.can_save = False
-
-    def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Stop as if the person had asked for it; the same signal once more ends the process at once."""
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        self.ending = self.ending or Outcome.STOPPED
-
-    def end_is_asked(self) -> bool:
-        """Whether a stop or a pause was asked, now or earlier. May be asked after every step."""
-        self._look()
-        return self.ending is not None
-
-    def save_is_asked(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
-        self._look()
-        asked, self._save_is_asked = self._save_is_asked, False
-        return asked
-
-    def raise_if_ending(self) -> None:
-        """Interrupt work that has no other way to end.
-
-        Raises:
-            EndRequested: A stop or a pause was asked.
-        """
-        if self.end_is_asked() and self.ending is not None:
-            raise EndRequested(self.ending)
-
-    def raise_if_pausing(self) -> None:
-        """Interrupt work that is done anew when the run goes on.
-
-        Raises:
-            EndRequested: A pause was asked.
-        """
-        if self.ending is Outcome.PAUSED:
-            raise EndRequested(self.ending)
-
-    def refuse_rest(self) -> None:
-        """Answer what came too late."""
-        for request in self._run.open_requests():
-            if request.action is not Action.KILL:
-                self._answer(request, refusal="The run has just ended.")
-
-    def _look(self) -> None:
-        if self._clock() < self._next_look:
-            return
-        self._next_look = self._clock() + BETWEEN_LOOKS
-        for request in self._run.open_requests():
-            if request.action in OUTCOMES:
-                self._take_end(request)
-            elif request.action is Action.SAVE:
-                self._take_save(request)
-
-    def _take_end(self, request: Request) -> None:
-        outcome = OUTCOMES[request.action]
-        if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
-            self._answer(request, refusal="The run is stopping already.")
-            return
-        self.ending = outcome
-        self._answer(request)
-
-    def _take_save(self, request: Request) -> None:
-        if self.ending is not None:
-            self._answer(request, refusal="The run is ending, and saves a checkpoint as it does.")
-        elif not self.can_save:
-            self._answer(request, refusal="Nothing has been learned yet that could be saved.")
-        else:
-            self._save_is_asked = True
-            self._answer(request)
-
-    def _answer(self, request: Request, refusal: str = "") -> None:
-        answer = RequestAnswered(
-            request=request.id, action=request.action, accepted=not refusal, detail=refusal
-        )
-        self._reporter.write(answer)
-        self._run.close_request(request)
-
-
-class EndWhileLoading:
-    """Lets a stop or a pause interrupt loading: a download, reading files, tokenizing; none of them looks for requests.
-
-    A watching thread interrupts the main thread, as Ctrl-C would, and the interruption leaves as `EndRequested`. What a
-    script's shell starts in the background ignores Ctrl-C, and would ignore that, too: while it loads, it doesn't.
-    """
-
-    def __init__(self, run: RunFolder, requests: RequestBox) -> None:
-        self._run = run
-        self._requests = requests
-        self._done = threading.Event()
-        self._ignored = False
-        self._watcher = threading.Thread(target=self._watch, name="end-while-loading", daemon=True)
-
-    def __enter__(self) -> None:
-        """Begin to watch."""
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            self._ignored = True
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        self._watcher.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End watching.
-
-        Raises:
-            EndRequested: A stop or a pause was asked meanwhile.
-        """
-        self._done.set()
-        self._watcher.join()
-        if self._ignored:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if kind is None or issubclass(kind, KeyboardInterrupt):
-            self._requests.raise_if_ending()
-
-    def _watch(self) -> None:
-        while not self._done.wait(LOOK_SECONDS):
-            if any(request.action in OUTCOMES for request in self._run.open_requests()):
-                _thread.interrupt_main()
-                return
 
 
 class RequestCallback(TrainerCallback):

@@ -11,15 +11,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
-from core.engine.training.loading import generators
-from core.engine.training.trainer import SOFTMAX, FirstBatch
+from core.engine.training.observe import SOFTMAX, FirstBatch
+from core.engine.training.trainer import remember_random_state
 from core.options import RunOptions
 from core.options.choices import Attention, Padding
 from core.runs.events import Phase
@@ -31,7 +30,7 @@ def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) ->
     Autocast that begins outside the graph is on while it is traced; one that begins inside is a node of it.
     """
     if torch.is_autocast_enabled(device_kind):
-        seen.saw_autocast(torch.get_autocast_dtype(device_kind))
+        seen.note_autocast(torch.get_autocast_dtype(device_kind))
     graphs = [
         part for part in traced.modules() if isinstance(part, torch.fx.GraphModule)
     ]  # what is recomputed is one
@@ -43,15 +42,15 @@ def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) ->
         if not isinstance(name, str):
             name = f"{getattr(name, '__module__', '')}.{getattr(name, '__name__', name)}"
         if node.target is torch.nn.functional.scaled_dot_product_attention:
-            seen.heard_attention(Attention.SDPA)
+            seen.calls.append(Attention.SDPA.value)
         elif "flash_attn_3" in name:
-            seen.heard_attention(Attention.FLASH_3)
+            seen.calls.append(Attention.FLASH_3.value)
         elif "flash_attn" in name:
-            seen.heard_attention(Attention.FLASH_2)
+            seen.calls.append(Attention.FLASH_2.value)
         elif node.target in SOFTMAX or name.endswith("softmax"):
-            seen.heard_softmax()
+            seen.computes_softmax = True
         elif name.endswith("_enter_autocast") and node.args[2]:
-            seen.saw_autocast(node.args[1])
+            seen.note_autocast(node.args[1])
         elif "activation_checkpoint" in name:
             seen.recomputed += 1
 
@@ -99,7 +98,7 @@ class Compilation:
         """
         if self.failed:
             return compute(model)
-        before = _Moment.of(model, self._kind) if self._compiled is None else None
+        restore = _remember(model, self._kind) if self._compiled is None else None
         try:
             with self._watching():
                 loss = compute(self._compiled_form(model))
@@ -108,8 +107,8 @@ class Compilation:
                 raise
             traceback.print_exception(error, file=sys.stderr)  # to the log, whole
             self._give_up(_first_lines(error))
-            if before is not None:
-                before.restore(model, self._kind)
+            if restore is not None:
+                restore()
             return compute(model)
         if not self.graphs:
             self._give_up("torch found nothing in it that can be compiled.")
@@ -145,18 +144,28 @@ class Compilation:
         from torch._dynamo.callback import callback_handler
         from torch._functorch import config
 
-        clock = _Clock(lambda: self._reporter.phase(Phase.COMPILING))
-        callback_handler.register_start_callback(clock.start)
-        callback_handler.register_end_callback(clock.stop)
+        seconds, begun = 0.0, 0.0
+
+        def start(_: Any) -> None:
+            nonlocal begun
+            begun = time.perf_counter()
+            self._reporter.phase(Phase.COMPILING)
+
+        def stop(_: Any) -> None:
+            nonlocal seconds
+            seconds += time.perf_counter() - begun
+
+        callback_handler.register_start_callback(start)
+        callback_handler.register_end_callback(stop)
         try:
             with config.patch(force_non_lazy_backward_lowering=True):
                 yield
         finally:
-            callback_handler.remove_start_callback(clock.start)
-            callback_handler.remove_end_callback(clock.stop)
-            self.seconds += clock.seconds
-            self.step_seconds += clock.seconds
-            if clock.seconds:
+            callback_handler.remove_start_callback(start)
+            callback_handler.remove_end_callback(stop)
+            self.seconds += seconds
+            self.step_seconds += seconds
+            if seconds:
                 self._reporter.phase(Phase.TRAINING)
 
     def _give_up(self, reason: str) -> None:
@@ -193,6 +202,23 @@ def _backend(name: str, mode: str, dynamic: bool | None) -> Callable[[Any, Any],
     return found
 
 
+def _remember(model: torch.nn.Module, kind: str) -> Callable[[], None]:
+    """Note what a batch changes besides gradients: random numbers, and statistics such as those of batch norms.
+
+    Returns:
+        What sets them back.
+    """
+    restore_random = remember_random_state(kind)
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+    def restore() -> None:
+        restore_random()
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
+
+    return restore
+
+
 def _first_lines(error: Exception) -> str:
     """Who failed, and what it raised: so torch begins."""
     return " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
@@ -203,40 +229,3 @@ def _settle_problem_type(model: Any) -> None:
     config = getattr(base_of(model), "config", None)
     if config is not None and getattr(config, "problem_type", "") is None and config.num_labels > 1:
         config.problem_type = "single_label_classification"
-
-
-@dataclass(frozen=True)
-class _Moment:
-    """What a batch changes besides gradients: random numbers, and statistics such as those of batch norms."""
-
-    random: tuple[torch.Tensor, ...]
-    buffers: dict[str, torch.Tensor]
-
-    @classmethod
-    def of(cls, model: torch.nn.Module, kind: str) -> "_Moment":
-        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        return cls(tuple(generator.get_rng_state() for generator in generators(kind)), buffers)
-
-    def restore(self, model: torch.nn.Module, kind: str) -> None:
-        for generator, state in zip(generators(kind), self.random, strict=True):
-            generator.set_rng_state(state)
-        for name, buffer in model.named_buffers():
-            buffer.copy_(self.buffers[name])
-
-
-class _Clock:
-    """Adds up the time between torch's calls at the start and at the end of a compilation."""
-
-    def __init__(self, on_start: Callable[[], None]) -> None:
-        self.seconds = 0.0
-        self._on_start = on_start
-        self._begun: float | None = None
-
-    def start(self, _told: Any) -> None:
-        self._begun = time.perf_counter()
-        self._on_start()
-
-    def stop(self, _told: Any) -> None:
-        if self._begun is not None:
-            self.seconds += time.perf_counter() - self._begun
-            self._begun = None

@@ -27,9 +27,6 @@ from core.runs.words import out_of_memory
 BESIDE = 1 << 20
 """What lies beside weights and optimizer state: a vocabulary, Trainer's record. Small against what is measured here."""
 
-FEW_FILES = 64
-"""A checkpoint has a dozen, which are gone again once it can't be finished."""
-
 FULL_NUMBERS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 FULL = (
     "no space left on device",
@@ -174,32 +171,20 @@ def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> Can
             (RESUME,),
         )
     takes = f"about {size(needed)} are needed and " if needed else ""
-    title, left = what_is_full(folder)
     return CantSave(
-        f"Paused: {title}",
-        f"The {what} couldn't be written: {takes}{left} in {folder}. What was saved before is as it was: make room and "
-        "resume.",
+        "Paused: the disk is full",
+        f"The {what} couldn't be written: {takes}{free_at(folder)} in {folder}. What was saved before is as it was: "
+        "make room and resume.",
         (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
     )
 
 
-def what_is_full(folder: Path) -> tuple[str, str]:
-    """What a disk has run out of, room or files, as a title; and how much of it is left where `folder` is."""
+def free_at(folder: Path) -> str:
+    """How much is free where `folder` is, or was."""
     for place in (folder, *folder.parents):
         with contextlib.suppress(OSError):
-            free, files = shutil.disk_usage(place).free, _few_files(place)
-            if files and free > BESIDE:
-                return "the disk can hold no more files", f"{files} and {size(free)} are free"
-            return "the disk is full", f"{size(free)} are free"
-    return "the disk is full", "nothing is free"
-
-
-def _few_files(place: Path) -> str:
-    """How many files a disk can still hold, where these are few."""
-    found = os.statvfs(place) if hasattr(os, "statvfs") else None
-    if found is None or not found.f_files or found.f_favail >= FEW_FILES:
-        return ""
-    return f"{found.f_favail:,} of {found.f_files:,} files (inodes)"
+            return f"{size(shutil.disk_usage(place).free)} are free"
+    return "nothing is free"
 
 
 def full_place(error: BaseException, folder: Path) -> Path | None:
@@ -212,7 +197,7 @@ def full_place(error: BaseException, folder: Path) -> Path | None:
     )  # tempfile looks for one with room
     for place in (folder, Path.home(), Path(temporary)):
         with contextlib.suppress(OSError):
-            if _few_files(place) or shutil.disk_usage(place).free < BESIDE:
+            if shutil.disk_usage(place).free < BESIDE:
                 return place.absolute()
     return None
 
@@ -299,15 +284,10 @@ def explain(
         place = full_place(error, Path())  # a run's process works in its folder
         if place is None:
             return UserError("The disk is full", f"{error}. Make room and start again.")
-        title, left = what_is_full(place)
-        what = (
-            str(place)
-            if getattr(error, "filename", None)
-            else f"A file in {place}, or elsewhere on its disk,"
-        )
+        is_named = bool(getattr(error, "filename", None))
+        what = str(place) if is_named else f"A file in {place}, or elsewhere on its disk,"
         return UserError(
-            f"{title[:1].upper()}{title[1:]}",
-            f"{what} couldn't be written: {left}. Make room and start again.",
+            "The disk is full", f"{what} couldn't be written: {free_at(place)}. Make room and start again."
         )
     if _says(error, ("unable to jit load the async_io op",)):
         return UserError(

@@ -7,8 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +29,17 @@ from core.engine.generate.predict import choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.models.past_runs import keep_base
 from core.engine.models.vision import check_checkpointing
-from core.engine.reporter import Reporter, StepLog
+from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
 from core.engine.training import checkpoints
 from core.engine.training.arguments import alone, optimizer_class, trainer_arguments
 from core.engine.training.callbacks import (
     BestCallback,
     ConfusionCallback,
-    EndRequested,
-    EndWhileLoading,
     PredictionCallback,
     ReportCallback,
-    RequestBox,
     RequestCallback,
+    StepLog,
     take_best,
 )
 from core.engine.training.compile import Compilation
@@ -57,7 +54,7 @@ from core.engine.training.failures import (
     saved_bytes,
     writing,
 )
-from core.engine.training.loading import on_signals
+from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.training.trainer import WatchedTrainer, loss_by_label, mend_loss_scaling, share_router_loss
 from core.engine.training.what_ran import report_fallbacks
 from core.options import RunOptions
@@ -161,13 +158,13 @@ def build_trainer(
     # it prints dictionaries where no progress bar is shown
     trainer.remove_callback(transformers.PrinterCallback)
     if resolved.options.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
-        _mend_accumulation(trainer, resolved, prepared)
+        _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:
         trainer.compilation = Compilation(resolved.options, resolved.kind, reporter, trainer.first_batch)
     return trainer
 
 
-def _mend_accumulation(trainer: WatchedTrainer, resolved: ResolvedRun, prepared: Prepared) -> None:
+def _fix_loss_scale(trainer: WatchedTrainer, resolved: ResolvedRun, prepared: Prepared) -> None:
     # a prompt may fill the first sample, with no token to learn
     for number in range(min(len(prepared.train), PROBED)):
         batch = trainer.data_collator([prepared.train[number]])
@@ -177,12 +174,12 @@ def _mend_accumulation(trainer: WatchedTrainer, resolved: ResolvedRun, prepared:
     # FlashAttention computes in 16 bits only; DeepSpeed starts its own autocast only when it trains
     dtype = HALF.get(resolved.precision)
     with torch.autocast(resolved.kind, dtype=dtype, enabled=dtype is not None):
-        mended = mend_loss_scaling(trainer.model, batch)
-    if mended:
+        fixed = mend_loss_scaling(trainer.model, batch)
+    if fixed:
         trainer.model_accepts_loss_kwargs = False
     else:
         share_router_loss(trainer.model, lambda: trainer.current_gradient_accumulation_steps)
-    if mended and resolved.options.task is Task.TOKEN_CLASSIFICATION:
+    if fixed and resolved.options.task is Task.TOKEN_CLASSIFICATION:
         trainer.compute_loss_func = loss_by_label
 
 
@@ -201,34 +198,44 @@ def train_run(
         The exit status: 0 finished, stopped or paused, 1 failed (the events say why, a bug's traceback is in the log),
         `CANT_WRITE` where not even that could be written.
     """
-    attempt = _Attempt(run, options, reporter, checkpoint)
     with on_signals(signal.default_int_handler):
         try:
-            _train(attempt)
+            checkpoints.refuse_links(run)
+            tensorboard: AbstractContextManager[Any] = nullcontext()
+            if options.output.tensorboard:
+                from core.engine.training.tensorboard import TensorBoardFiles
+
+                tensorboard = TensorBoardFiles(run.tensorboard, reporter)
+            with chosen_device(options) as resolved, tensorboard:
+                _train(run, resolved, reporter, checkpoint)
         except EndRequested as ended:  # while loading: there is nothing new to keep yet
             reporter.write(RunFinished(state=ended.outcome, steps=reporter.story.step))
-        except (
-            KeyboardInterrupt
-        ):  # also what interrupts loading (`EndWhileLoading`), where that was just done
+        except KeyboardInterrupt:  # also what interrupts loading, where that was just done
             with on_signals(signal.SIG_IGN):  # a shutdown sends a second one at once
                 requests = RequestBox(run, reporter)
-                asked = requests.ending if requests.end_is_asked() else None
-                reporter.write(RunFinished(state=asked or Outcome.STOPPED, steps=reporter.story.step))
+                outcome = requests.ending if requests.end_is_asked() else None
+                reporter.write(RunFinished(state=outcome or Outcome.STOPPED, steps=reporter.story.step))
         except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
-            return _report_failure(error, attempt)
+            return _report_failure(error, run, options, reporter)
     return 0
 
 
-def _report_failure(error: Exception, attempt: "_Attempt") -> int:
-    reporter, is_full = attempt.reporter, is_disk_full(error)
+def _report_failure(error: Exception, run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
+    is_full = is_disk_full(error)
     if not isinstance(error, UserError):
         if not is_full:
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
-        error = _explained(error, attempt)
+        if is_full and reporter.story.plan is not None:  # something else than a checkpoint: the events
+            error = cant_save(error, full_place(error, run.path) or run.path, "run's record")
+        else:
+            error = explain(error, options, reporter.story.forecast) or UserError(
+                "Training ended with an unexpected error",
+                f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
+            )
     if is_full:  # room for what is told now; the keeper's last word finds what is left of it
         with suppress(OSError):
-            attempt.run.spare_file.unlink(missing_ok=True)
+            run.spare_file.unlink(missing_ok=True)
     try:
         if isinstance(error, CantSave):
             reporter.pause(error)
@@ -239,136 +246,81 @@ def _report_failure(error: Exception, attempt: "_Attempt") -> int:
     return 1
 
 
-def _explained(error: Exception, attempt: "_Attempt") -> UserError:
-    story = attempt.reporter.story
-    if is_disk_full(error) and story.plan is not None:  # something else than a checkpoint: the events
-        return cant_save(error, full_place(error, attempt.run.path) or attempt.run.path, "run's record")
-    return explain(error, attempt.options, story.forecast) or UserError(
-        "Training ended with an unexpected error",
-        f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
-    )
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """What is to be trained, and where it goes on from."""
-
-    run: RunFolder
-    options: RunOptions
-    reporter: Reporter
-    checkpoint: Checkpoint | None
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """What trains: ready, and nothing trained yet."""
-
-    prepared: Prepared
-    trainer: WatchedTrainer
-    log: StepLog
-    requests: RequestBox
-
-
-def _train(attempt: _Attempt) -> None:
-    checkpoints.refuse_links(attempt.run)
-    tensorboard: AbstractContextManager[Any] = nullcontext()
-    if attempt.options.output.tensorboard:
-        from core.engine.training.tensorboard import TensorBoardFiles
-
-        tensorboard = TensorBoardFiles(attempt.run.tensorboard, attempt.reporter)
-    with (
-        chosen_device(attempt.options) as resolved,
-        MemoryReports(DeviceMemory(resolved.kind), attempt.reporter) as memory_reports,
-        tensorboard,
-        ExitStack() as held,
-    ):
-        loaded = _load(attempt, resolved, memory_reports)
-        held.enter_context(on_signals(loaded.requests.stop_at_signal))
-        begun = time.perf_counter()
-        outcome = _learn(attempt, loaded)
-        seconds = time.perf_counter() - begun
-        step = loaded.trainer.state.global_step
-        if outcome is not Outcome.PAUSED:
-            step = _keep_model(attempt, resolved, loaded)
-        if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
-            checkpoints.keep(attempt.run.checkpoints, 0)  # of an earlier pause
-        memory_reports.stop()
-        loaded.requests.refuse_rest()
-        state = loaded.trainer.state
-        attempt.reporter.write(
-            RunFinished(
-                state=outcome,
-                metrics=_metrics_at(step, state.log_history),
-                samples_per_second=loaded.log.samples_per_second,
-                seconds=seconds,
-                steps=state.global_step,
-                peak_bytes=process_peak(),
-                peak_device_bytes=loaded.log.memory.peak(),
+def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
+    memory, requests = DeviceMemory(resolved.kind), RequestBox(run, reporter)
+    log = StepLog(reporter, memory)
+    with MemoryReports(memory, reporter) as memory_reports:
+        prepared, trainer = _load(run, resolved, log, requests)
+        with on_signals(requests.stop_at_signal):
+            begun = time.perf_counter()
+            outcome = _learn(trainer, requests, checkpoint)
+            seconds = time.perf_counter() - begun
+            step = trainer.state.global_step
+            if outcome is not Outcome.PAUSED:
+                step = _save_model(run, resolved, reporter, prepared, trainer)
+            if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
+                checkpoints.keep(run.checkpoints, 0)  # of an earlier pause
+            memory_reports.stop()
+            requests.refuse_rest()
+            reporter.write(
+                RunFinished(
+                    state=outcome,
+                    metrics=_metrics_at(step, trainer.state.log_history),
+                    samples_per_second=log.samples_per_second,
+                    seconds=seconds,
+                    steps=trainer.state.global_step,
+                    peak_bytes=process_peak(),
+                    peak_device_bytes=memory.peak(),
+                )
             )
-        )
-        if outcome is not Outcome.PAUSED:
-            remember(attempt.reporter.story, resolved)
+            if outcome is not Outcome.PAUSED:
+                remember(reporter.story, resolved)
 
 
-def _load(attempt: _Attempt, resolved: ResolvedRun, memory_reports: MemoryReports) -> _Loaded:
-    run, reporter = attempt.run, attempt.reporter
-    requests = RequestBox(run, reporter)
+def _load(
+    run: RunFolder, resolved: ResolvedRun, log: StepLog, requests: RequestBox
+) -> tuple[Prepared, WatchedTrainer]:
+    """The data and the model, and a trainer that is ready to train them."""
+    reporter = log.reporter
     fell_back = []
     if resolved.kind == "mps":
         warn_of_wrong_numbers(reporter)
         fell_back = report_fallbacks(reporter)
-    with EndWhileLoading(run, requests):
-        only_if_it_fits = ONLY_IF_IT_FITS in os.environ
+    only_if_it_fits = ONLY_IF_IT_FITS in os.environ
+    with end_while_loading(run, requests):
         if only_if_it_fits:
             with torch.random.fork_rng(()):  # a head is drawn from the same numbers with --yes
                 refuse_too_large(foretell(resolved, None, run.forecast()))
         prepared = prepare(resolved.options, reporter)
         checkpoints.clean(run.checkpoints)
-        told = foretell(resolved, prepared, run.forecast())
-        if told is not None:
-            reporter.write(told)
+        forecast = foretell(resolved, prepared, run.forecast())
+        if forecast is not None:
+            reporter.write(forecast)
         if only_if_it_fits:
-            refuse_too_large(told)
+            refuse_too_large(forecast)
         trainer = build_trainer(run.checkpoints, resolved, prepared, reporter)
         trainer.checkpoint_bytes = require_room(run, trainer, resolved.options).checkpoint
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
-    log = StepLog(reporter, memory_reports.memory)
-    loaded = _Loaded(prepared, trainer, log, requests)
-    _add_callbacks(attempt, resolved, loaded)
-    return loaded
-
-
-def _add_callbacks(attempt: _Attempt, resolved: ResolvedRun, loaded: _Loaded) -> None:
-    """Their order counts: asking the model is no part of a step, and what was asked for is put into effect last."""
-    prepared, trainer, reporter = loaded.prepared, loaded.trainer, attempt.reporter
+    # their order counts: predicting is no part of a step, and what was requested is put into effect last
     if prepared.metrics is not None and prepared.labels:
         confusion = ConfusionCallback(prepared.metrics, prepared.labels, reporter)
         trainer.compute_metrics = confusion
         trainer.add_callback(confusion)
-    speaker = choose(resolved.options, prepared, attempt.run.path, reporter)
+    speaker = choose(resolved.options, prepared, run.path, reporter)
     if speaker is not None:
-        trainer.add_callback(PredictionCallback(reporter, trainer, speaker, loaded.requests))
+        trainer.add_callback(PredictionCallback(reporter, trainer, speaker, requests))
     if resolved.options.output.keep_best:
         trainer.add_callback(BestCallback())
-    trainer.add_callback(
-        ReportCallback(
-            reporter=reporter,
-            trainer=trainer,
-            resolved=resolved,
-            log=loaded.log,
-            labels=prepared.labels,
-            options=resolved.options,
-        )
-    )
-    trainer.add_callback(RequestCallback(loaded.requests, trainer, reporter))
+    trainer.add_callback(ReportCallback(trainer, resolved, log, prepared.labels))
+    trainer.add_callback(RequestCallback(requests, trainer, reporter))
+    return prepared, trainer
 
 
-def _learn(attempt: _Attempt, loaded: _Loaded) -> Outcome:
+def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint | None) -> Outcome:
     """Train until it is done or asked to end, with a checkpoint saved then."""
-    trainer, requests = loaded.trainer, loaded.requests
     try:
-        trainer.train(resume_from_checkpoint=str(attempt.checkpoint.path) if attempt.checkpoint else None)
+        trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
         if requests.ending is None:
             trainer.evaluate_owed()
     except EndRequested:  # in the middle of an evaluation
@@ -380,7 +332,9 @@ def _learn(attempt: _Attempt, loaded: _Loaded) -> Outcome:
     return requests.ending or Outcome.FINISHED
 
 
-def _keep_model(attempt: _Attempt, resolved: ResolvedRun, loaded: _Loaded) -> int:
+def _save_model(
+    run: RunFolder, resolved: ResolvedRun, reporter: Reporter, prepared: Prepared, trainer: WatchedTrainer
+) -> int:
     """Save the trained model; one that stands there stays until the new one is whole.
 
     Returns:
@@ -390,19 +344,16 @@ def _keep_model(attempt: _Attempt, resolved: ResolvedRun, loaded: _Loaded) -> in
         CantSave: It can't be written.
         UserError: The weights are lost.
     """
-    attempt.reporter.phase(Phase.SAVING)
-    trainer, folder = loaded.trainer, attempt.run.model
-    step = (
-        take_best(trainer, attempt.reporter)
-        if resolved.options.output.keep_best
-        else trainer.state.global_step
-    )
+    reporter.phase(Phase.SAVING)
+    step: int = trainer.state.global_step
+    if resolved.options.output.keep_best:
+        step = take_best(trainer, reporter)
     refuse_lost_weights(trainer.model, trainer.args)
-    with writing(attempt.run.path, "model", saved_bytes(trainer.model)), checkpoints.replaced(folder) as new:
+    with writing(run.path, "model", saved_bytes(trainer.model)), checkpoints.replaced(run.model) as new:
         trainer.save_model(str(new))
         checkpoints.drop_pickle(new)
-        loaded.prepared.save_extras(new)
-    keep_base(folder, resolved.options.model.source)
+        prepared.save_extras(new)
+    keep_base(run.model, resolved.options.model.source)
     return step
 
 

@@ -1,268 +1,233 @@
-"""`transformers.Trainer`, with what Hone needs to see made visible. The training loop is untouched."""
+"""`transformers.Trainer`: batches loaded by workers, exact checkpoints, and what Hone needs to see made visible.
+
+The training loop is untouched.
+"""
 
 import inspect
 import math
+import multiprocessing
+import random
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from accelerate.utils import is_compiled_module
 from torch.optim.lr_scheduler import LambdaLR
-from torch.overrides import TorchFunctionMode
+from torch.utils.data import DataLoader, Dataset, Sampler
+from transformers import Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
-from core.engine.data.token_cache import NO_LABEL
+from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
+from core.engine.data.token_cache import NO_LABEL, lengths_of
 from core.engine.models.parts import base_of
-from core.engine.reporter import Part, StepParts, wait_for
 from core.engine.tasks.metrics import HeldOut, Means, surprise
 from core.engine.training import checkpoints
 from core.engine.training.arguments import allow_zero_state, norm_parameters
 from core.engine.training.failures import reading, refuse_lost_weights, writing
-from core.engine.training.loading import (
-    LoadingTrainer,
-    draw_no_seed,
-    live_loader,
-    load_order,
-    remember,
-    restore_random_state,
-    save_order,
-    save_random_state,
-)
-from core.options.choices import Attention
+from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
+from core.engine.training.requests import on_signals
 from core.runs.models import Checkpoint, is_complete
 
 if TYPE_CHECKING:
     from core.engine.training.compile import Compilation
 
-# --- Sees how a run's first batch is computed: from inside the forward and the backward
+
+# --- Batches and their order
 
 
-SOFTMAX = (torch.softmax, torch.Tensor.softmax, torch.nn.functional.softmax)
+class OrderedByLength(LengthGroupedSampler):
+    """Trainer's own order, drawn from the same random numbers.
 
-
-class FirstBatch:
-    """What was seen. Nothing is listened to outside `watching`.
-
-    `autocast_dtype` is the format autocast computed in, None without autocast; `recomputed` counts the blocks whose
-    forward ran again while the gradients were computed. A compiled model's are read from its graphs instead (see
-    `core.engine.training.compile`).
+    They are those that dropout uses, too, so that the order of an epoch depends on all steps before it. `begun_with` is
+    where they stood when the order under way was drawn; whoever sets `begin_with` has the next one drawn from there.
     """
 
-    def __init__(self, device_kind: str = "cpu") -> None:
-        self._device_kind = device_kind
-        self.forget()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.begun_with: torch.Tensor | None = None
+        self.begin_with: torch.Tensor | None = None
 
-    def forget(self) -> None:
-        """Begin anew."""
-        self.autocast_dtype: str | None = None
-        self.recomputed = 0
-        self._called: list[str] = []
-        self._softmax = False
-
-    @property
-    def attention(self) -> tuple[str, ...]:
-        """The implementations, each once. One that is written out step by step shows by its softmax alone."""
-        return tuple(dict.fromkeys(self._called)) or ((Attention.EAGER.value,) if self._softmax else ())
-
-    def saw_autocast(self, dtype: torch.dtype) -> None:
-        self.autocast_dtype = str(dtype).removeprefix("torch.")
-
-    def heard_attention(self, name: str) -> None:
-        """Note an implementation that was called."""
-        self._called.append(str(name))
-
-    def heard_softmax(self) -> None:
-        """Note that something was computed which attention consists of, among other things."""
-        self._softmax = True
-
-    @contextmanager
-    def watching(self, model: torch.nn.Module) -> Iterator[None]:
-        """Listen while `model` computes one batch forward and backward."""
-        calls = _AttentionCalls(self)
-        again = _Recomputation(base_of(model))
-        with ExitStack() as stack:
-            for part in base_of(model).children():
-                stack.callback(part.register_forward_pre_hook(self._look_at_autocast).remove)
-            stack.enter_context(again)
-            stack.enter_context(calls)
-            yield
-        self.recomputed = again.blocks()
-
-    def _look_at_autocast(self, _part: torch.nn.Module, _inputs: Any) -> None:
-        """Look from within the model's parts: accelerate begins autocast inside the model's own forward."""
-        if torch.is_autocast_enabled(self._device_kind):
-            self.saw_autocast(torch.get_autocast_dtype(self._device_kind))
+    def __iter__(self) -> Iterator[int]:
+        if self.begin_with is not None:
+            torch.set_rng_state(self.begin_with)
+            self.begin_with = None
+        self.begun_with = torch.get_rng_state()
+        yield from super().__iter__()
 
 
-class _AttentionCalls(TorchFunctionMode):
-    """Hears torch's own attention being called, and the registered ones of transformers that torch knows nothing of."""
+class SameEachTime(LengthGroupedSampler):
+    """Trainer's own order for what is evaluated: the same in every evaluation, also where one loader serves them all.
 
-    def __init__(self, seen: FirstBatch) -> None:
-        super().__init__()
-        self._seen = seen
-        self._replaced: dict[str, Any] = {}
+    In another order the batches would be others, and with them the last digits of the loss.
+    """
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.nn.functional.scaled_dot_product_attention:
-            self._seen.heard_attention(Attention.SDPA)
-        elif func in SOFTMAX:
-            self._seen.heard_softmax()
-        return func(*args, **(kwargs or {}))
+    def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
+        super().__init__(*args, generator=torch.Generator(), **kwargs)
+        self._seed = seed
 
-    def __enter__(self) -> "_AttentionCalls":
-        registry = _registry()
-        for name in registry.valid_keys():
-            if "flash" in name:
-                self._replaced[name] = registry[name]
-                registry.register(name, self._listening(name, registry[name]))
-        super().__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        super().__exit__(*raised)
-        for name, function in self._replaced.items():
-            _registry().register(name, function)
-
-    def _listening(self, name: str, function: Any) -> Any:
-        def listen(*args: Any, **kwargs: Any) -> Any:
-            self._seen.heard_attention(name)
-            return function(*args, **kwargs)
-
-        return listen
+    def __iter__(self) -> Iterator[int]:
+        self.generator.manual_seed(self._seed)
+        yield from super().__iter__()
 
 
-def _registry() -> Any:
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+class LoadingTrainer(Trainer):
+    """Trainer, its batches and their order untouched.
 
-    return ALL_ATTENTION_FUNCTIONS
+    Two things differ. Workers are sent what can be sent to a new process, and import little there; and texts are
+    grouped by lengths that were read from their Arrow columns at once instead of text by text.
 
+    `train_order` is the order in which it learns, where that is drawn from the random numbers that all share.
+    """
 
-class _Recomputation:
-    """Hears forwards of a model's parts that begin after the model's own forward has ended."""
+    train_order: OrderedByLength | None = None
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._model = model
-        self._ended = False
-        self._again: set[torch.nn.Module] = set()
-        self._hooks: list[Any] = []
+    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
+        if not self.args.dataloader_num_workers:
+            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
+        if self.args.dataloader_multiprocessing_context == "forkserver":
+            multiprocessing.set_forkserver_preload(list(PRELOADED))
+            with on_signals(signal.SIG_IGN):  # a shutdown asks every process to end; the engine ends this one
+                import_module("multiprocessing.forkserver").ensure_running()
+        collator: Collator = self.data_collator
+        self.data_collator: Collator = SentCollator(collator)
+        try:
+            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
+        finally:
+            self.data_collator = collator
+        live_loader(loader).worker_init_fn = begin_worker
+        if not kwargs.get("is_training") and self._has_evaluated():
+            draw_no_seed(loader)
+        return loader
 
-    def __enter__(self) -> "_Recomputation":
-        self._hooks = [part.register_forward_pre_hook(self._begin) for part in self._model.modules()]
-        self._hooks.append(self._model.register_forward_hook(self._end))
-        return self
+    def _has_evaluated(self) -> bool:
+        return any("eval_loss" in entry for entry in self.state.log_history)
 
-    def __exit__(self, *_raised: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
+        dataset: Any = self.train_dataset if train_dataset is None else train_dataset
+        if isinstance(dataset, SentSamples):
+            dataset = dataset.samples
+        if self.args.train_sampling_strategy == "group_by_length":
+            lengths = lengths_of(dataset)
+            if lengths is not None:  # the arguments are Trainer's own
+                together = self.args.train_batch_size * self.args.gradient_accumulation_steps
+                self.train_order = OrderedByLength(together, lengths=lengths)
+                return self.train_order
+        sampler = super()._get_train_sampler(dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
+        return sampler
 
-    def _begin(self, part: torch.nn.Module, _inputs: Any) -> None:
-        if part is self._model:
-            self._ended = False
-        elif self._ended:
-            self._again.add(part)
+    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
+        if self.args.train_sampling_strategy == "group_by_length":
+            samples = eval_dataset.samples if isinstance(eval_dataset, SentSamples) else eval_dataset
+            lengths = lengths_of(samples)
+            if lengths is not None:
+                return SameEachTime(self.args.eval_batch_size, lengths=lengths, seed=self.args.seed)
+        return super()._get_eval_sampler(eval_dataset)
 
-    def _end(self, _model: torch.nn.Module, _inputs: Any, _output: Any) -> None:
-        self._ended = True
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """The batches of one optimizer step.
 
-    def blocks(self) -> int:
-        """How many blocks ran again: layers of a transformer, or whatever else is outermost.
-
-        A layer of transformers' checkpoints its inner forward, so that only what is inside it is seen to run again.
+        Raises:
+            UserError: A worker found a sample that can't be used.
         """
-        from transformers.modeling_layers import GradientCheckpointingLayer
+        return super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
 
-        found: set[torch.nn.Module] = set()
-        pending: list[tuple[torch.nn.Module, torch.nn.Module | None]] = [(self._model, None)]
-        while pending:
-            part, layer = pending.pop()
-            for child in part.children():
-                if child in self._again:
-                    found.add(layer or child)
-                else:
-                    is_layer = isinstance(child, GradientCheckpointingLayer)
-                    pending.append((child, child if is_layer else layer))
-        return len(found)
+    def prediction_step(
+        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Evaluate one batch.
 
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        return super().prediction_step(model, received(inputs), *args, **kwargs)
 
-# --- Keeps gradient accumulation right
-
-
-ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
-"""What models of transformers call the weight of the router's loss; the latter is JetMoE's."""
-MANY_ITEMS = 1 << 30
+    def stop_workers(self) -> None:
+        """End the processes that prepare batches; a loader asked for more starts new ones."""
+        loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
+        for loader in filter(None, loaders):
+            live_loader(loader)._iterator = None  # torch ends them where it lets go of the iterator
 
 
-def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Tell Trainer to divide the loss itself where it counts on `model` to do so and `model` does not.
+def live_loader(loader: Any) -> DataLoader:
+    """The loader of torch's own that accelerate wraps: its iterator holds the workers."""
+    return getattr(loader, "base_dataloader", loader)
+
+
+def draw_no_seed(loader: Any) -> None:
+    """Let a loader start its workers without moving the random numbers that all share.
+
+    torch draws a number when workers start. They live from one epoch to the next, so that a run draws it once: one that
+    goes on must not draw it a second time.
+    """
+    live_loader(loader).generator = loader.generator = torch.Generator()
+
+
+# --- Random numbers, kept in checkpoints where Trainer forgets them
+
+
+MPS_STATE = "rng_state_mps.pth"
+ORDER_STATE = "rng_state_order.pth"
+
+
+def keep_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> None:
+    """Write into a checkpoint what Trainer left out; call it before the checkpoint is sealed.
 
     Args:
-        model: Takes `batch` as keyword arguments and returns a mapping with "loss". Its mode is left as it was.
-        batch: One small batch with labels, on the model's device.
-
-    Returns:
-        Whether the model had to be flagged (`accepts_loss_kwargs = False`, which Trainer reads).
+        folder: The checkpoint.
+        kind: What the run computes on: `cuda`, `mps` or `cpu`.
+        order: The CPU's random numbers as they were when the epoch's order was drawn from them; None: it wasn't.
     """
-    inner = base_of(model)  # LoRA's wrapper takes any keyword and hands it on; Trainer looks inside, too
-    if not _takes_any_keyword(inner) or _divides_by_items(model, batch):
-        return False
-    inner.accepts_loss_kwargs = False
-    return True
+    if kind == "mps":
+        torch.save(torch.mps.get_rng_state(), folder / MPS_STATE)
+    if order is not None:
+        torch.save(order, folder / ORDER_STATE)
 
 
-def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Cross entropy for `Trainer.compute_loss_func`: its sum over a batch's labels, divided by those of the whole step.
-
-    Args:
-        outputs: What the model returned: "logits" [batch, tokens, classes].
-        labels: [batch, tokens] of class indices, -100 where there is none.
-        num_items_in_batch: Labels in all batches of the step; None: in this one.
-    """
-    logits = outputs["logits"]
-    summed = torch.nn.functional.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]).float(),
-        labels.reshape(-1),
-        ignore_index=NO_LABEL,
-        reduction="sum",
-    )
-    count = (labels != NO_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
-    return summed / count
+def restore_random_state(folder: Path, kind: str) -> None:
+    """Continue MPS's random numbers from a checkpoint, once Trainer has restored the others."""
+    path = folder / MPS_STATE
+    if kind == "mps" and path.is_file():
+        torch.mps.set_rng_state(torch.load(path, weights_only=True))
 
 
-def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
-    """Weigh the router's loss by one over `batches`, those of the step, wherever `model` learns."""
-    inner = base_of(model)
-    for name in ROUTER_WEIGHTS:
-        if weight := getattr(inner, name, None):
-
-            def share(*_: Any, name: str = name, weight: float = weight) -> None:
-                setattr(inner, name, weight / batches() if inner.training else weight)
-
-            model.register_forward_pre_hook(share)
+def load_order(folder: Path) -> torch.Tensor | None:
+    """The random numbers from which the epoch's order was drawn; None where it wasn't drawn so."""
+    path = folder / ORDER_STATE
+    state: torch.Tensor | None = torch.load(path, weights_only=True) if path.is_file() else None
+    return state
 
 
-def _takes_any_keyword(model: torch.nn.Module) -> bool:
-    parameters = inspect.signature(model.forward).parameters.values()
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+def generators(kind: str) -> tuple[Any, ...]:
+    """Torch's modules that draw random numbers where a model computes on a device of this kind."""
+    return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
 
 
-def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Whether more items make the loss smaller; a router's loss stays, however many there are.
+def remember_random_state(kind: str) -> Callable[[], None]:
+    """Note where all random numbers stand; returns what takes them back there."""
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    of_torch = [(generator, generator.get_rng_state()) for generator in generators(kind)]
 
-    Where nothing is labelled, a sum is 0 and a mean is NaN.
-    """
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        one = model(**batch, num_items_in_batch=1)["loss"]
-        many = model(**batch, num_items_in_batch=MANY_ITEMS)["loss"]
-    model.train(was_training)
-    return bool(one == 0 or many < one * 0.999)
+    def restore() -> None:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
+        for generator, state in of_torch:
+            generator.set_rng_state(state)
+
+    return restore
 
 
-# --- Trainer, able to go on from a checkpoint as if it had never stopped
+# --- Checkpoints
 
 
 class ResumableTrainer(LoadingTrainer):
@@ -312,7 +277,7 @@ class ResumableTrainer(LoadingTrainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Evaluate as Trainer does."""
-        self._undo_evaluation = remember(self.args.device.type)
+        self._undo_evaluation = remember_random_state(self.args.device.type)
         found: dict[str, float] = super().evaluate(*args, **kwargs)
         self._undo_evaluation = lambda: None
         return found
@@ -346,8 +311,8 @@ class ResumableTrainer(LoadingTrainer):
             finally:
                 self._stage = None
             self.save_extras(stage)  # a checkpoint may be exported, too
-            save_random_state(stage, self.args.device.type)
-            save_order(stage, self.train_order.begun_with if self.train_order else None)
+            order = self.train_order.begun_with if self.train_order else None
+            keep_random_state(stage, self.args.device.type, order)
         self.checkpoint_bytes = _size(place)
         self.last_saved, self.saved_anew = Checkpoint(step, place, self.checkpoint_bytes), True
 
@@ -574,3 +539,78 @@ class LanguageTrainer(WatchedTrainer):
             loss = found[0] if isinstance(found, tuple) else found
             self._means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
         return found
+
+
+# --- The scale of the loss under gradient accumulation
+
+
+ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
+"""What models of transformers call the weight of the router's loss; the latter is JetMoE's."""
+MANY_ITEMS = 1 << 30
+
+
+def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
+    """Tell Trainer to divide the loss itself where it counts on `model` to do so and `model` does not.
+
+    Args:
+        model: Takes `batch` as keyword arguments and returns a mapping with "loss". Its mode is left as it was.
+        batch: One small batch with labels, on the model's device.
+
+    Returns:
+        Whether the model had to be flagged (`accepts_loss_kwargs = False`, which Trainer reads).
+    """
+    inner = base_of(model)  # LoRA's wrapper takes any keyword and hands it on; Trainer looks inside, too
+    if not _takes_any_keyword(inner) or _divides_by_items(model, batch):
+        return False
+    inner.accepts_loss_kwargs = False
+    return True
+
+
+def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+    """Cross entropy for `Trainer.compute_loss_func`: its sum over a batch's labels, divided by those of the whole step.
+
+    Args:
+        outputs: What the model returned: "logits" [batch, tokens, classes].
+        labels: [batch, tokens] of class indices, -100 where there is none.
+        num_items_in_batch: Labels in all batches of the step; None: in this one.
+    """
+    logits = outputs["logits"]
+    summed = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]).float(),
+        labels.reshape(-1),
+        ignore_index=NO_LABEL,
+        reduction="sum",
+    )
+    count = (labels != NO_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
+    return summed / count
+
+
+def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
+    """Weigh the router's loss by one over `batches`, those of the step, wherever `model` learns."""
+    inner = base_of(model)
+    for name in ROUTER_WEIGHTS:
+        if weight := getattr(inner, name, None):
+
+            def share(*_: Any, name: str = name, weight: float = weight) -> None:
+                setattr(inner, name, weight / batches() if inner.training else weight)
+
+            model.register_forward_pre_hook(share)
+
+
+def _takes_any_keyword(model: torch.nn.Module) -> bool:
+    parameters = inspect.signature(model.forward).parameters.values()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
+def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
+    """Whether more items make the loss smaller; a router's loss stays, however many there are.
+
+    Where nothing is labelled, a sum is 0 and a mean is NaN.
+    """
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        one = model(**batch, num_items_in_batch=1)["loss"]
+        many = model(**batch, num_items_in_batch=MANY_ITEMS)["loss"]
+    model.train(was_training)
+    return bool(one == 0 or many < one * 0.999)

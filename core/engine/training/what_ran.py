@@ -16,8 +16,7 @@ from core.engine.environment import process_ran
 from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import describe_zero, zero_loss_scale
-from core.engine.training.loading import live_loader
-from core.engine.training.trainer import WatchedTrainer
+from core.engine.training.trainer import WatchedTrainer, live_loader
 from core.options import RunOptions
 from core.options.catalogue import all_options
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
@@ -98,7 +97,7 @@ IN_8_BITS = (
     Optimizer.ADAMW_8BIT_TORCHAO,
     Optimizer.LION_8BIT,
 )
-ZERO = {DeepSpeed.OFF: "", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
+ZERO = {DeepSpeed.OFF: "no DeepSpeed", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
 OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
 """What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
@@ -112,121 +111,99 @@ class Difference:
     title: str
     detail: str
 
-    @property
-    def message_id(self) -> str:
-        """The id of its message, one for each option."""
-        return f"ran-differently-{self.path}"
 
-
-def differences(settled: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
-    """Everything in which `ran` differs from `settled`, the options with nothing automatic left; one each option."""
+def differences(options: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
+    """Everything in which `ran` differs from `options`, with nothing automatic left in these; one each option."""
     found: dict[str, Difference] = {}
-    for one in (
-        *_of_device(settled, ran),
-        *_of_model(settled, ran),
-        *_of_data(settled, ran),
-        *_of_memory(settled, ran),
-        *_of_training(settled, ran),
-    ):
+    for path, what, asked, runs in (*_compared(options, ran), *_compared_numbers(options, ran)):
+        if asked != runs:
+            title = f"{what}: something else runs than asked for"
+            found.setdefault(path, Difference(path, title, f"{asked} was asked for, {runs} runs."))
+    for one in _without_effect(options, ran):
         found.setdefault(one.path, one)
     return tuple(found.values())
 
 
-def _of_device(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    device, with_zero = settled.device, settled.memory.deepspeed is not DeepSpeed.OFF
-    asked = device.name.partition(":")[0]
-    if not with_zero and asked not in (
-        "auto",
-        ran.device.partition(":")[0],
-    ):  # which may keep weights elsewhere
-        said = f"{device.name} was asked for, the model is on {ran.device}."
-        yield Difference("device.name", "Another device computes than asked for", said)
-    compiled = ""
+def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, object, object]]:
+    """Path and name of an option, what was asked, and what runs; left out where the two can't be compared."""
+    device, model, data, memory = options.device, options.model, options.data, options.memory
+    training, zero = options.training, memory.deepspeed is not DeepSpeed.OFF
+    kind = device.name.partition(":")[0]
+    if kind != "auto" and not zero:  # which may keep weights elsewhere
+        runs = device.name if kind == ran.device.partition(":")[0] else ran.device
+        yield "device.name", "Device", device.name, runs
+    compiled = "no compilation"
     if device.compile:
         inductor = device.compile_backend == "inductor"
         compiled = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
-    if ran.compiled not in (
-        "",
-        compiled,
-    ):  # one that fails has its message already (core.engine.training.compile)
-        said = f"{compiled or 'No compilation'} was asked for, {ran.compiled} runs."
-        yield Difference("device.compile", "The model is compiled otherwise than asked for", said)
-    title = "Another precision runs than asked for"
-    # on a GPU DeepSpeed holds the weights themselves in 16 bits
-    in_weights = with_zero and ran.parameter_dtype != "float32"
-    computes_in = ran.parameter_dtype if in_weights else ran.autocast_dtype
-    if device.precision in AUTOCAST and computes_in != AUTOCAST[device.precision]:
-        said = f"{device.precision} was asked for, the model computes in {ran.autocast_dtype or ran.parameter_dtype}."
-        yield Difference("device.precision", title, said)
-    in_16_bits = device.precision in (Precision.BF16, Precision.FP16)
-    if ran.matmul and not in_16_bits and (device.precision is Precision.TF32) != (ran.matmul == "tf32"):
-        said = f"{device.precision} was asked for, the GPU multiplies in {ran.matmul}."
-        yield Difference("device.precision", title, said)
-    if device.precision is Precision.FP16 and ran.loss_scale is None:
-        said = "Small gradients may be lost; bf16 doesn't need it."
-        yield Difference("device.precision", "fp16 runs without loss scaling", said)
-    if device.threads is not None and ran.threads not in (None, device.threads):
-        said = f"{device.threads} were asked for, {ran.threads} run."
-        yield Difference("device.threads", "Another number of CPU threads runs than asked for", said)
-
-
-def _of_model(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    model, title = settled.model, "Other weights are trained than asked for"
-    if (model.method in (Method.LORA, Method.QLORA)) != bool(ran.adapter):
-        said = f"{model.method} was asked for, and the model has {ran.adapter or 'no LoRA matrices'}."
-        yield Difference("model.method", title, said)
-    if model.method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
-        said = f"{model.method} was asked for, and all weights of the model are trained."
-        yield Difference("model.method", title, said)
-    if model.method is Method.QLORA and not ran.packed_parameters:
-        said = f"The frozen weights were to be quantized as {model.quantization}, and none are."
-        yield Difference("model.quantization", "No weights are quantized", said)
+    if ran.compiled:  # one that fails has its message already (`Compilation`)
+        yield "device.compile", "Compilation", compiled, ran.compiled
+    if device.precision in AUTOCAST:
+        # on a GPU DeepSpeed holds the weights themselves in 16 bits
+        in_weights = zero and ran.parameter_dtype != "float32"
+        computed_in = ran.parameter_dtype if in_weights else ran.autocast_dtype
+        if computed_in != AUTOCAST[device.precision]:
+            yield "device.precision", "Precision", device.precision, computed_in or ran.parameter_dtype
+    if ran.matmul and device.precision not in (Precision.BF16, Precision.FP16):
+        matmul = "tf32" if device.precision is Precision.TF32 else "fp32"
+        yield "device.precision", "Precision", matmul, ran.matmul
+    if device.threads is not None and ran.threads is not None:
+        yield "device.threads", "CPU threads", device.threads, ran.threads
+    is_lora = model.method in (Method.LORA, Method.QLORA)
+    if is_lora != bool(ran.adapter):
+        yield "model.method", "Training method", model.method, ran.adapter or "no LoRA matrices"
     # a model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of
     eager_instead = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
-    if settled.task.reads_text and ran.attention not in (None, model.attention) and not eager_instead:
-        said = f"{model.attention} was asked for, {ran.attention} was called."
-        yield Difference("model.attention", "Another attention runs than asked for", said)
-
-
-def _of_data(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    data = settled.data
-    if data.workers not in (None, len(ran.workers)):
-        said = f"{data.workers} were asked for, {len(ran.workers)} run."
-        yield Difference("data.workers", "Another number of workers runs than asked for", said)
-    if data.pin_memory is not Toggle.AUTO and (data.pin_memory is Toggle.ON) != ran.pinned:
-        said = f"Pinned memory was to be {data.pin_memory}, and batches are {'' if ran.pinned else 'not '}pinned."
-        yield Difference("data.pin_memory", "Batches are pinned otherwise than asked for", said)
+    if options.task.reads_text and ran.attention is not None and not eager_instead:
+        yield "model.attention", "Attention", model.attention.value, ran.attention
+    if data.workers is not None:
+        yield "data.workers", "Data loader workers", data.workers, len(ran.workers)
+    if data.pin_memory is not Toggle.AUTO:
+        yield "data.pin_memory", "Pinned memory", data.pin_memory.value, "on" if ran.pinned else "off"
     if ran.padded_to and (data.padding is Padding.FIXED) != ran.padded_to.endswith("tokens"):
-        said = f"{data.padding} was asked for, they are padded to {ran.padded_to}."
-        yield Difference("data.padding", "Texts are padded otherwise than asked for", said)
-    grouped, is_grouped = data.group_by_length, ran.sampling == GROUPED
-    if settled.task.reads_text and grouped is not Toggle.AUTO and (grouped is Toggle.ON) != is_grouped:
-        said = f"Grouping by length was to be {grouped}, their order is {ran.sampling or 'unknown'}."
-        yield Difference("data.group_by_length", "Batches are grouped otherwise than asked for", said)
+        yield "data.padding", "Padding", data.padding.value, f"to {ran.padded_to}"
+    if options.task.reads_text and data.group_by_length is not Toggle.AUTO:
+        runs = "on" if ran.sampling == GROUPED else "off"
+        yield "data.group_by_length", "Grouping by length", data.group_by_length.value, runs
+    stage, _, where = ran.deepspeed.partition(", ")
+    yield "memory.deepspeed", "DeepSpeed", ZERO[memory.deepspeed], stage or ZERO[DeepSpeed.OFF]
+    if stage == ZERO[memory.deepspeed] and any(
+        (words in where) != (memory.offload is to) for to, words in OFFLOADED
+    ):
+        yield "memory.offload", "DeepSpeed's offloading", memory.offload.value, where or "none"
+    yield "memory.batch_size", "Samples a step", options.effective_batch, ran.effective_batch
+    optimizer = IN_MAIN_MEMORY if memory.offload_optimizer else OPTIMIZERS[training.optimizer]
+    yield "training.optimizer", "Optimizer", optimizer, ran.optimizer
+    if training.deterministic:
+        yield "training.deterministic", "Full determinism", "on", "on" if ran.deterministic else "off"
 
 
-def _of_memory(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    memory = settled.memory
-    if ran.deepspeed.partition(",")[0] != ZERO[memory.deepspeed]:
-        said = f"{memory.deepspeed} was asked for, {ran.deepspeed or 'no DeepSpeed'} runs."
-        yield Difference("memory.deepspeed", "DeepSpeed runs otherwise than asked for", said)
-    elif ran.deepspeed and any((words in ran.deepspeed) != (memory.offload is to) for to, words in OFFLOADED):
-        said = f"{memory.offload} was asked for, {ran.deepspeed} runs."
-        yield Difference("memory.offload", "DeepSpeed keeps its state elsewhere than asked for", said)
-    if ran.effective_batch != settled.effective_batch:
-        said = f"{settled.effective_batch} samples a step were asked for, {ran.effective_batch} are taken."
-        yield Difference("memory.batch_size", "Another batch size runs than asked for", said)
-    if memory.activation_checkpointing and not ran.recomputed:
+def _compared_numbers(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, object, object]]:
+    """The same for the optimizer's numbers, where it reads them."""
+    for option in all_options():
+        number = ran.optimizer_numbers.get(option.name)
+        reads = options.training.optimizer in option.needs.get("training.optimizer", Optimizer)
+        if option.section == "training" and number is not None and reads:
+            wanted = float(getattr(options.training, option.name))
+            if not math.isclose(number, wanted, rel_tol=1e-6):
+                yield option.path, option.title, f"{wanted:g}", f"{number:g}"
+
+
+def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    """What was asked for and has no effect."""
+    training, method = options.training, options.model.method
+    if options.device.precision is Precision.FP16 and ran.loss_scale is None:
+        said = "Small gradients may be lost; bf16 doesn't need it."
+        yield Difference("device.precision", "fp16 runs without loss scaling", said)
+    if method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
+        said = f"{method} was asked for, and all weights of the model are trained."
+        yield Difference("model.method", "Other weights are trained than asked for", said)
+    if method is Method.QLORA and not ran.packed_parameters:
+        said = f"The frozen weights were to be quantized as {options.model.quantization}, and none are."
+        yield Difference("model.quantization", "No weights are quantized", said)
+    if options.memory.activation_checkpointing and not ran.recomputed:
         said = "They were to be recomputed in the backward pass, and no layer's were."
         yield Difference("memory.activation_checkpointing", "Activations are kept", said)
-
-
-def _of_training(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    training = settled.training
-    asked = IN_MAIN_MEMORY if settled.memory.offload_optimizer else OPTIMIZERS[training.optimizer]
-    if ran.optimizer != asked:
-        said = f"{asked} was asked for, {ran.optimizer} runs."
-        yield Difference("training.optimizer", "Another optimizer runs than asked for", said)
     if training.optimizer in IN_8_BITS and ran.optimizer_state and "uint8" not in ran.optimizer_state:
         said = (
             "Embeddings and tensors below 4,096 numbers keep theirs in fp32, and this run trains nothing larger: "
@@ -236,18 +213,6 @@ def _of_training(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
     if training.weight_decay and ran.decayed_parameters == 0:
         said = "Biases and norms are left out of it, and this run trains nothing else."
         yield Difference("training.weight_decay", "Weight decay has no effect", said)
-    for option in all_options():
-        number = ran.optimizer_numbers.get(option.name)
-        if option.section != "training" or number is None:
-            continue
-        wanted = float(getattr(training, option.name))
-        reads = training.optimizer in option.needs.get("training.optimizer", Optimizer)
-        if reads and not math.isclose(number, wanted, rel_tol=1e-6):
-            said = f"{option.title} was to be {wanted:g}, the optimizer runs with {number:g}."
-            yield Difference(option.path, "The optimizer runs with another number than asked for", said)
-    if training.deterministic and not ran.deterministic:
-        said = "PyTorch was not told to use only deterministic kernels."
-        yield Difference("training.deterministic", "The run is not deterministic", said)
 
 
 # torch's words: "The operator 'aten::x' is not currently supported on the MPS backend and will fall back to run on the

@@ -9,7 +9,7 @@ from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
 from core.engine.models.text import implementation_for
-from core.engine.training.trainer import FirstBatch
+from core.engine.training.observe import FirstBatch
 from core.options import RunOptions
 from core.options.choices import Attention, Task
 from core.options.sections import ModelOptions

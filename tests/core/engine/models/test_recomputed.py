@@ -14,7 +14,7 @@ from core.engine.models.vision import (
     load_vision_model,
     segments,
 )
-from core.engine.training.trainer import FirstBatch
+from core.engine.training.observe import FirstBatch
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions

@@ -297,7 +297,8 @@ def test_random_conversations_answer_with_their_second_half(folder: Path, tmp_pa
 
 def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
     from core.engine.reporter import Reporter
-    from core.engine.training.callbacks import RequestBox, RequestCallback
+    from core.engine.training.callbacks import RequestCallback
+    from core.engine.training.requests import RequestBox
     from core.runs.folder import RunFolder
 
     run = RunFolder(tmp_path / "run")

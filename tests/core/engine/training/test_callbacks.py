@@ -7,47 +7,16 @@ from typing import Any
 import pytest
 import torch
 
+from core.base.errors import UserError
+from core.engine.data.batches import stack
+from core.engine.devices.memory import DeviceMemory
 from core.engine.environment import prepare_torchvision
-
-prepare_torchvision()
-
-from transformers import TrainerCallback, TrainingArguments  # noqa: E402 - torchvision must be prepared first
-
-from core.base.errors import UserError  # noqa: E402
-from core.engine.data.batches import stack  # noqa: E402
-from core.engine.devices.choose import ResolvedRun  # noqa: E402
-from core.engine.devices.memory import DeviceMemory  # noqa: E402
-from core.engine.models.vision import VisionClassifier  # noqa: E402
-from core.engine.reporter import (  # noqa: E402
-    Reporter,
-    StepLog,
-)
-from core.engine.training.arguments import trainer_arguments  # noqa: E402
-from core.engine.training.callbacks import (  # noqa: E402
-    EndRequested,
-    ReportCallback,
-    RequestBox,
-    RequestCallback,
-    epochs_of,
-)
-from core.engine.training.trainer import WatchedTrainer  # noqa: E402
-from core.engine.training.what_ran import (  # noqa: E402
-    differences,
-    what_ran,
-)
-from core.options import RunOptions  # noqa: E402
-from core.options.choices import (  # noqa: E402
-    Precision,
-    Task,
-)
-from core.options.sections import (  # noqa: E402
-    DeviceOptions,
-    MemoryOptions,
-    OutputOptions,
-    TrainingOptions,
-)
-from core.runs.event_log import EventReader  # noqa: E402
-from core.runs.events import (  # noqa: E402
+from core.engine.reporter import Reporter
+from core.options import RunOptions
+from core.options.choices import Precision, Task
+from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import (
     CheckpointSaved,
     Evaluated,
     Event,
@@ -60,15 +29,19 @@ from core.runs.events import (  # noqa: E402
     StepFinished,
     WhatRan,
 )
-from core.runs.folder import (  # noqa: E402
-    Action,
-    RunFolder,
-)
-from tests.fakes.building import resolved  # noqa: E402
+from core.runs.folder import Action, RunFolder
+from tests.fakes.building import resolved
 
+prepare_torchvision()
 
-def on_cpu(options: RunOptions) -> ResolvedRun:
-    return resolved(options)
+from transformers import TrainerCallback, TrainingArguments  # noqa: E402 - torchvision must be prepared first
+
+from core.engine.models.vision import VisionClassifier  # noqa: E402
+from core.engine.training.arguments import trainer_arguments  # noqa: E402
+from core.engine.training.callbacks import ReportCallback, RequestCallback, StepLog, epochs_of  # noqa: E402
+from core.engine.training.requests import EndRequested, RequestBox  # noqa: E402
+from core.engine.training.trainer import WatchedTrainer  # noqa: E402
+from core.engine.training.what_ran import differences, what_ran  # noqa: E402
 
 
 def samples(count: int, value: float | None = None) -> list[dict[str, Any]]:
@@ -96,7 +69,7 @@ class Training:
         )
         torch.manual_seed(0)
         model = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2)))
-        arguments = trainer_arguments(on_cpu(self.options), self.run.checkpoints, has_eval=True)
+        arguments = trainer_arguments(resolved(self.options), self.run.checkpoints, has_eval=True)
         self.trainer = WatchedTrainer(
             model=model,
             args=TrainingArguments(**arguments),
@@ -106,14 +79,7 @@ class Training:
         )
         self.log = StepLog(self.reporter, DeviceMemory("cpu"))
         self.trainer.add_callback(
-            ReportCallback(
-                reporter=self.reporter,
-                trainer=self.trainer,
-                resolved=on_cpu(self.options),
-                log=self.log,
-                labels=("no", "yes"),
-                options=self.options,
-            )
+            ReportCallback(self.trainer, resolved(self.options), self.log, ("no", "yes"))
         )
         self.trainer.add_callback(RequestCallback(self.requests, self.trainer, self.reporter))
 
@@ -148,13 +114,6 @@ def test_a_checkpoint_is_being_saved_from_before_it_is_written(tmp_path: Path) -
     assert told == [*steps, Phase.EVALUATING, Phase.TRAINING, *saving, *steps, Phase.EVALUATING, *saving]
 
 
-def test_steps_as_trainer_counts_them_when_they_are_limited(tmp_path: Path) -> None:
-    training = Training(tmp_path, samples(10), max_steps=5)
-    training.trainer.train()
-    [plan] = training.events(RunPlanned)
-    assert (plan.total_steps, plan.epochs) == (5, pytest.approx(5 / 3))
-
-
 @pytest.mark.parametrize(("steps", "is_told"), [(60, False), (63, True)])
 def test_more_epochs_than_are_worth_their_time_are_told(tmp_path: Path, steps: int, is_told: bool) -> None:
     training = Training(tmp_path, samples(10), max_steps=steps)  # 3 steps an epoch
@@ -163,24 +122,16 @@ def test_more_epochs_than_are_worth_their_time_are_told(tmp_path: Path, steps: i
 
 
 def test_what_ran_is_read_from_the_live_objects(tmp_path: Path) -> None:
-    training = Training(tmp_path, samples(4))
+    training = Training(tmp_path, samples(10))
     training.trainer.train()
     [ran] = training.events(WhatRan)
     parameters = 12 * 2 + 2
     assert (ran.trainable_parameters, ran.total_parameters) == (parameters, parameters)
-    assert ran.optimizer_state_bytes == pytest.approx(
-        2 * 4 * parameters, abs=16
-    )  # two moments in fp32, step counts
-    assert ran.optimizer == "AdamW, fused"
-    assert (ran.parameter_dtype, ran.autocast_dtype, ran.device) == ("float32", None, "cpu")
-
-
-def test_the_batch_that_ran_is_a_full_one_also_after_the_short_last_of_an_epoch(tmp_path: Path) -> None:
-    training = Training(tmp_path, samples(10))
-    training.trainer.train()
-    [ran] = training.events(WhatRan)
+    two_moments = 2 * 4 * parameters
+    assert ran.optimizer_state_bytes == pytest.approx(two_moments, abs=16)  # and step counts
+    assert (ran.optimizer, ran.parameter_dtype, ran.autocast_dtype) == ("AdamW, fused", "float32", None)
     assert training.trainer.last_step == (2, 1)  # what a run has first that goes on from step 5
-    after = what_ran(training.trainer, on_cpu(training.options))
+    after = what_ran(training.trainer, resolved(training.options))
     assert (ran.effective_batch, after.effective_batch) == (4, 4)
     assert differences(training.options, after) == differences(training.options, ran)
 
@@ -240,7 +191,7 @@ class SaveTwice(TrainerCallback):
 def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.engine.training.callbacks.BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("core.engine.training.requests.BETWEEN_LOOKS", 0.0)
     training = Training(tmp_path, samples(8))
     training.trainer.add_callback(SaveTwice(training.run))
     training.trainer.train()

@@ -13,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
 from core.engine.training.compile import Compilation, has_many_shapes
-from core.engine.training.trainer import FirstBatch
+from core.engine.training.observe import FirstBatch
 from core.options import RunOptions
 from core.options.choices import Padding, Precision, Task
 from core.options.data import DataOptions

@@ -124,22 +124,6 @@ def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_disk_that_can_hold_no_more_files_is_told_from_a_full_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
-    found = os.statvfs(tmp_path)
-    few = os.statvfs_result((*found[:5], 1000, 12, 12, *found[8:]))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 280 << 20))
-    monkeypatch.setattr(os, "statvfs", lambda path: few)
-    error = cant_save(full, tmp_path, "checkpoint")
-    assert error.title == "Paused: the disk can hold no more files"
-    assert f"12 of 1,000 files (inodes) and 280 MB are free in {tmp_path}" in error.detail
-    plain = explain(OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "x")), short_run())
-    assert plain is not None
-    assert (plain.title, str(tmp_path / "x") in plain.detail) == ("The disk can hold no more files", True)
-
-
 @pytest.mark.parametrize("full", ["home", "run", None])
 def test_an_error_that_names_no_file_is_told_with_the_place_that_is_full(
     full: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,15 +29,13 @@ from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.token_cache import lengths_of
 from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import resolve_run
-from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
-from core.options.choices import Padding, Precision, Task, Toggle
+from core.options.choices import Padding, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
-from tests.fakes.building import resolved
 from tests.fakes.machines import LAPTOP, M3_MAX, PC, variant
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
@@ -99,16 +97,6 @@ def image_run(folder: Path, images: Path, **data: Any) -> TinyRun:
     )
 
 
-def arguments_for(kind: str, tmp_path: Path, **data: Any) -> dict[str, Any]:
-    task = data.pop("task", Task.TEXT_CLASSIFICATION)
-    options = RunOptions(task=task, data=DataOptions(**data))
-    return trainer_arguments(
-        resolved(options, kind),
-        tmp_path,
-        has_eval=False,
-    )
-
-
 class TestWorkers:
     @pytest.mark.parametrize(
         ("system", "method"),
@@ -116,14 +104,6 @@ class TestWorkers:
     )
     def test_no_system_forks_a_process_with_threads(self, system: str, method: str) -> None:
         assert start_method(system) == method
-
-    def test_trainer_does_not_fork_on_mps_either(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("platform.system", lambda: "Darwin")
-        asked = arguments_for("mps", tmp_path, workers=2, prefetch=3)
-        assert asked["dataloader_multiprocessing_context"] == "spawn"
-        assert (asked["dataloader_num_workers"], asked["dataloader_prefetch_factor"]) == (2, 3)
 
     def test_texts_come_from_processes_of_their_own(self, with_workers: TinyRun) -> None:
         ran = with_workers.what_ran
@@ -277,16 +257,6 @@ class TestGrouping:
         assert lengths_of(Dataset.from_dict({"pixel_values": [[1]]})) is None
 
 
-class TestPinning:
-    def test_nothing_is_pinned_without_a_gpu(self, plain: TinyRun) -> None:
-        assert plain.what_ran.pinned is False
-        assert plain.trainer.args.dataloader_pin_memory is False
-
-    def test_a_gpu_is_given_pinned_batches(self, tmp_path: Path) -> None:
-        assert arguments_for("cuda", tmp_path, pin_memory=Toggle.ON)["dataloader_pin_memory"] is True
-        assert arguments_for("cuda", tmp_path, pin_memory=Toggle.OFF)["dataloader_pin_memory"] is False
-
-
 class TestAutomatic:
     """What is left to Hone, on machines that are not at hand."""
 
@@ -319,14 +289,6 @@ class TestAutomatic:
         )
         options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=asked)
         assert resolve_run(LAPTOP, options).options.data == asked
-
-
-def test_fixed_and_fp32_are_the_published_settings(tmp_path: Path) -> None:
-    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=Padding.FIXED))
-    assert options.device.precision is Precision.AUTO
-    asked = arguments_for("cpu", tmp_path, padding=Padding.FIXED, group_by_length=Toggle.OFF)
-    assert asked["train_sampling_strategy"] == "random"
-    assert asked["dataloader_multiprocessing_context"] is None
 
 
 @pytest.mark.long

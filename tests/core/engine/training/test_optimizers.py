@@ -17,7 +17,6 @@ from core.options import RunOptions
 from core.options.choices import Optimizer, Task
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.options.sources import VISION_MODELS
-from core.options.trainer_args import OPTIMIZER_NAMES
 from tests.fakes.building import resolved
 from tests.fakes.main_memory import CPUOffloadOptimizer
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -191,24 +190,6 @@ def test_norms_are_known_by_what_they_are() -> None:
         {"a": torch.nn.GroupNorm(2, 4), "b": OddRMSNorm(), "c": torch.nn.Linear(4, 4)}
     )
     assert norm_parameters(network) == {"a.weight", "a.bias", "b.gain"}
-
-
-def test_fused_wherever_hone_trains() -> None:
-    from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
-
-    assert {"cuda", "mps", "cpu"} <= set(_get_fused_kernels_supported_devices())
-    assert trainer_arguments(chosen(), Path(), has_eval=False)["optim"] == "adamw_torch_fused"
-    made = optimizer_class(chosen(optimizer=Optimizer.ADAM))
-    assert made is not None
-    assert (made[0], made[1]["fused"]) == (torch.optim.Adam, True)
-
-
-def test_trainer_knows_every_name() -> None:
-    from transformers.training_args import OptimizerNames
-
-    known = {name.value for name in OptimizerNames}
-    assert set(OPTIMIZER_NAMES.values()) <= known
-    assert set(OPTIMIZER_NAMES) == set(Optimizer)
 
 
 @pytest.fixture

@@ -90,17 +90,6 @@ def test_code_in_a_checkpoint_is_not_run(
     assert "Nothing in it was run" in failed.detail
 
 
-def test_arguments_that_are_pickled_are_never_kept_nor_read(
-    options: RunOptions, paused: RunFolder, tmp_path: Path
-) -> None:
-    checkpoint, proof = paused.checkpoints / "checkpoint-4", tmp_path / "proof"
-    assert not (checkpoint / "training_args.bin").exists()
-    torch.save(Malice(proof), checkpoint / "training_args.bin")
-    in_attempts(paused.path, options)
-    assert not proof.exists()
-    assert not (paused.model / "training_args.bin").exists()
-
-
 def test_a_checkpoint_of_another_model_is_refused(options: RunOptions, paused: RunFolder) -> None:
     """Trainer would go on with untrained weights, and say so in the log only."""
     from safetensors.torch import load_file, save_file

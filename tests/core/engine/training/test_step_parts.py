@@ -12,16 +12,15 @@ from core.engine.environment import prepare_torchvision
 prepare_torchvision()
 
 from core.engine.devices.memory import DeviceMemory  # noqa: E402
-from core.engine.reporter import (  # noqa: E402
+from core.engine.reporter import Reporter  # noqa: E402
+from core.engine.training.callbacks import StepLog  # noqa: E402
+from core.engine.training.observe import (  # noqa: E402
     LEAST,
     SHARE,
     Part,
-    Reporter,
     Sampling,
-    StepLog,
     StepParts,
     StepTimes,
-    wait_for,
 )
 from core.options.choices import Toggle  # noqa: E402
 from core.options.sections import (  # noqa: E402
@@ -159,31 +158,23 @@ def test_sampling_grows_rarer_until_it_costs_a_hundredth(cost: float, every: int
     assert cost / sampling.every <= SHARE * 0.01 * 1.001
 
 
-def test_asking_the_device_counts_as_cost_where_the_step_itself_was_lucky() -> None:
+@pytest.mark.parametrize(
+    ("plain", "sampled", "waits", "every"),
+    [
+        (0.001, (0.0009,), 0.0005, 50),  # asking the device costs, where the step itself was lucky
+        (0.01, (0.0101, 5.0, 0.0102), 0.0, LEAST),  # one step that others held up does not decide
+        (None, (3.0,), 1.0, LEAST),  # nothing is learnt before an ordinary step
+    ],
+)
+def test_what_decides_how_often(
+    plain: float | None, sampled: tuple[float, ...], waits: float, every: int
+) -> None:
     sampling = Sampling()
-    sampling.add_plain(0.001)
-    sampling.add_sampled(0.0009, waits=0.0005)
-    assert sampling.every == pytest.approx(50, abs=1)
-
-
-def test_one_step_that_others_held_up_does_not_decide() -> None:
-    sampling = Sampling()
-    sampling.add_plain(0.01)
-    for seconds in (0.0101, 5.0, 0.0102):
-        sampling.add_sampled(seconds, waits=0.0)
-    assert sampling.every == LEAST
-
-
-def test_nothing_is_learnt_before_an_ordinary_step() -> None:
-    sampling = Sampling()
-    sampling.add_sampled(3.0, waits=1.0)
-    assert sampling.every == LEAST
-
-
-def test_a_cpu_needs_no_waiting() -> None:
-    assert wait_for("cpu") is None
-    assert wait_for("cuda") is not None
-    assert wait_for("mps") is not None
+    if plain is not None:
+        sampling.add_plain(plain)
+    for seconds in sampled:
+        sampling.add_sampled(seconds, waits)
+    assert sampling.every == pytest.approx(every, abs=1)
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +258,7 @@ def test_the_time_a_device_is_waited_for_is_shared_out_among_the_steps_it_was_be
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = AsynchronousDevice()
-    monkeypatch.setattr("core.engine.reporter.time", device)
+    monkeypatch.setattr("core.engine.training.callbacks.time", device)
     parts = StepParts(device.wait, clock=device.clock)
     begun = device.now
     log = StepLog(Reporter(RunFolder(tmp_path)), DeviceMemory("cpu"))

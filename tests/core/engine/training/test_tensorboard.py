@@ -117,62 +117,34 @@ def test_the_file_of_a_later_attempt_names_the_step_it_starts_with(tmp_path: Pat
 class FullDisk:
     """A file of records on a disk that is full."""
 
-    def __init__(self) -> None:
-        self.is_closed = False
+    is_closed = False
 
     def write(self, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    def flush(self) -> None:
-        raise OSError(28, "No space left on device")
+    flush = write
 
     def close(self) -> None:
         self.is_closed = True
 
 
-class Heard:
-    """Keeps the messages among the events."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, str]] = []
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, MessageRaised):
-            self.messages.append((event.id, event.detail))
-
-
-def test_a_full_disk_ends_the_files_and_not_the_run(tmp_path: Path) -> None:
-    reporter, heard, disk = Reporter(RunFolder(tmp_path)), Heard(), FullDisk()
-    reporter.listeners.append(heard)
-    with TensorBoardFiles(tmp_path / "tensorboard", reporter, lambda _: disk) as files:
+@pytest.mark.parametrize("trouble", ["full", "no folder", "no file"])
+def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble: str, tmp_path: Path) -> None:
+    reporter, events, disk = Reporter(RunFolder(tmp_path)), list[Event](), FullDisk()
+    reporter.listeners.append(events.append)
+    folder, open_file = tmp_path / "tensorboard", RecordWriter
+    if trouble == "full":
+        open_file = lambda _: disk  # noqa: E731
+    elif trouble == "no folder":
+        folder.write_text("in the way")
+    else:
+        open_file = lambda path: RecordWriter(str(folder / "gone" / Path(path).name))  # noqa: E731
+    with TensorBoardFiles(folder, reporter, open_file):
         reporter.write(step(1))
-        files._thread.join()
         reporter.write(step(2))
-    assert heard.messages == [("tensorboard-stopped", "No space left on device. Hone's own go on.")]
-    assert reporter.listeners == [heard]
-    assert disk.is_closed
-
-
-def test_a_folder_that_can_not_be_made_ends_the_files_and_not_the_run(tmp_path: Path) -> None:
-    reporter, heard = Reporter(RunFolder(tmp_path)), Heard()
-    reporter.listeners.append(heard)
-    (tmp_path / "tensorboard").write_text("in the way")
-    with TensorBoardFiles(tmp_path / "tensorboard", reporter) as files:
-        files._thread.join()
-        reporter.write(step(1))
-    assert [name for name, _ in heard.messages] == ["tensorboard-stopped"]
-    assert reporter.listeners == [heard]
-
-
-def test_a_file_that_can_not_be_opened_ends_the_files_and_not_the_run(tmp_path: Path) -> None:
-    reporter, heard = Reporter(RunFolder(tmp_path)), Heard()
-    reporter.listeners.append(heard)
-    gone = tmp_path / "tensorboard" / "gone"
-    with TensorBoardFiles(
-        tmp_path / "tensorboard", reporter, lambda path: RecordWriter(str(gone / Path(path).name))
-    ):
-        reporter.write(step(1))
-    assert [name for name, _ in heard.messages] == ["tensorboard-stopped"]
+    assert [event.id for event in events if isinstance(event, MessageRaised)] == ["tensorboard-stopped"]
+    assert len(reporter.listeners) == 1
+    assert disk.is_closed is (trouble == "full")
 
 
 def test_a_run_writes_what_its_events_say_where_asked(tmp_path: Path) -> None:

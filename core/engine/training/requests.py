@@ -1,0 +1,161 @@
+"""Requests that a person left in the run's folder, and signals that ask this process to end."""
+
+import _thread
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from core.base.processes import SIGNALS
+from core.engine.reporter import Reporter
+from core.runs.events import Outcome, RequestAnswered
+from core.runs.folder import Action, Request, RunFolder
+
+POLL_SECONDS = 0.3
+BETWEEN_LOOKS = 0.2
+"""A step may take a few milliseconds, and a look at the folder a fifth of one: so many seconds lie between two."""
+
+OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
+"""The requests that end an attempt, and how it is called then."""
+
+Handler = Callable[[int, FrameType | None], object] | int
+
+
+@contextmanager
+def on_signals(handler: Handler) -> Iterator[None]:
+    """Let `handler` take the signals that ask this process to end, but for those that it was started to ignore."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    taken = {number: found for number, found in before.items() if found not in (None, signal.SIG_IGN)}
+    for number in taken:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, found in taken.items():
+            signal.signal(number, found)
+
+
+class EndRequested(Exception):  # noqa: N818 - a request, not an error
+    """Raised where work is interrupted because the person pressed Stop or Pause; `outcome` tells which."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.value)
+        self.outcome = outcome
+
+
+class RequestBox:
+    """Looks for requests and answers each once; those for the keeper are left lying.
+
+    `ending` is the outcome that was asked for, once it was; a stop asked after a pause takes its place. `can_save`
+    tells whether there is anything to save yet.
+    """
+
+    def __init__(
+        self, run: RunFolder, reporter: Reporter, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run = run
+        self._reporter = reporter
+        self._clock = clock
+        self._next_look = 0.0
+        self._save_is_asked = False
+        self.ending: Outcome | None = None
+        self.can_save = False
+
+    def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Stop as if the person had asked for it; the same signal once more ends the process at once."""
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        self.ending = self.ending or Outcome.STOPPED
+
+    def end_is_asked(self) -> bool:
+        """Whether a stop or a pause was asked, now or earlier. May be called after every step."""
+        self._look()
+        return self.ending is not None
+
+    def save_is_asked(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        self._look()
+        asked, self._save_is_asked = self._save_is_asked, False
+        return asked
+
+    def raise_if_ending(self) -> None:
+        """Interrupt work that has no other way to end.
+
+        Raises:
+            EndRequested: A stop or a pause was asked.
+        """
+        if self.end_is_asked() and self.ending is not None:
+            raise EndRequested(self.ending)
+
+    def refuse_rest(self) -> None:
+        """Answer what came too late."""
+        for request in self._run.open_requests():
+            if request.action is not Action.KILL:
+                self._answer(request, refusal="The run has just ended.")
+
+    def _look(self) -> None:
+        if self._clock() < self._next_look:
+            return
+        self._next_look = self._clock() + BETWEEN_LOOKS
+        for request in self._run.open_requests():
+            refusal = ""
+            if request.action in OUTCOMES:
+                outcome = OUTCOMES[request.action]
+                if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
+                    refusal = "The run is stopping already."
+                else:
+                    self.ending = outcome
+            elif request.action is not Action.SAVE:
+                continue
+            elif self.ending is not None:
+                refusal = "The run is ending, and saves a checkpoint as it does."
+            elif not self.can_save:
+                refusal = "Nothing has been learned yet that could be saved."
+            else:
+                self._save_is_asked = True
+            self._answer(request, refusal)
+
+    def _answer(self, request: Request, refusal: str) -> None:
+        self._reporter.write(
+            RequestAnswered(request=request.id, action=request.action, accepted=not refusal, detail=refusal)
+        )
+        self._run.close_request(request)
+
+
+@contextmanager
+def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
+    """Let a stop or a pause interrupt loading: a download, reading files, tokenizing; none of them looks for requests.
+
+    A watching thread interrupts the main thread, as Ctrl-C would. What a script's shell starts in the background
+    ignores Ctrl-C, and would ignore that, too: while it loads, it doesn't.
+
+    Raises:
+        EndRequested: A stop or a pause was asked meanwhile.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(POLL_SECONDS):
+            if any(request.action in OUTCOMES for request in run.open_requests()):
+                _thread.interrupt_main()
+                return
+
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if is_ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    watcher = threading.Thread(target=watch, name="end-while-loading", daemon=True)
+    watcher.start()
+    interruption: KeyboardInterrupt | None = None
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        interruption = error
+    finally:
+        done.set()
+        watcher.join()
+        if is_ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests.raise_if_ending()
+    if interruption is not None:
+        raise interruption
