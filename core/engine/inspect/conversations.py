@@ -1,117 +1,113 @@
 """Conversations and pairs of answers: what a run's own pass over them finds, and how the first ones will be seen."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from core.base.errors import DataError, ModelError, Problem
+from core.base.errors import DataError
 from core.engine.data.chat_samples import TokenizedTable, tokenize_table
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, offered
 from core.engine.data.conversations import ChatRow, Message
-from core.engine.data.splits import NOTHING_HELD_OUT, held_out_count, held_out_of, random_split
+from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.inspect import report as tables
-from core.engine.inspect.preview import CHARACTERS, TOKENS, histogram, tokenizer_at_hand
-from core.engine.inspect.report import SHOWN, Stages, evenly_chosen, of_evaluation, of_repeats
+from core.engine.inspect.report import (
+    CHARACTERS,
+    SHOWN,
+    TOKENS,
+    Draft,
+    Stages,
+    about_table,
+    as_problem,
+    evenly_chosen,
+    histogram,
+    of_evaluation,
+    of_repeats,
+    tokenizer_at_hand,
+)
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Speaker, Task
-from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart, in_order
+from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart
 
 NOTHING_LEFT = FindingKind(
     "nothing-left", FindingLevel.PROBLEM, "There is no row to learn from.", "Choose another file"
 )
-LENT_TEMPLATE = "The model has no chat template of its own: conversations are written in ChatML."
 
 
 def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
-    """Inspect conversations, or pairs of answers.
+    """Report on conversations, or pairs of answers.
 
     Raises:
         DataError: The table can't be read at all.
     """
     data = options.data
-    with stages.stage(0.0) as tell:
-        table = read_training(data, tell)
-    report = DataReport(source=data.train, **tables.about_table(table))
-    notes = list(tables.other_notes(table.notes))
-    findings = list(tables.note_findings(table.notes))
-    renderer, length, is_lent = _renderer(options)
-    notes += [LENT_TEMPLATE] if is_lent else []
+    table = read_training(data, stages.next(0.0))
+    draft = Draft(table.notes)
+    report = partial(draft.report, source=data.train, **about_table(table))
+    renderer, length = _renderer(options, draft)
 
     def tokenized(used: Table, **more: Any) -> TokenizedTable:
         chosen = set(used.numbers[evenly_chosen(used.rows.num_rows)].tolist())
         return tokenize_table(used, options, renderer, length, only=chosen, keep_first=SHOWN, **more)
 
-    used = table.first(data.max_train_samples)
+    used, tell = table.first(data.max_train_samples), stages.next(0.6)
     try:
-        with stages.stage(0.6) as tell:
-            train = tokenized(used, progress=lambda done: tell(done, used.rows.num_rows))
+        train = tokenized(used, progress=lambda done: tell(done, used.rows.num_rows))
     except DataError as error:
         option = "data.roles" if "data.roles" in error.detail else "data.columns"
-        stops = (tables.as_problem(option, error),)
-        return msgspec.structs.replace(report, problems=stops, findings=tuple(findings), notes=tuple(notes))
-    findings += [*_findings(train), *(of_repeats(found, data) for found in train.repeated.findings())]
-    problems = list(_nothing_left(train, renderer, options))
-    train_rows, eval_rows = _rows_left(train, renderer), None
-    apart = held_out_of(data)
-    if apart:
-        try:
-            other = read_held_out(apart).first(data.max_eval_samples)
-            held_out = tokenized(other, train=train)
-            findings += of_evaluation(_findings(held_out), apart)
-            findings += [
-                msgspec.structs.replace(found, in_eval=True) for found in held_out.in_both.findings()
-            ]
-            problems += _nothing_left(held_out, renderer, options)
-            eval_rows = _rows_left(held_out, renderer) if train_rows is not None else None
-        except DataError as error:
-            error.fixes = (*error.fixes, apart.instead)
-            problems.append(tables.as_problem(apart.option, error))
+        draft.problems.append(as_problem(option, error))
+        return report()
+    draft.findings += [*_findings(train), *(of_repeats(found, data) for found in train.repeated.findings())]
+    train_rows, eval_rows = _rows_left(train, renderer, options, draft), None
     if _is_sound(train) and train.rendered < train.usable:
-        notes.append(
+        draft.notes.append(
             f"Of {train.usable:,} rows {train.rendered:,}, evenly chosen, were written as the model sees them: "
             "lengths, and what is said of cut-off answers and of the chat template, are of these."
         )
+    if apart := held_out_of(data):
+        try:
+            held_out = tokenized(read_held_out(apart).first(data.max_eval_samples), train=train)
+            draft.findings += of_evaluation(_findings(held_out), apart)
+            draft.findings += [
+                msgspec.structs.replace(found, in_eval=True) for found in held_out.in_both.findings()
+            ]
+            left = _rows_left(held_out, renderer, options, draft)
+            eval_rows = None if train_rows is None else left
+        except DataError as error:
+            error.fixes = (*error.fixes, apart.instead)
+            draft.problems.append(as_problem(apart.option, error))
     if train_rows is not None:
         places: Sequence[int] = range(train_rows)
         if not apart:
-            eval_rows = held_out_count([train_rows], data.eval_fraction)
-            if data.eval_fraction and not eval_rows:
-                notes.append(NOTHING_HELD_OUT)
-            places = random_split(train_rows, data.eval_fraction, options.training.seed)[0]
-            eval_rows = eval_rows if data.max_eval_samples is None else min(eval_rows, data.max_eval_samples)
+            places, rest = random_split(train_rows, data.eval_fraction, options.training.seed)
+            eval_rows = len(rest[: data.max_eval_samples])
+            if data.eval_fraction and not rest:
+                draft.notes.append(NOTHING_HELD_OUT)
         train_rows = len(places)
         if data.packing and options.task is Task.CHAT:
             train_rows = _packed(train, places) if renderer and train.rendered == train.usable else None
     unit, limit = (CHARACTERS, None) if renderer is None else (TOKENS, length)
-    return msgspec.structs.replace(
-        report,
+    return report(
         columns_by_role={role.value: name for role, name in train.shape.columns.items()},
         shape=str(train.shape.kind),
         lengths=histogram(train.lengths, unit, limit),
         seen=tuple(_seen(train.first, renderer, length)),
         train_rows=train_rows,
         eval_rows=eval_rows,
-        problems=tuple(problems),
-        findings=in_order(findings),
-        notes=tuple(notes),
     )
 
 
-def _renderer(options: RunOptions) -> tuple[Renderer | None, int, bool]:
-    """The renderer of a run where the tokenizer is at hand, its length, and whether ChatML stands in for a template."""
-    at_hand = tokenizer_at_hand(options)
-    if at_hand is None:
-        return None, options.data.max_length, False
+def _renderer(options: RunOptions, draft: Draft) -> tuple[Renderer | None, int]:
+    """The renderer of a run where the tokenizer is at hand, and the tokens of a row."""
     chosen = options.data.chat_template
-    template = set_template(at_hand.tokenizer, chosen)
-    try:
-        renderer = Renderer(at_hand.tokenizer, options.data.loss_on)
-    except ModelError:
-        return None, options.data.max_length, False
-    return renderer, at_hand.length, template is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO
+    at_hand = tokenizer_at_hand(options)
+    if at_hand is None or not at_hand.tokenizer.is_fast:
+        return None, options.data.max_length
+    if set_template(at_hand.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
+        draft.notes.append("The model has no chat template of its own: conversations are written in ChatML.")
+    return Renderer(at_hand.tokenizer, options.data.loss_on), at_hand.length
 
 
 def _findings(found: TokenizedTable) -> Iterator[Finding]:
@@ -128,13 +124,9 @@ def _is_sound(found: TokenizedTable) -> bool:
     return not found.tally.has_problems and found.usable > 0
 
 
-def _nothing_left(found: TokenizedTable, renderer: Renderer | None, options: RunOptions) -> Iterator[Problem]:
-    """What stops a run where every row was left out once it was rendered."""
-    if _is_sound(found) and renderer and not len(found.samples) and found.rendered == found.usable:
-        yield from tables.problem_of("data.max_length", lambda: found.check(options))
-
-
-def _rows_left(found: TokenizedTable, renderer: Renderer | None) -> int | None:
+def _rows_left(
+    found: TokenizedTable, renderer: Renderer | None, options: RunOptions, draft: Draft
+) -> int | None:
     """The rows left to learn from; None where that isn't known, as not all were rendered, or where a run stops."""
     if not _is_sound(found):
         return None
@@ -142,6 +134,7 @@ def _rows_left(found: TokenizedTable, renderer: Renderer | None) -> int | None:
         return found.usable
     left = len(found.samples)
     if found.rendered == found.usable:
+        draft.check("data.max_length", lambda: found.check(options))
         return left
     return found.usable if left == found.rendered else None
 

@@ -210,10 +210,10 @@ def test_repeats_can_be_left_out(task: Task, fraction: float, models: Path, tmp_
 
 def inspect_all(options: RunOptions) -> DataReport:
     """A report that shows every row."""
-    from core.engine.inspect import conversations, report
+    from core.engine.inspect import conversations, texts
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "SHOWN", 1000)
+        patch.setattr(texts, "SHOWN", 1000)
         patch.setattr(conversations, "SHOWN", 1000)
         return inspect(options)
 
@@ -278,7 +278,7 @@ def test_a_model_from_scratch_shows_what_it_sees(task: Task, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 @pytest.mark.parametrize("of", ["scratch:llama-tiny", "talker"])
 def test_rows_of_a_long_text_are_estimated(name: str, of: str, models: Path, tmp_path: Path) -> None:
-    from core.engine.inspect import running_text
+    from core.engine.inspect import texts
 
     lines = [
         f"In the year {n} there was a story of {n * n} people who went {n % 7} miles." for n in range(3000)
@@ -291,7 +291,7 @@ def test_rows_of_a_long_text_are_estimated(name: str, of: str, models: Path, tmp
     options = RunOptions(task=Task.CAUSAL_LM, model=model, data=data)
     exact = inspect(options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running_text, "COUNTED_CHARACTERS", 1000)
+        patch.setattr(texts, "COUNTED_CHARACTERS", 1000)
         about = inspect(options)
     assert about.train_rows == pytest.approx(exact.train_rows, rel=0.1)
     assert about.eval_rows == pytest.approx(exact.eval_rows, rel=0.1)

@@ -17,7 +17,7 @@ SHARED = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "v
 
 
 def suits(path: Path | str) -> Task | None:
-    return find_suiting_task(DataOptions(train=str(path))).task
+    return find_suiting_task(DataOptions(train=str(path)))[0]
 
 
 def csv(header: str, *rows: str) -> str:
