@@ -354,7 +354,7 @@ def test_arguments_for_the_benchmarks_reach_them_and_their_status_comes_back(che
     monkeypatch.setattr(pythons, "better_python", lambda: None)
     monkeypatch.setattr(system_libraries, "ensure", lambda: None)
     assert main.main(["bench", "events", "--quick"]) == 1
-    assert "ran -P -m tests.performance.suite events --quick\n" in capfd.readouterr().out
+    assert "ran -P -m tests.performance events --quick\n" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["setup", "tests/gui"], ["run", "-k"]])

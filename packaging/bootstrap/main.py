@@ -70,7 +70,7 @@ def run(command: str, more: list[str]) -> int:
         return checks.run_all(environment)
     if command == "bench":
         system_libraries.ensure()
-        return wait_for([environment.python, "-P", "-m", "tests.performance.suite", *more])
+        return wait_for([environment.python, "-P", "-m", "tests.performance", *more])
     if command == "bundle":
         for platform in system_libraries.BY_PLATFORM:  # the bundle takes them along
             system_libraries.ensure([platform])

@@ -88,7 +88,7 @@ def test_a_run_that_is_killed_and_finds_no_room_learns_what_it_would_have(tmp_pa
 
 
 def test_damaged_runs_are_opened_or_refused(tmp_path):
-    command = [sys.executable, str(ROOT / "tests/performance/faults"), "mutations", "--every", "5"]
+    command = [sys.executable, "-m", "tests.performance.faults", "mutations", "--every", "5"]
     command += ["--count", str(MUTATIONS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout

@@ -3,14 +3,12 @@
 import contextlib
 import subprocess
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.fakes.run_stories import make_folder
-
-GUARD = Path(__file__).resolve().parents[1] / "performance" / "window_guard.py"
+from tests.performance.figures import ROOT
 
 SLEEP = "import time; print('here', flush=True); time.sleep(600)"
 KEEP = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"
@@ -34,7 +32,9 @@ def test_the_end_of_the_pipe_ends_the_runs(tmp_path, keeper):
     run = make_folder(tmp_path / "run")
     run.record_keeper(keeper.pid)
     engine = psutil.Process(keeper.pid).children()[0]
-    guard = subprocess.Popen([sys.executable, GUARD, tmp_path, "0.3"], stdin=subprocess.PIPE)
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "tests.performance.windows", tmp_path, "0.3"], stdin=subprocess.PIPE, cwd=ROOT
+    )
     assert keeper.poll() is None
     guard.communicate()
     assert guard.returncode == 0

@@ -1,20 +1,16 @@
-"""A long run that never was, for `long_run.py` and `window_flood.py`, written into its folder as a real one would be.
+"""A long run that never was, for `long_run.py` and `window_flood.py`, written into its folder as a real one is.
 
 A step takes 10 ms and tells everything a step can tell; each second the machine is sampled.
 """
 
 import math
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from core.options import run_file  # noqa: E402 - the checkout is on the path only now
-from core.runs import library  # noqa: E402 - the checkout is on the path only now
-from core.runs.events import (  # noqa: E402
+from core.options import run_file
+from core.runs import library
+from core.runs.events import (
     CheckpointSaved,
     DeviceSampled,
     Evaluated,
@@ -30,12 +26,12 @@ from core.runs.events import (  # noqa: E402
     StepFinished,
     encode,
 )
-from core.runs.folder import (  # noqa: E402
+from core.runs.folder import (
     ExitRecord,
     RunFolder,
 )
+from tests.performance.figures import DIGITS
 
-DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 START = 1_790_000_000.0
 STEP_SECONDS = 0.01
 STEPS_PER_EPOCH = 10_000

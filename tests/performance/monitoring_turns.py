@@ -1,12 +1,9 @@
-"""What watching a run costs, within one run: monitoring on and off by turns of 20 steps.
-
-    .venv/bin/python tests/performance/monitoring_turns.py [--turns 60] [--run-file FILE.hone]
+"""What watching a run costs, measured within one run: monitoring on and off by turns of 20 steps.
 
 Where a machine's own pace wanders by more than monitoring costs, two runs can't be compared; two neighbouring turns of
 one run can. On: the keeper samples the machine and watches, and the engine takes each step apart, reads its figures,
 writes them and looks for requests. Off: the keeper stands still (SIGSTOP) and the engine does none of that; only the
-thread that reads torch's memory once a second goes on. Prints the median step of both, the median ratio of neighbouring
-turns with its quartiles, and what the keeper took of a processor while it was on. Goal: 0.99 or more. Not on Windows.
+thread that reads torch's memory once a second goes on. Not on Windows.
 """
 
 import argparse
@@ -22,70 +19,66 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "performance")]
+from core.options import run_file
+from core.runs import library
+from core.runs.folder import RunFolder
+from tests.performance.figures import DIGITS, ROOT, Figure, figure, main, ratio_at_least
+from tests.performance.windows import guarded
 
-from window_guard import guarded  # noqa: E402 - the checkout is on the path only now
-
-from core.options import run_file  # noqa: E402
-from core.runs import library  # noqa: E402
-from core.runs.folder import RunFolder  # noqa: E402
-from tests.performance.suite.figures import Figure, add_json, figure, hand_over, ratio_at_least  # noqa: E402
-
-DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 TURN = 20
 LEFT_OUT = 3
 """The first steps of a turn aren't counted: what the other one left behind is worked off in them."""
-
 WARM_TURNS = 2
-GOAL = 0.99
+THIS = [sys.executable, "-m", "tests.performance.monitoring_turns"]
 
 
-def main() -> int:
-    """Train once and print what the turns tell."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--turns", type=int, default=60)
-    parser.add_argument("--run-file", type=Path, default=DIGITS)
-    add_json(parser)
-    parser.add_argument("--keeper", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--engine", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.keeper:
-        return keep(asked.keeper)
-    if asked.engine:
-        return train(RunFolder(asked.engine))
-    steps = TURN * (asked.turns + WARM_TURNS)
+def measure(arguments: argparse.Namespace) -> list[Figure]:
+    steps = TURN * (arguments.turns + WARM_TURNS)
     changes = (f"training.max_steps={steps}", "output.keep_checkpoints=0", "data.eval_fraction=0")
     with tempfile.TemporaryDirectory() as folder, guarded(Path(folder)):
-        run = library.create(run_file.read(asked.run_file, changes), Path(folder))
-        subprocess.run([sys.executable, __file__, "--keeper", str(run.path)], check=True)
-        told = run.path / "turns.json"
-        if not told.exists():
+        run = library.create(run_file.read(DIGITS, changes), Path(folder))
+        subprocess.run([*THIS, "keeper", str(run.path)], check=True, cwd=ROOT)
+        ends_file = run.path / "turns.json"
+        if not ends_file.exists():
             raise SystemExit(f"the run failed:\n{run.log_file.read_text()[-2000:]}")
-        steps, off = print_turns(json.loads(told.read_text()))
-        lasted, computed = json.loads((run.path / "keeper.took.json").read_text())
-        print(
-            f"the keeper took {computed / (lasted - off):.2%} of one processor while it was on, loading included"
-        )
-    keeper = figure("the keeper, of a processor", 100 * computed / (lasted - off), "%")
-    hand_over(asked.json, [steps, keeper])
-    return 0 if steps.reached else 1
+        ends = json.loads(ends_file.read_text())
+        lasted, computed = json.loads((run.path / "keeper.json").read_text())
+    seconds = [after - before for before, after in itertools.pairwise([ends[0], *ends])]
+    turns = [
+        statistics.median(seconds[first + LEFT_OUT : first + TURN])
+        for first in range(WARM_TURNS * TURN, len(seconds) - TURN + 1, TURN)
+    ]
+    on, off = turns[::2], turns[1::2]
+    # each turn that was on against those before and after it: a pace that wanders evenly favours neither
+    ratios = [
+        (before + after) / 2 / between for before, between, after in zip(off, on[1:], off[1:], strict=False)
+    ]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    was_off = sum(step for number, step in enumerate(seconds) if number // TURN % 2)
+    return [
+        figure(
+            f"steps a second, quartiles of the ratios {low:.3f} to {high:.3f}",
+            1 / statistics.median(on),
+            peer=1 / statistics.median(off),
+            ratio=middle,
+            goal=ratio_at_least(0.99),
+        ),
+        figure("the keeper, of a processor", 100 * computed / (lasted - was_off), "%"),
+    ]
 
 
-def keep(folder: Path) -> int:
+def keep(folder: Path) -> None:
+    """The keeper's process."""
     from core.monitor.keeper import Keeper
 
     begun = time.monotonic(), time.process_time()
-    Keeper(RunFolder(folder), [sys.executable, __file__, "--engine", str(folder)]).keep()
+    Keeper(RunFolder(folder), [*THIS, "engine", str(folder)]).keep()
     took = time.monotonic() - begun[0], time.process_time() - begun[1]
-    (folder / "keeper.took.json").write_text(json.dumps(took))
-    return 0
+    (folder / "keeper.json").write_text(json.dumps(took))
 
 
 def train(run: RunFolder) -> int:
-    """In the engine's process: train as Hone does, switching its monitoring off and on."""
+    """The engine's process: train as Hone does, switching its monitoring off and on."""
     from core.engine.environment import leave_aside, prepare_environment
 
     options = run.options()
@@ -128,35 +121,11 @@ def train(run: RunFolder) -> int:
     return status
 
 
-def print_turns(ends: list[float]) -> tuple[Figure, float]:
-    """Print the table; returns the figure of a step, and for how many seconds monitoring was off."""
-    seconds = [after - before for before, after in itertools.pairwise([ends[0], *ends])]
-    turns = [
-        statistics.median(seconds[first + LEFT_OUT : first + TURN])
-        for first in range(WARM_TURNS * TURN, len(seconds) - TURN + 1, TURN)
-    ]
-    on, off = turns[::2], turns[1::2]
-    # each turn that was on against those before and after it: a pace that wanders evenly favours neither
-    ratios = [
-        (before + after) / 2 / between for before, between, after in zip(off, on[1:], off[1:], strict=False)
-    ]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    print(f"\n{len(turns)} turns of {TURN} steps, by turns with monitoring and without\n")
-    print("| median step with, ms | without, ms | ratio of neighbouring turns, median | quartiles |")
-    print("|---|---|---|---|")
-    steps = f"{1000 * statistics.median(on):.2f} | {1000 * statistics.median(off):.2f}"
-    print(f"| {steps} | {middle:.4f} | {low:.3f} to {high:.3f} |")
-    print(f"\ngoal (ratio >= {GOAL}): {'reached' if middle >= GOAL else 'missed'}")
-    was_off = sum(step for number, step in enumerate(seconds) if number // TURN % 2)
-    step = figure(
-        f"steps a second, ratio of neighbours {low:.3f} to {high:.3f}",
-        1 / statistics.median(on),
-        peer=1 / statistics.median(off),
-        ratio=middle,
-        goal=ratio_at_least(GOAL),
-    )
-    return step, was_off
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    match sys.argv[1:]:
+        case ["keeper", path]:
+            keep(Path(path))
+        case ["engine", path]:
+            sys.exit(train(RunFolder(Path(path))))
+        case _:
+            main(__doc__, measure, {"turns": 60})

@@ -3,7 +3,7 @@
     python plain_digits.py STEPS THREADS PRECISION EVAL_SAMPLES    (EVAL_SAMPLES 0: all)
 
 It holds out the rows that Hone holds out, so that each step's loss has to come out the same. Writes when its steps
-ended and what they lost to told.json.
+ended and what they lost to steps.json.
 """
 
 import json
@@ -134,6 +134,6 @@ trainer = Trainer(
 )
 trainer.train()
 trainer.save_model("model")
-with Path("told.json").open("w") as file:
+with Path("steps.json").open("w") as file:
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     json.dump({"ends": Clock.ends, "losses": losses}, file)

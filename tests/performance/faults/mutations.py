@@ -76,7 +76,8 @@ def campaign(count: int, seed: int, tell=lambda _mutated: None, *, every: int = 
 def _start(count: int, seed: int, first: int, every: int) -> "subprocess.Popen[str]":
     command = [
         sys.executable,
-        str(ROOT / "tests/performance/faults"),
+        "-m",
+        "tests.performance.faults",
         "read",
         *map(str, (seed, first, count, every)),
     ]

@@ -41,7 +41,7 @@ class WindowProcess:
     """The real window in a process of its own; `shown` is what it said last of the steps it shows."""
 
     def __init__(self, run: RunFolder, *, starts: bool = False) -> None:
-        command = [sys.executable, str(ROOT / "tests/performance/faults"), "window", str(run.path)]
+        command = [sys.executable, "-m", "tests.performance.faults", "window", str(run.path)]
         self.shown: dict[str, float] = {}
         self._process = subprocess.Popen(
             [*command, *(["start"] if starts else [])],
@@ -145,8 +145,7 @@ def show(path: Path, *, starts: bool) -> int:
     """What the window's process does: show the run, and say how much of it stands in its charts."""
     from PySide6.QtCore import QTimer
 
-    sys.path.insert(0, str(ROOT / "tests" / "performance"))
-    from window_gauges import open_window
+    from tests.performance.windows import open_window
 
     application, window = open_window((1100, 800))
     run = RunFolder(path)

@@ -1,7 +1,5 @@
 """The shortest form of tests/performance/forecast.py: one run measured in a process of its own, against the formula."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,10 +12,11 @@ from core.memory import estimate
 from core.options.device_support import DeviceReport
 from core.options.validate import read_options
 from core.runs.library import create
+from tests.performance.figures import apart
+from tests.performance.forecast import train_here
 
 prepare_torchvision()
 
-ROOT = Path(__file__).parents[4]
 CPU = DeviceReport(name="cpu", title="a processor", available=True)
 
 
@@ -35,10 +34,7 @@ def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
         }
     )
     assert options is not None, problems
-    run, out = create(options, tmp_path, tmp_path / "run"), tmp_path / "measured.json"
-    command = [sys.executable, str(ROOT / "tests/performance/forecast.py"), "--run", str(run.path)]
-    subprocess.run([*command, "--train-into", str(out)], check=True, capture_output=True, cwd=ROOT)
-    measured = json.loads(out.read_text())
+    measured = apart(train_here, create(options, tmp_path, tmp_path / "run").path)
     shape = check_model(options).shape
     assert shape is not None
     told = estimate.forecast(options, shape, CPU).parts.total - estimate.libraries_bytes(options)

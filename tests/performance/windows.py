@@ -1,28 +1,34 @@
-"""What the benchmarks of the window share: how it is opened, a timer that is late, and processors that are busy."""
+"""What the benchmarks of the window share: the window, a timer, the load by other programs, and runs to stop."""
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QApplication
-from window_guard import processes_of
 
 from core.base import settings
 from core.base.settings import Appearance
-from core.runs.folder import RunFolder
+from core.runs.folder import Action, RunFolder
+from core.runs.library import list_runs
 from gui.app.application import dress, take_short_turns
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine
 from gui.base.theme import Theme
+from tests.performance.figures import ROOT
 
 INTERVAL_MS = 16
+GOAL_P99, GOAL_WORST = 16.0, 50.0
+PATIENCE_SECONDS = 10.0
 
 
 class Lateness(QObject):
-    """A timer that writes down how late each of its ticks came, in milliseconds."""
+    """A timer that records how late each of its ticks came, in milliseconds."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -40,18 +46,20 @@ class Lateness(QObject):
         self.late.append(max(0.0, 1000 * (now - self._last) - INTERVAL_MS))
         self._last = now
 
+    def summary(self) -> dict[str, float]:
+        late = sorted(self.late)
+        return {"p50": late[len(late) // 2], "p99": late[int(len(late) * 0.99)], "worst": late[-1]}
+
 
 class Processors:
-    """How busy all processors were since this was made, and how much of that was this measurement's own work."""
+    """How many processors other programs kept busy since this was made."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
         self._began = time.perf_counter()
-        self._own = self._own_seconds()
-        self._all = self._all_seconds()
+        self._own, self._all = self._own_seconds(), self._all_seconds()
 
     def kept_by_others(self) -> float:
-        """Processors kept busy by other programs, on average."""
         others = self._all_seconds() - self._all - (self._own_seconds() - self._own)
         return max(0.0, others / (time.perf_counter() - self._began))
 
@@ -84,3 +92,50 @@ def open_window(size: tuple[int, int] | None = None) -> tuple[QApplication, Main
         window.resize(*size)
     window.show()
     return application, window
+
+
+def processes_of(pid: int) -> list[psutil.Process]:
+    """A process and all below it."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+@contextlib.contextmanager
+def guarded(folder: Path) -> Iterator[None]:
+    """Leave no run of `folder` behind, however this process ends.
+
+    A run goes on by design when the window is closed. The guard is a process that waits for the end of a pipe, whose
+    other end this process holds, and then stops the runs.
+    """
+    command = [sys.executable, "-m", "tests.performance.windows", str(folder)]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, cwd=ROOT)
+    try:
+        yield
+    finally:
+        guard.communicate()
+
+
+def stop(run: RunFolder, patience: float) -> None:
+    """Let the keeper end the engine; where that takes longer than `patience` seconds kill both."""
+    keeper = run.keeper_record()
+    if keeper is None or not run.keeper_is_alive():
+        return
+    family = processes_of(keeper.pid)
+    with contextlib.suppress(OSError):
+        run.ask(Action.KILL)
+        deadline = time.monotonic() + patience
+        while run.keeper_is_alive() and run.exit_record() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(family, patience)
+
+
+if __name__ == "__main__":
+    sys.stdin.buffer.read()
+    for left in list_runs(Path(sys.argv[1])):
+        stop(left, float(sys.argv[2]) if len(sys.argv) > 2 else PATIENCE_SECONDS)

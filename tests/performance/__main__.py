@@ -1,0 +1,448 @@
+"""The developer's benchmarks: `python3 start.py bench`.
+
+Each runs in a process of its own (`python -m tests.performance.NAME`), which writes its figures into a file. What they
+gave on one machine on one day is kept in one file under tests/performance/results/.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psutil
+
+from core.base import formats
+from core.base.files import write_atomically
+from core.base.jobs import run_job
+from core.benchmark.result import BUSY, Machine, this_machine
+from core.options.device_support import MachineReport
+from tests.performance.figures import ROOT, Figure, table
+
+RESULTS = ROOT / "tests" / "performance" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+BEGIN = "<!-- benchmarks: made by `python3 start.py bench --page` -->"
+END = "<!-- benchmarks: end -->"
+IDLE_SECONDS = 1.0
+"""For how long the load by other programs is sampled."""
+LAST_LINES = 12
+VERSIONS_SHOWN = ("hone", "torch", "transformers", "PySide6-Essentials", "PySide6", "python", "Python")
+
+
+class Benchmark(NamedTuple):
+    """One benchmark: the module it is in, what it measures and against what, its arguments and those of its short form.
+
+    Where `data` isn't None it needs this part of the folder of data sets.
+    """
+
+    name: str
+    what: str
+    peer: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    quick: tuple[str, ...] = ()
+    data: str | None = None
+
+
+BENCHMARKS = (
+    Benchmark(
+        "window-lateness",
+        "how late a 16 ms timer of the window is while a model trains",
+        "the same training in a thread of the window",
+        "window_lateness",
+        quick=("--seconds", "3", "--repeats", "1"),
+    ),
+    Benchmark(
+        "window-flood",
+        "the same at 1,000 events a second into 1,000,000 steps, eight charts in view",
+        "",
+        "window_flood",
+        quick=("--seconds", "3", "--repeats", "1", "--steps", "20000"),
+    ),
+    Benchmark(
+        "window-form",
+        "from a changed field to the repainted forecast of memory",
+        "",
+        "window_form",
+        quick=("--changes", "10"),
+    ),
+    Benchmark(
+        "window-start",
+        "from the command to the first painted window",
+        'python -c "import torch"',
+        "window_start",
+        quick=("--repeats", "1"),
+    ),
+    Benchmark(
+        "plain-trainer",
+        "a training step, and the loss of each",
+        "the same run as a plain Trainer script",
+        "plain_trainer",
+        quick=("--rounds", "1", "--steps", "12", "--eval-samples", "32"),
+    ),
+    Benchmark(
+        "first-step",
+        "from the click to the end of the first step",
+        "the plain script, from its process's start",
+        "plain_trainer",
+        ("--first-step",),
+        ("--first-step", "--rounds", "1"),
+    ),
+    Benchmark(
+        "events",
+        "events that are read and folded into a run's state a second",
+        "json.loads of the same lines",
+        "events_a_second",
+        quick=("--rounds", "1", "--steps", "5000"),
+    ),
+    Benchmark(
+        "long-run",
+        "opening a run of 1,000,000 steps in the window",
+        "",
+        "long_run",
+        quick=("--steps", "20000", "--repeats", "1"),
+    ),
+    Benchmark(
+        "monitoring",
+        "a step while the run is watched, by turns within one run",
+        "the same step with all watching off",
+        "monitoring_turns",
+        quick=("--turns", "6"),
+    ),
+    Benchmark(
+        "forecast",
+        "how far forecasts of memory are from what runs take",
+        "the measured peak",
+        "forecast",
+        quick=("--only", "4 x 64"),
+    ),
+    *(
+        Benchmark(f"faults-{name}", what, peer, "faults", (name,), (name, "--count", count, *more))
+        for name, what, peer, count, *more in (
+            (
+                "mutations",
+                "damaged run files, events and folders, read by all that reads a run",
+                "",
+                "5",
+                "--every",
+                "5",
+            ),
+            (
+                "kills",
+                "runs whose engine was killed, and which then went on",
+                "the run that was left alone",
+                "1",
+            ),
+            ("windows", "windows killed while a run trains", "", "1"),
+            (
+                "disk",
+                "runs that met a full disk, and went on once there was room",
+                "the run that was left alone",
+                "1",
+            ),
+        )
+    ),
+    Benchmark(
+        "million-rows",
+        "inspecting data of a million rows, each kind",
+        "a thousandth of the rows",
+        "million_rows",
+        quick=("--rows", "2000", "--kind", "labels-csv"),
+    ),
+    Benchmark(
+        "digits",
+        "the first example, as a person trains it",
+        "its first evaluation",
+        "tasks",
+        ("digits",),
+        ("digits",),
+    ),
+    Benchmark(
+        "compiled",
+        "a step with torch.compile, and what compiling takes",
+        "the same run uncompiled",
+        "compiled",
+        quick=("--steps", "6", "--rounds", "1"),
+    ),
+    Benchmark(
+        "automatic",
+        "MRPC with nothing chosen by hand",
+        "the published script's settings",
+        "automatic",
+        quick=("--steps", "4"),
+        data="mrpc",
+    ),
+    Benchmark(
+        "mrpc",
+        "three epochs of MRPC",
+        "a Trainer script written by hand",
+        "mrpc",
+        quick=("--rows", "64", "--epochs", "1"),
+        data="mrpc",
+    ),
+    Benchmark(
+        "tasks",
+        "one run of each task on real data",
+        "the first evaluation of each",
+        "tasks",
+        quick=("digits",),
+        data="",
+    ),
+)
+
+
+class Form(StrEnum):
+    """How much was measured."""
+
+    FULL = "full"
+    QUICK = "quick"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one benchmark gave. `begun` is unix seconds, `seconds` what all of it took.
+
+    `busy_before` and `busy_after` are the share of all cores (0 to 1) that other programs kept busy right before it and
+    right after it. `problem` says why there are no figures; empty where there are some.
+    """
+
+    name: str
+    what: str
+    peer: str
+    form: Form
+    begun: float
+    seconds: float = 0.0
+    busy_before: float = 0.0
+    busy_after: float = 0.0
+    figures: tuple[Figure, ...] = ()
+    problem: str = ""
+
+    @property
+    def is_reached(self) -> bool:
+        return not self.problem and not any(one.reached is False for one in self.figures)
+
+    @property
+    def was_disturbed(self) -> bool:
+        return max(self.busy_before, self.busy_after) > BUSY
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcomes of a day on a machine, in the order of `BENCHMARKS`."""
+
+    date: str
+    machine: Machine
+    outcomes: tuple[Outcome, ...] = ()
+    schema: int = 1
+
+    def with_outcome(self, new: Outcome) -> "Record":
+        """The same with one more outcome, which replaces one of the same benchmark in the same form."""
+        order = [one.name for one in BENCHMARKS]
+        kept = [one for one in self.outcomes if (one.name, one.form) != (new.name, new.form)]
+        place = {name: number for number, name in enumerate(order)}
+        found = sorted([*kept, new], key=lambda one: (one.form, place.get(one.name, len(place))))
+        return msgspec.structs.replace(self, outcomes=tuple(found))
+
+
+def main(arguments: list[str]) -> int:
+    """Run what was requested; 0 where all goals were reached, 1 where one was missed or a benchmark failed."""
+    parser = argparse.ArgumentParser(
+        prog="start.py bench",
+        description="Run the developer's benchmarks, print a table each, and keep the figures under "
+        "tests/performance/results/. The exit status is 1 where a goal is missed.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which; default: all, which takes hours")
+    parser.add_argument("--list", action="store_true", help="only name them, with what each measures")
+    parser.add_argument("--quick", action="store_true", help="short forms, which only show that they work")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="data sets, for those that need some")
+    parser.add_argument("--results", type=Path, metavar="FOLDER", default=RESULTS, help="keep them here")
+    parser.add_argument(
+        "--page", action="store_true", help="only put the newest results into docs/benchmarks.md"
+    )
+    chosen = parser.parse_args(arguments)
+    if chosen.list:
+        rows = [
+            (one.name, one.what, one.peer or "-", "" if one.data is None else "--data") for one in BENCHMARKS
+        ]
+        print(formats.table(("name", "measures", "against", "needs"), rows))
+        return 0
+    if chosen.page:
+        PAGE.write_text(with_results(PAGE.read_text("utf-8"), newest(chosen.results)), "utf-8")
+        return 0
+    unknown = [name for name in chosen.names if not any(is_called(one, name) for one in BENCHMARKS)]
+    if unknown:
+        print(f"There is no benchmark called {', '.join(unknown)}. --list names them all.", file=sys.stderr)
+        return 2
+    wanted = by_name(chosen.names)
+    lacking = [one.name for one in wanted if one.data is not None and chosen.data is None]
+    if lacking and chosen.names:
+        print(f"{', '.join(lacking)}: name the folder of data sets with --data.", file=sys.stderr)
+        return 2
+    if lacking:
+        print(f"Left out, because they need data sets (--data): {', '.join(lacking)}.")
+    runnable = [one for one in wanted if one.name not in lacking]
+    form = Form.QUICK if chosen.quick else Form.FULL
+    machine = this_machine(run_job("devices", None, MachineReport))
+    return run_all(runnable, form, chosen.data, chosen.results, machine)
+
+
+def is_called(benchmark: Benchmark, name: str) -> bool:
+    """Whether it has this name, or is of the group of this name (`faults`)."""
+    return benchmark.name == name or benchmark.name.startswith(f"{name}-")
+
+
+def by_name(names: Iterable[str]) -> list[Benchmark]:
+    """The benchmarks of these names or groups; without names all."""
+    wanted = set(names)
+    return [one for one in BENCHMARKS if not wanted or any(is_called(one, name) for name in wanted)]
+
+
+def run_all(
+    wanted: Iterable[Benchmark], form: Form, data: Path | None, folder: Path, machine: Machine
+) -> int:
+    """Run benchmarks one after the other, keeping each one's outcome as soon as it is there."""
+    # The name that somebody gave a kernel isn't kept: `Linux 6.1.0`.
+    machine = msgspec.structs.replace(machine, system=machine.system.partition("-")[0])
+    day = date.today()
+    file = file_for(folder, machine, day)
+    record = Record(date=day.isoformat(), machine=machine)
+    if file.exists():
+        record = msgspec.structs.replace(read(file), machine=machine)
+    is_reached = True
+    for benchmark in wanted:
+        print(f"\n{benchmark.name}: {benchmark.what} ...", flush=True)
+        outcome = run(benchmark, form, data)
+        is_reached &= outcome.is_reached
+        print(
+            f"\nNO FIGURES: {outcome.problem}" if outcome.problem else f"\n{table(outcome.figures)}",
+            flush=True,
+        )
+        if outcome.was_disturbed:
+            print("Other programs were busy: its times say little.")
+        record = record.with_outcome(outcome)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    print(f"\nkept in {file}", flush=True)
+    return 0 if is_reached else 1
+
+
+def run(benchmark: Benchmark, form: Form, data: Path | None) -> Outcome:
+    """Run a benchmark in a home of its own; its messages go where this process's go."""
+    before, begun = busy(), time.time()
+    with tempfile.TemporaryDirectory(prefix="hone-bench-") as folder:
+        out = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", f"tests.performance.{benchmark.module}"]
+        command += benchmark.quick if form is Form.QUICK else benchmark.arguments
+        if data is not None and benchmark.data is not None:
+            command += ["--data", str((data / benchmark.data).resolve())]
+        last: deque[str] = deque(maxlen=LAST_LINES)
+        with subprocess.Popen(
+            [*command, "--json", str(out)],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, "HONE_HOME": str(Path(folder) / "home")},
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                print(line, end="", file=sys.stderr, flush=True)
+                last.append(line.rstrip())
+        figures, problem = (), "\n".join([f"it ended with status {process.returncode}", *last])
+        if out.exists():
+            figures, problem = msgspec.json.decode(out.read_bytes(), type=tuple[Figure, ...]), ""
+    return Outcome(
+        name=benchmark.name,
+        what=benchmark.what,
+        peer=benchmark.peer,
+        form=form,
+        begun=begun,
+        seconds=time.time() - begun,
+        busy_before=before,
+        busy_after=busy(),
+        figures=figures,
+        problem=problem,
+    )
+
+
+def busy() -> float:
+    """The share of all cores (0 to 1) that is busy now, while this process waits."""
+    return psutil.cpu_percent(interval=IDLE_SECONDS) / 100
+
+
+def file_for(folder: Path, machine: Machine, day: date) -> Path:
+    """Where the results of a machine and a day are kept: `DATE-MACHINE.json`."""
+    words = (
+        machine.processor or machine.title,
+        f"{machine.cores} cores",
+        machine.accelerator,
+        machine.system.partition(" ")[0],
+    )
+    plain = re.sub(r"[^a-z0-9]+", "-", " ".join(filter(None, words)).lower()).strip("-")
+    return folder / f"{day.isoformat()}-{plain[:80].strip('-')}.json"
+
+
+def read(file: Path) -> Record:
+    """Raises msgspec.MsgspecError where the file holds something else."""
+    return msgspec.json.decode(file.read_bytes(), type=Record)
+
+
+def newest(folder: Path) -> Record | None:
+    """The results that were measured last; None where none are kept."""
+    found = []
+    for file in folder.glob("*.json"):
+        with contextlib.suppress(msgspec.MsgspecError):
+            found.append(read(file))
+    return max(found, key=lambda one: max((each.begun for each in one.outcomes), default=0.0), default=None)
+
+
+def with_results(page: str, record: Record | None) -> str:
+    """A page with the results in full form between its marks."""
+    before, _begin, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2]
+    full = [one for one in record.outcomes if one.form is Form.FULL] if record is not None else []
+    inner = markdown(record, full) if record is not None and full else "No results are kept yet."
+    return f"{before}{BEGIN}\n\n{inner}\n\n{END}{after}"
+
+
+def markdown(record: Record, outcomes: list[Outcome]) -> str:
+    """Outcomes as a table in Markdown, with the machine and the date."""
+    machine = record.machine
+    parts = [machine.processor or machine.title, formats.counted(machine.cores, "core")]
+    parts += [formats.size(machine.memory)] if machine.memory else []
+    parts += [machine.accelerator or "no GPU", machine.system]
+    parts += [f"{name} {machine.versions[name]}" for name in VERSIONS_SHOWN if name in machine.versions]
+    lines = [
+        f"Measured on {', '.join(filter(None, parts))}, on {record.date}.",
+        "",
+        "| benchmark | against | figure | Hone | peer | ratio | goal | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for outcome in outcomes:
+        head = f"`{outcome.name}`: {outcome.what} | {outcome.peer or '-'}"
+        if outcome.problem:
+            reason = outcome.problem.splitlines()[-1].replace("|", "/")
+            lines.append(f"| {head} | no figures: {reason} | | | | | |")
+        for one in outcome.figures:
+            lines.append(f"| {head} | {' | '.join(one.cells())} |")
+            head = " | "
+    disturbed = [one.name for one in outcomes if one.was_disturbed]
+    if disturbed:
+        lines += [
+            "",
+            f"Other programs computed at the same time: {', '.join(disturbed)}. Their times say little.",
+        ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
