@@ -2,8 +2,8 @@
 
 Each run is trained a few steps on the CPU in a fresh engine process as `hone train` does it, in two groups: the runs
 the forecast was written with, and those held out. Measured is the peak of the process (resident memory) less what it
-held when its libraries were loaded; beside it stands the forecast, less what it counts for the libraries. With `--measured`
-peaks are kept in a file, and runs found in it are not trained again.
+held when its libraries were loaded; beside it stands the forecast, less what it counts for the libraries. Peaks are
+kept in the file of `--measured`, and runs found in it are not trained again.
 
 With `--gpu` the nine rows that transformers' guide on training with one GPU has measured (BERT-large, 512 tokens) are
 trained on this computer's NVIDIA GPU: what the allocator reserved and CUDA's context.
@@ -354,9 +354,8 @@ def train_here(path: Path, to: Connection) -> None:
     prepare_environment(options)
     leave_aside(options)
     prepare_torchvision()
-    from core.engine.training.train import load_libraries, train_run
-
     from core.engine.memory.weigh import HeldMemory, gpu_used
+    from core.engine.training.train import load_libraries, train_run
 
     load_libraries(options)
     with HeldMemory(options.device.name.partition(":")[0], gpu_used_before=gpu_used()) as held:

@@ -75,7 +75,9 @@ class EngineThread(QThread):
     def run(self) -> None:
         if sys.platform == "linux":  # a thread has a niceness of its own there, and its threads inherit it
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-        signal.signal = lambda *_: None  # only a main thread may set handlers; nothing ends this one by a signal
+        signal.signal = lambda *_: (
+            None
+        )  # only a main thread may set handlers; nothing ends this one by a signal
         from core.engine.__main__ import main as engine
 
         status = engine(["train", str(self._run.path)])

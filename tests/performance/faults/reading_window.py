@@ -84,7 +84,7 @@ class Window:
         self._turn()
         for chart in view.charts.charts:
             chart.redraw()
-            chart.data()
+            chart.columns()
         view.details.grab()
         page.close_run()
 
