@@ -64,7 +64,7 @@ from core.services.hub import (
     AccountRequest,
     Cached,
     CacheReport,
-    Download,
+    Downloaded,
     DownloadRequest,
     Found,
     Kind,
@@ -527,7 +527,7 @@ def _found_row(found: Found) -> tuple[str, ...]:
 def download(request: DownloadRequest, *, as_json: bool) -> int:
     bar = _DownloadBar(quiet=as_json)
     try:
-        done = Download(request).run(bar.show)
+        done = run_job("hub-download", request, Downloaded, bar.show)
     except KeyboardInterrupt:
         bar.close()
         remove_it = (

@@ -34,7 +34,6 @@ from core.engine.environment import (
     prepare_torchvision,
     stay_offline,
 )
-from core.engine.hub import jobs
 from core.engine.reporter import Reporter
 from core.engine.training.checkpoints import find_start
 from core.monitor.nvidia import number_by_slot
@@ -312,8 +311,11 @@ def _push(channel: Channel) -> msgspec.Struct:
     from core.services.export import PushRequest
 
     request = channel.read(PushRequest)
+    prepare_fetching()
+    from core.engine.hub.push import push
+
     with channel.steps() as tell:
-        return jobs.push_job(request, tell)
+        return push(request, tell)
 
 
 def _fetch_uv(channel: Channel) -> msgspec.Struct:
@@ -343,8 +345,43 @@ def _release(channel: Channel) -> msgspec.Struct:
     return newest_release(channel.read(ReleaseRequest))
 
 
-def _hub_job(job: Callable[[], msgspec.Struct]) -> Callable[[Channel], msgspec.Struct]:
-    return lambda _channel: job()
+def _hub_account(channel: Channel) -> msgspec.Struct:
+    request = channel.read(hub.AccountRequest)
+    prepare_fetching()
+    from core.engine.hub.account import account
+
+    return account(request)
+
+
+def _hub_cached(channel: Channel) -> msgspec.Struct:
+    prepare_fetching()
+    from core.engine.hub.download import cached
+
+    return cached()
+
+
+def _hub_download(channel: Channel) -> msgspec.Struct:
+    request = channel.read(hub.DownloadRequest)
+    prepare_fetching()
+    from core.engine.hub.download import download
+
+    return download(request, channel.tell)
+
+
+def _hub_remove(channel: Channel) -> msgspec.Struct:
+    request = channel.read(hub.RemoveRequest)
+    prepare_fetching()
+    from core.engine.hub.download import remove_cached
+
+    return remove_cached(request)
+
+
+def _hub_search(channel: Channel) -> msgspec.Struct:
+    request = channel.read(hub.SearchRequest)
+    prepare_fetching()
+    from core.engine.hub.search import search
+
+    return search(request)
 
 
 JOBS: dict[str, Callable[[Channel], msgspec.Struct]] = {
@@ -356,13 +393,16 @@ JOBS: dict[str, Callable[[Channel], msgspec.Struct]] = {
     "fetch-config": _fetch_config,
     "fetch-uv": _fetch_uv,
     "forecast": _forecast,
-    "hub-download": lambda channel: jobs.download_job(channel.descriptor),
+    "hub-account": _hub_account,
+    "hub-cached": _hub_cached,
+    "hub-download": _hub_download,
+    "hub-remove": _hub_remove,
+    "hub-search": _hub_search,
     "inspect": _inspect,
     "measure": _measure,
     "release": _release,
     "sample": _sample,
     "script": _script,
-    **{name: _hub_job(job) for name, job in jobs.QUESTIONS.items()},
 }
 
 

@@ -1,23 +1,24 @@
-"""What Hone may ask the Hugging Face Hub before a run: one model's config.json, and only when the person wants it."""
+"""The Hugging Face Hub: messages of the engine's Hub jobs, which models can be trained, and what is in the cache.
+
+Nothing here opens a connection. The release of Hone itself is asked for in the same way and stands here as well.
+"""
 
 import os
 import re
 import sys
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from core.base import settings
 from core.base.errors import Fix, ModelError
-from core.base.jobs import EngineJob, JobCancelled, JobProgress, decoded
+from core.base.jobs import JobProgress
 from core.base.processes import is_frozen
 from core.memory.model import ModelRequest, model_request
 from core.options import RunOptions
@@ -26,7 +27,10 @@ from core.options.past_runs import is_run, model_folder
 from core.options.sections import DeviceOptions, MemoryOptions
 from core.options.sources import Scheme, is_scratch, scratch_model
 
-# --- What Hone's processes ask and tell each other about the Hugging Face Hub: searches
+PUBLIC = "https://huggingface.co"
+VARIABLE = "HF_HUB_OFFLINE"
+CONFIG = "config.json"
+"""Describes a model: its architecture, width and depth. It has a few KB and holds no code and no weights."""
 
 
 class Kind(StrEnum):
@@ -91,7 +95,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Bring this to the Hub's cache; what has come before is gone on with.
+    """Download this into the Hub's cache, continuing a download that was interrupted.
 
     `subset` names a part of a data set, as its card does; empty: the first, or all where the card names none.
     """
@@ -102,7 +106,7 @@ class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Downloaded(msgspec.Struct, frozen=True, kw_only=True, tag="downloaded"):
-    """All has come: the folder that holds it, how many files, and how many bytes."""
+    """A finished download: its folder, files and bytes."""
 
     path: str
     files: int
@@ -112,8 +116,8 @@ class Downloaded(msgspec.Struct, frozen=True, kw_only=True, tag="downloaded"):
 class Cached(msgspec.Struct, frozen=True, kw_only=True):
     """A repository in the Hub's cache.
 
-    `partial` are bytes of files that haven't come to their end, `size` those of the others; `used` and `changed` are
-    unix seconds. A `complete` one has all that a run needs: a model its config and safetensors, a data set samples.
+    `partial` are bytes of unfinished files, `size` those of the others; `changed` is in unix seconds. A `complete` one
+    has all that a run needs: a model its config and safetensors, a data set samples.
     """
 
     id: str
@@ -121,7 +125,6 @@ class Cached(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     partial: int = 0
     complete: bool = False
-    used: float = 0.0
     changed: float = 0.0
 
 
@@ -134,7 +137,7 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete a repository from the cache, or only the files that haven't come to their end."""
+    """Delete a repository from the cache, or only its unfinished files."""
 
     id: str
     kind: Kind = Kind.MODEL
@@ -142,13 +145,13 @@ class RemoveRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """How many bytes that freed."""
+    """Bytes that were freed."""
 
     freed: int
 
 
 class AccountAction(StrEnum):
-    """What to do with the token: see where it is, keep one, forget the kept one, ask the Hub whose it is."""
+    """What to do with the token: find it, save one in the keychain, remove that, or ask the Hub for its owner."""
 
     LOOK = "look"
     SAVE = "save"
@@ -176,13 +179,12 @@ class TokenPlace(StrEnum):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a token is, and whose.
+    """Where the token in use was found, and whose it is.
 
     Attributes:
-        place: Where the one in use was found.
         keychain: The name of this computer's keychain; empty: there is none, and `refusal` says why.
         refusal: Why no token can be kept here.
-        name: Whose token it is, once the Hub was asked.
+        name: The token's owner, once the Hub was asked.
     """
 
     place: TokenPlace = TokenPlace.NOWHERE
@@ -191,67 +193,81 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
+class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Fetch the config.json of this model on the Hub, such as `google-bert/bert-base-cased`."""
+
+    source: str
+
+
+class ConfigFetched(msgspec.Struct, frozen=True, kw_only=True):
+    """Its path in the Hub's cache."""
+
+    path: str
+
+
+ADDRESS = "https://github.com"
+API = "https://api.github.com"
+
+
+class ReleaseStanding(StrEnum):
+    """How the running version compares with the newest one published."""
+
+    OLDER = "older"
+    SAME = "same"
+    NEWER = "newer"
+
+
+class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which release of Hone's `repository` (`owner/name`) is the newest, and is it newer than `running`?"""
+
+    repository: str
+    running: str
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest release: its version, its page, and how the running version compares with it."""
+
+    version: str
+    page: str
+    standing: ReleaseStanding
+
+
 # --- Whether Hone can train a model of the Hub, judged by its files, tags and config
 
 
 SAFE = ".safetensors"
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-ADAPTER = "adapter_model.safetensors"
-PICKLED = (".bin", ".pt", ".pth", ".ckpt")
-OTHER = (".gguf", ".onnx", ".h5", ".msgpack", ".tflite")
+PART = re.compile(r"model-\d+-of-(\d+)\.safetensors")
 
 DESCRIBING = (".json", ".txt", ".model", ".jinja")
-"""Ends of the names of configs, tokenizers and chat templates: none of them holds code that a run would execute."""
+"""File name endings of configs, tokenizers and chat templates: none of them holds code that a run would execute."""
 
 NOT_DESCRIBING = ("README", "LICENSE", "NOTICE", "requirements")
-NOT_OURS = (".bin.index.json", ".msgpack.index.json", ".h5.index.json")
+OTHER_INDEXES = (".bin.index.json", ".msgpack.index.json", ".h5.index.json")
 
-OWN_CODE = "custom_code"
-"""The Hub's tag for a model whose repository brings the Python files that make it."""
-
+_OF_ENCODERS = ("fill-mask", "text-classification", "sentence-similarity", "feature-extraction")
 PURPOSES: dict[str, tuple[str, ...]] = {
-    "text-classification": ("fill-mask", "text-classification", "sentence-similarity", "feature-extraction"),
-    "text-regression": ("fill-mask", "text-classification", "sentence-similarity", "feature-extraction"),
-    "token-classification": (
-        "fill-mask",
-        "token-classification",
-        "sentence-similarity",
-        "feature-extraction",
-    ),
+    "text-classification": _OF_ENCODERS,
+    "text-regression": _OF_ENCODERS,
+    "token-classification": ("token-classification", *_OF_ENCODERS),
     "causal-lm": ("text-generation",),
     "chat": ("text-generation",),
     "preference": ("text-generation",),
     "image-classification": ("image-classification", "image-feature-extraction"),
 }
-"""What the Hub calls the purposes (`pipeline_tag`) of models that each of Hone's tasks can start from."""
+"""The Hub's `pipeline_tag` of the models that each task can start from."""
 
-_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
-_HALF_BYTE = ("F4", "I4", "U4")
-
-_CLASSES = {"text-generation": "AutoModelForCausalLM", "fill-mask": "AutoModelForMaskedLM"}
+_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "F4": 0.5,
+          "I4": 0.5, "U4": 0.5}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Standing:
-    """Why a model can't be trained, what to do about it, and the command that does; empty: it can, nothing, none."""
+class Standing(NamedTuple):
+    """Why a model or data set can't be used, what to do about it, and the command that does; empty where it can."""
 
     refusal: str = ""
     remedy: str = ""
     command: str = ""
-
-
-NEEDS_CODE = Standing(
-    "It needs Python code of its own, which Hone doesn't run: such code could do anything on this computer.",
-    "Choose another model; of many there is a version that transformers knows by itself.",
-)
-NO_CONFIG = Standing("It has no config.json, so it is no model that transformers can load.")
-ONLY_ADAPTER = Standing(
-    "It holds only LoRA matrices, not the model they were trained beside.",
-    "Choose the model that its page names as its base.",
-)
-FOR_OTHERS = Standing("Its weights are for other programs (GGUF, ONNX, TensorFlow, Flax), not for PyTorch.")
-NO_WEIGHTS = Standing("It has no weights in the safetensors format.")
 
 
 def standing(
@@ -262,30 +278,39 @@ def standing(
     config: Mapping[str, Any] | None = None,
     purpose: str = "",
 ) -> Standing:
-    """Judge a model.
+    """Whether Hone can train a model.
 
     Args:
         name: Its id, `owner/name`.
         files: Names of its files.
-        tags: What the Hub tags it with.
+        tags: Its tags on the Hub.
         config: What the Hub tells of its config.json.
-        purpose: What the Hub says it is for.
+        purpose: Its `pipeline_tag`.
     """
-    if OWN_CODE in tags or (config or {}).get("auto_map"):
-        return NEEDS_CODE
+    if "custom_code" in tags or (config or {}).get("auto_map"):
+        return Standing(
+            "It needs Python code of its own, which Hone doesn't run: such code could do anything on this computer.",
+            "Choose another model; of many there is a version that transformers knows by itself.",
+        )
     top = {file for file in files if "/" not in file}
     if weights(top):
-        return Standing() if "config.json" in top else NO_CONFIG
-    if ADAPTER in top:
-        return ONLY_ADAPTER
-    if any(file.endswith(PICKLED) for file in top):
+        has_config = CONFIG in top
+        return Standing("" if has_config else "It has no config.json, so transformers can't load it.")
+    if "adapter_model.safetensors" in top:
+        return Standing(
+            "It holds only LoRA matrices, not the model they were trained beside.",
+            "Choose the model that its page names as its base.",
+        )
+    if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in top):
         return Standing(
             "Its weights are pickled (.bin, .pt): a format that can run code when opened. Hone loads safetensors.",
             "Somebody may have converted it: look on its page under Files, at the pull requests. Or convert it "
             "yourself, if you trust whoever made it, and choose the new folder:",
             conversion(name, purpose),
         )
-    return FOR_OTHERS if any(file.endswith(OTHER) for file in files) else NO_WEIGHTS
+    if any(file.endswith((".gguf", ".onnx", ".h5", ".msgpack", ".tflite")) for file in files):
+        return Standing("Its weights are for other programs (GGUF, ONNX, TensorFlow, Flax), not for PyTorch.")
+    return Standing("It has no weights in the safetensors format.")
 
 
 def conversion(name: str, purpose: str = "") -> str:
@@ -293,7 +318,8 @@ def conversion(name: str, purpose: str = "") -> str:
 
     transformers opens such weights with torch's restricted reader (`weights_only`), which knows tensors and no code.
     """
-    kind = _CLASSES.get(purpose, "AutoModel")
+    classes = {"text-generation": "AutoModelForCausalLM", "fill-mask": "AutoModelForMaskedLM"}
+    kind = classes.get(purpose, "AutoModel")
     folder = f"{name.rpartition('/')[2]}-safetensors"
     python = "python" if is_frozen() else sys.executable
     # beside a torch for CPUs alone, transformers can't import torchvision by itself
@@ -318,151 +344,50 @@ def weights(files: Iterable[str]) -> list[str]:
     return []
 
 
+def has_all_weights(files: Iterable[str]) -> bool:
+    """Whether none of the parts is missing that the names of the others speak of."""
+    found = weights(files)
+    part = PART.fullmatch(found[0]) if found else None
+    return bool(found) and (part is None or len(found) == int(part[1]))
+
+
 def wanted(files: Iterable[str]) -> list[str]:
     """The files of a model that a run needs: safetensors, config, tokenizer. Never code, never pickled weights."""
     top = {file for file in files if "/" not in file}
     describing = {
         file
         for file in top
-        if file.endswith(DESCRIBING) and not file.startswith(NOT_DESCRIBING) and not file.endswith(NOT_OURS)
+        if file.endswith(DESCRIBING)
+        and not file.startswith(NOT_DESCRIBING)
+        and not file.endswith(OTHER_INDEXES)
     }
-    if INDEX in describing and WHOLE in top:
-        describing.remove(INDEX)
-    return sorted({*describing, *weights(top)})
+    return sorted({*describing - ({INDEX} if WHOLE in top else set()), *weights(top)})
 
 
 def suits(purpose: str, task: str) -> bool:
-    """Whether a model of this purpose can learn a task of Hone's; with no task: any that some task can start from."""
-    known = PURPOSES.get(task) or tuple(one for purposes in PURPOSES.values() for one in purposes)
-    return purpose in known
+    """Whether a model with this `pipeline_tag` can learn a task; with no task: any that some task can start from."""
+    return any(purpose in known for name, known in PURPOSES.items() if task in (name, ""))
 
 
 def weight_bytes(parameters: Mapping[str, int]) -> int:
-    """Bytes of weights of which the Hub tells how many there are of each number format (`{"F32": 66955010}`)."""
-    return sum(
-        count // 2 if form in _HALF_BYTE else count * _BYTES.get(form, 1)
-        for form, count in parameters.items()
-    )
+    """Bytes of weights, from the number of each format (`{"F32": 66955010}`)."""
+    return int(sum(count * _BYTES.get(form, 1) for form, count in parameters.items()))
 
 
-# --- Whether a newer Hone has been published: the question
-
-
-ADDRESS = "https://github.com"
-"""Where a person looks at releases."""
-
-API = "https://api.github.com"
-"""Where Hone asks for them: a firewall has to let it there."""
-
-
-class ReleaseStanding(StrEnum):
-    """How the Hone that asked stands to the newest one published."""
-
-    OLDER = "older"
-    SAME = "same"
-    NEWER = "newer"
-
-
-class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which release of `repository` (`owner/name`) is the newest, and is it newer than `running`, such as 0.1.0?"""
-
-    repository: str
-    running: str
-
-
-class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest release: its version, the page that shows it, and how who asked stands to it."""
-
-    version: str
-    page: str
-    standing: ReleaseStanding
-
-
-def compared(running: str, newest: str) -> ReleaseStanding:
-    """How one version stands to another; both are numbers with dots, `v` before them or not.
-
-    Raises:
-        ValueError: One of them isn't.
-    """
-    mine, theirs = _numbers(running), _numbers(newest)
-    if mine == theirs:
-        return ReleaseStanding.SAME
-    return ReleaseStanding.OLDER if mine < theirs else ReleaseStanding.NEWER
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version, without the zeros at its end: 1.2 and 1.2.0 are the same."""
-    numbers = [int(part) for part in version.removeprefix("v").split(".")]
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return tuple(numbers)
-
-
-# --- Running a download in a process of its own: how far it is, how fast it goes, pause
-
+# --- Progress of a download
 
 SPEED_SECONDS = 5.0
-"""The speed is that of the last seconds: a network's wanders."""
-
-
-class Transfer(Protocol):
-    """A download that can be run once; `Download` is the real one."""
-
-    def run(self, tell: Callable[[JobProgress], None]) -> Downloaded:
-        """Download, waiting until all has come."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-
-class Download:
-    """Downloads one model or data set; made anew to continue after a pause.
-
-    Args:
-        request: What to download.
-        command: What starts the engine's job, where it isn't Hone's own.
-    """
-
-    def __init__(self, request: DownloadRequest, command: Sequence[str] | None = None) -> None:
-        self._request, self._command = request, command
-        self._lock = threading.Lock()
-        self._job: EngineJob | None = None
-        self._is_killed = False
-
-    def run(self, tell: Callable[[JobProgress], None]) -> Downloaded:
-        """Download, reporting bytes a few times a second; see `EngineJob.ask` for what it raises.
-
-        Raises:
-            UserError: It can't be had; what has come stays.
-        """
-        with self._lock:
-            if self._is_killed:
-                raise JobCancelled("hub-download")
-            self._job = EngineJob("hub-download", self._command)
-        answer = self._job.ask(msgspec.json.encode(self._request), tell=tell)
-        return decoded("hub-download", answer, Downloaded)
-
-    def kill(self) -> None:
-        """End it at once, from any thread, also before it has begun; what has come stays."""
-        with self._lock:
-            self._is_killed = True
-            if self._job is not None:
-                self._job.kill()
+"""The speed is that of the last seconds."""
 
 
 class Pace:
-    """How fast a download is and how long it will take, told from its last seconds.
-
-    Args:
-        clock: Tells the time, in seconds.
-    """
+    """Speed and remaining time of a download, from its last seconds; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque()
 
     def add(self, progress: JobProgress) -> None:
-        """Hear how far it is now."""
         now = self._clock()
         self._marks.append((now, progress.done))
         while len(self._marks) > 2 and now - self._marks[1][0] >= SPEED_SECONDS:
@@ -482,17 +407,16 @@ class Pace:
         return (progress.total - progress.done) / speed if speed else None
 
 
-# --- The Hub's cache on this computer, by names and sizes of files alone
-
+# --- The Hub's cache on this computer (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)
 
 PARTIAL = ".hone.incomplete"
-"""The end of the names of files that haven't come to their end. Such names, but for "hone", are huggingface_hub's own,
-which counts them as unfinished; but it never goes on with one (https://github.com/huggingface/huggingface_hub/pull/4228).
+"""The file name ending of unfinished files. Without "hone" it is huggingface_hub's own, which counts them as unfinished
+but never continues one (https://github.com/huggingface/huggingface_hub/pull/4228).
 """
 
 
 def cache_folder() -> Path:
-    """Where all programs keep what they fetched from the Hub."""
+    """The cache that all programs share."""
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
     return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
@@ -515,7 +439,7 @@ def snapshot(name: str, kind: Kind) -> Path | None:
 
 
 def names_here(name: str, kind: Kind) -> dict[str, int]:
-    """Bytes by name of the files that have come to their end, as the repository calls them (`data/train.csv`)."""
+    """Bytes by name of the finished files, as the repository names them (`data/train.csv`)."""
     folder = snapshot(name, kind)
     if folder is None:
         return {}
@@ -527,42 +451,18 @@ def names_here(name: str, kind: Kind) -> dict[str, int]:
 
 
 def partial_files(name: str, kind: Kind) -> list[Path]:
-    """Files of this repository that Hone began to fetch."""
+    """Unfinished files of this repository."""
     return sorted((repo_folder(name, kind) / "blobs").glob(f"*{PARTIAL}"))
 
 
-def bytes_here(name: str, kind: Kind, wanted: Iterable[str]) -> tuple[int, bool]:
-    """How much of the `wanted` files is here, half files included, and whether that is all of them."""
-    names = names_here(name, kind)
-    wanted = tuple(wanted)
-    come = sum(names.get(one, 0) for one in wanted)
-    begun = sum(path.stat().st_size for path in partial_files(name, kind))
-    return come + begun, bool(wanted) and all(one in names for one in wanted)
+def partial_bytes(name: str, kind: Kind) -> int:
+    return sum(path.stat().st_size for path in partial_files(name, kind))
 
 
-# --- What Hone may ask the Hugging Face Hub before a run: one model's config.json
+# --- Whether the Hub may be asked
 
-
-CONFIG = "config.json"
-"""Describes a model: of which kind, how wide, how deep. It has a few KB and holds no code and no weights."""
-
-VARIABLE = "HF_HUB_OFFLINE"
-PUBLIC = "https://huggingface.co"
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
-_TRUE = ("1", "ON", "YES", "TRUE")
-
-
-class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Fetch the config.json of this model on the Hub, such as `google-bert/bert-base-cased`."""
-
-    source: str
-
-
-class ConfigFetched(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it lies now, in the Hub's cache on this computer."""
-
-    path: str
 
 
 def may_be_there(options: RunOptions) -> bool:
@@ -594,7 +494,7 @@ def forbidden_by() -> str:
     except OSError:
         pass
     said = os.environ.get(VARIABLE) or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return VARIABLE if said.upper() in _TRUE else ""
+    return VARIABLE if said.upper() in ("1", "ON", "YES", "TRUE") else ""
 
 
 def forbid() -> None:
@@ -630,19 +530,7 @@ def host() -> str:
     return urlsplit(os.environ.get("HF_ENDPOINT") or PUBLIC).netloc
 
 
-def cached_files(source: str) -> frozenset[str]:
-    """Names of the files of a model on the Hub that have been fetched before, of any of its versions.
-
-    The cache is laid out as https://huggingface.co/docs/huggingface_hub/guides/manage-cache says.
-    """
-    snapshots = cache_folder() / f"models--{source.replace('/', '--')}" / "snapshots"
-    return frozenset(path.name for path in snapshots.glob("*/*"))
-
-
 # --- Whether and how the engine is asked about a model before a run
-
-
-WEIGHTS = ".safetensors"
 
 
 def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
@@ -683,17 +571,14 @@ def is_at_hand(options: RunOptions) -> bool:
 
 def is_in_hub_cache(source: str) -> bool:
     """Whether a model of this id on the Hub has been fetched before, its config at least."""
-    return CONFIG in cached_files(source)
+    return CONFIG in names_here(source, Kind.MODEL)
 
 
 def is_complete(options: RunOptions) -> bool:
-    """Whether all a run needs of its model is on this computer, and not only what describes it.
-
-    Of a model on the Hub, the names of the files in its cache tell. torchvision's weights are not looked for.
-    """
+    """Whether all a run needs of its model is on this computer. torchvision's weights are not looked for."""
     if not may_be_there(options):
         return True
-    files = cached_files(options.model.source)
-    if options.model.pretrained:
-        return any(name.endswith(WEIGHTS) for name in files)
-    return bool(files - {CONFIG})  # its tokenizer
+    files = names_here(options.model.source, Kind.MODEL)
+    return (
+        has_all_weights(files) if options.model.pretrained else bool(files.keys() - {CONFIG})
+    )  # its tokenizer

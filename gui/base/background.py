@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from enum import Enum, auto
 from gettext import gettext as _
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
@@ -16,7 +15,6 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, QTimer, Signal
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress
-from core.services.hub import Pace
 
 log = logging.getLogger("hone")
 
@@ -201,52 +199,6 @@ class Task(QObject, Generic[Result]):
         self.settled.emit()
 
 
-class EngineWork(QThread):
-    """Does one thing and ends; `failure` says what went wrong, None: nothing, or it was cancelled."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._lock = threading.Lock()
-        self.cancelled = False
-        self.failure: UserError | None = None
-
-    def run(self) -> None:
-        """Do it; called by Qt in the thread."""
-        try:
-            with self._lock:
-                if self.cancelled:
-                    return
-                self.begin()
-            self.work()
-        except JobCancelled:
-            return
-        except UserError as error:
-            self.failure = error
-        except EngineCrashed as error:
-            log.error("%s", error)
-            self.failure = EngineBroke()
-        except OSError as error:
-            self.failure = UserError("Hone's engine can't be started", str(error))
-
-    def cancel(self) -> None:
-        """End it; may be called from any thread, before it has begun too."""
-        with self._lock:
-            self.cancelled = True
-            self.kill()
-
-    def begin(self) -> None:
-        """Start the process; it is not cancelled meanwhile."""
-        raise NotImplementedError
-
-    def work(self) -> None:
-        """Wait for what the process says."""
-        raise NotImplementedError
-
-    def kill(self) -> None:
-        """End the process, if it has been started."""
-        raise NotImplementedError
-
-
 class FileWork(QThread):
     """Does jobs in their order. The thread ends when there is none left, and begins anew with the next.
 
@@ -322,63 +274,13 @@ def end_program(status: int) -> int:
     return status
 
 
-class State(Enum):
-    """Where it stands. A failed one can be gone on with as a paused one can."""
-
-    IDLE = auto()
-    RUNNING = auto()
-    PAUSED = auto()
-    FAILED = auto()
-
-
-class Pausable(QObject):
-    """One transfer at a time.
-
-    `progress` is how far it is, None before it is known; `failure` says why it ended.
-
-    Signals:
-        changed: Its state or progress is another.
-    """
-
-    changed = Signal()
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.state = State.IDLE
-        self.progress: JobProgress | None = None
-        self.failure: UserError | None = None
-        self.pace = Pace()
-
-    @property
-    def title(self) -> str:
-        """What is brought here; empty: nothing."""
-        raise NotImplementedError
-
-    @property
-    def doing(self) -> str:
-        """What is done while it runs and nothing can be counted."""
-        raise NotImplementedError
-
-    def resume(self) -> None:
-        """Go on where it ended."""
-        raise NotImplementedError
-
-    def pause(self) -> None:
-        """End it; what has come stays on the disk."""
-        raise NotImplementedError
-
-    def cancel(self) -> None:
-        """Give it up, and delete what has come."""
-        raise NotImplementedError
-
-
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class JobTask(Task[Answer]):
     """Asks one kind of engine job; a newer request takes the place of an older one.
 
-    `progress` is the share that is done, 0 to 1, of those jobs that tell.
+    `progress` is a `core.base.jobs.JobProgress`, of those jobs that report it.
 
     Args:
         start: Starts an engine job.
@@ -397,10 +299,7 @@ class JobTask(Task[Answer]):
         self.start(lambda call: self._answer(call, content))
 
     def _answer(self, call: Call, content: bytes) -> Answer:
-        def tell(progress: JobProgress) -> None:
-            call.tell(progress.share)
-
-        answer = call.ask(self._job, content, start=self._start_job, tell=tell)
+        answer = call.ask(self._job, content, start=self._start_job, tell=call.tell)
         try:
             return msgspec.json.decode(answer, type=self._kind)
         except msgspec.MsgspecError as error:
@@ -436,7 +335,7 @@ class DebouncedTask(QObject, Generic[Request, Answer]):
         self._question = JobTask(ask, job, kind, self)
         self._question.done.connect(self._take)
         self._question.failed.connect(self._fail)
-        self._question.progress.connect(self.tell_progress)
+        self._question.progress.connect(self._take_progress)
         self._request: Request | None = None
         self._is_held = False
         self._timer = QTimer(self)
@@ -496,6 +395,9 @@ class DebouncedTask(QObject, Generic[Request, Answer]):
     def _ask(self) -> None:
         if self._request is not None:
             self._question.put(self._request)
+
+    def _take_progress(self, progress: JobProgress) -> None:
+        self.tell_progress(progress.share)
 
     def _take(self, report: Answer) -> None:
         self.report, self.failure = report, None

@@ -10,15 +10,12 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
     QDialogButtonBox,
-    QHBoxLayout,
     QHeaderView,
-    QLabel,
     QLineEdit,
     QMessageBox,
     QPushButton,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -40,17 +37,15 @@ from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
-from gui.widgets.labels import LinkLabel
+from gui.widgets.labels import LinkLabel, link_button, text_label
+from gui.widgets.layout import hbox, vbox
 from gui.widgets.tables import set_up_rows
-
-# --- The person's token for the Hub: where the one in use is, keeping another
-
 
 TOKENS_PAGE = f"{hub.PUBLIC}/settings/tokens"
 
 
 class TokenPanel(QWidget):
-    """Shows and changes the token; it stands nowhere but in its line, until it is kept in the keychain.
+    """Shows where the token is, and keeps another in the keychain.
 
     Signals:
         kept: A token has been kept.
@@ -69,9 +64,7 @@ class TokenPanel(QWidget):
         self._question.failed.connect(self._fail)
         self._action = AccountAction.LOOK
         self._account = Account()
-        self._status = QLabel()
-        self._status.setWordWrap(True)
-        self._status.setTextFormat(Qt.TextFormat.PlainText)
+        self._status = text_label()
         self.line = QLineEdit()
         self.line.setEchoMode(QLineEdit.EchoMode.Password)
         self.line.setPlaceholderText(_("Paste a token: hf_…"))
@@ -81,20 +74,18 @@ class TokenPanel(QWidget):
         self.check.setToolTip(_("Ask the Hub whose token it is"))
         self.remove = QPushButton(_("Remove"))
         self.remove.setToolTip(_("Take the token out of the keychain"))
-        make = QPushButton(_("Make one on the Hub…"))
-        set_role(make, Role.LINK)
-        make.clicked.connect(self._open_tokens_page)
-        self._lay_out(make)
+        make = link_button(_("Make one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
+        buttons = hbox(self.check, self.remove, make, None)
+        self.setLayout(vbox(self._status, hbox((self.line, 1), self.keep), buttons))
         self.line.textChanged.connect(self._show_buttons)
         self.line.returnPressed.connect(self.keep.click)
         self.keep.clicked.connect(self._keep)
-        self.check.clicked.connect(self._check)
-        self.remove.clicked.connect(self._remove)
+        self.check.clicked.connect(lambda: self._put(AccountRequest(action=AccountAction.CHECK)))
+        self.remove.clicked.connect(lambda: self._put(AccountRequest(action=AccountAction.REMOVE)))
         self._show_account()
 
     @property
     def status(self) -> str:
-        """What is said of the token."""
         return self._status.text()
 
     def look(self) -> None:
@@ -109,20 +100,11 @@ class TokenPanel(QWidget):
         if self.line.text().strip() and self.keep.isEnabled():
             self._put(AccountRequest(action=AccountAction.SAVE, token=self.line.text()))
 
-    def _check(self) -> None:
-        self._put(AccountRequest(action=AccountAction.CHECK))
-
-    def _remove(self) -> None:
-        self._put(AccountRequest(action=AccountAction.REMOVE))
-
     def _put(self, request: AccountRequest) -> None:
         self._action = request.action
         self._question.put(request)
-        self._say(
-            _("Asking {host}…").format(host=hub.host())
-            if request.action is AccountAction.CHECK
-            else _("Looking…")
-        )
+        is_check = request.action is AccountAction.CHECK
+        self._say(_("Asking {host}…").format(host=hub.host()) if is_check else _("Looking…"))
         self._show_buttons()
 
     def _take(self, account: Account) -> None:
@@ -133,14 +115,11 @@ class TokenPanel(QWidget):
             self.kept.emit()
 
     def _fail(self, error: UserError) -> None:
-        self._say(". ".join(part for part in (error.title, error.detail) if part), Role.WARNING)
+        self._say(". ".join(filter(None, (error.title, error.detail))), Role.WARNING)
         self._show_buttons()
 
     def _show_account(self) -> None:
-        words = self._words()
-        if self._account.refusal:
-            words = f"{words} {self._account.refusal}"
-        self._say(words)
+        self._say(f"{self._words()} {self._account.refusal}".rstrip())
         self._show_buttons()
 
     def _words(self) -> str:
@@ -167,27 +146,6 @@ class TokenPanel(QWidget):
         self.line.setEnabled(not self._account.refusal)
         self.check.setEnabled(is_idle and self._account.place is not TokenPlace.NOWHERE)
         self.remove.setEnabled(is_idle and self._account.place is TokenPlace.KEYCHAIN)
-
-    def _open_tokens_page(self) -> None:
-        QDesktopServices.openUrl(QUrl(TOKENS_PAGE))
-
-    def _lay_out(self, make: QPushButton) -> None:
-        typing = QHBoxLayout()
-        typing.setSpacing(SPACING)
-        typing.addWidget(self.line, 1)
-        typing.addWidget(self.keep)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(SPACING)
-        buttons.addWidget(self.check)
-        buttons.addWidget(self.remove)
-        buttons.addWidget(make)
-        buttons.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING)
-        layout.addWidget(self._status)
-        layout.addLayout(typing)
-        layout.addLayout(buttons)
 
 
 class TokenSheet(QDialog):
@@ -219,12 +177,9 @@ class TokenSheet(QDialog):
         self.panel.kept.connect(self.accept)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
+        layout = vbox(words, self.panel, buttons, spacing=SPACING + 4)
         layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.setSpacing(SPACING + 4)
-        layout.addWidget(words)
-        layout.addWidget(self.panel)
-        layout.addWidget(buttons)
+        self.setLayout(layout)
         self.panel.look()
 
     def done(self, result: int) -> None:
@@ -238,15 +193,10 @@ def _link(address: str) -> str:
     return f'<a href="{shown}">{shown}</a>'
 
 
-# --- The cards of Settings about the Hugging Face Hub: working offline, the token
-
-
 MOST_ROWS = 6
 """So many rows are in view; the others are scrolled to."""
 
-
 Confirm = Callable[[Cached, QWidget], bool]
-"""Asks whether something is to be deleted."""
 
 
 class HubCard(Card):
@@ -268,13 +218,12 @@ class HubCard(Card):
         self.offline.clicked.connect(self.offline_chosen)
         self.token = TokenPanel(ask)
         self._is_seen = False
-        words = QLabel(
+        words = text_label(
             _(
                 "It is asked only when you search, download, look up a size, or start a run with a model of it."
-            )
+            ),
+            Role.HINT,
         )
-        words.setWordWrap(True)
-        set_role(words, Role.HINT)
         self.body.addWidget(self.offline)
         self.body.addWidget(words)
         self.body.addSpacing(SPACING)
@@ -310,21 +259,15 @@ class CacheCard(Card):
         self.table = _Table()
         self.delete = QPushButton(_("Delete…"))
         self.delete.clicked.connect(self._delete)
-        self._words = QLabel()
-        self._words.setWordWrap(True)
-        set_role(self._words, Role.HINT)
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self._words, 1)
-        line.addWidget(self.delete)
+        self._words = text_label(role=Role.HINT)
         self.body.addWidget(self.table)
-        self.body.addLayout(line)
+        self.body.addLayout(hbox((self._words, 1), self.delete))
         self.table.itemSelectionChanged.connect(self._show_button)
         self.show_report(CacheReport(folder=""))
 
     @property
     def words(self) -> str:
-        """What is said below the rows."""
+        """The sentence below the rows."""
         return self._words.text()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -365,14 +308,12 @@ class CacheCard(Card):
     def _show_button(self) -> None:
         chosen = self._chosen
         self.delete.setVisible(bool(self._repos))
-        self.delete.setEnabled(
-            chosen is not None and not self._removing.is_running
-        )  # one at a time: none half
+        self.delete.setEnabled(chosen is not None and not self._removing.is_running)
         size = formats.memory(chosen.size + chosen.partial) if chosen is not None else ""
         self.delete.setText(_("Delete {size}…").format(size=size) if size else _("Delete…"))
 
     def _fail(self, error: UserError) -> None:
-        self._words.setText(". ".join(part for part in (error.title, error.detail) if part))
+        self._words.setText(". ".join(filter(None, (error.title, error.detail))))
         self._show_button()
 
 
@@ -411,17 +352,13 @@ class _Table(QTableWidget):
 
 
 def ask_whether_to_delete(repo: Cached, parent: QWidget) -> bool:
-    """Ask whether to delete something from the cache."""
-    box = QMessageBox(parent)
-    box.setIcon(QMessageBox.Icon.Question)
-    box.setText(_("Delete {name} from this computer?").format(name=repo.id))
-    box.setInformativeText(
-        _(
-            "{size} become free. Other programs that use it would have to download it again, as would Hone.",
-        ).format(size=formats.memory(repo.size + repo.partial))
+    words = _(
+        "{size} become free. Other programs that use it would have to download it again, as would Hone."
     )
+    title = _("Delete {name} from this computer?").format(name=repo.id)
+    box = QMessageBox(QMessageBox.Icon.Question, "", title, parent=parent)
+    box.setInformativeText(words.format(size=formats.memory(repo.size + repo.partial)))
     delete = box.addButton(_("Delete"), QMessageBox.ButtonRole.DestructiveRole)
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.exec()
     return box.clickedButton() is delete

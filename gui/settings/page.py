@@ -1,27 +1,28 @@
-"""The device check: asks the engine whether the device computes what the CPU does, and shows the answer as a table."""
+"""Settings: appearance, folders, the Hub, this computer, versions; and the device check."""
 
 import html
 import platform
+from collections.abc import Callable
 from gettext import gettext as _
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import PySide6
 from PySide6.QtCore import QRect, Qt, Signal
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QCheckBox,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
-    QHBoxLayout,
     QHeaderView,
     QLabel,
     QProgressBar,
     QPushButton,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -44,12 +45,9 @@ from gui.settings.hub import CacheCard, HubCard
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.form_row import label_width
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import LinkLabel, margins
-from gui.widgets.layout import PageScroll
+from gui.widgets.labels import LinkLabel, margins, text_label
+from gui.widgets.layout import PageScroll, hbox, vbox
 from gui.widgets.tables import KeyValue
-
-# --- The device check: asks the engine whether the device computes what the CPU does
-
 
 SIZE_WAITING = (560, 150)
 SIZE_ANSWERED = (860, 600)
@@ -75,13 +73,12 @@ class DeviceCheckDialog(QDialog):
         self._question = JobTask(ask, "check-device", DeviceCheckReport, self)
         self._question.done.connect(self._show_report)
         self._question.failed.connect(self._show_failure)
-        self._words = QLabel(
+        self._words = text_label(
             _(
                 "The same small models are computed twice, and loss, gradients and one optimizer step are compared. "
                 "This takes half a minute at most."
             )
         )
-        self._words.setWordWrap(True)
         self._progress = QProgressBar()
         self._progress.setRange(0, 0)
         self._progress.setAccessibleName(_("Checking the device"))
@@ -90,14 +87,11 @@ class DeviceCheckDialog(QDialog):
         self.table = self._empty_table()
         self._buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self._buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.setSpacing(SPACING + 4)
-        for widget in (self._words, self._progress, self._strip):
-            layout.addWidget(widget)
-        layout.addWidget(self.table, 1)
+        layout = vbox(self._words, self._progress, self._strip, (self.table, 1), spacing=SPACING + 4)
         layout.addStretch(0)
         layout.addWidget(self._buttons)
+        layout.setContentsMargins(*[2 * SPACING] * 4)
+        self.setLayout(layout)
         self._question.put(DeviceCheckRequest(device=device))
 
     def done(self, result: int) -> None:
@@ -163,12 +157,7 @@ class DeviceCheckDialog(QDialog):
     def _empty_table(self) -> QTableWidget:
         table = QTableWidget(0, LAST_COLUMN + 1)
         table.setHorizontalHeaderLabels(
-            [
-                _("Result"),
-                _("Compared"),
-                _("Worst relative error"),
-                _("What it means"),
-            ]
+            (_("Result"), _("Compared"), _("Worst relative error"), _("What it means"))
         )
         table.setAccessibleName(_("Comparisons"))
         table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
@@ -184,9 +173,6 @@ class DeviceCheckDialog(QDialog):
         header.sectionResized.connect(self._fit_rows)
         table.hide()
         return table
-
-
-# --- Which Hone this is, and whether a newer one has been published
 
 
 HOST = API.removeprefix("https://")
@@ -211,15 +197,7 @@ class ReleasePanel(QWidget):
         self.button.clicked.connect(self._ask)
         self._said = LinkLabel()
         self._said.setOpenExternalLinks(True)
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self.button)
-        line.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING)
-        layout.addWidget(self._said)
-        layout.addLayout(line)
+        self.setLayout(vbox(self._said, hbox(self.button, None)))
         self.button.setVisible(bool(repository))
         self._say(self._first_words(), Role.HINT)
 
@@ -234,14 +212,16 @@ class ReleasePanel(QWidget):
 
     def _first_words(self) -> str:
         if not self._repository:
-            return _(
+            words = _(
                 "This is Hone {version}. This build has no address where newer versions are published: ask whoever you "
                 "got it from."
-            ).format(version=VERSION)
-        return _(
+            )
+            return words.format(version=VERSION)
+        words = _(
             "This is Hone {version}, published at {address}. It looks for a newer version only when you press the "
             "button, by asking {host}; nothing about you or this computer is sent."
-        ).format(version=VERSION, address=_link(f"{ADDRESS}/{self._repository}"), host=HOST)
+        )
+        return words.format(version=VERSION, address=_link(f"{ADDRESS}/{self._repository}"), host=HOST)
 
     def _ask(self) -> None:
         self.button.setEnabled(False)
@@ -283,9 +263,6 @@ def _link(address: str) -> str:
     return f'<a href="{shown}">{shown.removeprefix("https://")}</a>'
 
 
-# --- Settings: how the window looks, where runs go, and what Hone is made of
-
-
 WIDEST = 760
 
 
@@ -318,23 +295,20 @@ class SettingsPage(QWidget):
         set_role(self, Role.PAGE)
         self._settings = settings
         self.hub = HubCard(ask)
-        self.hub.offline_chosen.connect(self._change_offline)
+        self.hub.offline_chosen.connect(lambda on: self._change(offline=on))
         self.cache = CacheCard(ask)
         self.release = ReleasePanel(ask)
         self.gpu = GpuCard(gpu or GpuInstaller(parent=self))
-        self._folder = QLabel()
+        self._folder = text_label()
         self._versions = KeyValue(label_width(self))
         self._devices = KeyValue(label_width(self))
-        self._notes = QLabel()
+        self._notes = text_label(role=Role.HINT)
         self._strip = MessageStrip(closable=True)
         self._strip.hide()
         self._computer = self._computer_card()
         content = QWidget()
         content.setMaximumWidth(WIDEST)
-        cards = QVBoxLayout(content)
-        cards.setContentsMargins(0, 0, 0, 2 * SPACING)
-        cards.setSpacing(SPACING + 4)
-        for card in (
+        cards = vbox(
             self._appearance_card(),
             self._training_card(),
             self._places_card(),
@@ -344,18 +318,17 @@ class SettingsPage(QWidget):
             self.gpu,
             self._versions_card(),
             self._licences_card(),
-        ):
-            cards.addWidget(card)
-        cards.addStretch(1)
+            None,
+            spacing=SPACING + 4,
+        )
+        cards.setContentsMargins(0, 0, 0, 2 * SPACING)
+        content.setLayout(cards)
         title = QLabel(_("Settings"))
         set_role(title, Role.PAGE_TITLE)
-        layout = QVBoxLayout(self)
+        layout = vbox(title, self._strip, (PageScroll(content), 1), spacing=SPACING + SPACING // 2)
         start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
-        layout.setSpacing(SPACING + SPACING // 2)
-        layout.addWidget(title)
-        layout.addWidget(self._strip)
-        layout.addWidget(PageScroll(content), 1)
+        self.setLayout(layout)
         self.show_settings(settings)
         self.set_machine(None)
 
@@ -402,66 +375,51 @@ class SettingsPage(QWidget):
 
     def _appearance_card(self) -> Card:
         card = Card(_("Appearance"))
-        self._looks = Segmented(
-            (
-                Segment(Appearance.SYSTEM.value, _("System")),
-                Segment(Appearance.LIGHT.value, _("Light")),
-                Segment(Appearance.DARK.value, _("Dark")),
-            )
-        )
+        titles = {
+            Appearance.SYSTEM: _("System"),
+            Appearance.LIGHT: _("Light"),
+            Appearance.DARK: _("Dark"),
+        }
+        self._looks = Segmented([Segment(looks.value, title) for looks, title in titles.items()])
         self._looks.setAccessibleName(_("Appearance"))
-        self._looks.chosen.connect(self._change_looks)
-        card.body.addLayout(_row(_("Colours"), self._looks))
+        self._looks.chosen.connect(lambda value: self._change(appearance=Appearance(value)))
+        card.body.addLayout(_labelled(_("Colours"), self._looks, None))
         return card
 
     def _training_card(self) -> Card:
         card = Card(_("While a run trains"))
         self.keep_awake = QCheckBox(_("Keep the computer awake; its display may sleep"))
         self.keep_awake.setToolTip(_("Asked anew at the start of each run"))
-        self.keep_awake.clicked.connect(self._change_keep_awake)
+        self.keep_awake.clicked.connect(lambda on: self._change(keep_awake=on))
         self.notify = QCheckBox(_("Notify me when a run ends and I am doing something else"))
-        self.notify.clicked.connect(self._change_notify)
+        self.notify.clicked.connect(lambda on: self._change(notify=on))
         card.body.addWidget(self.keep_awake)
         card.body.addWidget(self.notify)
         return card
 
     def _places_card(self) -> Card:
         card = Card(_("Where things are kept"))
-        choose = QPushButton(_("Choose…"))
-        choose.setAccessibleName(_("Choose the folder for runs"))
-        choose.clicked.connect(self._choose_folder)
-        opening = QPushButton(_("Open"))
-        opening.setAccessibleName(_("Open the folder with runs"))
-        opening.clicked.connect(self._open_folder)
-        card.body.addLayout(_row(_("Runs"), _path_label(self._folder), choose, opening))
-        log_file = _path_label(QLabel(str(home() / "hone.log")))
-        show_log = QPushButton(_("Open"))
-        show_log.setAccessibleName(_("Open the folder with Hone's log"))
-        show_log.clicked.connect(self._open_home)
-        card.body.addLayout(_row(_("Hone's own log"), log_file, show_log))
-        words = QLabel(
-            _(
-                "A run is a folder: copy it, share it, delete it. In a new place, earlier runs stay where they are."
-            )
+        choose = _button(_("Choose…"), _("Choose the folder for runs"), self._choose_folder)
+        opening = _button(
+            _("Open"), _("Open the folder with runs"), lambda: self._show(runs_folder(self._settings))
         )
-        words.setWordWrap(True)
-        set_role(words, Role.HINT)
-        card.body.addWidget(words)
+        show_log = _button(_("Open"), _("Open the folder with Hone's log"), lambda: self._show(home()))
+        card.body.addLayout(_labelled(_("Runs"), (self._folder, 1), choose, opening))
+        card.body.addLayout(
+            _labelled(_("Hone's own log"), (text_label(str(home() / "hone.log")), 1), show_log)
+        )
+        words = _(
+            "A run is a folder: copy it, share it, delete it. In a new place, earlier runs stay where they are."
+        )
+        card.body.addWidget(text_label(words, Role.HINT))
         return card
 
     def _computer_card(self) -> Card:
         card = Card(_("This computer"))
-        set_role(self._notes, Role.HINT)
-        self._notes.setWordWrap(True)
         check = QPushButton(_("Check the device…"))
         check.setToolTip(_("Compare what it computes with what the CPU computes"))
-        check.clicked.connect(self._ask_for_check)
-        line = QHBoxLayout()
-        line.addWidget(check)
-        line.addStretch(1)
-        card.body.addWidget(self._devices)
-        card.body.addWidget(self._notes)
-        card.body.addLayout(line)
+        check.clicked.connect(lambda: self.check_requested.emit("auto"))
+        card.body.addLayout(vbox(self._devices, self._notes, hbox(check, None), spacing=card.body.spacing()))
         return card
 
     def _versions_card(self) -> Card:
@@ -473,33 +431,19 @@ class SettingsPage(QWidget):
 
     def _licences_card(self) -> Card:
         card = Card(_("Licences"))
-        words = QLabel(
-            _(
-                "Hone is free software under the Apache License 2.0. Its window is made with Qt and Qt for Python "
-                "(PySide6), used under the GNU Lesser General Public License, version 3; you may replace them by "
-                "versions of your own. Training is PyTorch's and Hugging Face's, under their own free licences. The "
-                "files LICENSE and NOTICE that come with Hone say more."
-            )
+        words = _(
+            "Hone is free software under the Apache License 2.0. Its window is made with Qt and Qt for Python "
+            "(PySide6), used under the GNU Lesser General Public License, version 3; you may replace them by versions "
+            "of your own. Training is PyTorch's and Hugging Face's, under their own free licences. The files LICENSE "
+            "and NOTICE that come with Hone say more."
         )
-        words.setWordWrap(True)
-        card.body.addWidget(words)
+        card.body.addWidget(text_label(words))
         return card
 
-    def _change(self, settings: Settings) -> None:
+    def _change(self, **changes: Any) -> None:
+        settings = msgspec.structs.replace(self._settings, **changes)
         self.show_settings(settings)
         self.settings_changed.emit(settings)
-
-    def _change_looks(self, value: str) -> None:
-        self._change(msgspec.structs.replace(self._settings, appearance=Appearance(value)))
-
-    def _change_keep_awake(self, on: bool) -> None:
-        self._change(msgspec.structs.replace(self._settings, keep_awake=on))
-
-    def _change_notify(self, on: bool) -> None:
-        self._change(msgspec.structs.replace(self._settings, notify=on))
-
-    def _change_offline(self, on: bool) -> None:
-        self._change(msgspec.structs.replace(self._settings, offline=on))
 
     def close_questions(self) -> None:
         """Give up what was asked and wait until no thread is left."""
@@ -507,48 +451,33 @@ class SettingsPage(QWidget):
         self.cache.close_questions()
         self.release.close_questions()
 
-    def _ask_for_check(self) -> None:
-        self.check_requested.emit("auto")
-
     def _choose_folder(self) -> None:
         start = str(runs_folder(self._settings))
         chosen = QFileDialog.getExistingDirectory(self, _("Folder for new runs"), start)
         if chosen:
-            self._change(msgspec.structs.replace(self._settings, runs_folder=chosen))
-
-    def _open_folder(self) -> None:
-        self._show(runs_folder(self._settings))
-
-    def _open_home(self) -> None:
-        self._show(home())
+            self._change(runs_folder=chosen)
 
     def _show(self, folder: Path) -> None:
         error = reveal(nearest(folder))
         if error is None:
             self._strip.hide()
         else:
-            self._strip.show_message(Level.WARNING, error.title, error.detail)
+            self._strip.show_error(error)
 
 
-def _row(title: str, *widgets: QWidget) -> QHBoxLayout:
+def _button(text: str, name: str, pressed: Callable[[], object]) -> QPushButton:
+    button = QPushButton(text)
+    button.setAccessibleName(name)
+    button.clicked.connect(lambda _checked: pressed())
+    return button
+
+
+def _labelled(title: str, first: QWidget | tuple[QWidget, int], *others: QWidget | None) -> QBoxLayout:
     label = QLabel(title)
     set_role(label, Role.LABEL)
-    label.setFixedWidth(label_width(label))
-    label.setBuddy(widgets[0])
-    row = QHBoxLayout()
-    row.setSpacing(SPACING)
-    row.addWidget(label)
-    row.addSpacing(SPACING)
-    for widget in widgets:
-        row.addWidget(widget, 1 if isinstance(widget, QLabel) else 0)
-    if not any(isinstance(widget, QLabel) for widget in widgets):
-        row.addStretch(1)
-    return row
-
-
-def _path_label(label: QLabel) -> QLabel:
-    label.setWordWrap(True)
-    return label
+    label.setFixedWidth(label_width(label) + SPACING)
+    label.setBuddy(first[0] if isinstance(first, tuple) else first)
+    return hbox(label, first, *others)
 
 
 def _name(package: str) -> str:

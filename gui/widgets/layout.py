@@ -5,16 +5,18 @@ from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
+    QHBoxLayout,
     QLayout,
     QLayoutItem,
     QScrollArea,
     QScrollBar,
     QStyle,
+    QVBoxLayout,
     QWidget,
 )
 
 from gui.base.theme import Role, set_role
-from gui.base.tokens import GUTTER
+from gui.base.tokens import GUTTER, SPACING
 
 FLUSH = (0, 0, 0, 0)
 """Margins of a layout that reaches to the edges of its widget."""
@@ -44,6 +46,16 @@ def fill(
         else:
             layout.addStretch(stretch or 1)
     return layout
+
+
+def hbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
+    """Parts beside each other, without margins; see `fill`."""
+    return fill(QHBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
+
+
+def vbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
+    """Parts below each other, without margins; see `fill`."""
+    return fill(QVBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
 
 
 def clear(layout: QLayout) -> None:

@@ -51,7 +51,6 @@ from core.services.devices import Agreement as Agreed
 from core.services.devices import Comparison, DeviceCheckReport
 from core.services.export import Agreement, Compared, ExportKind, ExportReport, Offer, Wanted
 from core.services.hub import (
-    NEEDS_CODE,
     Account,
     Cached,
     CacheReport,
@@ -217,10 +216,11 @@ def measured(options: RunOptions, room: Room) -> Measurement:
 
 HALF = "distilbert/distilbert-base-uncased"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+CODED = standing("x/y", ("config.json",), tags=("custom_code",))
 PICKLED = standing("somebody/old-bert", ("config.json", "pytorch_model.bin"), purpose="fill-mask")
 
 
-NO_CODE = {"refusal": NEEDS_CODE.refusal, "remedy": NEEDS_CODE.remedy}
+NO_CODE = {"refusal": CODED.refusal, "remedy": CODED.remedy}
 NO_PICKLE = {"refusal": PICKLED.refusal, "remedy": PICKLED.remedy, "command": PICKLED.command}
 FOUND = tuple(
     Found(

@@ -7,7 +7,15 @@ from pathlib import Path
 from huggingface_hub import HfApi, constants, errors
 
 from core.base.errors import Fix, UserError
-from core.engine.hub.account import FAILURES, Subject, find_token, offline, page_of, told, without_token
+from core.engine.hub.account import (
+    FAILURES,
+    Subject,
+    as_user_error,
+    find_token,
+    offline,
+    page_of,
+    without_token,
+)
 from core.services import hub
 from core.services.export import NO_TOKEN, Pushed, PushRequest
 from core.services.hub import Kind
@@ -59,7 +67,7 @@ def _not_made(error: Exception, request: PushRequest, subject: Subject) -> UserE
             f"The token has no leave to make {request.repo}",
             f"It may only read, or {owner} is neither you nor a group of yours that lets you. {WRITE}.",
         )
-    return told(error, subject)
+    return as_user_error(error, subject)
 
 
 def _not_sent(error: Exception, request: PushRequest, subject: Subject) -> UserError:
@@ -67,7 +75,7 @@ def _not_sent(error: Exception, request: PushRequest, subject: Subject) -> UserE
     if _status(error) == HTTPStatus.FORBIDDEN:
         failure = UserError(f"The token has no leave to write to {request.repo}", f"{WRITE}.")
     elif isinstance(error, FAILURES):
-        failure = told(error, subject)
+        failure = as_user_error(error, subject)
     else:
         failure = UserError("The files could not be sent", str(error))
     left = f"The repository {page_of(request.repo, Kind.MODEL)} was made and is empty; nothing of the model is in it."

@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import json
 import platform
+import re
 import socket
 import ssl
 import sys
@@ -23,7 +24,7 @@ import truststore
 
 from core.base.errors import Fix, UserError
 from core.services import hub
-from core.services.hub import ADDRESS, API, Release, ReleaseRequest, compared
+from core.services.hub import ADDRESS, API, Release, ReleaseRequest, ReleaseStanding
 
 SECONDS = 15.0
 """How long each step of a request may take."""
@@ -85,11 +86,19 @@ def newest_release(request: ReleaseRequest, *, api: str = API) -> Release:
     answer = read(f"{api}/repos/{request.repository}/releases/latest", title, by_hand)
     try:
         version = json.loads(answer)["tag_name"]
-        standing = compared(request.running, version)
+        running, newest = _numbers(request.running), _numbers(version)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(title, NOT_UNDERSTOOD, (by_hand,)) from error
+    standing = ReleaseStanding.OLDER if running < newest else ReleaseStanding.NEWER
+    if running == newest:
+        standing = ReleaseStanding.SAME
     page = f"{ADDRESS}/{request.repository}/releases/tag/{version}"
     return Release(version=version.removeprefix("v"), page=page, standing=standing)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version without the zeros at its end: 1.2 and 1.2.0 are the same."""
+    return tuple(int(part) for part in re.sub(r"(\.0)+$", "", version.removeprefix("v")).split("."))
 
 
 def uv_program(folder: Path) -> Path:

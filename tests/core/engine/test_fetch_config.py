@@ -10,7 +10,7 @@ from huggingface_hub import errors
 
 from core.base.errors import ModelError, UserError
 from core.base.jobs import run_job
-from core.engine.hub.account import FAILURES, Subject, told
+from core.engine.hub.account import FAILURES, Subject, as_user_error
 from core.engine.hub.download import MOST_CONFIG_BYTES, fetch_config
 from core.memory.model import Basis, Forecast, forecast_request
 from core.options import RunOptions
@@ -141,7 +141,7 @@ def test_whoever_answers_in_the_hub_s_place_is_not_believed(hub: FakeHub) -> Non
     hub.is_the_hub = False
     hub.configs["org/tiny"] = b"<html>Log in to this network</html>"
     assert "doesn't answer as the Hub does" in refused("org/tiny").title
-    assert not asking.cached_files("org/tiny")
+    assert not asking.names_here("org/tiny", asking.Kind.MODEL)
 
 
 def test_without_a_network_nobody_waits(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +176,6 @@ def test_a_disk_that_takes_nothing(hub: FakeHub, tmp_path: Path) -> None:
 )
 def test_a_hub_that_falls_silent_can_t_be_reached(error: Exception) -> None:
     assert isinstance(error, FAILURES)
-    said = told(error, Subject("org/tiny"))
+    said = as_user_error(error, Subject("org/tiny"))
     assert said.title == f"{asking.host()} can't be reached"
     assert str(error) in said.detail

@@ -17,7 +17,7 @@ from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import Lack, what_lacks
-from core.services.hub import is_complete, is_in_hub_cache, may_be_there, question_about
+from core.services.hub import INDEX, is_complete, is_in_hub_cache, may_be_there, question_about
 from tests.fakes import runs
 from tests.fakes.runs import FAKES
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -94,7 +94,9 @@ class TestWhatARunStillFetches:
             ((), True, False),
             (("config.json",), True, False),
             (("config.json", "tokenizer.json"), True, False),
-            (("config.json", "model-00001-of-00002.safetensors"), True, True),
+            (("config.json", INDEX, "model-00001-of-00002.safetensors"), True, False),
+            (("config.json", INDEX, "model-00001-of-00001.safetensors"), True, True),
+            (("config.json", "model.safetensors"), True, True),
             (("config.json",), False, False),
             (("config.json", "tokenizer.json"), False, True),
         ],

@@ -125,7 +125,7 @@ def test_a_newer_request_takes_the_place_of_an_older_one(qtbot, engine, job):
 
 def test_progress_is_that_of_the_newest_request_only(qtbot, engine, job):
     shares = []
-    job.progress.connect(shares.append)
+    job.progress.connect(lambda progress: shares.append(progress.share))
     engine.progress = (JobProgress(done=1, total=4), JobProgress(done=5, total=4))
     with qtbot.waitSignal(job.done):
         job.put(about("pairs.tsv"))

@@ -1,18 +1,18 @@
 """Finding a model on the Hub in the window: what each row and the button say, and what pressing it does."""
 
-from functools import partial
-
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
 
 from core.base.errors import UserError
+from core.base.jobs import JobProgress
 from core.base.settings import Settings, save
 from core.services.hub import (
     Account,
     AccountRequest,
     Cached,
     CacheReport,
+    Downloaded,
     DownloadRequest,
     Found,
     Kind,
@@ -22,11 +22,10 @@ from core.services.hub import (
     SearchRequest,
     TokenPlace,
 )
-from gui.base.background import State
 from gui.settings.model_browser import HubSheet
 from tests.fakes.asking import FakeEngine
-from tests.fakes.transfer import MB, FakeTransfers
 
+MB = 1 << 20
 PLAIN = Found(
     id="org/plain", downloads=58_000_000, likes=7, size=268 * MB, parameters=67_000_000, licence="mit"
 )  # fmt: skip
@@ -46,25 +45,20 @@ def engine(monkeypatch, tmp_path):
     cached = (Cached(id="org/cached", kind=Kind.MODEL, size=5 * MB, complete=True),)
     engine.answers["hub-cached"] = CacheReport(folder="/cache", repos=cached, total=5 * MB)
     engine.answers["hub-search"] = SearchAnswer(found=ALL)
+    engine.answers["hub-download"] = Downloaded(path="/cache", files=3, size=268 * MB)
     engine.answers["hub-remove"] = Removed(freed=1)
     engine.answers["hub-account"] = Account(keychain="macOS Keychain")
     return engine
 
 
 @pytest.fixture
-def transfers():
-    return FakeTransfers()
-
-
-@pytest.fixture
-def sheet(qtbot, engine, transfers):
-    sheet = HubSheet(engine, task="text-classification", task_title="Text classification", make=transfers)
+def sheet(qtbot, engine):
+    sheet = HubSheet(engine, task="text-classification", task_title="Text classification")
     sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(sheet)
     sheet.show()
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 1)
     yield sheet
-    transfers.go_on.set()
     engine.gate.set()
     sheet.done(0)
 
@@ -76,11 +70,23 @@ def asked(engine, job, kind):
 def searched(qtbot, sheet, words="bert"):
     sheet.words.setText(words)
     sheet.button.click()
-    qtbot.waitUntil(lambda: not sheet.search.is_searching)
+    qtbot.waitUntil(lambda: not sheet.is_searching)
 
 
 def choose(sheet, found):
     sheet.results.selectRow(sheet.results.found.index(found))
+
+
+@pytest.fixture
+def loading(qtbot, sheet, engine):
+    """A download that has come to 120 MB of 268 MB."""
+    searched(qtbot, sheet)
+    choose(sheet, PLAIN)
+    engine.gate.clear()
+    engine.progress = (JobProgress(done=120 * MB, total=268 * MB, what="model.safetensors"),)
+    sheet.take.click()
+    qtbot.waitUntil(lambda: sheet.download.progress is not None)
+    return sheet
 
 
 def row(sheet, number):
@@ -96,25 +102,16 @@ def test_before_a_search_nobody_is_asked_and_what_is_here_can_be_used(qtbot, she
     assert caught.args == ["org/cached"]
 
 
-def test_each_row_says_what_it_is(qtbot, sheet, engine):
+def test_each_row_says_what_it_is_and_the_box_looks_beyond_the_task(qtbot, sheet, engine):
     searched(qtbot, sheet)
-    assert asked(engine, "hub-search", SearchRequest) == [
-        SearchRequest(words="bert", task="text-classification")
-    ]
+    bert = SearchRequest(words="bert", task="text-classification")
+    assert asked(engine, "hub-search", SearchRequest) == [bert]
     assert row(sheet, 0) == ["org/plain", "268 MB", "67.0 million", "58,000,000", "7", "mit", ""]
-    assert [row(sheet, number)[6] for number in range(1, 5)] == [
-        "45 % here",
-        "✓ here",
-        "gated",
-        "can't be used",
-    ]
+    states = [row(sheet, number)[6] for number in range(1, 5)]
+    assert states == ["45 % here", "✓ here", "gated", "can't be used"]
     assert sheet.status == "5 found, the most downloaded first"
-
-
-def test_the_box_looks_beyond_the_task(qtbot, sheet, engine):
-    searched(qtbot, sheet)
     sheet.suiting.click()
-    qtbot.waitUntil(lambda: not sheet.search.is_searching)
+    qtbot.waitUntil(lambda: not sheet.is_searching)
     assert asked(engine, "hub-search", SearchRequest)[-1] == SearchRequest(words="bert", task="")
 
 
@@ -134,7 +131,7 @@ def test_the_button_says_what_it_does(qtbot, sheet, found, words, enabled):
     assert (sheet.take.text(), sheet.take.isEnabled()) == (words, enabled)
 
 
-def test_why_one_can_t_be_used_and_what_to_do(qtbot, sheet):
+def test_why_one_cant_be_used_and_what_to_do(qtbot, sheet):
     searched(qtbot, sheet)
     choose(sheet, PICKLED)
     assert sheet.details.words == "Its weights are pickled.\nConvert it:"
@@ -144,78 +141,56 @@ def test_why_one_can_t_be_used_and_what_to_do(qtbot, sheet):
     assert not sheet.details._command.isVisible()
 
 
-def test_downloaded_and_used(qtbot, sheet, transfers):
-    searched(qtbot, sheet)
-    choose(sheet, PLAIN)
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.transfer.progress is not None)
+def test_a_download_is_shown_paused_continued_and_used(qtbot, loading, engine):
+    sheet = loading
     assert sheet.line.isVisible()
     assert sheet.line.words.startswith("120 MB of 268 MB")
     assert not sheet.take.isEnabled()
-    with qtbot.waitSignal(sheet.chosen) as caught:
-        transfers.go_on.set()
-    assert caught.args == ["org/plain"]
-    assert transfers.begun == [DownloadRequest(id="org/plain")]
-
-
-def test_paused_and_gone_on_with(qtbot, sheet, transfers):
-    searched(qtbot, sheet)
-    choose(sheet, PLAIN)
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.transfer.progress is not None)
     sheet.line.pause.click()
-    assert sheet.transfer.state is State.PAUSED
+    assert not sheet.download.is_running
     assert sheet.line.words == "Paused at 120 MB of 268 MB"
     assert sheet.line.pause.text() == "Go on"
     sheet.line.pause.click()
-    assert sheet.transfer.state is State.RUNNING
-    with qtbot.waitSignal(sheet.chosen):
-        transfers.go_on.set()
-    assert len(transfers.begun) == 2
+    assert sheet.download.is_running
+    with qtbot.waitSignal(sheet.chosen) as caught:
+        engine.gate.set()
+    assert caught.args == ["org/plain"]
+    assert asked(engine, "hub-download", DownloadRequest) == [DownloadRequest(id="org/plain")] * 2
 
 
-def test_given_up(qtbot, sheet, engine):
-    searched(qtbot, sheet)
-    choose(sheet, PLAIN)
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.transfer.progress is not None)
-    sheet.line.cancel.click()
-    assert not sheet.line.isVisible()
+def test_a_cancelled_download_is_deleted(qtbot, loading, engine):
+    loading.line.cancel.click()
+    assert not loading.line.isVisible()
     removing = [RemoveRequest(id="org/plain", only_partial=True)]
     qtbot.waitUntil(lambda: asked(engine, "hub-remove", RemoveRequest) == removing)
 
 
-def test_one_that_breaks_off_says_why_and_can_be_gone_on_with(qtbot, sheet, transfers):
-    transfers.failure = UserError("The disk is full", "What has come is kept")
-    searched(qtbot, sheet)
-    choose(sheet, PLAIN)
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.transfer.state is State.FAILED)
-    assert sheet.strip.isVisible()
-    assert sheet.strip.accessibleName() == "The disk is full"
-    assert sheet.line.words == "Stopped at 120 MB of 268 MB"
-    transfers.failure = None
-    sheet.line.pause.click()
-    assert not sheet.strip.isVisible()
-    with qtbot.waitSignal(sheet.chosen):
-        transfers.go_on.set()
+def test_a_failed_download_says_why_and_can_be_continued(qtbot, loading, engine):
+    engine.answers["hub-download"] = UserError("The disk is full", "What has come is kept")
+    with qtbot.waitSignal(loading.download._task.failed):
+        engine.gate.set()
+    assert loading.strip.isVisible()
+    assert loading.strip.accessibleName() == "The disk is full"
+    assert loading.line.words == "Stopped at 120 MB of 268 MB"
+    engine.answers["hub-download"] = Downloaded(path="/cache", files=3, size=268 * MB)
+    with qtbot.waitSignal(loading.chosen):
+        loading.line.pause.click()
+        assert not loading.strip.isVisible()
 
 
-def test_closing_pauses(qtbot, sheet, transfers, engine):
-    searched(qtbot, sheet)
-    choose(sheet, PLAIN)
-    sheet.take.click()
-    sheet.reject()
-    assert sheet.transfer.state is State.PAUSED
+def test_closing_pauses(loading, engine):
+    loading.reject()
+    assert not loading.download.is_running
+    assert loading.download.request is not None
     assert asked(engine, "hub-remove", RemoveRequest) == [], "what has come stays"
 
 
-def test_a_gated_one_asks_for_a_token_first(qtbot, sheet, engine, transfers):
+def test_a_gated_one_asks_for_a_token_first(qtbot, sheet, engine):
     searched(qtbot, sheet)
     choose(sheet, GATED)
     assert "accepted its terms" in sheet.details.words
     sheet.take.click()
-    panel = sheet.sheet.panel
+    panel = sheet.token.panel
     qtbot.waitUntil(lambda: "No token" in panel.status)
     panel.line.setText("hf_Secret42")
     engine.answers["hub-account"] = Account(place=TokenPlace.KEYCHAIN, keychain="macOS Keychain")
@@ -224,11 +199,12 @@ def test_a_gated_one_asks_for_a_token_first(qtbot, sheet, engine, transfers):
         panel.keep.click()
     assert panel.line.text() == ""
     assert asked(engine, "hub-account", AccountRequest)[-1].token == "hf_Secret42"
-    qtbot.waitUntil(lambda: not sheet.search.is_searching)
+    qtbot.waitUntil(lambda: not sheet.is_searching)
     choose(sheet, GATED)
     assert sheet.take.text() == "Download 90.0 MB and use"
-    sheet.take.click()
-    assert transfers.begun == [DownloadRequest(id="org/gated")]
+    with qtbot.waitSignal(sheet.chosen):
+        sheet.take.click()
+    assert asked(engine, "hub-download", DownloadRequest) == [DownloadRequest(id="org/gated")]
 
 
 def test_nothing_found(qtbot, sheet, engine):
@@ -253,15 +229,15 @@ def test_a_search_can_be_stopped(qtbot, sheet, engine):
     assert "Asking" in sheet.results.empty_words
     sheet.button.click()
     assert sheet.button.text() == "Search"
-    assert not sheet.search.is_searching
+    assert not sheet.is_searching
 
 
-def test_offline_only_what_is_here_can_be_used(qtbot, engine, transfers):
+def test_offline_only_what_is_here_can_be_used(qtbot, engine):
     save(Settings(offline=True))
     half = Cached(id="org/half", kind=Kind.MODEL, size=0, partial=3 * MB)
     here = engine.answers["hub-cached"].repos
     engine.answers["hub-cached"] = CacheReport(folder="/cache", repos=(*here, half))
-    sheet = HubSheet(engine, make=transfers)
+    sheet = HubSheet(engine)
     sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(sheet)
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 2)
@@ -273,7 +249,7 @@ def test_offline_only_what_is_here_can_be_used(qtbot, engine, transfers):
     sheet.done(0)
 
 
-def test_the_form_takes_the_chosen_model(qtbot, page, engine, monkeypatch):
+def test_the_form_takes_the_chosen_model(qtbot, page, engine):
     page.load_tree({"task": "chat", "model": {"source": ""}, "data": {"train": ""}})
     page._options.fields.model.hub.click()
     sheet = page.hub_sheet
@@ -284,12 +260,9 @@ def test_the_form_takes_the_chosen_model(qtbot, page, engine, monkeypatch):
     assert page.hub_sheet is None
 
 
-def test_data_of_the_hub_with_its_subset(qtbot, page, engine, monkeypatch):
+def test_data_of_the_hub_with_its_subset(qtbot, page, engine):
     rows = Found(id="org/rows", kind=Kind.DATASET, complete=True)
     engine.answers["hub-search"] = SearchAnswer(found=(rows,))
-    transfers = FakeTransfers()
-    transfers.go_on.set()
-    monkeypatch.setattr("gui.new_run.page.HubSheet", partial(HubSheet, make=transfers))
     page._options.fields.train.hub_wanted.emit()
     sheet = page.hub_sheet
     searched(qtbot, sheet, "rows")
@@ -299,5 +272,6 @@ def test_data_of_the_hub_with_its_subset(qtbot, page, engine, monkeypatch):
     assert sheet.take.text() == "Download and use", "which subsets are here, only the download finds out"
     with qtbot.waitSignal(sheet.chosen):
         sheet.take.click()
-    assert transfers.begun == [DownloadRequest(id="org/rows", kind=Kind.DATASET, subset="mrpc")]
+    subset = DownloadRequest(id="org/rows", kind=Kind.DATASET, subset="mrpc")
+    assert asked(engine, "hub-download", DownloadRequest) == [subset]
     assert page._options.fields.train.value() == "hub:org/rows/mrpc"

@@ -1,7 +1,7 @@
 from importlib import metadata
 
 import pytest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.base.errors import UserError
 from core.base.settings import Appearance, Settings
@@ -55,15 +55,19 @@ def _missing(name):
     raise metadata.PackageNotFoundError(name)
 
 
+def press(page, name):
+    next(button for button in page.findChildren(QPushButton) if button.accessibleName() == name).click()
+
+
 def test_a_folder_that_is_not_there_yet_opens_at_the_nearest(page, monkeypatch, tmp_path):
     opened = []
     monkeypatch.setattr(settings_page, "reveal", opened.append)
-    page._open_folder()
+    press(page, "Open the folder with runs")
     assert opened == [tmp_path]
 
 
 def test_without_a_file_manager_it_says_where_the_folder_is(page, monkeypatch, tmp_path):
     monkeypatch.setattr(settings_page, "reveal", lambda folder: UserError("Not shown", f"It is {folder}"))
-    page._open_folder()
+    press(page, "Open the folder with runs")
     assert page._strip.isVisibleTo(page)
     assert f"It is {tmp_path}" in [label.text() for label in page._strip.findChildren(QLabel)]

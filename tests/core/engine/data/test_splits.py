@@ -160,7 +160,7 @@ def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(hub: W
     )
     for subset in ("news", "mail"):
         request = DownloadRequest(id="org/rows", kind=Kind.DATASET, subset=subset)
-        download(request, lambda _: None)
+        download(request, lambda *_: None)
     assert splits_of("hub:org/rows/news") == ("test", "train")
     assert read_training(DataOptions(train="hub:org/rows")).rows.num_rows == 6
     mail = read_training(DataOptions(train="hub:org/rows/mail"))

@@ -36,7 +36,7 @@ FILES = {
 
 
 def bring(name: str, subset: str = "") -> None:
-    download(DownloadRequest(id=name, kind=Kind.DATASET, subset=subset), lambda _: None)
+    download(DownloadRequest(id=name, kind=Kind.DATASET, subset=subset), lambda *_: None)
 
 
 @pytest.fixture

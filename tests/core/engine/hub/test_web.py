@@ -17,7 +17,7 @@ from core.base.jobs import run_job
 from core.base.settings import Settings
 from core.engine.hub import web
 from core.engine.hub.web import NOT_UNDERSTOOD, UV_VERSION, fetch_uv, newest_release
-from core.services.hub import Release, ReleaseRequest, compared
+from core.services.hub import Release, ReleaseRequest
 from core.services.hub import ReleaseStanding as Standing
 from tests.fakes.publisher import Publisher
 
@@ -70,8 +70,10 @@ def test_a_newer_release_is_told_and_nothing_about_who_asks_is_sent(publisher):
         ("2.0.0", "1.9.9", Standing.NEWER),
     ],
 )
-def test_versions_are_compared_as_numbers(running, newest, standing):
-    assert compared(running, newest) is standing
+def test_versions_are_compared_as_numbers(publisher, running, newest, standing):
+    publisher.publish(newest)
+    request = ReleaseRequest(repository="someone/hone", running=running)
+    assert newest_release(request, api=publisher.url).standing is standing
 
 
 @pytest.mark.parametrize(
