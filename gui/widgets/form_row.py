@@ -37,7 +37,7 @@ class FormRow(QWidget):
         self.field = field
         self.problems: tuple[Problem, ...] = ()
         self.advice: tuple[Problem, ...] = ()
-        self.mark = link_button("•", self.reset_chosen.emit)
+        self.mark = link_button("•", self.reset_chosen.emit, flush=True)
         keeps = self.mark.sizePolicy()
         keeps.setRetainSizeWhenHidden(True)
         self.mark.setSizePolicy(keeps)
