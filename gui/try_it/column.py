@@ -32,7 +32,7 @@ from gui.base.tokens import SPACING
 from gui.try_it.input import Question, ending_words, expected_words, figures_words, which_words
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
-from gui.widgets.labels import ElidedLabel, LabelledText
+from gui.widgets.labels import ElidedLabel, LabelledText, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
 PAINT_MS = 50
@@ -44,20 +44,14 @@ NEAR_END = 40
 class Utterance(QFrame):
     """What one side has said: who, the text, and below it what it took."""
 
-    def __init__(self, speaker: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.speaker = QLabel(speaker)
-        self.speaker.setTextFormat(Qt.TextFormat.PlainText)
-        self.speaker.setWordWrap(True)
-        set_role(self.speaker, Role.GROUP_TITLE)
-        self.words = _text()
-        self.below = _text()
-        set_role(self.below, Role.HINT)
+    def __init__(self, speaker: str, role: Role) -> None:
+        super().__init__()
+        set_role(self, role)
+        self.speaker = text_label(speaker, Role.GROUP_TITLE)
+        self.words = text_label(selectable=True)
+        self.below = text_label(role=Role.HINT, selectable=True)
         self.below.hide()
-        self.column = QVBoxLayout(self)
-        self.column.setSpacing(SPACING // 2)
-        for label in (self.speaker, self.words, self.below):
-            self.column.addWidget(label)
+        self.column = fill(QVBoxLayout(self), self.speaker, self.words, self.below, spacing=SPACING // 2)
 
     def say_below(self, *lines: str) -> None:
         """Put lines below the text; empty ones are left out."""
@@ -98,12 +92,10 @@ class Transcript(PageScroll):
     def begin(self, question: Question, name: str) -> None:
         """Show what is asked of the model `name`, and room for its answer."""
         title = _("The model reads") if question.as_read else _("You")
-        asked = self._add(title)
-        set_role(asked, Role.SAID)
+        asked = self._add(title, Role.SAID)
         asked.words.setText(question.shown)
         asked.say_below(expected_words(question.expected))
-        self._answer = self._add(name)
-        set_role(self._answer, Role.ANSWER)
+        self._answer = self._add(name, Role.ANSWER)
         self._text = ""
         self._show_text()
         self._reads_along = True
@@ -141,8 +133,8 @@ class Transcript(PageScroll):
         if self._answer is not None and not self._text:
             self._answer.say_below(_("Stopped."))
 
-    def _add(self, speaker: str) -> Utterance:
-        made = Utterance(speaker)
+    def _add(self, speaker: str, role: Role) -> Utterance:
+        made = Utterance(speaker, role)
         self._lines.insertWidget(self._lines.count() - 1, made)
         return made
 
@@ -155,14 +147,6 @@ class Transcript(PageScroll):
     def _follow(self, _least: int, most: int) -> None:
         if self._reads_along:
             self.verticalScrollBar().setValue(most)
-
-
-def _text() -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
 
 
 class Session:
@@ -213,10 +197,8 @@ class Judgement(PageScroll):
         content = QWidget()
         super().__init__(content, parent)
         self._question = Question()
-        self.asked = Utterance(_("You"))
-        set_role(self.asked, Role.SAID)
-        self.answer = Utterance("")
-        set_role(self.answer, Role.ANSWER)
+        self.asked = Utterance(_("You"), Role.SAID)
+        self.answer = Utterance("", Role.ANSWER)
         self.answer.words.hide()
         self.bars = ChanceBars(theme)
         self.number = QLabel()

@@ -78,12 +78,10 @@ class ImagePlace(QFrame):
             self.picture.setPixmap(small_picture(path, SIDE))
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Welcome a file."""
         if dropped_paths(event.mimeData()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Take it."""
         path = next(iter(dropped_paths(event.mimeData())), None)
         if path is not None:
             event.acceptProposedAction()
@@ -147,30 +145,25 @@ def which_words(which: Which) -> str:
     return _("Trained") if which is Which.TRAINED else _("Before training")
 
 
-def ask_words(task: Task) -> str:
+def button_words(task: Task) -> str:
     """What the button says."""
-    match task:
-        case Task.CHAT | Task.PREFERENCE:
-            return _("Ask")
-        case Task.CAUSAL_LM:
-            return _("Go on")
-        case Task.TEXT_REGRESSION:
-            return _("Score")
-        case Task.TOKEN_CLASSIFICATION:
-            return _("Label the words")
-        case Task.TEXT_CLASSIFICATION | Task.IMAGE_CLASSIFICATION:
-            return _("Classify")
+    words = {
+        Task.CHAT: _("Ask"),
+        Task.PREFERENCE: _("Ask"),
+        Task.CAUSAL_LM: _("Continue"),
+        Task.TEXT_REGRESSION: _("Score"),
+        Task.TOKEN_CLASSIFICATION: _("Label the words"),
+    }
+    return words.get(task, _("Classify"))
 
 
 def hint_words(task: Task) -> str:
     """What stands in the empty field."""
-    match task:
-        case Task.CHAT | Task.PREFERENCE:
-            return _("Say something. Return sends it, Shift+Return begins a new line.")
-        case Task.CAUSAL_LM:
-            return _("How the text begins. Return sends it, Shift+Return begins a new line.")
-        case _:
-            return _("Write or paste a text. Return sends it.")
+    if task.reads_conversations:
+        return _("Say something. Return sends it, Shift+Return begins a new line.")
+    if task is Task.CAUSAL_LM:
+        return _("How the text begins. Return sends it, Shift+Return begins a new line.")
+    return _("Write or paste a text. Return sends it.")
 
 
 def expected_words(expected: str) -> str:
@@ -194,15 +187,12 @@ def figures_words(answered: Answered) -> str:
 
 def ending_words(answered: Answered) -> str:
     """Why a written answer ended, where that isn't the model's own doing; empty where it is."""
-    match answered.ended_by:
-        case EndedBy.LENGTH:
-            return _("Reached the token limit.")
-        case EndedBy.STOP_TEXT:
-            return _("Reached the stop text.")
-        case EndedBy.PERSON:
-            return _("Stopped.")
-        case _:
-            return ""
+    words = {
+        EndedBy.LENGTH: _("Reached the token limit."),
+        EndedBy.STOP_TEXT: _("Reached the stop text."),
+        EndedBy.PERSON: _("Stopped."),
+    }
+    return "" if answered.ended_by is None else words.get(answered.ended_by, "")
 
 
 MOST_TOKENS = 32_768
@@ -212,46 +202,31 @@ LARGEST_SEED = 2**31 - 1
 class WritingSettings(QWidget):
     """How an answer is sampled, and the system prompt."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         plain = Writing()
-        self.temperature = CalmDoubleSpinBox()
-        self.temperature.setRange(0.0, 2.0)
-        self.temperature.setSingleStep(0.1)
-        self.temperature.setDecimals(2)
-        self.temperature.setValue(plain.temperature)
+        self.temperature = _decimal(0.0, 2.0, plain.temperature, 0.1)
         self.max_tokens = _whole(1, MOST_TOKENS, plain.max_tokens)
-        self.top_p = CalmDoubleSpinBox()
-        self.top_p.setRange(0.01, 1.0)
-        self.top_p.setSingleStep(0.05)
-        self.top_p.setValue(plain.top_p)
+        self.top_p = _decimal(0.01, 1.0, plain.top_p, 0.05)
         self.seed = _whole(0, LARGEST_SEED, plain.seed)
         self.stop_at = QLineEdit()
         self.stop_at.setPlaceholderText(_("none"))
         self.system = QLineEdit()
         self.system.setPlaceholderText(_("Instructions before the conversation"))
         self._system_row = _field(_("System prompt"), self.system, "")
-        tips = (
-            (
-                _("Temperature"),
-                self.temperature,
-                _(
-                    "0: always the most likely token, so the same question gets the same answer. Higher: more random."
-                ),
-            ),
-            (_("Most tokens"), self.max_tokens, _("The answer ends after this many tokens.")),
-            (
-                _("Top-p"),
-                self.top_p,
-                _("Sample only from the most likely tokens whose probabilities add up to this value."),
-            ),
-            (_("Seed"), self.seed, _("The same seed gives the same answer.")),
-            (_("Stop at"), self.stop_at, _("The answer ends where this text would appear.")),
+        greedy = _(
+            "0: always the most likely token, so the same question gets the same answer. Higher: more random."
         )
+        nucleus = _("Sample only from the most likely tokens whose probabilities add up to this value.")
         line = QWidget()
         flow = FlowLayout(2 * SPACING, SPACING, line)
-        for title, widget, tip in tips:
-            flow.addWidget(_field(title, widget, tip))
+        flow.addWidget(_field(_("Temperature"), self.temperature, greedy))
+        flow.addWidget(
+            _field(_("Most tokens"), self.max_tokens, _("The answer ends after this many tokens."))
+        )
+        flow.addWidget(_field(_("Top-p"), self.top_p, nucleus))
+        flow.addWidget(_field(_("Seed"), self.seed, _("The same seed gives the same answer.")))
+        flow.addWidget(_field(_("Stop at"), self.stop_at, _("The answer ends where this text would appear.")))
         fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
 
     def writing(self) -> Writing:
@@ -282,11 +257,19 @@ def _field(title: str, widget: QWidget, tip: str) -> QWidget:
 
 
 def _whole(least: int, most: int, value: int) -> CalmSpinBox:
-    made = CalmSpinBox()
-    made.setRange(least, most)
-    made.setValue(value)
-    made.setAlignment(Qt.AlignmentFlag.AlignLeft)
-    return made
+    spin = CalmSpinBox()
+    spin.setRange(least, most)
+    spin.setValue(value)
+    spin.setAlignment(Qt.AlignmentFlag.AlignLeft)
+    return spin
+
+
+def _decimal(least: float, most: float, value: float, step: float) -> CalmDoubleSpinBox:
+    spin = CalmDoubleSpinBox()
+    spin.setRange(least, most)
+    spin.setSingleStep(step)
+    spin.setValue(value)
+    return spin
 
 
 MOST_TEXTS, MOST_IMAGES = 4, 12
@@ -322,7 +305,6 @@ class ExampleRow(QWidget):
         """Offer a run's examples; `in_pairs`: their texts are pairs, a line each."""
         for button in self.buttons:
             self._flow.removeWidget(button)
-            button.hide()
             button.deleteLater()
         most = MOST_IMAGES if task.reads_images else MOST_TEXTS
         self.buttons = [self._button(example, folder, task, in_pairs=in_pairs) for example in examples[:most]]
@@ -388,7 +370,6 @@ class AskedText(QPlainTextEdit):
         self.setFixedHeight(LINES * self.fontMetrics().lineSpacing() + frame)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Ask at Return."""
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if is_return and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.return_pressed.emit()
@@ -517,7 +498,7 @@ class TryInput(Card):
         self.asked.emit(question)
 
     def _show_button(self) -> None:
-        self.button.setText(_("Stop") if self._is_busy else ask_words(self._task))
+        self.button.setText(_("Stop") if self._is_busy else button_words(self._task))
         has_text = bool(self.text.toPlainText().strip())
         self.button.setEnabled(self._is_busy or has_text)
         self.button.setVisible(self._is_busy or not self._task.reads_images)
