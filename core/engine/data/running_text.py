@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.engine.data.batches import TOKENS, lengths_of
 from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
 from core.engine.data.columns import Guess, guess_text
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
@@ -37,7 +38,7 @@ from core.engine.data.text_files import (
     size_of,
     unreadable,
 )
-from core.engine.data.token_cache import TOKENS, TokenCache, cache_key, lengths_of
+from core.engine.data.tokens import cache_key, cached_tokens
 from core.options import RunOptions
 from core.options.sources import Scheme, scheme_of
 
@@ -400,16 +401,13 @@ class Blocks:
         return self.tokens - len(self.rows) * min(self.length, self.tokens)
 
 
-def make_blocks(
-    documents: Documents, tokenizer: Any, length: int, cache: TokenCache, known: str
-) -> Blocks | None:
+def make_blocks(documents: Documents, tokenizer: Any, length: int, known: str) -> Blocks | None:
     """Tokenize documents and cut them into rows; the token that ends a text stands after each.
 
     Args:
         documents: The texts.
         tokenizer: The model's.
         length: Tokens of a row.
-        cache: Where tokens are kept for the next run.
         known: What `tokenizer_print` told of the tokenizer; empty: nothing is kept.
 
     Returns:
@@ -421,7 +419,7 @@ def make_blocks(
 
     decides = f"{known}\0{tokenizer.eos_token_id}"  # models may share all but the token that ends a text
     key = f"blocks-{cache_key(_table(documents), decides, length)}"
-    found = cache.get(key, make) if known else make()
+    found = cached_tokens(key, make) if known else make()
     lengths = lengths_of(found) or []
     if sum(lengths) < LEAST_TOKENS:
         return None

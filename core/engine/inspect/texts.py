@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from core.base import settings
 from core.base.errors import DataError
 from core.engine.data import checks
+from core.engine.data.batches import NO_LABEL, TOKENS
 from core.engine.data.checks import Prints64, few_rows, offered, similar, told_of
 from core.engine.data.columns import Guess
 from core.engine.data.labelled_texts import KINDS, Block, RowReader, read_evaluation
@@ -42,7 +42,7 @@ from core.engine.data.splits import (
     texts_of,
 )
 from core.engine.data.tables import Table, read_training
-from core.engine.data.token_cache import NO_LABEL, TOKENS, TokenCache, tokenizer_print
+from core.engine.data.tokens import tokenizer_print
 from core.engine.inspect import report as shared
 from core.engine.inspect.report import (
     CHARACTERS,
@@ -313,7 +313,7 @@ def _sampled(found: Gathered) -> Iterator[str]:
 
 def token_lengths(samples: Sequence[Sample], tokenizer: Any, tell: Tell, *, words: bool = False) -> list[int]:
     """Tokens of each sample, whole; `tell` hears how many samples are done."""
-    from core.engine.data.labelled_texts import spaced
+    from core.engine.data.tokens import spaced
 
     lengths: list[int] = []
     for start in range(0, len(samples), TOGETHER):
@@ -343,7 +343,7 @@ def _seen(samples: Sequence[Sample], at_hand: AtHand | None, *, words: bool) -> 
             text = (" " if words else " | ").join(sample.inputs)
             yield Seen(row=sample.row, parts=(SeenPart(text[:LONGEST_SHOWN]),), label=label)
             continue
-        from core.engine.data.labelled_texts import encode_rows
+        from core.engine.data.tokens import encode_rows
 
         texts: dict[str, Any] = dict(zip(("text", "text_pair"), sample.inputs, strict=False))
         row = {name: [value] for name, value in ({"tokens": list(sample.inputs)} if words else texts).items()}
@@ -500,9 +500,8 @@ def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str
 
 def _blocks(documents: Documents, at_hand: AtHand) -> Blocks | None:
     """The blocks of a run; their tokens are kept for it."""
-    cache = TokenCache(settings.home() / "cache" / "tokens")
     known = tokenizer_print(at_hand.tokenizer)
-    return make_blocks(documents, at_hand.tokenizer, at_hand.length, cache, known)
+    return make_blocks(documents, at_hand.tokenizer, at_hand.length, known)
 
 
 def _estimated_rows(texts: _Texts, at_hand: AtHand) -> float:

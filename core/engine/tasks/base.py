@@ -9,14 +9,8 @@ from core.base.errors import Fix
 from core.engine.data.batches import pad_as
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations
 from core.engine.data.chat_tokens import set_template
-from core.engine.data.labelled_texts import (
-    encode_texts,
-    length_limit,
-    load_labelled_texts,
-    row_length,
-    texts_of,
-)
-from core.engine.data.synthetic import load_random_texts
+from core.engine.data.labelled_texts import load_labelled_texts
+from core.engine.data.tokens import encode_texts, length_limit, load_random_texts, row_length, texts_of
 from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.base import settings
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer
-from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.data.running_text import (
     NOTHING_HELD_OUT,
     Blocks,
@@ -23,8 +21,15 @@ from core.engine.data.running_text import (
     make_blocks,
     too_short,
 )
-from core.engine.data.synthetic import asked_samples, random_conversations, random_pairs, random_tokens
-from core.engine.data.token_cache import TokenCache, tokenizer_print
+from core.engine.data.tokens import (
+    asked_samples,
+    length_limit,
+    random_conversations,
+    random_pairs,
+    random_tokens,
+    row_length,
+    tokenizer_print,
+)
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample
@@ -132,8 +137,7 @@ def _random_rows(options: RunOptions, config: Any, longest: int) -> _Rows:
 
 
 def _blocks(documents: Documents, tokenizer: Any, length: int) -> Blocks | None:
-    cache = TokenCache(settings.home() / "cache" / "tokens")
-    return make_blocks(documents, tokenizer, length, cache, tokenizer_print(tokenizer))
+    return make_blocks(documents, tokenizer, length, tokenizer_print(tokenizer))
 
 
 def _first(rows: Any, count: int | None) -> Any:

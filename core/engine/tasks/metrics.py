@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.engine.data.token_cache import NO_LABEL
+from core.engine.data.batches import NO_LABEL
 from core.runs.events import MOST_LABELS
 
 # --- Which labels a classifier takes for which others

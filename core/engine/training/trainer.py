@@ -24,8 +24,16 @@ from transformers import Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
-from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
-from core.engine.data.token_cache import NO_LABEL, lengths_of
+from core.engine.data.batches import (
+    NO_LABEL,
+    PRELOADED,
+    Collator,
+    SentCollator,
+    SentSamples,
+    begin_worker,
+    lengths_of,
+    received,
+)
 from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, surprise
 from core.engine.training import checkpoints

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import DataError, ModelError
+from core.engine.data.batches import NO_LABEL, lengths_of
 from core.engine.data.chat_samples import TokenizedTable, load_conversations, tokenize_table
 from core.engine.data.chat_tokens import (
     CHATML,
@@ -21,7 +22,6 @@ from core.engine.data.chat_tokens import (
     set_template,
 )
 from core.engine.data.conversations import ChatRow, Message
-from core.engine.data.token_cache import NO_LABEL, lengths_of
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, LossOn, Task
 from core.options.data import DataOptions

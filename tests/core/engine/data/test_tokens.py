@@ -1,0 +1,282 @@
+"""From texts and words to tokens, what is lost on the way, tokens kept for the next run, and random tokens."""
+
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+
+from core.base.errors import DataError, ModelError
+from core.engine.data import tokens
+from core.engine.data.batches import NO_LABEL, PadTexts, lengths_of
+from core.engine.data.labelled_texts import TextData
+from core.engine.data.tokens import (
+    cache_key,
+    cached_tokens,
+    encode_texts,
+    encode_words,
+    load_random_texts,
+    random_tokens,
+    tokenizer_print,
+)
+from core.engine.environment import prepare_torchvision
+from core.engine.models.refusals import check_tells_words
+from core.engine.reporter import Reporter
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_tokenizer import tiny_tokenizer
+
+prepare_torchvision()
+
+from transformers import AutoTokenizer, BertTokenizer  # noqa: E402 - torchvision must be prepared first
+
+PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "##s", "a", "game")
+NONE = NO_LABEL
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where tokens are kept."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "cache" / "tokens"
+
+
+@pytest.fixture
+def tokenizer() -> Any:
+    return BertTokenizer(vocab={piece: index for index, piece in enumerate(PIECES)})
+
+
+class TestWords:
+    def test_a_word_has_its_label_at_its_first_token(self, tokenizer: Any) -> None:
+        found = encode_words([["playing", "a", "games"], ["a"]], [[2, 0, 1], [3]], tokenizer, 16)
+        pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][0])
+        assert pieces == ["[CLS]", "play", "##ing", "a", "game", "##s", "[SEP]"]
+        assert found["labels"] == [[NONE, 2, NONE, 0, 1, NONE, NONE], [NONE, 3, NONE]]
+        assert found["attention_mask"] == [[1] * 7, [1] * 3]
+
+    @pytest.mark.parametrize(
+        ("words", "classes", "length", "labels"),
+        [
+            ([["playing"] * 4], [[1] * 4], 8, [1, 1, 1]),  # beyond the limit
+            ([["a", "", "\u200b", "game"]], [[1, 2, 3, 4]], 16, [1, 4]),  # words without tokens
+            ([["", "\u200b"], ["a"]], [[1, 2], [3]], 16, [3]),  # texts without tokens
+        ],
+    )
+    def test_words_that_are_lost(
+        self, tokenizer: Any, words: Any, classes: Any, length: int, labels: list[int]
+    ) -> None:
+        found = encode_words(words, classes, tokenizer, length)
+        (row,) = found["labels"]
+        assert [label for label in row if label != NONE] == labels
+        assert len(found["input_ids"][0]) == len(row) <= length
+
+    def test_byte_level_tokens_are_those_of_the_running_text(self) -> None:
+        words = ["Hello", "there,", "how", "are", "you?"]
+        found = encode_words([words], [[0, 1, 2, 3, 4]], tiny_tokenizer(), 64)
+        assert found["input_ids"][0] == tiny_tokenizer()(" ".join(words))["input_ids"]
+        assert [label for label in found["labels"][0] if label != NONE] == [0, 1, 2, 3, 4]
+
+    def test_a_tokenizer_that_can_not_tell_words_is_refused(self) -> None:
+        class Slow:
+            is_fast = False
+
+        with pytest.raises(ModelError, match="can't tell words"):
+            check_tells_words("some/model", Slow())
+
+
+@pytest.mark.parametrize("on_left", [False, True])
+def test_labels_of_tokens_are_padded_with_none(on_left: bool) -> None:
+    samples = [
+        {"input_ids": [7, 8, 9], "attention_mask": [1, 1, 1], "labels": [NONE, 1, 0]},
+        {"input_ids": [5], "attention_mask": [1], "labels": [2]},
+    ]
+    batch = PadTexts(pad_id=3, on_left=on_left)(samples)
+    assert batch["labels"].tolist() == [[NONE, 1, 0], [NONE, NONE, 2] if on_left else [2, NONE, NONE]]
+    assert batch["input_ids"][1].tolist() == ([3, 3, 5] if on_left else [5, 3, 3])
+    assert PadTexts(pad_id=3, length=5)(samples)["labels"].shape == (2, 5)
+    scores = [{"input_ids": [1], "labels": score} for score in (0.5, 3.0)]
+    labels = PadTexts(pad_id=0)(scores)["labels"]
+    assert (labels.dtype, labels.tolist()) == (torch.float32, [0.5, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "task", "longest", "most", "reported"),
+    [
+        (
+            {"tokens": [["playing"] * 4, ["a", "game"]], "label": [[1] * 4, [0, 1]]},
+            *(Task.TOKEN_CLASSIFICATION, 512, 8, ["texts-cut", "words-lost"]),
+        ),
+        (
+            {"text": ["playing " * 5, "a game"], "label": [0, 1]},
+            *(Task.TEXT_CLASSIFICATION, 8, 512, ["length-limit"]),
+        ),
+        ({"text": ["playing " * 5, "a game"], "label": [0, 1]}, Task.TEXT_CLASSIFICATION, 32, 512, []),
+    ],
+)
+def test_lost_words_and_cut_texts_are_reported(  # noqa: PLR0917
+    tmp_path: Path,
+    rows: Any,
+    task: Task,
+    longest: int,
+    most: int,
+    reported: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+    tokenize = tokens._tokenize
+    monkeypatch.setattr(tokens, "_tokenize", lambda *args: made.append(1) or tokenize(*args))
+    data = TextData(Dataset.from_dict(rows), None, ("x", "y"), ("text",), "label")
+    options = RunOptions(task=task, data=DataOptions(max_length=most))
+    for run in (RunFolder(tmp_path / "first"), RunFolder(tmp_path / "from the cache")):
+        run.path.mkdir()
+        tokenizer = BertTokenizer(vocab={piece: index for index, piece in enumerate(PIECES)})
+        encoded = encode_texts(options, data, tokenizer, longest, Reporter(run))
+        assert max(map(len, encoded.train["input_ids"])) <= min(longest, most)
+        events = EventReader(run.events_file).read_all() if run.events_file.exists() else ()
+        assert [event.id for event in events if isinstance(event, MessageRaised)] == reported
+    assert made == [1]
+
+
+class Tokenizing:
+    """Makes the same few tokens and counts how often it was asked to."""
+
+    def __init__(self, rows: int = 3) -> None:
+        self.times, self._rows = 0, rows
+
+    def __call__(self) -> Dataset:
+        self.times += 1
+        return Dataset.from_dict({"input_ids": [[2, 5, 3]] * self._rows, "labels": [1] * self._rows})
+
+
+def texts(*rows: str, labels: tuple[int, ...] = (0, 1)) -> Dataset:
+    return Dataset.from_dict({"text": list(rows), "label": list(labels)})
+
+
+class TestCache:
+    def test_kept_mapped_into_memory_and_sent_to_workers_as_a_path(self, folder: Path) -> None:
+        make = Tokenizing(rows=5_000)
+        first, second = cached_tokens("a", make), cached_tokens("a", make)
+        assert make.times == 1
+        assert first[:] == second[:] == make()[:]
+        assert first.features == second.features
+        assert second.cache_files[0]["filename"] == str(folder / "a.arrow")
+        assert len(pickle.dumps(second)) < 5_000
+        assert lengths_of(pickle.loads(pickle.dumps(second))) == [3] * 5_000
+
+    @pytest.mark.parametrize(
+        "damage", [lambda whole: whole[:-400], lambda whole: bytes(byte ^ 1 for byte in whole), lambda _: b""]
+    )
+    def test_damaged_texts_are_tokenized_again(self, folder: Path, damage: Callable[[bytes], bytes]) -> None:
+        make = Tokenizing()
+        cached_tokens("a", make)
+        (path,) = folder.iterdir()
+        path.write_bytes(damage(path.read_bytes()))
+        assert cached_tokens("a", make)[:] == Tokenizing()()[:]
+        cached_tokens("a", make)
+        assert make.times == 2
+
+    def test_a_folder_that_cannot_be_written(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (tmp_path / "home").write_text("in the way")
+        make = Tokenizing()
+        assert len(cached_tokens("a", make)) == 3
+        assert make.times == 1
+        assert "not kept for the next run" in caplog.text
+
+    def test_the_longest_unused_goes_first(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in "ab":
+            cached_tokens(name, Tokenizing())
+            os.utime(folder / f"{name}.arrow", (1, 1))
+        monkeypatch.setattr(tokens, "LIMIT_BYTES", 2 * (folder / "a.arrow").stat().st_size)
+        cached_tokens("a", Tokenizing())  # used again, so b is older now
+        cached_tokens("c", Tokenizing())
+        assert sorted(path.stem for path in folder.iterdir()) == ["a", "c"]
+        monkeypatch.setattr(tokens, "LIMIT_BYTES", 8)
+        cached_tokens("too large", Tokenizing())
+        assert not (folder / "too large.arrow").exists()
+
+    def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(self, tmp_path: Path) -> None:
+        tokenizer = AutoTokenizer.from_pretrained(save_tiny_bert(tmp_path / "a"))
+        known = tokenizer_print(tokenizer)
+        base = cache_key(texts("good", "bad"), known, 32)
+        assert base == cache_key(texts("good", "bad"), known, 32)
+        others = {
+            cache_key(texts("good", "bat"), known, 32),
+            cache_key(texts("goodb", "ad"), known, 32),
+            cache_key(texts("good", "bad", labels=(1, 0)), known, 32),
+            cache_key(texts("good", "bad"), known, 33),
+            cache_key(texts("good", "bad"), known + "x", 32),
+            cache_key(texts("good", "bad").rename_column("text", "text_pair"), known, 32),
+        }
+        assert len(others | {base}) == 7
+        tokenizer.add_tokens(["film-like"])
+        assert tokenizer_print(tokenizer) != known
+        assert tokenizer_print(object()) == ""
+
+
+def random_texts(**data: Any) -> Any:
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(**data))
+    return load_random_texts(options, vocab_size=100, longest=512)
+
+
+class TestRandom:
+    def test_both_labels_and_the_same_with_the_same_seed(self) -> None:
+        data = random_tokens(64, 16, vocab_size=100, seed=7)
+        assert Counter(data["labels"]) == {0: 32, 1: 32}
+        assert all(len(row["input_ids"]) == len(row["attention_mask"]) == 16 for row in data)
+        assert max(max(ids) for ids in data["input_ids"]) < 100
+        assert random_tokens(64, 16, 100, 7)["input_ids"][:] == data["input_ids"][:]
+        assert random_tokens(64, 16, 100, 8)["input_ids"][:] != data["input_ids"][:]
+
+    @pytest.mark.parametrize(
+        "task", [Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION]
+    )
+    def test_every_length_of_a_range_comes_about_as_often(self, task: Task) -> None:
+        same = random_tokens(400, 9, 100, 7, task)
+        data = random_tokens(400, 9, 100, 7, task, shortest=6)
+        lengths = Counter(len(row["input_ids"]) for row in data)
+        assert set(lengths) == {6, 7, 8, 9}
+        assert min(lengths.values()) > 70
+        for row, whole in zip(data, same, strict=True):
+            size = len(row["input_ids"])
+            assert row["input_ids"] == whole["input_ids"][:size]
+            assert row["attention_mask"] == [1] * size
+            by_token = task is Task.TOKEN_CLASSIFICATION
+            assert row["labels"] == (whole["labels"][:size] if by_token else whole["labels"])
+
+    @pytest.mark.parametrize(
+        ("data", "rows", "lengths"),
+        [
+            ({"train": "synthetic:40x2-4"}, 40, {2, 3, 4}),
+            ({"train": "synthetic:4x512"}, 4, {512}),
+            ({"train": "synthetic:6x16", "max_train_samples": 5}, 5, {16}),
+        ],
+    )
+    def test_as_many_and_as_long_as_requested(self, data: Any, rows: int, lengths: set[int]) -> None:
+        found = random_texts(**data)
+        assert (len(found.train), found.eval, found.labels) == (rows, None, ("0", "1"))
+        assert {len(row["input_ids"]) for row in found.train} == lengths
+        assert random_texts(train="reviews.csv") is None
+
+    @pytest.mark.parametrize(
+        ("data", "changes"),
+        [
+            ({"train": "synthetic:4x600"}, {"data.train": "synthetic:4x512"}),
+            ({"train": "synthetic:4x64-600"}, {"data.train": "synthetic:4x64-512"}),
+            ({"train": "synthetic:6x16", "eval": "reviews.csv"}, {"data.eval": None}),
+            ({"train": "synthetic:6x16", "eval": "synthetic:6x16"}, {"data.eval": None}),
+        ],
+    )
+    def test_refused(self, data: Any, changes: Any) -> None:
+        with pytest.raises(DataError) as caught:
+            random_texts(**data)
+        assert [fix.changes for fix in caught.value.fixes] == [changes]
