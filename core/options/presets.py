@@ -7,19 +7,18 @@ import os
 import re
 import tomllib
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import tomli_w
 
 from core.base import settings
 from core.base.files import write_atomically
-from core.options import SCHEMA, SECTIONS, Tree
+from core.options import SCHEMA, Tree
 from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
 from core.options.sources import Scheme, scheme_of
@@ -91,28 +90,19 @@ def find_preset(name: str) -> Preset | None:
 
 def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:
     """What `preset` would change in a form that holds `tree`; options the tree leaves out have their defaults."""
+    values = {path: value_at(preset.tree, path) for path in options_by_path()}
     return tuple(
         Difference(path, before, after)
-        for path, after in _values(preset.tree)
-        if (before := value_at(tree, path, options_by_path()[path].default)) != after
+        for path, after in values.items()
+        if after is not None and (before := value_at(tree, path, options_by_path()[path].default)) != after
     )
 
 
 def _read(path: Path) -> Preset:
     text = path.read_text(encoding="utf-8")
-    comments = [
-        line.lstrip("# ").rstrip() for line in text.split("\n\n", 1)[0].splitlines() if line.startswith("#")
-    ]
+    title, *rest = (line.lstrip("# ").rstrip() for line in takewhile(str.strip, text.splitlines()))
     name = path.stem.partition("-")[2]  # the number before it gives the order
-    return Preset(name, comments[0], " ".join(comments[1:]), tomllib.loads(text))
-
-
-def _values(tree: Tree) -> Iterator[tuple[str, Any]]:
-    if "task" in tree:
-        yield "task", tree["task"]
-    for section in SECTIONS:
-        for name, value in tree.get(section, {}).items():
-            yield f"{section}.{name}", value
+    return Preset(name, title, " ".join(rest), tomllib.loads(text))
 
 
 # --- Recent data
@@ -201,24 +191,17 @@ def find_task(source: str) -> Task | None:
         return None
 
 
-def _of_folder(path: Path) -> Task | None:
-    endings = [found.suffix.lower() for found in islice(_files(path), LOOKED_AT_FILES)]
-    if not endings:
-        return Task.IMAGE_CLASSIFICATION
-    images = sum(ending in IMAGE_FORMATS for ending in endings)
-    if images * 2 > len(endings):
-        return Task.IMAGE_CLASSIFICATION
-    prose = sum(ending in PROSE_ENDINGS for ending in endings)
-    return Task.CAUSAL_LM if prose * 2 > len(endings) else None
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Files in a folder and in the folders right below it."""
+def _of_folder(folder: Path) -> Task | None:
+    """What most of the first files are, in a folder and in the folders right below it."""
+    endings: list[str] = []
     for path in sorted(_entries(folder, LOOKED_AT_ENTRIES)):
-        if path.is_file():
-            yield path
-        elif path.is_dir():
-            yield from (inner for inner in _entries(path, LOOKED_AT_FILES // 10) if inner.is_file())
+        files = [path] if path.is_file() else _entries(path, LOOKED_AT_FILES // 10) if path.is_dir() else []
+        endings += [file.suffix.lower() for file in files if file.is_file()]
+        if len(endings) >= LOOKED_AT_FILES:
+            break
+    if 2 * sum(ending in IMAGE_FORMATS for ending in endings) > len(endings) or not endings:
+        return Task.IMAGE_CLASSIFICATION
+    return Task.CAUSAL_LM if 2 * sum(ending in PROSE_ENDINGS for ending in endings) > len(endings) else None
 
 
 def _entries(folder: Path, most: int) -> list[Path]:
@@ -241,35 +224,21 @@ def _of_file(path: Path) -> Task | None:
 
 def _of_text(path: Path) -> Task | None:
     """What a text without an ending of its own is for: tables and lists of words end in `.txt` as prose does."""
-    with _opened(path) as file:
+    is_compressed = path.suffix.lower() == ".gz"
+    with gzip.GzipFile(path) if is_compressed else path.open("rb") as file:
         start = file.read(FIRST_BYTES).decode("utf-8", errors="replace")
     if start.lstrip("\ufeff \r\n").startswith(("{", "[")):
         return None
     lines = start.splitlines()
     whole = lines[:-1] if len(start.encode()) >= FIRST_BYTES else lines
     rows = [line for line in whole if line.strip()]
-    if _are_tagged_words(rows):
+    words = [row.split() for row in rows if not row.startswith(("#", "-DOCSTART-"))]
+    widths = {len(row) for row in words}
+    if len(widths) == 1 and min(widths) > 1 and all(_TAG.fullmatch(row[-1]) for row in words):
         return Task.TOKEN_CLASSIFICATION
-    return None if _are_cells(rows) else Task.CAUSAL_LM
-
-
-def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
-    return gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")
-
-
-def _are_tagged_words(rows: list[str]) -> bool:
-    """Whether each line has a word and, last, its tag."""
-    cells = [row.split() for row in rows if not row.startswith(("#", "-DOCSTART-"))]
-    widths = {len(found) for found in cells}
-    return len(widths) == 1 and min(widths) > 1 and all(_TAG.fullmatch(found[-1]) for found in cells)
-
-
-def _are_cells(rows: list[str]) -> bool:
-    """Whether lines are divided alike: by tabs, commas or semicolons."""
-    if len(rows) < 2:
-        return False
-    counts = ({row.count(mark) for row in rows} for mark in "\t,;")
-    return any(len(found) == 1 and min(found) > 0 for found in counts)
+    counts = ({row.count(separator) for row in rows} for separator in "\t,;")
+    is_table = len(rows) > 1 and any(len(found) == 1 and min(found) > 0 for found in counts)
+    return None if is_table else Task.CAUSAL_LM
 
 
 def _of_json(path: Path) -> Task | None:
