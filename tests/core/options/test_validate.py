@@ -1,0 +1,330 @@
+"""Options that can't be read, or don't go together, are problems at their fields with their remedies."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.options import RunOptions
+from core.options.catalogue import all_options, copied, put
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sources import VISION_MODELS
+from core.options.validate import RULES, check_tree, read_options, splits
+
+Tree = dict[str, Any]
+
+IMAGES: Tree = {
+    "schema": 1,
+    "task": "image-classification",
+    "model": {"source": "torchvision:resnet18"},
+    "data": {"train": "builtin:digits"},
+}
+TEXTS: Tree = {
+    "task": "text-classification",
+    "model": {"source": "bert-base-cased"},
+    "data": {"train": "synthetic:64x16"},
+}
+WRITING: Tree = {
+    "task": "causal-lm",
+    "model": {"source": "scratch:llama-tiny"},
+    "data": {"train": "synthetic:8x8"},
+}
+CHAT: Tree = {**WRITING, "task": "chat", "data": {"train": __file__}}
+REAL = {"data.train": "hub:somebody/reviews"}
+
+
+def with_changes(tree: Tree, *changes: Tree) -> Tree:
+    """A copy of a tree with values by path, or sections, merged in."""
+    tree = copied(tree)
+    for change in changes:
+        for path, value in change.items():
+            merged = isinstance(value, dict) and "." not in path
+            put(tree, {path: {**tree.get(path, {}), **value} if merged else value})
+    return tree
+
+
+def check(tree: Tree, *changes: Tree) -> dict[str, tuple[str, list[Any]]]:
+    """The problems of a tree: path, message, changes of its fixes."""
+    _, problems = check_tree(with_changes(tree, *changes))
+    return {one.path: (one.message, [fix.changes for fix in one.fixes]) for one in problems}
+
+
+def test_a_good_tree_gives_options_with_every_value_in_its_type() -> None:
+    tree = with_changes(IMAGES, {"device": {"precision": "bf16"}, "training": {"epochs": 2, "max_steps": 5}})
+    options, problems = check_tree(tree)
+    assert problems == ()
+    assert isinstance(options, RunOptions)
+    assert (options.task, options.device.precision) == (Task.IMAGE_CLASSIFICATION, Precision.BF16)
+    assert (options.training.epochs, options.training.max_steps) == (2.0, 5)
+    assert check(TEXTS) == check(WRITING) == {}
+
+
+def test_every_problem_is_reported_at_once_with_its_path() -> None:
+    found = check(
+        IMAGES,
+        {
+            "data": {"batch_size": 3},
+            "memory": {"batch_size": 0, "gradient_acumulation_steps": 2},
+            "training": {"learning_rate": "fast", "epochs": -1, "schedule": "cosin"},
+            "device": {"precision": "bf61", "name": "tpu"},
+            "trainig": {},
+            "output": 3,
+        },
+    )
+    assert {path: message for path, (message, _) in found.items()} == {
+        "trainig": "no such option; did you mean training?",
+        "data.batch_size": "no such option here; did you mean memory.batch_size?",
+        "memory.gradient_acumulation_steps": "no such option; did you mean gradient_accumulation_steps?",
+        "memory.batch_size": "must be 1 or more, got 0",
+        "training.learning_rate": 'must be a number above 0 and at most 10, got "fast"',
+        "training.epochs": "must be above 0, got -1",
+        "training.schedule": 'must be one of linear, cosine, polynomial, inverse-sqrt, constant, got "cosin"',
+        "device.precision": 'must be one of auto, fp32, tf32, bf16, fp16, got "bf61"',
+        "device.name": 'must be auto, cuda, cuda:NUMBER, mps or cpu, got "tpu"',
+        "output": "must be a section ([output] and its options below), got 3",
+    }
+    assert found["training.schedule"][1] == [{"training.schedule": "cosine"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("training.learning_rate", float("nan"), "must be a finite number, got nan"),
+        ("memory.batch_size", True, "must be a whole number from 1 to 65,536, got True"),
+        ("memory.batch_size", 2.5, "must be a whole number from 1 to 65,536, got 2.5"),
+        ("training.max_steps", 0, "must be 1 or more, got 0"),
+        ("training.seed", 2**32, "must be 4,294,967,295 or less, got 4294967296"),
+        ("data.train", 5, "must be a text, got 5"),
+        *((path, 2**64, "is far too large a number") for path in ("training.epochs", "data.max_length")),
+        ("training.warmup", -(10**400), "is far too large a number"),
+        ("training.warmup", 16**6000, "is far too large a number"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_value_says_what_it_must_be(path: str, value: object, message: str) -> None:
+    section, _, name = path.partition(".")
+    said = check(IMAGES, {section: {name: value}})[path][0]
+    assert said.startswith(message)
+    assert len(said) < 200
+
+
+@pytest.mark.parametrize("task", [None, "image-clasification", 5])
+def test_without_a_task_rules_for_every_task_are_checked(task: object) -> None:
+    found = check({"task": task, "schema": 2, "device": {"name": "tpu"}, "memory": {"batch_size": 0}})
+    assert set(found) == {
+        *("task", "schema", "model.source", "data.train", "device.name"),
+        "memory.batch_size",
+    }
+
+
+def test_rules_for_every_task_do_not_look_at_it() -> None:
+    tree = {"model": {"source": "x:y"}, "data": {"train": "builtin:x", "text_columns": ["a", "a"]}}
+    found = []
+    for task in Task:
+        options, _ = read_options({**tree, "task": task.value})
+        found.append([problem for rule in RULES for problem in rule(options)])
+    assert found[0]
+    assert all(problems == found[0] for problems in found)
+
+
+def test_reading_options_looks_at_no_file_and_optional_ones_may_be_empty() -> None:
+    options, problems = read_options(with_changes(IMAGES, {"data": {"train": "/nowhere/at-all"}}))
+    assert options is not None
+    assert problems == ()
+    for option in (one for one in all_options() if one.optional):
+        assert check(IMAGES, {option.section: {option.name: None}}) == {}, option.path
+
+
+NVME = {"memory.deepspeed": "zero-3", "memory.offload": "nvme"}
+SMALL = {"data.image_size": 32, "memory.batch_size": 1}
+ALEXNET = {"model.source": "torchvision:alexnet"}
+RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
+
+
+@pytest.mark.parametrize(
+    ("tree", "changes", "path", "says", "fixes"),
+    [
+        # models
+        (TEXTS, {"model.source": "torchvision:resnet18"}, "model.source", "needs a text model", []),
+        (IMAGES, {"model.source": "torchvision:resnet81"}, "model.source",
+            "no vision model", ["torchvision:resnet18"]),
+        (TEXTS, {"model.source": "tape:bert"}, "model.source", "there is no source called tape:", []),
+        (TEXTS, {"model.source": "builtin:digits"}, "model.source", "is data; choose a model", []),
+        (TEXTS, {"model.source": __file__}, "model.source", "is a file; choose the folder", []),
+        (WRITING, {"model.source": "scratch:lama-small"}, "model.source",
+            "did you mean llama-small?", ["scratch:llama-small"]),
+        (CHAT, {"model.source": "scratch:foo"}, "model.source",
+            "no model called 'foo' from scratch; there are llama-tiny", []),
+        (WRITING, {"model.source": "scratch:bert-small"}, "model.source", "can't write", ["scratch:llama-small"]),
+        (CHAT, {}, "model.source", "learn to write first", [{"task": "causal-lm"}]),
+        (IMAGES, {"model.source": "scratch:bert-tiny"}, "model.source",
+            "needs a vision model", ["torchvision:resnet18"]),
+        (WRITING, {"model.source": "some/model", "model.vocabulary": 2048}, "model.vocabulary",
+            "only for a model from scratch", [1024]),
+        (IMAGES, {"model.source": "torchvision:vgg16", "data.train": "synthetic:8x31"}, "data.train",
+            "32 pixels or more", ["synthetic:8x32"]),
+        (IMAGES, SMALL, "memory.batch_size", "2 or more", [2, {"data.image_size": 64}]),
+        # data
+        (TEXTS, {"data.train": "torchvision:vgg16"}, "data.train", "is a model; choose data", []),
+        (TEXTS, {"data.train": "/no/such.csv"}, "data.train", "/no/such.csv", []),
+        (TEXTS, {"data.train": "builtin:x"}, "data.train", "there is no builtin:x", ["builtin:digits"]),
+        (TEXTS, {"data.train": "synthetic:8"}, "data.train", "must read synthetic:", []),
+        (TEXTS, {"data.train": __file__, "data.eval": "synthetic:8x8"}, "data.eval", "random texts", [None]),
+        (TEXTS, {"data.eval": __file__}, "data.eval", "never evaluated", [None]),
+        (TEXTS, {"data.train": __file__, "data.eval": "builtin:digits"}, "data.eval", "are images", []),
+        (WRITING, {"data.train": "synthetic:8x64-96"}, "data.train", "needs one length", ["synthetic:8x96"]),
+        (IMAGES, {"data.train": "synthetic:8x64-96"}, "data.train", "needs one length", ["synthetic:8x96"]),
+        (TEXTS, {"data.text_columns": ["a", "a"]}, "data.text_columns", "same column twice", []),
+        (TEXTS, {"data.text_columns": ["a", "b", "c"]}, "data.text_columns", "got 3", []),
+        (TEXTS, {"data.text_columns": ["a"], "data.label_column": "a"}, "data.label_column", "text column too", []),
+        (WRITING, {"output.prompts": ["A cat", " ", ""]}, "output.prompts", "prompt 2 is empty", [["A cat"]]),
+        # options without effect
+        (IMAGES, {"data.text_columns": ["a"]}, "data.text_columns", "only for `task`", [()]),
+        (IMAGES, {"data.group_by_length": True}, "data.group_by_length", "only for", ["auto"]),
+        (TEXTS, {"model.lora_rank": 8}, "model.lora_rank", "`model.method` lora or qlora", [16]),
+        (TEXTS, {"training.momentum": 0.5}, "training.momentum", "only for", [0.9]),
+        (TEXTS, {"device.compile_backend": "eager"}, "device.compile_backend", "only for", ["inductor"]),
+        # training
+        (TEXTS, {"training.learning_rate": 1.0}, "training.learning_rate", "destroy", [2e-5]),
+        (TEXTS, {"training.warmup": 50, "training.max_steps": 50}, "training.warmup", "no shorter", [0.1]),
+        (TEXTS, {"training.warmup": 2.5}, "training.warmup", "whole number", []),
+        # methods
+        (TEXTS, {"model.method": "qlora", "model.pretrained": False}, "model.method", "random weights", ["full"]),
+        (TEXTS, {"model.method": "lora", "model.pretrained": False, **REAL}, "model.method",
+            "freeze random weights", ["full", {"model.pretrained": True}]),
+        (TEXTS, {"model.source": "scratch:bert-tiny", "model.method": "head", **REAL}, "model.method",
+            "freeze random weights", ["full"]),
+        (IMAGES, {"model.method": "qlora"}, "model.method", "vision model", ["lora"]),
+        (WRITING, {"model.source": "gpt2", "model.method": "head"}, "model.method", "last layer", ["lora", "full"]),
+        (TEXTS, {"model.method": "qlora", "memory.deepspeed": "zero-3"}, "memory.deepspeed", "packed", ["off"]),
+        (TEXTS, NVME, "memory.offload_folder", "choose a folder", []),
+        (TEXTS, {**NVME, "memory.offload_folder": "/no/such"}, "memory.offload_folder", "there is no folder", []),
+        (TEXTS, {**NVME, "memory.deepspeed": "zero-2"}, "memory.offload",
+            "only ZeRO-3", [{"memory.deepspeed": "zero-3"}, "cpu"]),
+        (TEXTS, {"memory.deepspeed": "zero-2", "training.optimizer": "adafactor"}, "training.optimizer",
+            "rows and columns", ["adamw"]),
+        (TEXTS, {"memory.deepspeed": "zero-2", "training.optimizer": "paged-adamw-8bit"}, "training.optimizer",
+            "PyTorch's own", ["adamw"]),
+        (TEXTS, {"memory.deepspeed": "zero-3", "device.compile": True}, "device.compile",
+            "engine of its own", [False]),
+        (TEXTS, {"memory.offload_optimizer": True, "training.optimizer": "sgd"}, "memory.offload_optimizer",
+            "AdamW's state", [{"training.optimizer": "adamw"}]),
+        (TEXTS, {"memory.offload_optimizer": True, "memory.deepspeed": "zero-2"}, "memory.offload_optimizer",
+            "choose one", [False]),
+        (TEXTS, {"memory.offload_optimizer": True}, "training.max_grad_norm", "in main memory", [0.0]),
+        (TEXTS, {"memory.offload_optimizer": True, "device.precision": "fp16"}, "device.precision",
+            "in main memory", ["bf16"]),
+        (TEXTS, {"model.attention": "flash_attention_2", "device.precision": "fp32"}, "model.attention",
+            "bf16 or fp16", [{"device.precision": "bf16"}, "sdpa"]),
+        (IMAGES, {"device.name": "cpu", "device.precision": "fp16"}, "device.precision",
+            "no fp16 training", ["bf16", "fp32"]),
+        (IMAGES, RECOMPILED, "memory.activation_checkpointing",
+            "normalises batches", [False, {"device.compile": False}]),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together(tree: Tree, changes: Tree, path: str, says: str, fixes: list[Any]) -> None:
+    """`fixes` are the values of the option itself, or changes of others."""
+    message, found = check(tree, changes)[path]
+    assert says in message
+    assert found == [fix if isinstance(fix, dict) else {path: fix} for fix in fixes]
+
+
+@pytest.mark.parametrize(
+    ("tree", "changes"),
+    [
+        (IMAGES, {"data.train": "synthetic:8x64", "data.eval": "synthetic:4x64"}),
+        (IMAGES, {**ALEXNET, **RECOMPILED, "data.image_size": 64}),
+        (TEXTS, {"data.train": "synthetic:8x64-96"}),
+        (TEXTS, {"training.learning_rate": 0.5, "training.optimizer": "sgd"}),
+        (TEXTS, {"training.warmup": 49, "training.max_steps": 50}),
+        (TEXTS, {"training.warmup": 0.5, "training.max_steps": 1}),
+        (TEXTS, {"training.warmup": 1000}),  # by epochs: how long the run is, the data tells
+        (TEXTS, {"model.method": "lora", "model.pretrained": False}),  # random data is for timing
+        (TEXTS, {"model.method": "head", "model.pretrained": False}),
+        (TEXTS, {"model.source": "scratch:llama-tiny"}),
+        (TEXTS, {"model.source": "scratch:bert-large", "model.vocabulary": 30522}),
+        (CHAT, {"data.train": "synthetic:8x8"}),
+        (IMAGES, {"data": {o.name: o.default for o in all_options() if o.section == "data" and o.name != "train"}}),
+    ],
+)  # fmt: skip
+def test_what_goes_together(tree: Tree, changes: Tree) -> None:
+    assert check(tree, changes) == {}
+
+
+@pytest.mark.parametrize("name", VISION_MODELS)
+def test_images_too_small_for_a_model_come_with_a_size_that_will_do(name: str) -> None:
+    model = {"model": {"source": f"torchvision:{name}"}, "data": {"image_size": 32}}
+    found = check(IMAGES, model)
+    assert list(found) == (["data.image_size"] if VISION_MODELS[name].smallest > 32 else [])
+    for _, [fix] in found.values():
+        assert check(IMAGES, model, {"data": {"image_size": fix["data.image_size"]}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "pretrained", "message", "fixes"),
+    [
+        ((), True, "there is no config.json in", []),
+        (("model.safetensors",), False, "there is no config.json in", []),
+        (("config.json",), True, "there is no model.safetensors in", [{"model.pretrained": False}]),
+        (("config.json", "pytorch_model.bin"), True, "can run code", [{"model.pretrained": False}]),
+        (("config.json", "model-1.safetensors", "model.safetensors.index.json"), True, "", []),
+    ],
+)
+def test_a_model_folder_must_have_what_is_loaded(
+    files: tuple[str, ...], pretrained: bool, message: str, fixes: list[object], tmp_path: Path
+) -> None:
+    contents = {
+        "config.json": '{"model_type": "bert"}',
+        "model.safetensors.index.json": '{"weight_map": {"weight": "model-1.safetensors"}}',
+    }
+    for name in files:
+        (tmp_path / name).write_text(contents.get(name, ""))
+    model = {"model": {"source": str(tmp_path), "pretrained": pretrained}}
+    found = check(TEXTS, model, {"data": {"train": __file__}})
+    assert bool(found) is bool(message)
+    if found:
+        assert message in found["model.source"][0]
+        assert found["model.source"][1] == fixes
+
+
+def test_a_model_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    found = check(TEXTS, {"model": {"source": str(tmp_path)}})
+    assert found == {"model.source": (f"{tmp_path} can't be looked into: Permission denied", [])}
+
+
+@pytest.mark.parametrize(
+    ("data", "paths"),
+    [
+        ({"eval": "/b.csv"}, []),
+        ({"eval_split": "test"}, []),
+        ({"eval_fraction": 0.3}, []),
+        ({"eval": "/b.csv", "eval_fraction": 0.0}, []),
+        ({"eval": "/b.csv", "eval_split": "test"}, ["data.eval_split"]),
+        ({"eval": "/b.csv", "eval_fraction": 0.3}, ["data.eval_fraction"]),
+        ({"eval_split": "test", "eval_fraction": 0.3}, ["data.eval_fraction"]),
+        ({"eval_split": "train"}, ["data.eval_split"]),
+        ({"train_split": "test", "eval_split": "test"}, ["data.eval_split"]),
+        *(({"train": train, "eval_split": "test"}, ["data.eval_split"]) for train in (__file__, "builtin:digits")),
+        ({"train": "synthetic:64x32", "train_split": "test"}, ["data.train_split"]),
+    ],
+)  # fmt: skip
+def test_validation_data_is_named_once_and_each_fix_ends_its_problem(
+    tmp_path: Path, data: dict[str, Any], paths: list[str]
+) -> None:
+    data = DataOptions(**{"train": str(tmp_path), **data})
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=data)
+    problems = list(splits(options))
+    assert [problem.path for problem in problems] == paths
+    for fix in (fix for problem in problems for fix in problem.fixes):
+        tree = with_changes(msgspec.to_builtins(options))
+        for path, value in fix.changes.items():
+            tree["data"][path.removeprefix("data.")] = value
+        fixed, _ = read_options(tree)
+        assert fixed is not None
+        assert not list(splits(fixed))
