@@ -121,7 +121,7 @@ def test_without_runs_it_says_what_to_do(qtbot, tmp_path):
     qtbot.addWidget(page)
     page.show()
     assert not page.table.isVisible()
-    assert "New run" in page.list.words.text()
+    assert "New run" in page.words.text()
     page.hide()
 
 
@@ -132,7 +132,7 @@ def test_a_folder_that_may_not_be_looked_into_is_told_of(qtbot, page, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr("gui.runs.table.list_runs", refuse)
         page.refresh()
-        qtbot.waitUntil(lambda: "Permission denied" in page.list.words.text(), timeout=2000)
+        qtbot.waitUntil(lambda: "Permission denied" in page.words.text(), timeout=2000)
     assert not page.table.isVisible()
     qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
     page.refresh()
@@ -177,13 +177,13 @@ def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
 
 def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page):
     page.refresh()
-    qtbot.waitUntil(lambda: not page.list.forecasts.isVisible(), timeout=5000)
+    qtbot.waitUntil(lambda: not page.forecasts.isVisible(), timeout=5000)
     history.remember(history.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=96, measured=100))
     page.refresh()
-    qtbot.waitUntil(page.list.forecasts.isVisible, timeout=5000)
-    assert "off by 4 % in one run" in page.list.forecasts.text()
+    qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)
+    assert "off by 4 % in one run" in page.forecasts.text()
     history.remember(history.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=88, measured=100))
-    qtbot.waitUntil(lambda: "8 % in the median of 2 runs" in page.list.forecasts.text(), timeout=9000)
+    qtbot.waitUntil(lambda: "8 % in the median of 2 runs" in page.forecasts.text(), timeout=9000)
 
 
 def choose(page, *rows):
@@ -353,10 +353,10 @@ def test_how_many_runs_there_are_and_what_they_take(qtbot, page, folder):
     (folder / "older" / "model").mkdir(exist_ok=True)
     (folder / "older" / "model" / "model.safetensors").write_bytes(bytes(3 << 20))
     page.refresh()
-    qtbot.waitUntil(lambda: page.head.count.text().startswith("2 runs, 3."), timeout=3000)
+    qtbot.waitUntil(lambda: page.count.text().startswith("2 runs, 3."), timeout=3000)
     assert column(page, Column.SIZE)[1].startswith("3.")
     page.search.setText("finished")
-    assert page.head.count.text().startswith("1 of 2 runs")
+    assert page.count.text().startswith("1 of 2 runs")
 
 
 def test_columns_are_put_away_and_stay_so(qtbot, page, folder):
