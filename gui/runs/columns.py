@@ -1,4 +1,4 @@
-"""One row of the list of runs as it is shown, sorted and searched: worked out once, however often it is asked for."""
+"""The columns of the list of runs, and its rows: texts, sort keys and search, computed once."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -33,18 +33,6 @@ class Column(IntEnum):
 
 
 @dataclass(frozen=True)
-class RunRow:
-    """A row: the run, and the bytes it takes on disk; None while nobody has counted them.
-
-    `title` tells it apart from other runs with its title; empty where there are none.
-    """
-
-    summary: RunSummary
-    size: int | None = None
-    title: str = ""
-
-
-@dataclass(frozen=True)
 class ColumnKind:
     """How a column reads: its title, a row's text, and the raw value it sorts by.
 
@@ -52,8 +40,8 @@ class ColumnKind:
     """
 
     title: str
-    text: Callable[[RunRow], str]
-    raw: Callable[[RunRow], float | str]
+    text: Callable[["RunRow"], str]
+    raw: Callable[["RunRow"], float | str]
     is_number: bool = False
     sample: str = ""
     help: str = ""
@@ -173,18 +161,22 @@ FIELDS = ("name", "state", "model", "data", "device", "tag", "note")
 """What a word such as `tag:night` may look at alone."""
 
 
-class ShownRow:
-    """A row and what each column makes of it. It never changes."""
+class RunRow:
+    """A run, and its texts and sort keys by column. It never changes.
 
-    def __init__(self, row: RunRow, columns: Mapping[Column, ColumnKind]) -> None:
-        self.row = row
-        self.texts = [kind.text(row) for kind in columns.values()]
-        self.raws = [kind.raw(row) for kind in columns.values()]
+    Args:
+        summary: The run.
+        size: Bytes it takes on disk; None: not counted yet.
+        title: Tells it apart from other runs with its title; empty where there are none.
+        columns: What is made of it.
+    """
 
-    @property
-    def summary(self) -> RunSummary:
-        """The run."""
-        return self.row.summary
+    def __init__(
+        self, summary: RunSummary, size: int | None, title: str, columns: Mapping[Column, ColumnKind]
+    ) -> None:
+        self.summary, self.size, self.title = summary, size, title
+        self.texts = [kind.text(self) for kind in columns.values()]
+        self.raws = [kind.raw(self) for kind in columns.values()]
 
     def holds(self, word: str) -> bool:
         """Whether a word, in lower case, occurs in it: anywhere, or in the field it names."""

@@ -11,6 +11,7 @@ from typing import Any
 from PySide6.QtCore import (
     QAbstractTableModel,
     QCoreApplication,
+    QEvent,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -18,17 +19,15 @@ from PySide6.QtCore import (
     QThread,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QHideEvent, QIcon, QPainter, QPen, QPixmap, QResizeEvent, QShowEvent
+from PySide6.QtGui import QColor, QFont, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QTableView,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -57,9 +56,10 @@ from gui.charts.grid import ChartBar
 from gui.charts.history import NewsMaker, RunHistory, RunNews
 from gui.run.follower import LARGEST_NEWS, PIECE_BYTES
 from gui.run.words import state_title
+from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment
 from gui.widgets.labels import ElidedLabel, tip_of
-from gui.widgets.layout import FlowLayout
+from gui.widgets.layout import FlowLayout, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
 Index = QModelIndex | QPersistentModelIndex
@@ -78,10 +78,11 @@ class CompareRow:
 
 
 class CompareModel(QAbstractTableModel):
-    """A column for titles and one a run. `names` are what the runs are called."""
+    """A column for titles and one a run, whose name has the colour of its curves."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._theme = theme
         self.names: tuple[str, ...] = ()
         self.rows: tuple[CompareRow, ...] = ()
 
@@ -105,6 +106,8 @@ class CompareModel(QAbstractTableModel):
         if orientation is not Qt.Orientation.Horizontal or not 0 < section <= len(self.names):
             return None
         name = self.names[section - 1]
+        if role == Qt.ItemDataRole.DecorationRole:
+            return dot(QColor(getattr(self._theme.tokens, colour_of(section - 1))))
         if role == Qt.ItemDataRole.ToolTipRole:
             return tip_of(name)
         return name if role == Qt.ItemDataRole.DisplayRole else None
@@ -133,15 +136,10 @@ def rows_of(found: Comparison) -> list[CompareRow]:
     if options:
         rows += [CompareRow(_("Options that differ")), *options]
     else:
-        same, some = _("All options are the same"), _("Options")
-        rows.append(CompareRow(some if unread else same))
+        rows.append(CompareRow(_("Options") if unread else _("All options are the same")))
     if unread:
-        rows.append(
-            CompareRow(
-                _("Run file"),
-                tuple(_("can't be read") if one.problem else "" for one in found.runs),
-            )
-        )
+        texts = tuple(_("can't be read") if one.problem else "" for one in found.runs)
+        rows.append(CompareRow(_("Run file"), texts))
     if found.ran:
         rows.append(CompareRow(_("What ran otherwise")))
         rows += [CompareRow(_(one.title), one.values) for one in found.ran]
@@ -166,20 +164,17 @@ def _results(found: Comparison) -> list[CompareRow]:
 def _best_row(found: Comparison) -> CompareRow:
     """The best result of each; the metric stands before it where the runs aren't judged by the same one."""
     metrics = {one.metric for one in found.results if one.metric is not None}
+
+    def best(results: Results) -> str:
+        if results.metric is None:
+            return formats.MISSING
+        value = formats.metric_format(results.metric)(results.best)
+        return value if len(metrics) == 1 else f"{formats.metric_title(results.metric)} {value}"
+
     title = _("Best result")
     if len(metrics) == 1:
-        title = _("Best: {}").format(formats.metric_title(metrics.pop()))
-        return CompareRow(title, tuple(map(_best, found.results)))
-    named = (
-        f"{formats.metric_title(one.metric)} {_best(one)}" if one.metric else "" for one in found.results
-    )
-    return CompareRow(title, tuple(text or formats.MISSING for text in named))
-
-
-def _best(results: Results) -> str:
-    if results.metric is None:
-        return formats.MISSING
-    return formats.metric_format(results.metric)(results.best)
+        title = _("Best: {}").format(formats.metric_title(*metrics))
+    return CompareRow(title, tuple(map(best, found.results)))
 
 
 def _pace(samples_per_second: float | None) -> str:
@@ -188,22 +183,15 @@ def _pace(samples_per_second: float | None) -> str:
 
 def _option_row(found: OptionDifference) -> CompareRow:
     option = found.option
-    values = _short_names(found.values) if option.path in SOURCES else found.values
+    values = found.values
+    if option.path in SOURCES:
+        short = tuple(short_name(value) if isinstance(value, str) else value for value in values)
+        if len(set(short)) == len(set(values)):
+            values = short
     texts = tuple(
         formats.MISSING if isinstance(value, Absent) else value_words(option, value) for value in values
     )
-    tip = f"{option.path}\n{option.help}"
-    return CompareRow(option.title, texts, tip)
-
-
-def _short_names(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The ends of paths and ids, where these tell apart what differs."""
-    short = tuple(map(_short_name, values))
-    return short if len(set(short)) == len(set(values)) else values
-
-
-def _short_name(value: Any) -> Any:
-    return short_name(value) if isinstance(value, str) and not isinstance(value, Absent) else value
+    return CompareRow(option.title, texts, f"{option.path}\n{option.help}")
 
 
 POLL_SECONDS = 0.5
@@ -363,11 +351,7 @@ class CompareCharts(QFrame):
         label = QLabel(_("Evaluation"))
         set_role(label, Role.MUTED)
         label.setBuddy(self.metrics)
-        top = QHBoxLayout()
-        top.setSpacing(SPACING)
-        top.addWidget(self.bar, 1)
-        top.addWidget(label)
-        top.addWidget(self.metrics)
+        top = hbox((self.bar, 1), label, self.metrics)
         grid = QGridLayout()
         grid.setSpacing(SPACING + SPACING // 2)
         for place, chart in enumerate(self.charts):
@@ -376,19 +360,15 @@ class CompareCharts(QFrame):
             grid.setColumnStretch(line, 1)
             grid.setRowStretch(line, 1)
             grid.setRowMinimumHeight(line, LOWEST)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, SPACING, 0, 0)
-        column.setSpacing(SPACING)
-        column.addLayout(top)
-        column.addLayout(grid, 1)
+        layout = vbox(top, (grid, 1))
+        layout.setContentsMargins(0, SPACING, 0, 0)
+        self.setLayout(layout)
 
 
 LETTERS = 32
 """A longer name is cut; its tip has all of it."""
 
 TAIL = 16
-
-DOT_PIXELS = 16
 
 
 class CompareNames(QWidget):
@@ -468,57 +448,10 @@ def colour_of(place: int) -> str:
     return f"curve{place + 1}"
 
 
-def dot(colour: QColor, *, is_filled: bool = True) -> QIcon:
-    """A circle, filled or as a ring, painted at twice its size so that it stays round on fine screens."""
-    pixmap = QPixmap(2 * DOT_PIXELS, 2 * DOT_PIXELS)
-    pixmap.setDevicePixelRatio(2.0)
-    pixmap.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(pixmap)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(QPen(colour, 1.5))
-    if is_filled:
-        painter.setBrush(colour)
-    painter.drawEllipse(4, 4, 8, 8)
-    painter.end()
-    icon = QIcon(pixmap)
-    icon.addPixmap(pixmap, QIcon.Mode.Selected)
-    return icon
-
-
 NARROWEST_LETTERS = 10
 """A run's column has room for so many letters, or the table scrolls sideways."""
 
 WIDEST_TITLE_LETTERS = 30
-
-
-class ColouredModel(CompareModel):
-    """The table with the colour of each run's curves beside its name."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self._theme = theme
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        is_run = orientation is Qt.Orientation.Horizontal and 0 < section <= len(self.names)
-        if is_run and role == Qt.ItemDataRole.DecorationRole:
-            return dot(QColor(getattr(self._theme.tokens, colour_of(section - 1))))
-        return super().headerData(section, orientation, role)
-
-
-class _View(QTableView):
-    """Tells when it has another width.
-
-    Signals:
-        resized: It has.
-    """
-
-    resized = Signal()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.resized.emit()
 
 
 class CompareTable(QFrame):
@@ -526,9 +459,9 @@ class CompareTable(QFrame):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.model = ColouredModel(theme)
-        self.view = _View()
-        self.view.resized.connect(self._fit)
+        self.model = CompareModel(theme)
+        self.view = QTableView()
+        self.view.viewport().installEventFilter(self)
         self.view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setModel(self.model)
         self.view.setAccessibleName(_("What differs"))
@@ -538,12 +471,17 @@ class CompareTable(QFrame):
         self.view.setFrameShape(QFrame.Shape.NoFrame)
         card = QFrame()
         set_role(card, Role.CARD)
-        inside = QVBoxLayout(card)
+        inside = vbox(self.view)
         inside.setContentsMargins(2, SPACING, 2, SPACING)
-        inside.addWidget(self.view)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, SPACING, 0, 0)
-        column.addWidget(card)
+        card.setLayout(inside)
+        layout = vbox(card)
+        layout.setContentsMargins(0, SPACING, 0, 0)
+        self.setLayout(layout)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() is QEvent.Type.Resize:
+            self._fit()
+        return super().eventFilter(watched, event)
 
     def show_comparison(self, found: Comparison, names: Sequence[str]) -> None:
         """Show it; the names stand above the columns."""
@@ -676,20 +614,11 @@ class ComparePage(QWidget):
         self.charts.show_curves(curves)
 
     def _lay_out(self) -> None:
-        top = QHBoxLayout()
-        top.setSpacing(SPACING)
-        top.addWidget(self.title)
-        top.addStretch(1)
-        top.addWidget(self.back)
         self.tabs.addTab(self.charts, _("Curves"))
         self.tabs.addTab(self.table, _("What differs"))
-        layout = QVBoxLayout(self)
+        layout = vbox(hbox(self.title, None, self.back), self.difference, self.names, (self.tabs, 1))
         layout.setContentsMargins(*PAGE_MARGINS)
-        layout.setSpacing(SPACING)
-        layout.addLayout(top)
-        layout.addWidget(self.difference)
-        layout.addWidget(self.names)
-        layout.addWidget(self.tabs, 1)
+        self.setLayout(layout)
 
 
 def difference_words(found: Comparison) -> str:
@@ -699,8 +628,7 @@ def difference_words(found: Comparison) -> str:
         if any(summary.problem for summary in found.runs):
             return _("Not all run files can be read, so what differs isn't known.")
         return _("They were asked the same: no option differs.")
-    told = ", ".join(titles[:MOST_TOLD])
+    shown = ", ".join(titles[:MOST_TOLD])
     if len(titles) > MOST_TOLD:
-        more = _("{} and {} more").format(told, formats.count(len(titles) - MOST_TOLD))
-        told = more
-    return _("They differ in: {}").format(told)
+        shown = _("{} and {} more").format(shown, formats.count(len(titles) - MOST_TOLD))
+    return _("They differ in: {}").format(shown)

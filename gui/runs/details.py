@@ -7,12 +7,10 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import (
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from gui.run.words import state_title
 from gui.runs.columns import metric_in_full
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel
+from gui.widgets.layout import hbox, vbox
 
 RESTING_MS = 1200
 """So long after the last key a note is kept, if nobody leaves it before."""
@@ -211,16 +210,7 @@ class RunsPanel(Card):
         grid.setColumnStretch(1, 2)
         grid.setColumnStretch(3, 3)
         self.note.setFixedHeight(2 * self.name.sizeHint().height() + SPACING)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(SPACING)
-        buttons.addWidget(self.words, 1)
-        for button in (self.open, self.compare, self.bin):
-            buttons.addWidget(button)
-        body = QVBoxLayout()
-        body.setSpacing(SPACING)
-        body.addLayout(grid)
-        body.addLayout(buttons)
-        self.body.addLayout(body)
+        self.body.addLayout(vbox(grid, hbox((self.words, 1), self.open, self.compare, self.bin)))
 
 
 def _label(words: str, field: QWidget) -> QLabel:

@@ -1,7 +1,6 @@
 """The runs that wait for their turn, in the order in which they will train; hidden while none does."""
 
 from collections.abc import Sequence
-from functools import partial
 from gettext import gettext as _
 from operator import itemgetter
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
 
-from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun, Move
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -99,20 +97,11 @@ class QueueCard(Card):
         run = live.run
         titles = _("Open"), _("Move up"), _("Move down"), _("Leave the queue")
         opening, up, down, leaving = (QPushButton(title) for title in titles)
-        opening.clicked.connect(partial(self._open, run))
-        up.clicked.connect(partial(self._move, run, Move.UP))
+        opening.clicked.connect(lambda: self.run_opened.emit(run))
+        up.clicked.connect(lambda: self.move_requested.emit(run, Move.UP))
         up.setEnabled(place > 0)
-        down.clicked.connect(partial(self._move, run, Move.DOWN))
+        down.clicked.connect(lambda: self.move_requested.emit(run, Move.DOWN))
         down.setEnabled(place < len(self._waiting) - 1)
-        leaving.clicked.connect(partial(self._leave, run))
+        leaving.clicked.connect(lambda: self.leave_requested.emit(run))
         leaving.setToolTip(_("It will not train. It can be started later."))
         return opening, up, down, leaving
-
-    def _open(self, run: RunFolder, _checked: bool = False) -> None:
-        self.run_opened.emit(run)
-
-    def _move(self, run: RunFolder, to: Move, _checked: bool = False) -> None:
-        self.move_requested.emit(run, to)
-
-    def _leave(self, run: RunFolder, _checked: bool = False) -> None:
-        self.leave_requested.emit(run)

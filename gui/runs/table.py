@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from gettext import gettext as _
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from PySide6.QtCore import (
     QThread,
     Signal,
 )
-from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPixmap, QResizeEvent
+from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
 from core.base import formats, settings
@@ -34,7 +33,7 @@ from gui.base.background import wait_briefly
 from gui.base.theme import Theme
 from gui.base.trash import told_apart
 from gui.run.words import state_colour
-from gui.runs.columns import Column, ColumnKind, RunRow, ShownRow, columns, metric_in_full
+from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of
 from gui.widgets.tables import set_up_rows
 
@@ -42,13 +41,13 @@ FILE = "runs-list.json"
 
 
 class RunsLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of the columns that are put away; those that another Hone has are skipped."""
+    """The names of the hidden columns."""
 
     hidden: tuple[str, ...] = ()
 
 
 def hidden_columns() -> frozenset[Column]:
-    """The columns that are put away; none where the file is missing or damaged."""
+    """None where the file is missing or damaged."""
     try:
         kept = msgspec.json.decode((settings.home() / FILE).read_bytes(), type=RunsLayout)
     except (OSError, msgspec.MsgspecError):
@@ -57,7 +56,7 @@ def hidden_columns() -> frozenset[Column]:
 
 
 def keep_hidden(columns: Iterable[Column]) -> None:
-    """Remember the columns that are put away.
+    """Remember the hidden columns.
 
     Raises:
         OSError: That can't be written.
@@ -85,7 +84,7 @@ class RunsModel(QAbstractTableModel):
         self._theme = theme
         self._columns = columns()
         self._alignments = [_alignment(kind) for kind in self._columns.values()]
-        self._rows: list[ShownRow] = []
+        self._rows: list[RunRow] = []
         self._sizes: dict[Path, int] = {}
         self._titles: dict[tuple[Path, str], str] = {}
         self._dots: dict[State, QIcon] = {}
@@ -95,28 +94,25 @@ class RunsModel(QAbstractTableModel):
         """The run in a row of this model (not of a sorted view on it)."""
         return self._rows[row].summary
 
-    def shown(self, row: int) -> ShownRow:
-        """All that is shown of it."""
+    def row(self, row: int) -> RunRow:
         return self._rows[row]
 
     @property
     def total_size(self) -> int | None:
-        """Bytes of all runs together; None before all of them are counted."""
-        sizes = [shown.row.size for shown in self._rows]
+        """Bytes of all runs; None before all of them are counted."""
+        sizes = [row.size for row in self._rows]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def longest_text(self, column: Column) -> str:
         """The text of most letters in a column."""
-        return max((shown.texts[column] for shown in self._rows), key=len, default="")
+        return max((row.texts[column] for row in self._rows), key=len, default="")
 
     def size_of(self, summary: RunSummary) -> int | None:
-        """Bytes that a run takes; None where nobody has counted them."""
         return self._sizes.get(summary.run.path)
 
     @property
     def has_tags(self) -> bool:
-        """Whether any run has a tag."""
-        return any(shown.summary.tags for shown in self._rows)
+        return any(row.summary.tags for row in self._rows)
 
     def show(self, summaries: Sequence[RunSummary]) -> None:
         """Make these the rows; those of the same title and beginning say when they were made."""
@@ -138,7 +134,7 @@ class RunsModel(QAbstractTableModel):
         wanted = {summary.run.path: summary for summary in summaries}
         for place, old in enumerate(self._rows):
             new = wanted.pop(old.summary.run.path, None)
-            if new is not None and (new != old.summary or self._title_of(new) != old.row.title):
+            if new is not None and (new != old.summary or self._title_of(new) != old.title):
                 self._swap(place, new)
         if wanted:
             self.beginInsertRows(QModelIndex(), len(self._rows), len(self._rows) + len(wanted) - 1)
@@ -149,13 +145,11 @@ class RunsModel(QAbstractTableModel):
         """Say how many bytes runs take, by their folders."""
         self._sizes.update(sizes)
         for place, old in enumerate(self._rows):
-            size = sizes.get(old.summary.run.path, old.row.size)
-            if size != old.row.size:
+            if sizes.get(old.summary.run.path, old.size) != old.size:
                 self._swap(place, old.summary)
 
-    def _row(self, summary: RunSummary) -> ShownRow:
-        size = self._sizes.get(summary.run.path)
-        return ShownRow(RunRow(summary, size, self._title_of(summary)), self._columns)
+    def _row(self, summary: RunSummary) -> RunRow:
+        return RunRow(summary, self.size_of(summary), self._title_of(summary), self._columns)
 
     def _title_of(self, summary: RunSummary) -> str:
         return self._titles.get((summary.run.path, summary.title), "")
@@ -185,29 +179,27 @@ class RunsModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        column, shown = index.column(), self._rows[index.row()]
-        found: Any = None
-        if role == Qt.ItemDataRole.DisplayRole:
-            found = shown.texts[column]
-        elif role == SORT_ROLE:
-            found = shown.raws[column]
-        elif role == Qt.ItemDataRole.TextAlignmentRole:
-            found = self._alignments[column]
-        elif role == Qt.ItemDataRole.ToolTipRole:
-            found = tip_of(shown.summary.problem or self._tip(Column(column), shown))
-        elif role == Qt.ItemDataRole.DecorationRole and column == Column.STATE:
-            found = self._dot(shown.summary.state)
-        return found
+        column, row = Column(index.column()), self._rows[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return row.texts[column]
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return self._alignments[column]
+            case Qt.ItemDataRole.ToolTipRole:
+                return tip_of(row.summary.problem or self._tip(column, row))
+            case Qt.ItemDataRole.DecorationRole if column is Column.STATE:
+                return self._dot(row.summary.state)
+        return row.raws[column] if role == SORT_ROLE else None
 
-    def _tip(self, column: Column, shown: ShownRow) -> str:
-        row = shown.summary
+    def _tip(self, column: Column, row: RunRow) -> str:
+        summary = row.summary
         if column is Column.NAME:
-            return "\n".join(filter(None, (row.title, str(row.run.path), row.note)))
-        return metric_in_full(row) if column is Column.METRIC else shown.texts[column]
+            return "\n".join(filter(None, (summary.title, str(summary.run.path), summary.note)))
+        return metric_in_full(summary) if column is Column.METRIC else row.texts[column]
 
     def _dot(self, state: State) -> QIcon:
         if state not in self._dots:
-            self._dots[state] = _paint_dot(QColor(getattr(self._theme.tokens, state_colour(state))))
+            self._dots[state] = dot(QColor(getattr(self._theme.tokens, state_colour(state))))
         return self._dots[state]
 
     def _repaint_dots(self) -> None:
@@ -227,15 +219,16 @@ def _alignment(kind: ColumnKind) -> Qt.AlignmentFlag:
     return side | Qt.AlignmentFlag.AlignVCenter
 
 
-def _paint_dot(colour: QColor) -> QIcon:
-    """A filled circle, painted at twice its size so that it stays round on fine screens; untinted in a selection."""
+def dot(colour: QColor, *, is_filled: bool = True) -> QIcon:
+    """A circle, filled or as a ring, painted at twice its size for fine screens; untinted in a selection."""
     pixmap = QPixmap(2 * DOT_PIXELS, 2 * DOT_PIXELS)
     pixmap.setDevicePixelRatio(2.0)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colour)
+    painter.setPen(QPen(colour, 1.5))
+    if is_filled:
+        painter.setBrush(colour)
     painter.drawEllipse(4, 4, 8, 8)
     painter.end()
     icon = QIcon(pixmap)
@@ -256,26 +249,18 @@ COUNTING_SECONDS = 2.0
 """For so long sizes are counted at most before the list is read again; the rest follows then."""
 
 
-@dataclass(frozen=True)
-class _Stamp:
+def _stamp(run: RunFolder) -> tuple[int, ...]:
     """When a run's files were last written; a run that is over and has the same stamp needn't be read again."""
 
-    events: int
-    options: int
-    notes: int
-    keeper: int
+    def written(path: Path) -> int:
+        try:
+            return path.stat().st_mtime_ns
+        except OSError:
+            return 0
 
-    @classmethod
-    def of(cls, run: RunFolder) -> "_Stamp":
-        files = (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file)
-        return cls(*map(_written, files))
-
-
-def _written(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+    return tuple(
+        map(written, (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file))
+    )
 
 
 class RunsReader(QThread):
@@ -296,7 +281,7 @@ class RunsReader(QThread):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._folder = Path()
-        self._known: dict[Path, tuple[_Stamp, RunSummary]] = {}
+        self._known: dict[Path, tuple[tuple[int, ...], RunSummary]] = {}
         self._sizes = RunSizes()
         self._counted: set[Path] = set()
 
@@ -352,7 +337,7 @@ class RunsReader(QThread):
         self.sizes_counted.emit(counted)
 
     def _summary(self, run: RunFolder) -> RunSummary:
-        stamp = _Stamp.of(run)
+        stamp = _stamp(run)
         known = self._known.get(run.path)
         if known is not None and known[0] == stamp and known[1].state.is_over:
             return known[1]
@@ -382,8 +367,8 @@ class RunsFilter(QSortFilterProxyModel):
     def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:
         if not self._words:
             return True
-        shown = self._model.shown(source_row)
-        return all(shown.holds(word) for word in self._words)
+        row = self._model.row(source_row)
+        return all(row.holds(word) for word in self._words)
 
 
 PADDING = 20
@@ -430,9 +415,7 @@ class RunsTable(QTableView):
         super().__init__(parent)
         self._rows = rows
         set_up_rows(self)
-        self.setTextElideMode(
-            Qt.TextElideMode.ElideMiddle
-        )  # what tells names apart often stands at their ends
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # the ends of names often tell them apart
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
