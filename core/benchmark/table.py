@@ -118,71 +118,41 @@ most (ResNet-18; BERT-base 0.04 %, AlexNet 0.002 %). Larger models and other ker
 """
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Whether two rows have the same losses.
+def agreement(row: Row, first: Row) -> Cell | None:
+    """Whether two rows of a group have the same losses before training, by their first passes; the tip says how.
 
-    `difference` is the largest relative one before training; None: a loss is not a number. `is_random`: the models have
-    dropout, so that only the evaluation of the first batch is compared.
+    With dropout only the evaluation of the first batch is compared. None: one has no figures, or neither has losses.
     """
-
-    difference: float | None
-    tolerance: float = FP32_TOLERANCE
-    is_random: bool = False
-
-    @property
-    def agrees(self) -> bool:
-        return self.difference is not None and self.difference <= self.tolerance
-
-    def __str__(self) -> str:
-        if self.difference is None:
-            return _("differ: a loss is not a number")
-        if not self.agrees:
-            return _("differ by {share}").format(share=_percent(self.difference))
-        close = f"({self.difference:.0e})" if self.difference else _("(exactly)")
-        return f"{_('first loss agrees') if self.is_random else _('agree')} {close}"
-
-    @property
-    def explanation(self) -> str:
-        words = _("The losses of the first batch before training; up to {share} counts as the same.")
-        told = words.format(share=_percent(self.tolerance))
-        if self.is_random:
-            return told + " " + _("The model has dropout, so later losses can't be compared.")
-        return told
-
-
-def agreement(row: Row, first: Row) -> Agreement | None:
-    """Compare two rows of a group by their first passes; None: one has no figures, or neither has losses."""
     if row is first or not row.samples or not first.samples:
         return None
     one, other = first.samples[0], row.samples[0]
     is_random = one.is_random or other.is_random
-    tolerance = HALF_TOLERANCE if _is_half(row) or _is_half(first) else FP32_TOLERANCE
-    steps = [] if is_random else list(zip(one.losses, other.losses, strict=False))
-    pairs = [(one.first_loss, other.first_loss), *steps[:1]]
+    pairs = [(one.first_loss, other.first_loss)]
+    if not is_random:
+        pairs += list(zip(one.losses, other.losses, strict=False))[:1]
     if all(mine is None and theirs is None for mine, theirs in pairs):
         return None
-    differences = [_difference(mine, theirs) for mine, theirs in pairs]
-    known = [difference for difference in differences if difference is not None]
-    if len(known) < len(pairs):
-        return Agreement(None, tolerance)
-    return Agreement(max(known), tolerance, is_random)
-
-
-def _difference(mine: float | None, theirs: float | None) -> float | None:
-    if mine is None or theirs is None:
-        return None
-    return abs(mine - theirs) / max(abs(mine), abs(theirs), 1e-12)
+    tolerance = HALF_TOLERANCE if _is_half(row) or _is_half(first) else FP32_TOLERANCE
+    tip = _("The losses of the first batch before training; up to {share} counts as the same.")
+    tip = tip.format(share=f"{tolerance * 100:.2g} %")
+    if is_random:
+        tip += " " + _("The model has dropout, so later losses can't be compared.")
+    difference = 0.0
+    for mine, theirs in pairs:
+        if mine is None or theirs is None:
+            return Cell(_("differ: a loss is not a number"), Tone.WARNING, tip)
+        difference = max(difference, abs(mine - theirs) / max(abs(mine), abs(theirs), 1e-12))
+    if difference > tolerance:
+        words = _("differ by {share}").format(share=f"{difference * 100:.2g} %")
+        return Cell(words, Tone.WARNING, tip)
+    close = f"({difference:.0e})" if difference else _("(exactly)")
+    return Cell(f"{_('first loss agrees') if is_random else _('agree')} {close}", Tone.GOOD, tip)
 
 
 def _is_half(row: Row) -> bool:
     asked = row.variant.asked.get("device", {}).get("precision")
     ran = row.samples[0].ran
     return asked in (Precision.BF16, Precision.FP16, Precision.TF32) or bool(ran and ran.autocast_dtype)
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.2g} %"
 
 
 # --- The table of a result, and its CSV
@@ -283,9 +253,7 @@ def _line(row: Row, result: Result, columns: Sequence[Column], is_underway: bool
 
 def _cell(column: Column, row: Row, first: Row) -> Cell:
     value = column.value(row, first)
-    if isinstance(value, Agreement):
-        return Cell(str(value), Tone.GOOD if value.agrees else Tone.WARNING, value.explanation)
-    return Cell("" if value is None else column.text(value))
+    return value if isinstance(value, Cell) else Cell("" if value is None else column.text(value))
 
 
 def reason_of(row: Row, result: Result) -> str:
@@ -331,11 +299,12 @@ def remarks(row: Row) -> Iterator[str]:
 
 def csv(result: Result) -> str:
     """A line per row, plain numbers in SI units; each line says when and where, so that files can be joined."""
-    text = io.StringIO()
-    titles, columns = (
-        result.titles(),
-        [column for column in columns_of(result, all_of_them=True) if column.name],
-    )
+    text, titles = io.StringIO(), result.titles()
+    columns = [column for column in columns_of(result, all_of_them=True) if column.name]
+
+    def values(row: Row) -> dict[str, Any]:
+        return {column.name: column.value(row, result.baseline(row)) for column in columns}
+
     lines = [
         {
             "begun": time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(result.begun)),
@@ -350,7 +319,7 @@ def csv(result: Result) -> str:
                 f"step_seconds_{name}": getattr(row.step_seconds, name, None)
                 for name in Spread.__struct_fields__
             },
-            **{column.name: column.value(row, result.baseline(row)) for column in columns},
+            **{name: getattr(value, "text", value) for name, value in values(row).items()},
             **{
                 f"{part}_bytes": getattr(row.fullest.parts, part) if row.fullest else None
                 for part in PART_TITLES
@@ -371,18 +340,18 @@ def csv(result: Result) -> str:
 def markdown(result: Result, *, published: bool = False) -> str:
     lines = [f"### {escaped(result.plan.title)}", "", *table_of(result, published=published).markdown()]
     lines += [f"{escaped(conclusion(result))}\n"]
-    facts = [*how_measured(result), *([SOURCES[result.kind]] if published else [])]
-    return "\n".join([*lines, *(f"- {escaped(fact)}" for fact in facts)]) + "\n"
+    facts = (f"- {escaped(fact)}" for fact in how_measured(result, published=published))
+    return "\n".join([*lines, *facts]) + "\n"
 
 
 def text(result: Result, *, published: bool = False) -> str:
-    table = table_of(result, published=published).text()
-    facts = [*how_measured(result), *([SOURCES[result.kind]] if published else [])]
+    table, facts = table_of(result, published=published).text(), how_measured(result, published=published)
     return "\n".join([result.plan.title, "", table, "", conclusion(result), "", *facts])
 
 
-def how_measured(result: Result) -> list[str]:
-    machine, source = result.machine, next(_power_sources(result), "")
+def how_measured(result: Result, *, published: bool = False) -> list[str]:
+    machine = result.machine
+    source = next((one.power_source for row in result.rows for one in row.conditions if one.power_source), "")
     cores = ngettext("{count} core", "{count} cores", machine.cores).format(count=machine.cores)
     parts = (machine.processor, cores, formats.memory(machine.memory), machine.accelerator, machine.system)
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
@@ -396,6 +365,7 @@ def how_measured(result: Result) -> list[str]:
         else "",
         "" if result.is_whole else _("It ended before all passes were made."),
         *result.plan.notes,
+        SOURCES[result.kind] if published else "",
     ]
     return [line for line in lines if line]
 
@@ -435,10 +405,6 @@ def _published(row: Row, first: Row) -> str | None:
     if row is first:
         return f"CPU {formats.step_time(seconds[0])}"
     return f"MPS {formats.step_time(seconds[1])}, {times(seconds[0] / seconds[1])}"
-
-
-def _power_sources(result: Result) -> Iterator[str]:
-    return (one.power_source for row in result.rows for one in row.conditions if one.power_source)
 
 
 def _one_line(words: str) -> str:

@@ -1,17 +1,14 @@
-"""Which columns hold the texts, the images and the answer: lists filled with what is in the data."""
+"""Controls of single options: the data with what was trained on lately, and several lines of text."""
 
-from collections.abc import Iterable
 from gettext import gettext as _
 
-from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtCore import QSignalBlocker, QSize, Signal
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from core.options import presets
 from core.options.catalogue import options_by_path
 from core.options.declare import Option
 from core.options.sources import DIGITS, short_name
-from core.services.inspect import Column
-from gui.base.tokens import SPACING
 from gui.new_run.model_field import ModelField
 from gui.widgets.fields import (
     AutomaticField,
@@ -21,8 +18,6 @@ from gui.widgets.fields import (
     PathField,
     SegmentedField,
 )
-from gui.widgets.inputs import CalmComboBox
-from gui.widgets.labels import plain_tip
 
 
 class DataPathField(PathField):
@@ -64,86 +59,6 @@ class DataPathField(PathField):
         action.triggered.connect(lambda: self.line.setText(source))
 
 
-class ColumnList(CalmComboBox):
-    """A list of columns with an entry for "none of them" on top."""
-
-    def __init__(self, empty: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.addItem(empty, "")
-
-    def offer(self, columns: Iterable[Column]) -> None:
-        taken = self.column
-        while self.count() > 1:
-            self.removeItem(1)
-        for column in columns:
-            self.addItem(column.name, column.name)
-            tip = plain_tip(", ".join(column.examples[:3]))
-            self.setItemData(self.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        self.choose(taken)
-
-    @property
-    def column(self) -> str:
-        return str(self.currentData() or "")
-
-    def choose(self, name: str) -> None:
-        """Choose a column; one that is not in the list is added as it is."""
-        if self.findData(name) < 0:
-            self.addItem(name, name)
-        self.setCurrentIndex(self.findData(name))
-
-
-class TextColumnsField(Field):
-    """`data.text_columns`: one list, and a second one for pairs."""
-
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
-        self.first = ColumnList(_("Guess"))
-        self.second = ColumnList(_("No second text"))
-        self.first.setAccessibleName(_("First text column"))
-        self.second.setAccessibleName(_("Second text column, for pairs"))
-        lists = QVBoxLayout()
-        lists.setSpacing(SPACING)
-        for column_list in (self.first, self.second):
-            column_list.setToolTip(option.help)
-            column_list.activated.connect(self._tell)
-            lists.addWidget(column_list)
-        self._row.addLayout(lists, 1)
-        self.setFocusProxy(self.first)
-
-    def offer(self, columns: Iterable[Column]) -> None:
-        known = list(columns)
-        self.first.offer(known)
-        self.second.offer(known)
-
-    def value(self) -> object:
-        return [column for column in (self.first.column, self.second.column) if column]
-
-    def set_value(self, value: object) -> None:
-        names = [str(name) for name in value] if isinstance(value, list | tuple) else []
-        self.first.choose(names[0] if names else "")
-        self.second.choose(names[1] if len(names) > 1 else "")
-
-
-class OneColumnField(Field):
-    """`data.label_column`, `data.image_column`."""
-
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
-        self.columns = ColumnList(_("Guess"))
-        self._adopt(self.columns, stretch=True)
-        self.columns.activated.connect(self._tell)
-
-    def offer(self, columns: Iterable[Column]) -> None:
-        self.columns.offer(columns)
-
-    def value(self) -> object:
-        """The chosen column; None: guess it."""
-        return self.columns.column or None
-
-    def set_value(self, value: object) -> None:
-        self.columns.choose(str(value or ""))
-
-
 LINES = 4
 
 
@@ -181,37 +96,26 @@ class LinesField(Field):
 
 
 class OwnFields:
-    """All of them; `by_path` has them by the paths of their options."""
+    """The controls of options for which the usual one of their kind won't do; `by_path` has all of them."""
 
     def __init__(self) -> None:
-        self.model = ModelField(_option("model.source"))
-        self.device = SegmentedField(_option("device.name"))
-        self.train = DataPathField(_option("data.train"), _("Drop a file or folder"))
-        self.eval = PathField(_option("data.eval"), _("Choose the held-out data"))
-        self.text_columns = TextColumnsField(_option("data.text_columns"))
-        self.label_column = OneColumnField(_option("data.label_column"))
-        self.image_column = OneColumnField(_option("data.image_column"))
-        roles = PairsField(_option("data.roles"))
+        known = options_by_path()
+        self.model = ModelField(known["model.source"])
+        self.device = SegmentedField(known["device.name"])
+        self.train = DataPathField(known["data.train"], _("Drop a file or folder"))
+        roles = PairsField(known["data.roles"])
         roles.line.setPlaceholderText("bob = assistant")
-        plain: tuple[Field, ...] = (
-            AutomaticField(_option("data.workers")),
-            AutomaticField(_option("device.threads")),
-            ComboField(_option("device.compile_backend")),
-            ComboField(_option("device.compile_mode")),
-            PathField(_option("memory.offload_folder"), only_folders=True),
-            LinesField(_option("output.prompts")),
+        fields: tuple[Field, ...] = (
+            self.model,
+            self.device,
+            self.train,
+            PathField(known["data.eval"], _("Choose the held-out data")),
+            AutomaticField(known["data.workers"]),
+            AutomaticField(known["device.threads"]),
+            ComboField(known["device.compile_backend"]),
+            ComboField(known["device.compile_mode"]),
+            PathField(known["memory.offload_folder"], only_folders=True),
+            LinesField(known["output.prompts"]),
             roles,
         )
-        columns = (self.text_columns, self.label_column, self.image_column)
-        fields: tuple[Field, ...] = (self.model, self.device, self.train, self.eval, *columns, *plain)
         self.by_path: dict[str, Field] = {field.option.path: field for field in fields}
-
-    def offer_columns(self, columns: Iterable[Column]) -> None:
-        known = list(columns)
-        self.text_columns.offer(known)
-        self.label_column.offer(known)
-        self.image_column.offer(known)
-
-
-def _option(path: str) -> Option:
-    return options_by_path()[path]

@@ -383,8 +383,7 @@ class OptionsColumn(QWidget):
         self._follow_device()
 
     def take_guesses(self, report: DataReport) -> bool:
-        """List the columns that were found, and take over which ones are likely meant; whether any was taken."""
-        self.fields.offer_columns(report.columns)
+        """Take over which columns are likely meant; whether any was taken."""
         return self._guesses.take(report)
 
     def show_meanings(self, options: RunOptions | None, longest: int | None = None) -> None:

@@ -11,7 +11,7 @@ from core.base.errors import OptionsError
 from core.benchmark import table as tables
 from core.benchmark.plan import Kind, Variant
 from core.benchmark.result import Conditions, Pass, Row, Sample
-from core.benchmark.table import HALF_TOLERANCE, Change, agreement, compare, conclusion, table_of
+from core.benchmark.table import HALF_TOLERANCE, Change, Tone, agreement, compare, conclusion, table_of
 from tests.fakes.bench import MACHINE, MB, measured, plan, result, sample, variant
 
 STEADY, FAST, WIDE = (1.0, 1.0, 1.0, 1.0), (0.5, 0.5, 0.5, 0.5), (0.8, 1.0, 1.2, 1.0)
@@ -219,12 +219,12 @@ CLOSE = 2.5 * (1 + 0.9 * HALF_TOLERANCE)
 )
 def test_losses_before_training_are_compared(row, agrees, words):
     found = agreement(row, losing())
-    assert (found.agrees, str(found)) == (agrees, words)
+    assert (found.tone, found.text) == (Tone.GOOD if agrees else Tone.WARNING, words)
 
 
 def test_what_was_compared_is_explained():
-    assert "up to 0.1 %" in agreement(losing(), losing()).explanation
-    assert "dropout" in agreement(losing(is_random=True), losing()).explanation
+    assert "up to 0.1 %" in agreement(losing(), losing()).tip
+    assert "dropout" in agreement(losing(is_random=True), losing()).tip
     empty = Row(variant=Variant(name="two", title="two", asked={}, refusal="no such device"))
     lacking = losing(first_loss=None, losses=())
     assert agreement(losing(), empty) is agreement(lacking, losing(first_loss=None, losses=())) is None

@@ -171,7 +171,7 @@ def test_whether_losses_agree_stands_beside(devices):
     place = titles(devices).index("Losses")
     cells = {line.key: line.cell(place) for line in devices.table.table.lines}
     good, bad = cells["alexnet-4-mps"], cells["vgg16-4-mps"]
-    assert (good.text, good.tone) == (str(agreement(others[1], others[0])), Tone.GOOD)
+    assert (good.text, good.tone) == (agreement(others[1], others[0]).text, Tone.GOOD)
     assert (bad.text, bad.tone) == ("differ by 20 %", Tone.WARNING)
     assert "before training" in bad.tip
 

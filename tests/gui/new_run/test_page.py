@@ -11,8 +11,7 @@ from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
-from core.options.method_rules import big_model_advice
-from core.options.presets import Preset, differences, find_preset, presets
+from core.options.presets import differences, find_preset, presets
 from core.services.inspect import DataReport
 from gui.new_run.header import MRPC
 from gui.new_run.state import all_problems, check_form
@@ -51,8 +50,6 @@ def test_columns_are_filled_with_what_the_data_holds(qtbot, page, engine, model,
     settle(qtbot, page)
     data = page.tree()["data"]
     assert (data["text_columns"], data["label_column"]) == (["first", "second"], "same")
-    columns = page._options.fields.label_column.columns
-    assert [columns.itemText(index) for index in range(1, columns.count())] == ["first", "second", "same"]
     asked = [one for one in engine.inspected() if one.source == str(pairs)]
     assert len(asked) == 1  # taking over a guess asks nothing new
 
@@ -168,13 +165,6 @@ def test_a_batch_larger_than_the_data_is_worth_a_word_but_no_problem(qtbot, page
     assert row(page, "memory.batch_size").advice == ()
 
 
-def test_a_file_dropped_on_the_field_becomes_the_data(qtbot, page, model, pairs):
-    load(page, source=model)
-    drop(page, pairs)
-    assert page.tree()["data"]["train"] == str(pairs)
-    settle(qtbot, page)
-
-
 class TestMachine:
     def test_what_it_refuses_is_greyed_and_a_choice_of_it_a_problem(self, page):
         page.set_machine(CPU_ONLY)
@@ -211,17 +201,6 @@ class TestMachine:
         assert ("warning", "device.precision") in checks(page)
         assert start_text(page) == "Start training"
 
-    def test_compilers_are_those_it_lists(self, page):
-        page.set_machine(CPU_ONLY)
-        put(page, device__compile_backend="cudagraphs")
-        field = row(page, "device.compile_backend").field
-        assert [field.choices.itemText(at) for at in range(field.choices.count())] == [
-            "inductor",
-            "cudagraphs",
-        ]
-        assert field.choices.model().item(1).toolTip() == "needs CUDA"
-        assert field.value() == "cudagraphs"
-
     def test_the_device_that_is_chosen_is_the_one_to_check(self, qtbot, page):
         put(page, device__name="cpu")
         with qtbot.waitSignal(page.check_requested) as caught:
@@ -255,13 +234,6 @@ def test_tab_goes_down_the_rows_also_below_more(qtbot, page, model, pairs):
         return [control.mapTo(page._options, control.rect().topLeft()).y() for control in order]
 
     qtbot.waitUntil(lambda: heights() == sorted(heights()))  # texts that wrap make layouts go round twice
-
-
-def test_every_branch_for_large_models_is_told_once_it_is_asked_for(page):
-    advice = page._options.advice
-    assert not advice.is_open
-    advice.open(True)
-    assert all(found.advice in line for found, line in zip(big_model_advice(), advice.details, strict=True))
 
 
 class TestRunFiles:
@@ -381,23 +353,6 @@ class TestChanges:
         assert (tree["task"], tree["training"]["learning_rate"]) == (TEXTS, 3e-5)
         assert (tree["memory"]["batch_size"], tree["model"]["method"]) == (4, "lora")
         assert page._changes.isVisible()
-
-    def test_an_import_that_names_what_the_other_task_s_form_holds_is_taken_over(self, page):
-        said = "--per_device_train_batch_size 32 --learning_rate 1e-3 --lr_scheduler_type cosine --num_train_epochs 5"
-        before = page.tree()
-        page._change_set.take_over(import_text(said))
-        memory, training = page.tree()["memory"], page.tree()["training"]
-        taken = (memory["batch_size"], training["learning_rate"], training["schedule"], training["epochs"])
-        assert taken == (32, 1e-3, "cosine", 5.0)
-        press(page._changes, "Undo")
-        assert page.tree() == before
-
-    def test_a_value_that_no_field_can_hold_is_not_listed_as_changed(self, page):
-        load(page)
-        values = {"training": {"learning_rate": "2e-"}, "data": {"max_length": "abc"}}
-        page.apply_preset(Preset("", "", "", values))
-        assert {change.name: change.after for change in page._changes.changes} == {"Learning rate": "2e-"}
-        assert page.tree()["training"]["learning_rate"] == "2e-"
 
     def test_columns_that_come_with_other_data_are_kept(self, qtbot, page, model, pairs):
         load(page, source=model, data=pairs)
