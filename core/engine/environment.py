@@ -117,12 +117,12 @@ def prepare(options: RunOptions, *, offline: bool = True) -> None:
     prepare_torchvision()
 
 
-def apply(settled: RunOptions) -> None:
+def apply(options: RunOptions) -> None:
     """Set the threads that compute on the CPU. Trainer sets the other two, from its own arguments."""
-    if settled.device.threads is not None:
+    if options.device.threads is not None:
         import torch
 
-        torch.set_num_threads(settled.device.threads)
+        torch.set_num_threads(options.device.threads)
 
 
 def process_ran(kind: str) -> dict[str, Any]:

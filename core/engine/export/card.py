@@ -12,7 +12,7 @@ from typing import Any
 from core.base import formats
 from core.base.formats import METRIC_TITLES
 from core.base.settings import VERSION
-from core.engine.models.text import auto_class
+from core.engine.models.refusals import auto_class
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
 from core.options.declare import Option

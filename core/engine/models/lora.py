@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from peft import (
     LoraConfig,
     PeftModel,
@@ -36,7 +35,9 @@ class _Saved:
     def save_pretrained(self, save_directory: str, *args: Any, **kwargs: Any) -> None:
         """Save the matrices, what learns as a whole and the config; the frozen model is named and not saved again."""
         adapter: Any = self
-        super().save_pretrained(save_directory, *args, **_without_embeddings(kwargs))  # type: ignore[misc]
+        # Hone never changes the embeddings; left to itself, PEFT would ask the Hub whether they differ, at each save
+        kwargs = {"save_embedding_layers": False, **kwargs}
+        super().save_pretrained(save_directory, *args, **kwargs)  # type: ignore[misc]
         config = getattr(adapter.get_base_model(), "config", None)
         if config is not None and self.has_config:
             config.save_pretrained(save_directory)
@@ -46,7 +47,7 @@ class _Saved:
 
 
 class TextAdapter(_Saved, PeftModelForSequenceClassification):
-    """A model that says something of a text, with LoRA matrices."""
+    """A model that reads a text, with LoRA matrices."""
 
 
 class WordAdapter(_Saved, PeftModelForTokenClassification):
@@ -66,11 +67,6 @@ class ImageAdapter(_Saved, PeftModel):
     """A vision model with LoRA matrices."""
 
 
-def _without_embeddings(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Hone never changes the embeddings; left to itself, PEFT would ask the Hub whether they differ, at each save."""
-    return {"save_embedding_layers": False, **kwargs}
-
-
 def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftModel:
     """Freeze `model` and put LoRA matrices beside its layers.
 
@@ -85,7 +81,16 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
     """
     asked = options.model
     whole = [*whole_names(model), *fresh]
-    task_type, kind = _kind_of(model, options.task)
+    task_type: str | None  # PEFT knows none for images
+    kind: type[PeftModel] = TextAdapter
+    task_type = "SEQ_CLS"
+    if "input_ids" not in inspect.signature(model.forward).parameters:
+        task_type, kind = None, ImageAdapter
+    elif says_tokens(model):
+        task_type, kind = "CAUSAL_LM", WritingAdapter
+    elif options.task is Task.TOKEN_CLASSIFICATION:
+        task_type, kind = "TOKEN_CLS", WordAdapter
+    on_meta = any(weight.is_meta for weight in model.parameters())  # only looked at: nothing is saved
     config = LoraConfig(
         task_type=task_type,
         r=asked.lora_rank,
@@ -93,7 +98,7 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
         lora_dropout=asked.lora_dropout,
         target_modules=find_targets(model, asked.lora_targets, (*head_names(model), *fresh)),
         modules_to_save=whole or None,
-        base_model_name_or_path=_base_name(asked.source, model),
+        base_model_name_or_path=asked.source if on_meta else weights_in(asked.source),
     )
     if not hasattr(model, "config"):
         model.name_or_path = asked.source  # what PEFT writes as the adapter's base
@@ -106,33 +111,13 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
     return wrapped
 
 
-def _kind_of(model: Any, task: Task) -> tuple[str | None, type[PeftModel]]:
-    """What PEFT calls the task of a model, and its class; PEFT knows none for images."""
-    if "input_ids" not in inspect.signature(model.forward).parameters:
-        return None, ImageAdapter
-    if says_tokens(model):
-        return "CAUSAL_LM", WritingAdapter
-    return ("TOKEN_CLS", WordAdapter) if task is Task.TOKEN_CLASSIFICATION else ("SEQ_CLS", TextAdapter)
-
-
-def _base_name(source: str, model: Any) -> str:
-    """What an adapter says it was trained beside: of a past run, the folder of its weights."""
-    on_meta = any(weight.is_meta for weight in model.parameters())  # only looked at: nothing is saved
-    return source if on_meta else weights_in(source)
-
-
 def describe(model: Any) -> str:
     """What LoRA matrices a live model has, such as "LoRA, rank 16 on 12 layers"; empty where there are none."""
     layers = [part for part in model.modules() if isinstance(part, BaseTunerLayer)]
-    ranks = sorted({rank for layer in layers for rank in layer.r.values()})
     if not layers:
         return ""
-    count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
-    return f"{_method(model)}, rank {', '.join(map(str, ranks))} on {count}"
-
-
-def _method(model: torch.nn.Module) -> str:
+    ranks = sorted({rank for layer in layers for rank in layer.r.values()})
     packed = next((weight for weight in model.parameters() if is_packed(weight)), None)
-    if packed is None:
-        return "LoRA"
-    return f"QLoRA ({getattr(packed, 'quant_type', 'int8')})"
+    method = "LoRA" if packed is None else f"QLoRA ({getattr(packed, 'quant_type', 'int8')})"
+    count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
+    return f"{method}, rank {', '.join(map(str, ranks))} on {count}"

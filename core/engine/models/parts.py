@@ -5,6 +5,7 @@ import logging
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,23 +32,16 @@ def hold_still(model: Any) -> None:
     every forward pass moves them, and a backbone that isn't saved again would differ from the one that was trained on.
     """
     for part in model.modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and not _learns(part):
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and not any(
+            weight.requires_grad for weight in part.parameters()
+        ):
             part.eval()
-            part.train = _Still(part)  # Trainer calls model.train() before each step
+            part.train = partial(_unchanged, part)  # Trainer calls model.train() before each step
 
 
-def _learns(part: torch.nn.Module) -> bool:
-    return any(weight.requires_grad for weight in part.parameters())
-
-
-class _Still:
+def _unchanged(part: torch.nn.Module, mode: bool = True) -> torch.nn.Module:
     """Stands in for the method `train` of a module that stays in evaluation mode."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module = module
-
-    def __call__(self, mode: bool = True) -> torch.nn.Module:
-        return self._module
+    return part
 
 
 # --- The parts of a model: its classifier, the layers LoRA can stand beside
@@ -198,7 +192,8 @@ def packing_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str,
     """
     from transformers import BitsAndBytesConfig
 
-    _quieten()
+    # that int8 multiplies in fp16 would be said once a layer and batch
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     if options.model.quantization is Quantization.INT8:
         config = BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=list(unpacked))
     else:
@@ -231,23 +226,11 @@ def make_trainable(model: Any) -> None:
     for part in model.modules():
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
-    _let_go_of_file(model)
-
-
-def _let_go_of_file(model: Any) -> None:
-    """Copy the weights that aren't packed: on a CPU they are views of the file they were read from.
-
-    As long as one is, all of it stays mapped, with the pages that were read only to be packed: 326 MB of a BERT of base
-    size, whose packed weights take 41 MB.
-    """
+    # On a CPU, weights that aren't packed are views of the file they were read from. As long as one is, all of it stays
+    # mapped, with the pages that were read only to be packed: 326 MB of a BERT of base size, packed 41 MB.
     for weight in model.parameters():
         if weight.device.type == "cpu" and not is_packed(weight):
             weight.data = weight.data.clone()
-
-
-def _quieten() -> None:
-    """Leave out that int8 multiplies in fp16: said once a layer and batch, it would fill the log."""
-    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
 
 
 # --- Which layers LoRA stands beside: all that can have it, or those whose names a person gave

@@ -6,7 +6,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -171,34 +170,31 @@ def only_pickled_weights(name: str, where: str) -> ModelError:
     )
 
 
-@dataclass(frozen=True)
-class _Form:
-    """What a model must be for a task: the map of transformers it stands in, in words, and an example."""
-
-    mapping: str
-    lacks: str
-    example: str
-
-
-_CLASSIFIER = _Form(
-    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING", "classify texts", "a text model, such as bert-base-cased"
-)
-_WRITER = _Form("MODEL_FOR_CAUSAL_LM_MAPPING", "write texts", "a causal language model, such as gpt2")
 FORMS = {
-    Task.TEXT_CLASSIFICATION: _CLASSIFIER,
-    Task.TEXT_REGRESSION: replace(_CLASSIFIER, lacks="score texts"),
-    Task.TOKEN_CLASSIFICATION: _Form(
-        "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING", "label words", "a text model, such as bert-base-cased"
-    ),
-    Task.CAUSAL_LM: _WRITER,
-    Task.CHAT: _WRITER,
-    Task.PREFERENCE: _WRITER,
-    Task.IMAGE_CLASSIFICATION: _Form(
-        "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
-        "classify images",
-        "a vision model, such as torchvision:resnet18",
-    ),
+    Task.TEXT_CLASSIFICATION: ("classify texts", "a text model, such as bert-base-cased"),
+    Task.TEXT_REGRESSION: ("score texts", "a text model, such as bert-base-cased"),
+    Task.TOKEN_CLASSIFICATION: ("label words", "a text model, such as bert-base-cased"),
+    Task.CAUSAL_LM: ("write texts", "a causal language model, such as gpt2"),
+    Task.CHAT: ("write texts", "a causal language model, such as gpt2"),
+    Task.PREFERENCE: ("write texts", "a causal language model, such as gpt2"),
+    Task.IMAGE_CLASSIFICATION: ("classify images", "a vision model, such as torchvision:resnet18"),
 }
+"""What a model that doesn't fit the task can't do, and one that does."""
+
+
+def auto_class(task: Task) -> Any:
+    """The class of transformers that loads a model with the head of `task`."""
+    import transformers
+
+    match task:
+        case Task.TEXT_CLASSIFICATION | Task.TEXT_REGRESSION:
+            return transformers.AutoModelForSequenceClassification
+        case Task.TOKEN_CLASSIFICATION:
+            return transformers.AutoModelForTokenClassification
+        case Task.CAUSAL_LM | Task.CHAT | Task.PREFERENCE:
+            return transformers.AutoModelForCausalLM
+        case Task.IMAGE_CLASSIFICATION:
+            return transformers.AutoModelForImageClassification
 
 
 def check_fits_task(source: str, config: Any, task: Task) -> None:
@@ -207,29 +203,23 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
     Raises:
         ModelError: It has none: an image model for texts, an encoder that should write, ...
     """
-    import transformers
-
-    form = FORMS[task]
-    if type(config) not in getattr(transformers, form.mapping):
-        raise ModelError(
-            f"{short_name(source)} can't {form.lacks}",
-            f"{source} is a model of the kind “{config.model_type}”, which has no form for {task.label.lower()}.",
-            (Fix(f"Choose {form.example}"),),
-        )
-    if task.writes_text and _sees_ahead(config):
-        raise ModelError(
-            f"{short_name(source)} can't {form.lacks}",
-            f"{source} is a model of the kind “{config.model_type}”, which reads a text from both sides; to "
-            "continue texts it would have to see only what comes before.",
-            (Fix(f"Choose {form.example}"),),
-        )
-
-
-def _sees_ahead(config: Any) -> bool:
-    """Whether a model that could be made to write was made to fill gaps, with what follows them before its eyes."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
-    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
+    lacks, example = FORMS[task]
+    reads_both_sides = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(
+        config, "is_decoder", False
+    )
+    why = ""
+    if type(config) not in auto_class(task)._model_mapping:
+        why = f"which has no form for {task.label.lower()}."
+    elif task.writes_text and reads_both_sides:
+        why = "which reads a text from both sides; to continue texts it would have to see only what comes before."
+    if why:
+        raise ModelError(
+            f"{short_name(source)} can't {lacks}",
+            f"{source} is a model of the kind “{config.model_type}”, {why}",
+            (Fix(f"Choose {example}"),),
+        )
 
 
 def check_tokenizer(source: str, tokenizer: Any) -> None:

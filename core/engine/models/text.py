@@ -12,6 +12,7 @@ from core.base.errors import Fix, ModelError
 from core.engine.models.parts import base_of, head_names, owners, packing_arguments
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.models.refusals import (
+    auto_class,
     check_fits_task,
     check_folder,
     check_loaded,
@@ -30,8 +31,6 @@ from core.options.choices import Attention, Method, Task
 from core.options.sections import ModelOptions
 from core.options.sources import is_scratch
 from core.services import hub
-
-# --- Which of transformers' implementations of attention a model gets
 
 
 def implementation_for(options: ModelOptions, config: Any, model_class: Any = None) -> str:
@@ -112,7 +111,7 @@ def warn_if_neighbours_show(model: Any, reporter: Reporter) -> None:
         )
 
 
-# --- Text models and tokenizers: from a folder, the Hub, a past run or nothing
+# --- Configs, tokenizers, models
 
 
 def load_config(options: RunOptions) -> Any:
@@ -247,21 +246,6 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
         if options.model.method is Method.QLORA:
             return _load_packed(options, config, attn_implementation=attention)
         return _load(options, config, attn_implementation=attention)
-
-
-def auto_class(task: Task) -> Any:
-    """The class of transformers that loads a model with the head of `task`."""
-    import transformers
-
-    match task:
-        case Task.TEXT_CLASSIFICATION | Task.TEXT_REGRESSION:
-            return transformers.AutoModelForSequenceClassification
-        case Task.TOKEN_CLASSIFICATION:
-            return transformers.AutoModelForTokenClassification
-        case Task.CAUSAL_LM | Task.CHAT | Task.PREFERENCE:
-            return transformers.AutoModelForCausalLM
-        case Task.IMAGE_CLASSIFICATION:
-            return transformers.AutoModelForImageClassification
 
 
 def class_of(config: Any, task: Task) -> Any:

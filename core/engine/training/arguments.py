@@ -13,7 +13,6 @@ import torch
 
 from core.engine.data.batches import start_method
 from core.engine.devices.choose import ResolvedRun
-from core.options import RunOptions
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
 from core.options.trainer_args import OPTIMIZER_NAMES
 
@@ -64,17 +63,13 @@ FROM_TRAINER = (
 )
 
 
-def zero_config(settled: RunOptions, kind: str) -> dict[str, Any] | None:
+def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
     """What goes into `TrainingArguments(deepspeed=...)`; None where DeepSpeed is off.
 
     PyTorch's own optimizer is kept, also where its state is in main memory: DeepSpeed's for that purpose would be
     compiled at the first run.
-
-    Args:
-        settled: The options with nothing automatic left.
-        kind: What the run computes on: `cuda` or `cpu`.
     """
-    memory = settled.memory
+    memory, kind = resolved.options.memory, resolved.kind
     if memory.deepspeed is DeepSpeed.OFF:
         return None
     is_zero_3 = memory.deepspeed is DeepSpeed.ZERO_3
@@ -99,7 +94,7 @@ def zero_config(settled: RunOptions, kind: str) -> dict[str, Any] | None:
     # of which Trainer, which refuses bf16 on a CPU under DeepSpeed, isn't told
     precision: dict[str, Any] = {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
     if kind == "cpu":
-        enabled = settled.device.precision is Precision.BF16
+        enabled = resolved.precision is Precision.BF16
         precision = {"torch_autocast": {"enabled": enabled, "dtype": "bfloat16"}}
     return {
         **dict.fromkeys(FROM_TRAINER, "auto"),
@@ -210,13 +205,13 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
     """Keyword arguments of `transformers.TrainingArguments` for a run.
 
     Args:
-        resolved: The device it gets, and what was asked with everything automatic settled.
+        resolved: The device it gets, and what was asked with everything automatic decided.
         checkpoints: Where checkpoints go.
         has_eval: Whether there is held-out data.
     """
     options = resolved.options
     memory, training = options.memory, options.training
-    zero = zero_config(options, resolved.kind)
+    zero = zero_config(resolved)
     data, output = options.data, options.output
     saving: dict[str, Any] = {"save_strategy": "epoch" if output.keep_checkpoints else "no"}
     if output.save_steps and output.keep_checkpoints:

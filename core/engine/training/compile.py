@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from core.engine.devices.choose import ResolvedRun
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
 from core.engine.training.observe import SOFTMAX, FirstBatch
@@ -65,14 +66,14 @@ class Compilation:
     counts what the back end was given. `failed` tells that the run goes on without it.
     """
 
-    def __init__(self, settled: RunOptions, device_kind: str, reporter: Reporter, seen: FirstBatch) -> None:
+    def __init__(self, resolved: ResolvedRun, reporter: Reporter, seen: FirstBatch) -> None:
         self.seconds = 0.0
         self.step_seconds = 0.0
         self.graphs = 0
         self.failed = False
-        self._options = settled.device
-        self._kind = device_kind
-        self._dynamic = has_many_shapes(settled)
+        self._options = resolved.options.device
+        self._kind = resolved.kind
+        self._dynamic = has_many_shapes(resolved.options)
         self._reporter = reporter
         self._seen: FirstBatch | None = seen
         self._compiled: Any = None
@@ -180,13 +181,13 @@ class Compilation:
         )
 
 
-def has_many_shapes(settled: RunOptions) -> bool | None:
+def has_many_shapes(options: RunOptions) -> bool | None:
     """Whether to compile for every length at once: torch's `dynamic`, where None means that it finds out by itself.
 
     Texts that are padded batch by batch have a length of their own in each; images, and texts padded to one length,
     have one shape, but for an epoch's last batch.
     """
-    of_one_length = settled.task.reads_images or settled.data.padding is Padding.FIXED
+    of_one_length = options.task.reads_images or options.data.padding is Padding.FIXED
     return None if of_one_length else True
 
 

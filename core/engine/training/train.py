@@ -159,7 +159,7 @@ def build_trainer(
     if resolved.options.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
         _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:
-        trainer.compilation = Compilation(resolved.options, resolved.kind, reporter, trainer.first_batch)
+        trainer.compilation = Compilation(resolved, reporter, trainer.first_batch)
     return trainer
 
 

@@ -20,6 +20,7 @@ from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions
 from core.runs.events import Phase, PhaseChanged
 from core.runs.folder import RunFolder
+from tests.fakes.building import resolved
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 
@@ -158,7 +159,7 @@ def compute(network: Any) -> torch.Tensor:
 def compilation(folder: Path, seen: FirstBatch) -> Compilation:
     device = DeviceOptions(compile=True, compile_backend="traced-backward")
     settled = RunOptions(task=Task.IMAGE_CLASSIFICATION, device=device)
-    return Compilation(settled, "cpu", Reporter(RunFolder(folder)), seen)
+    return Compilation(resolved(settled), Reporter(RunFolder(folder)), seen)
 
 
 def test_batch_norms_count_as_they_do_uncompiled(tmp_path: Path) -> None:

@@ -36,13 +36,13 @@ def asked(stage: DeepSpeed, precision: Precision = Precision.BF16, **memory: Any
 
 
 def config(stage: DeepSpeed, kind: str = "cuda", **memory: Any) -> dict[str, Any]:
-    found = zero_config(asked(stage, **memory), kind)
+    found = zero_config(resolved(asked(stage, **memory), kind))
     assert found is not None
     return found
 
 
 def test_what_each_stage_moves() -> None:
-    assert zero_config(asked(DeepSpeed.OFF), "cuda") is None
+    assert zero_config(resolved(asked(DeepSpeed.OFF), "cuda")) is None
     zero_2 = config(DeepSpeed.ZERO_2)
     zero = zero_2["zero_optimization"]
     assert (zero["stage"], zero["offload_optimizer"]) == (2, {"device": "cpu", "pin_memory": True})
@@ -60,11 +60,10 @@ def test_what_each_stage_moves() -> None:
 @pytest.mark.parametrize(("precision", "enabled"), [(Precision.BF16, True), (Precision.FP32, False)])
 def test_on_a_cpu_bf16_is_left_to_its_autocast(precision: Precision, enabled: bool) -> None:
     """Trainer takes bf16 without `use_cpu` for a request to a GPU, and `use_cpu` for one without DeepSpeed."""
-    options = asked(DeepSpeed.ZERO_2, precision)
-    found = zero_config(options, "cpu")
+    run = resolved(asked(DeepSpeed.ZERO_2, precision))
+    found = zero_config(run)
     assert found is not None
     assert found["torch_autocast"]["enabled"] is enabled
-    run = resolved(options)
     arguments = trainer_arguments(run, Path("checkpoints"), has_eval=False)
     assert {name: arguments[name] for name in ("use_cpu", "bf16", "deepspeed")} == {
         "use_cpu": False,

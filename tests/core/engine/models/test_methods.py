@@ -1,6 +1,7 @@
 """What each method moves and what it leaves alone, seen in the live model and in what is saved."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.engine.models.parts import apply_method
+from core.engine.models.vision import load_vision_model
 from core.options import RunOptions
-from core.options.choices import Method, Quantization, Task
+from core.options.choices import Method, Precision, Quantization, Task
+from core.options.data import DataOptions
 from core.options.presets import find_preset as find
-from core.options.sections import MemoryOptions, TrainingOptions
+from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from core.options.validate import problems_of
-from core.runs.events import CheckpointSaved
+from core.runs.events import CheckpointSaved, Outcome, RunFinished
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 
@@ -24,9 +26,13 @@ LINEAR_LAYERS = 13
 """Of two layers of Bert, and its pooler."""
 
 
+def save_bert(folder: Path) -> Path:
+    return save_tiny_bert(folder, hidden_size=32, intermediate_size=64, num_hidden_layers=2)
+
+
 @pytest.fixture
 def bert(tmp_path: Path) -> Path:
-    return save_tiny_bert(tmp_path / "bert", hidden_size=32, intermediate_size=64, num_hidden_layers=2)
+    return save_bert(tmp_path / "bert")
 
 
 @pytest.fixture
@@ -63,10 +69,15 @@ def load_back(folder: Path, base: Path, seed: int = 99) -> Any:
 
 
 class TestLora:
-    @pytest.fixture
-    def tiny(self, bert: Path, texts: Path, tmp_path: Path) -> TinyRun:
+    @pytest.fixture(scope="class")
+    def bert(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return save_bert(tmp_path_factory.mktemp("lora") / "bert")
+
+    @pytest.fixture(scope="class")
+    def tiny(self, bert: Path) -> TinyRun:
         asked = model(bert, method=Method.LORA, lora_rank=4, lora_alpha=8.0)
-        return train(tmp_path / "run", model=asked, data=reviews(texts))
+        data = reviews(write_reviews(bert.parent / "reviews.csv"))
+        return train(bert.parent / "run", model=asked, data=data)
 
     def test_only_the_matrices_and_the_classifier_move(self, tiny: TinyRun, bert: Path) -> None:
         before, after = load_file(bert / "model.safetensors"), body_of(tiny.trainer.model)
@@ -129,32 +140,6 @@ def linear_weights(folder: Path) -> list[torch.Tensor]:
 
 def all_weights(folder: Path) -> int:
     return sum(weight.numel() for weight in load_file(folder / "model.safetensors").values())
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_recomputed_activations_give_the_same_gradients(reentrant: bool, bert: Path) -> None:
-    """Frozen embeddings must not cut the matrices of the first layer off; transformers 5 sees to it by itself."""
-    kept, recomputed = (lora_gradients(bert, recompute, reentrant) for recompute in (False, True))
-    assert len(kept) == 2 * LINEAR_LAYERS + 2
-    for name, gradient in kept.items():
-        torch.testing.assert_close(recomputed[name], gradient)
-
-
-def lora_gradients(bert: Path, recompute: bool, reentrant: bool) -> dict[str, torch.Tensor]:
-    from transformers import AutoModelForSequenceClassification
-
-    options = RunOptions(
-        task=Task.TEXT_CLASSIFICATION,
-        model=model(bert, method=Method.LORA, lora_dropout=0.0),
-        memory=MemoryOptions(activation_checkpointing=recompute),
-    )
-    torch.manual_seed(0)
-    adapted = apply_method(AutoModelForSequenceClassification.from_pretrained(bert), options)
-    if recompute:
-        adapted.gradient_checkpointing_enable({"use_reentrant": reentrant})
-    adapted.train()
-    adapted(**WORDS, labels=torch.tensor([0, 1])).loss.backward()
-    return {name: weight.grad for name, weight in adapted.named_parameters() if weight.requires_grad}
 
 
 def test_the_preset_for_8_gb_learns_as_without_recomputing(bert: Path, texts: Path, tmp_path: Path) -> None:
@@ -260,3 +245,114 @@ class TestPacked:
         assert tiny.status == 0
         saved = load_file(tiny.run.model / "adapter_model.safetensors")
         assert saved["base_model.model.bert.pooler.dense.weight"].dtype is torch.float32
+
+
+class TestLastLayer:
+    def test_the_body_of_a_text_model_stays(self, bert: Path, texts: Path, tmp_path: Path) -> None:
+        tiny = train(tmp_path / "run", model=model(bert, method=Method.HEAD), data=reviews(texts))
+        before, after = (load_file(folder / "model.safetensors") for folder in (bert, tiny.run.model))
+        unmoved = dict(zip(before, same(before, after, list(before)), strict=True))
+        assert {name for name in before if not unmoved[name]} == {"classifier.weight", "classifier.bias"}
+        assert tiny.what_ran.trainable_parameters == 2 * 32 + 2
+        assert tiny.what_ran.adapter == ""
+
+    def test_the_statistics_of_a_vision_model_stay_too(self, tmp_path: Path) -> None:
+        before, tiny = train_images(tmp_path, Method.HEAD)
+        after = load_file(tiny.run.model / "model.safetensors")
+        unmoved = dict(zip(before, same(before, after, list(before)), strict=True))
+        assert any("running_mean" in name for name in before)
+        assert {name for name in before if not unmoved[name]} == {
+            "network.classifier.1.weight",
+            "network.classifier.1.bias",
+        }
+
+
+def train_images(
+    folder: Path, method: Method, precision: Precision = Precision.FP32
+) -> tuple[dict[str, torch.Tensor], TinyRun]:
+    """A vision model's state before, and what came of training it."""
+    asked = model("torchvision:mobilenet_v2", pretrained=False, method=method, lora_rank=2)
+    before = load_vision_model(asked, classes=2, seed=TrainingOptions().seed).state_dict()
+    tiny = train(
+        folder / "run",
+        task=Task.IMAGE_CLASSIFICATION,
+        model=asked,
+        data=DataOptions(train="synthetic:8x32"),
+        device=DeviceOptions(name="cpu", precision=precision),
+        memory=MemoryOptions(batch_size=2, gradient_accumulation_steps=2),
+    )
+    assert tiny.status == 0
+    return before, tiny
+
+
+class TestLoraOnImages:
+    def test_matrices_beside_convolutions_and_nothing_else_moves(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked_the_hub = "peft.utils.save_and_load.check_file_exists_on_hf_hub"
+        monkeypatch.setattr(asked_the_hub, lambda *_a, **_k: pytest.fail("saving asked the Hub"))
+        before, tiny = train_images(tmp_path, Method.LORA)
+        after = body_of(tiny.trainer.model)
+        body = [name for name in before if "classifier" not in name]
+        assert all(same(before, after, body))
+        assert (
+            tiny.what_ran.adapter == "LoRA, rank 2 on 35 layers"
+        )  # its 17 others convolve each channel alone
+        self.loads_back(tiny)
+
+    def loads_back(self, tiny: TinyRun) -> None:
+        from peft import PeftModel
+
+        asked = model("torchvision:mobilenet_v2", pretrained=False)
+        plain = load_vision_model(asked, classes=2, seed=TrainingOptions().seed)
+        again = PeftModel.from_pretrained(plain, str(tiny.run.model)).eval()
+        images = torch.rand((2, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            expected = tiny.trainer.model.eval()(pixel_values=images)["logits"]
+            torch.testing.assert_close(again(pixel_values=images)["logits"], expected)
+
+    def test_autocast_is_seen_inside_the_wrapper(self, tmp_path: Path) -> None:
+        _, tiny = train_images(tmp_path, Method.LORA, Precision.BF16)
+        assert (tiny.what_ran.autocast_dtype, tiny.what_ran.parameter_dtype) == ("bfloat16", "float32")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_half_precision_checkpoint_trains_in_full(dtype: torch.dtype, bert: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    half = shutil.copytree(bert, tmp_path / "half")
+    AutoModelForSequenceClassification.from_pretrained(bert, dtype=dtype).save_pretrained(half)
+    assert {weight.dtype for weight in load_file(half / "model.safetensors").values()} == {dtype}
+    tiny = train(tmp_path / "run", model=model(half))
+    assert tiny.what_ran.parameter_dtype == "float32"
+    assert {weight.dtype for weight in load_file(tiny.run.model / "model.safetensors").values()} == {
+        torch.float32
+    }
+
+
+def test_mixture_of_experts_trains_like_any_other(bert: Path, texts: Path, tmp_path: Path) -> None:
+    from transformers import MixtralConfig, MixtralForSequenceClassification
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = MixtralConfig(
+        **sizes, vocab_size=15, num_key_value_heads=2, num_local_experts=4, pad_token_id=0, num_labels=2
+    )
+    mixtral = shutil.copytree(bert, tmp_path / "mixtral")
+    MixtralForSequenceClassification(config).save_pretrained(mixtral)
+    tiny = train(
+        tmp_path / "run",
+        model=model(mixtral),
+        data=reviews(texts, eval_fraction=0.25),
+        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2),
+    )
+    assert tiny.status == 0
+    finished = tiny.events[-1]
+    assert isinstance(finished, RunFinished)
+    assert finished.state is Outcome.FINISHED
+    before, after = (load_file(folder / "model.safetensors") for folder in (mixtral, tiny.run.model))
+    assert set(after) == set(before)
+    for layer in ("layers.0.", "layers.1."):
+        experts = [name for name in before if layer in name and "experts" in name]
+        assert len(experts) == 4 * 3
+        assert not all(same(before, after, experts))  # one that no text is sent to stays
+    assert tiny.what_ran.trainable_parameters == tiny.what_ran.total_parameters
