@@ -18,8 +18,7 @@ from core.options import past_runs
 from core.options.catalogue import number_words
 from core.options.declare import Kind, Option
 from core.options.past_runs import close_to, folder_called, folders_given, run_folders
-from core.runs import bin as the_bin
-from core.runs.bin import NoBinError
+from core.runs import trash
 from core.runs.compare import FEWEST, MOST, Absent, Comparison, Results, compare, metric_title
 from core.runs.event_log import EventReader
 from core.runs.events import Level, Predicted, Said
@@ -171,7 +170,7 @@ def _as_plain(summary: RunSummary) -> dict[str, Any]:
 
 def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
     """Move runs to the trash, or delete them; returns 0 if all of them went."""
-    plan = the_bin.plan(list(dict.fromkeys(map(find_run, names))), settings.runs_folder())
+    plan = trash.plan(list(dict.fromkeys(map(find_run, names))), settings.runs_folder())
     for title in plan.busy:
         say(f"{title} isn't over, so it stays. `hone stop` ends it.", sys.stderr)
     if not plan.going:
@@ -191,8 +190,8 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
 def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
     if not permanently:
         try:
-            the_bin.move(run)
-        except NoBinError as error:
+            trash.move(run)
+        except trash.NoTrashError as error:
             say(f"{error.title}: {error.detail}", sys.stderr)
         else:
             return True
@@ -204,7 +203,7 @@ def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
             return False
         if not agrees(f"Delete {run.name} permanently? It can't be restored."):
             return False
-    the_bin.delete(run)
+    trash.delete(run)
     return True
 
 

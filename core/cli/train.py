@@ -273,7 +273,7 @@ class Attendance:
         action = self._answers[self._answered]
         self._answered += 1
         try:
-            self._run.ask(action)
+            self._run.request(action)
         except OSError as error:
             self._progress.say(f"The run can't be asked to end: {error}. It goes on; try Ctrl-C again.")
         else:
@@ -429,7 +429,7 @@ def save(name: str) -> int:
     run = find_run(name)
     _refuse_if_over(name, summarize(run).state, "saved")
     follower = RunFollower(run)
-    request = run.ask(Action.SAVE)
+    request = run.request(Action.SAVE)
     answer: RequestAnswered | None = None
     for event in _events_until_over(follower):
         match event:
@@ -452,7 +452,7 @@ def _refuse_if_over(name: str, state: State, done: str) -> None:
 
 
 def _end(run: RunFolder, action: Action) -> int:
-    request = run.ask(action)
+    request = run.request(action)
     follower = RunFollower(run)
     for _ in _events_until_over(follower):
         pass

@@ -117,7 +117,7 @@ class Keeper:
         except OSError as error:
             ceiling.close()
             return self._without_engine(f"The training process can't be started: {error}")
-        self._turn.hold(engine.pid)
+        self._turn.hold()
         self._watch(engine, ceiling)
         ceiling.close()
         end_group(engine.pid)
@@ -165,7 +165,7 @@ class Keeper:
     def _answer_requests(self, engine: subprocess.Popen[bytes]) -> None:
         if self._wants_stop:
             with contextlib.suppress(OSError):  # a full disk: it is tried again
-                self._run.ask(Action.STOP)
+                self._run.request(Action.STOP)
                 self._wants_stop = False
         for request in self._run.open_requests(clean=True):
             if request.action is Action.KILL:

@@ -13,25 +13,28 @@ from typing import BinaryIO
 import msgspec
 
 from core.base.files import open_plain
-from core.runs.events import AnyEvent, Event, decode, decode_all, encode, is_retired
+from core.runs.events import AnyEvent, Event, decode, decode_all, encode
 from core.runs.folder import Attempt, ExitRecord, RunFolder
 from core.runs.status import RunStory, State
 
-# --- Event files
-
-
 LARGEST_LINE = 16 << 20
-"""A line of more bytes is no event: what has no end of line at all would fill the memory."""
+"""A line of more bytes is no event: a file without any end of line would fill the memory."""
 
-TORN_BLOCK = 1 << 16
-"""So much is read at once to find where the last whole line ends."""
+BLOCK_BYTES = 64 << 10
+LIFE_SIGN_SECONDS = 0.5
+"""How often a follower looks whether the run's processes live."""
+
+PIECE_BYTES = 1 << 20
+"""How much of each file one poll reads."""
+
+_TIME = attrgetter("time")
 
 
 class EventReader:
     """Reads a file of events from its beginning, again and again as it grows.
 
     A torn last line is left for the next call. Lines of unknown type, and lines that are no events, are counted in
-    `skipped`; neither ends the reading. A file that doesn't exist yet has no events, nor has what can't be opened:
+    `skipped`; neither ends the reading. A file that doesn't exist yet has no events, nor has one that can't be opened:
     `trouble` then says why. `is_at_end` tells whether the last call read all there was.
     """
 
@@ -44,7 +47,7 @@ class EventReader:
         self._is_amid_line = False
 
     def start_at_end(self) -> None:
-        """Leave out all the lines that there are by now; nothing happens where they can't be read."""
+        """Leave out all lines there are by now; nothing happens where they can't be read."""
         with contextlib.suppress(OSError):
             self._offset, _ = _end_of_lines(self.path)
 
@@ -63,49 +66,41 @@ class EventReader:
             self.trouble = "" if isinstance(error, FileNotFoundError) else f"{self.path}: {error.strerror}"
             return []
         complete = block[: block.rfind(b"\n") + 1]
-        if not complete and len(block) > LARGEST_LINE:
-            return self._pass_over(block)
+        if not complete and len(block) > LARGEST_LINE:  # a part of a line that is too long to be an event
+            self.skipped += not self._is_amid_line
+            self._is_amid_line = True
+            self._offset += len(block)
+            return []
         self._offset += len(complete)
         if self._is_amid_line:  # what is left of it
             self._is_amid_line = not complete
             complete = complete[complete.find(b"\n") + 1 :]
-        return self._decoded(complete)
-
-    def _pass_over(self, block: bytes) -> list[AnyEvent]:
-        """Leave out a part of a line that is too long to be an event."""
-        self.skipped += not self._is_amid_line
-        self._is_amid_line = True
-        self._offset += len(block)
-        return []
+        try:
+            return decode_all(complete)
+        except msgspec.MsgspecError:  # not all of them can be read
+            return list(self._decoded_lines(complete))
 
     def read_all(self) -> list[AnyEvent]:
         """Everything up to the end of the file."""
-        found: list[AnyEvent] = []
-        while True:
+        found = self.read()
+        while not self.is_at_end:
             before = self._offset
             found += self.read()
             if self._offset == before:
-                return found
-
-    def _decoded(self, block: bytes) -> list[AnyEvent]:
-        try:
-            return decode_all(block)
-        except msgspec.MsgspecError:
-            return list(self._decoded_lines(block))
+                break
+        return found
 
     def _decoded_lines(self, block: bytes) -> Iterator[AnyEvent]:
-        """One line after the other, because not all of them can be read."""
         for line in block.splitlines():
-            if not line.strip():
-                continue
-            try:
-                event = decode(line)
-                is_known = event is not None or is_retired(line)
-            except msgspec.MsgspecError:
-                event, is_known = None, False
-            self.skipped += not is_known
-            if event is not None:
-                yield event
+            if line.strip():
+                try:
+                    event = decode(line)
+                except msgspec.MsgspecError:
+                    event = None
+                if event is None:
+                    self.skipped += 1
+                else:
+                    yield event
 
 
 class EventWriter:
@@ -165,7 +160,7 @@ def _end_of_lines(path: Path) -> tuple[int, bytes]:
         kept = file.seek(0, os.SEEK_END)
         torn = b""
         while kept and b"\n" not in torn:
-            begin = max(0, kept - max(TORN_BLOCK, len(torn)))
+            begin = max(0, kept - max(BLOCK_BYTES, len(torn)))
             file.seek(begin)
             torn, kept = file.read(kept - begin) + torn, begin
     whole = torn.rfind(b"\n") + 1
@@ -175,16 +170,8 @@ def _end_of_lines(path: Path) -> tuple[int, bytes]:
 # --- Attempts
 
 
-BLOCK_BYTES = 64 << 10
-
-
 class _Line(msgspec.Struct):
-    """What every line of a file of events has."""
-
     attempt: Attempt
-
-
-_DECODER = msgspec.json.Decoder(_Line)
 
 
 def current_attempt(run: RunFolder) -> int:
@@ -196,64 +183,42 @@ def current_attempt(run: RunFolder) -> int:
 
 
 def next_attempt(events_file: Path) -> int:
-    """One more than the newest attempt that the file tells of; only its end is read."""
+    """One more than the newest attempt in the file; only its end is read."""
     for line in _lines_from_the_end(events_file):
         with contextlib.suppress(ValueError, RecursionError):
-            return _DECODER.decode(line).attempt + 1
+            return msgspec.json.decode(line, type=_Line).attempt + 1
     return 1
 
 
 def _lines_from_the_end(path: Path) -> Iterator[bytes]:
     """The complete lines of a file, the last one first; none where it can't be read."""
-    try:
-        with open_plain(path) as file:
-            place = file.seek(0, os.SEEK_END)
-            rest = b""
-            while place:
-                begin = max(0, place - BLOCK_BYTES)
-                file.seek(begin)
-                block = file.read(place - begin) + rest
-                rest, *lines = block.split(b"\n")
-                yield from reversed(lines)
-                rest, place = rest if len(rest) <= LARGEST_LINE else b"", begin
-            yield rest
-    except OSError:
-        return
+    with contextlib.suppress(OSError), open_plain(path) as file:
+        position = file.seek(0, os.SEEK_END)
+        rest = b""
+        while position:
+            begin = max(0, position - BLOCK_BYTES)
+            file.seek(begin)
+            block = file.read(position - begin) + rest
+            rest, *lines = block.split(b"\n")
+            yield from reversed(lines)
+            rest, position = rest if len(rest) <= LARGEST_LINE else b"", begin
+        yield rest
 
 
 # --- Following a run
 
 
-LIFE_SIGN_SECONDS = 0.5
-"""How often the process table is asked whether the run's processes live."""
-
-
-PIECE_BYTES = 1 << 20
-"""How much of each file one poll reads."""
-
-_TIME = attrgetter("time")
-
-
 class _Stream:
-    """One file of events, and those read from it that wait for the other one to come as far."""
+    """One file of events, and those read from it that wait until the other file is read as far."""
 
     def __init__(self, path: Path) -> None:
         self.reader = EventReader(path)
         self.waiting: list[AnyEvent] = []
 
-    def read(self, piece: int) -> None:
-        if not self.waiting:
-            self.waiting = self.reader.read(piece)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all there was is read and told."""
-        return self.reader.is_at_end and not self.waiting
-
     def take(self, until: float | None) -> list[AnyEvent]:
         """The events up to a time; None: all."""
-        place = len(self.waiting) if until is None else bisect.bisect_right(self.waiting, until, key=_TIME)
-        taken, self.waiting = self.waiting[:place], self.waiting[place:]
+        index = len(self.waiting) if until is None else bisect.bisect_right(self.waiting, until, key=_TIME)
+        taken, self.waiting = self.waiting[:index], self.waiting[index:]
         return taken
 
 
@@ -261,8 +226,8 @@ class RunFollower:
     """Reads a run's two streams as they grow. Cheap enough to be polled ten times a second.
 
     `story` is the sum of all events so far and `state` where the run stood at the last poll; before the first there is
-    none. A long file is read in parts, one a poll, and the run isn't called over before all of it is read. Of two long
-    files, neither is told further than the other one is read.
+    none. A long file is read in parts, one a poll, and the run isn't over before all of it is read. Of two long files,
+    neither is applied further than the other one is read.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -274,7 +239,6 @@ class RunFollower:
         self.is_caught_up = False
         self._streams = (_Stream(run.events_file), _Stream(run.machine_file))
         self._is_alive = True
-        self._clock_moved = 0.0
         self._next_look = 0.0
 
     def poll(self, piece: int = PIECE_BYTES) -> list[AnyEvent]:
@@ -283,24 +247,25 @@ class RunFollower:
         Args:
             piece: So many bytes of each file are read at most, and a whole line at least.
         """
-        self._look_for_life()  # before reading: what a process wrote is there once it is seen to be gone
+        self._check_processes()  # before reading: what a process wrote is there once it is seen to be gone
         events = self._read(piece)
+        readers = [stream.reader for stream in self._streams]
         self.story.apply_all(events)
-        self.story.clock_moved = self._clock_moved
-        self.story.skipped = sum(stream.reader.skipped for stream in self._streams)
-        self.story.trouble = next(filter(None, (stream.reader.trouble for stream in self._streams)), "")
-        self.is_caught_up = all(stream.is_done for stream in self._streams)
+        self.story.skipped = sum(reader.skipped for reader in readers)
+        self.story.trouble = next(filter(None, (reader.trouble for reader in readers)), "")
+        self.is_caught_up = all(one.reader.is_at_end and not one.waiting for one in self._streams)
         self.state = self.story.state(
             engine_ended=self.exit_record is not None and self.is_caught_up,
             keeper_alive=self._is_alive or not self.is_caught_up,
-            asked=self.run.actions_asked() if self._is_alive else (),
+            requested=self.run.requested() if self._is_alive else (),
             attempt=self.attempt,
         )
         return events
 
     def _read(self, piece: int) -> list[AnyEvent]:
         for stream in self._streams:
-            stream.read(piece)
+            if not stream.waiting:
+                stream.waiting = stream.reader.read(piece)
         behind = [stream for stream in self._streams if not stream.reader.is_at_end]
         if not all(stream.waiting for stream in behind):
             return []  # a piece in which no line could be read: how far in time it goes isn't known
@@ -318,21 +283,16 @@ class RunFollower:
         """Find out at the next poll whether somebody works on the run, whatever was found last."""
         self._is_alive, self._next_look = True, 0.0
 
-    def _look_for_life(self) -> None:
+    def _check_processes(self) -> None:
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + LIFE_SIGN_SECONDS
-            self._look_for_attempt()
-            self._is_alive = self.exit_record is None and self.run.is_alive(self.story)
-            self._clock_moved = self.run.clock_moved()
+            attempt = self.run.attempt_kept()
+            if attempt > self.attempt:  # it was resumed: the record of its earlier end counts no more
+                self.attempt, self.exit_record = attempt, None
+            self._is_alive = self.exit_record is None and self.run.is_alive()
+            self.story.clock_moved = self.run.clock_moved()
         if self.exit_record is None:
             self.exit_record = self.run.exit_record()
         if self.exit_record is not None:
             self.attempt = max(self.attempt, self.exit_record.attempt)
             self._is_alive = False
-
-    def _look_for_attempt(self) -> None:
-        """Find out whether the run is taken up again; what is known of its earlier end then counts no more."""
-        attempt = self.run.attempt_kept()
-        if attempt > self.attempt:
-            self.attempt = attempt
-            self.exit_record = None

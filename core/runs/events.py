@@ -15,9 +15,6 @@ import msgspec
 from core.base.errors import Fix
 from core.memory.model import Basis, Parts, Room
 
-# --- Fields of every event
-
-
 LATEST = 253_402_300_799
 """Unix seconds of the end of the year 9999; there is no date beyond."""
 
@@ -43,9 +40,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_sn
 
     time: Moment = msgspec.field(default_factory=clock.time)
     attempt: Count = 1
-
-
-# --- Sample predictions
 
 
 MOST_LABELS = 50
@@ -113,9 +107,6 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
         )
         left_out = self.left_out + len(self.labels) - len(labels)
         return msgspec.structs.replace(self, labels=labels, counts=counts, left_out=left_out)
-
-
-# --- Samples of the machine
 
 
 class Source(StrEnum):
@@ -228,46 +219,6 @@ class MemoryForecast(Event, frozen=True, kw_only=True):
     fixes: tuple[Fix, ...] = ()
 
 
-# --- Events
-
-
-__all__ = [
-    "SCHEMA",
-    "AnyEvent",
-    "BatterySampled",
-    "CheckpointSaved",
-    "ConfusionCounted",
-    "DeviceSampled",
-    "DiskSampled",
-    "Evaluated",
-    "Event",
-    "ExamplesChosen",
-    "Level",
-    "MemoryForecast",
-    "MemorySampled",
-    "MessageRaised",
-    "MessageWithdrawn",
-    "NonFinite",
-    "Outcome",
-    "Phase",
-    "PhaseChanged",
-    "Predicted",
-    "Pressure",
-    "RequestAnswered",
-    "RunFinished",
-    "RunPlanned",
-    "RunStarted",
-    "Source",
-    "StepFinished",
-    "TurnAwaited",
-    "TurnCame",
-    "WhatRan",
-    "decode",
-    "decode_all",
-    "encode",
-    "split_non_finite",
-]
-
 SCHEMA = 1
 
 NonFinite = Literal["nan", "inf"]
@@ -374,7 +325,7 @@ class StepFinished(Event, frozen=True, kw_only=True):
     @property
     def loss_value(self) -> float | None:
         """The loss as a number: NaN or infinity where it was that, None where it isn't known yet."""
-        return _restore(self.loss, self.non_finite)
+        return float(self.non_finite) if self.non_finite else self.loss
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
@@ -517,18 +468,12 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)
 _TAGS = frozenset(struct.__struct_config__.tag for struct in AnyEvent.__args__)
 
-_RETIRED_TAGS = frozenset({"losses_logged"})
-"""Types that files may hold and that tell nothing any more."""
+_NO_JSON = (RecursionError, UnicodeDecodeError)
+"""What msgspec lets through of damaged lines: brackets without end, and letters that are none."""
 
 
 class _Tag(msgspec.Struct):
     type: str
-
-
-_TAG_DECODER = msgspec.json.Decoder(_Tag)
-
-_NO_JSON = (RecursionError, UnicodeDecodeError)
-"""What msgspec lets through of damaged lines: brackets without end, and letters that are none."""
 
 
 def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | None]:
@@ -536,10 +481,6 @@ def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | Non
     if value is None or math.isfinite(value):
         return value, None
     return None, "nan" if math.isnan(value) else "inf"
-
-
-def _restore(value: float | None, non_finite: NonFinite | None) -> float | None:
-    return float(non_finite) if non_finite else value
 
 
 def encode(event: Event) -> bytes:
@@ -554,30 +495,15 @@ def decode(line: bytes) -> AnyEvent | None:
         msgspec.MsgspecError: The line is not JSON, or a known type with wrong fields.
     """
     try:
-        event: AnyEvent = _DECODER.decode(line)
-    except msgspec.ValidationError:
-        if _tag(line) not in _TAGS:
-            return None
-        raise
+        try:
+            event: AnyEvent = _DECODER.decode(line)
+        except msgspec.ValidationError:
+            if msgspec.json.decode(line, type=_Tag).type not in _TAGS:
+                return None
+            raise
     except _NO_JSON as error:
         raise msgspec.DecodeError(str(error)) from error
     return event
-
-
-def _tag(line: bytes) -> str:
-    try:
-        return _TAG_DECODER.decode(line).type
-    except _NO_JSON as error:
-        raise msgspec.DecodeError(str(error)) from error
-
-
-def is_retired(line: bytes) -> bool:
-    """Whether a line is of a type that is known, and passed over.
-
-    Raises:
-        msgspec.MsgspecError: The line is no event.
-    """
-    return _tag(line) in _RETIRED_TAGS
 
 
 def decode_all(block: bytes) -> list[AnyEvent]:

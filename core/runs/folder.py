@@ -35,29 +35,36 @@ import msgspec
 import psutil
 
 from core.base.errors import OptionsError
-from core.base.files import is_link, read_small, remove, write_atomically
+from core.base.files import ENGINE_LOCK, is_link, is_locked, read_small, remove, write_atomically
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
 from core.runs.events import Moment, ProcessNumber
 from core.runs.status import RunStory, State
 
-# --- Records in the folder
-
+Record = TypeVar("Record")
 
 Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """The number of an attempt. A larger one is damage, and counting on from it would lead beyond what can be read."""
 
-BOOT_SECONDS = 60.0
-"""How far the moments may differ that a computer tells it was started at; its clock is set now and then."""
+BOOT_SECONDS = (
+    60.0  # by which the boot times that a computer reports may differ; its clock is set now and then
+)
+SINCE_BOOT_SECONDS = 0.1  # by which two readings of how long after boot a process started may differ
+STARTING_SECONDS = 10.0  # how long a new folder may lack keeper.json before its run counts as never started
+SILENCE_SECONDS = 90.0  # without a write after which a run on another computer counts as dead
+
+_NOT_A_REQUEST = {errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENOENT, errno.ENXIO, errno.ENOTDIR} | (
+    {errno.EACCES} if os.name == "posix" else set()  # Windows refuses a file that is being written, too
+)
+"""Why `request` didn't write a file: a pipe, a link, too large, unreadable."""
 
 
-SINCE_BOOT_SECONDS = 0.1
-"""How far two tellings may differ of how long after the boot a process was started."""
+# --- Records
 
 
 class Action(StrEnum):
-    """What a run can be asked while it trains or waits for its turn; all but `kill` are answered by its engine."""
+    """What can be requested of a run that trains or waits; all but `kill`, the keeper's, is answered by its engine."""
 
     STOP = "stop"
     PAUSE = "pause"
@@ -75,8 +82,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`keeper.json`: enough to prove later that the keeper still lives. `started` and `booted` are unix seconds.
 
-    `attempt` is the one it keeps: 1, and one more each time the run is resumed. `engine` is the process number of the
-    engine it has started, 0 before that, and `engine_started` when that one started, by the clock of `booted`.
+    `attempt` is the one it keeps: 1, and one more each time the run is resumed.
     """
 
     pid: ProcessNumber
@@ -84,8 +90,6 @@ class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     booted: Moment
     attempt: Attempt = 1
-    engine: ProcessNumber = 0
-    engine_started: Moment = 0.0
 
     @classmethod
     def of(cls, pid: int, attempt: int = 1) -> "KeeperRecord":
@@ -103,47 +107,27 @@ class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_of_this_boot(self) -> bool:
+        return abs(self.booted - float(psutil.boot_time())) < BOOT_SECONDS
+
+    @property
     def is_here(self) -> bool:
         """Whether it was started on this computer: by its name, or (a Mac's name follows its network) its boot."""
         return self.host == platform.node() or self.is_of_this_boot
-
-    @property
-    def is_of_this_boot(self) -> bool:
-        """Whether the computer that looks has been on ever since."""
-        booted: float = psutil.boot_time()
-        return abs(self.booted - booted) < BOOT_SECONDS
 
     @property
     def is_alive(self) -> bool:
         """Whether that very process still runs on this computer (process numbers are reused)."""
         return self.is_here and is_same_process(self.pid, self.started, self.booted)
 
-    @property
-    def is_worked_on(self) -> bool:
-        """Whether the keeper lives, or an engine that lost it."""
-        if self.is_alive:
-            return True
-        is_named = self.engine > 0 and self.is_here
-        return is_named and is_same_process(self.engine, self.engine_started, self.booted)
-
-    def with_engine(self, pid: int) -> "KeeperRecord":
-        """The record of a keeper that has started this engine.
-
-        Raises:
-            psutil.Error: There is no such process (any more).
-        """
-        created = psutil.Process(pid).create_time()
-        moved = clock_moved(self.booted)
-        return msgspec.structs.replace(self, engine=pid, engine_started=created - moved)
-
 
 class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """`exit.json`: how the engine ended.
+    """`exit.json`: how the engine of `attempt` ended.
 
     `code` is its exit status; `signal` the name of the signal that ended it (POSIX). `reason` is a plain sentence,
-    `log_tail` the last lines it printed. `out_of_memory` tells that the operating system ended it for lack of memory.
-    `attempt` is the one that ended so. Where its engine was never started (it left the queue), `before` is how the last
-    one ended that was.
+    `log_tail` the last lines it printed. `out_of_memory`: the operating system ended it for lack of memory. Where the
+    engine was never started (the run left the queue), `code` is None and `before` is the record of the last one that
+    was.
     """
 
     time: Moment
@@ -162,17 +146,21 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_same_process(pid: int, started: float, booted: float | None = None) -> bool:
-    """Whether process `pid` lives and is the one that started at `started` (unix seconds).
+    """Whether process `pid` lives, isn't a zombie, and is the one that started at `started` (unix seconds).
 
     Linux counts a process's start from the boot, so that setting the clock moves both; elsewhere it stays.
 
     Args:
         pid: Its number.
-        started: When it started, as that was told at some time.
-        booted: When the computer was started, as told at the same time; None: the clock was not set since.
+        started: When it started, as recorded at some time.
+        booted: When the computer was booted, as recorded at the same time; None: the clock was not set since.
     """
-    created = creation_time(pid)
-    if created is None:
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        created = float(process.create_time())
+    except psutil.Error:
         return False
     if abs(created - started) < 1.0:
         return True
@@ -180,37 +168,22 @@ def is_same_process(pid: int, started: float, booted: float | None = None) -> bo
 
 
 def clock_moved(booted: float) -> float:
-    """By how many seconds the clock was set forward since it told that the computer was started at `booted`."""
+    """Seconds by which the clock was set forward since it had the boot at `booted`."""
     moved = float(psutil.boot_time()) - booted
     return moved if abs(moved) >= 1.0 else 0.0
-
-
-def creation_time(pid: int) -> float | None:
-    """Unix seconds at which a living process was created; None for one that is gone or only waits to be reaped."""
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
-        return None
 
 
 # --- The folder
 
 
-__all__ = ["Action", "ExitRecord", "KeeperRecord", "Request", "RunFolder", "is_same_process"]
+class _Entry:
+    """A path inside the folder."""
 
-Record = TypeVar("Record")
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-_NO_REQUEST = {errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENOENT, errno.ENXIO, errno.ENOTDIR} | (
-    {errno.EACCES} if os.name == "posix" else set()  # Windows refuses a file that is being written, too
-)
-"""Why a file is none that `ask` wrote, whenever it is read: a pipe, a link, too large, or not to be read."""
-
-STARTING_SECONDS = 10.0
-"""How long a new folder may lack `keeper.json` before its run counts as never started."""
-
-SILENCE_SECONDS = 90.0
-"""How long a run that another computer keeps may write nothing before it counts as dead; it writes every second."""
+    def __get__(self, run: "RunFolder", owner: type) -> Path:
+        return run.path / self._name
 
 
 @dataclass(frozen=True)
@@ -219,120 +192,67 @@ class RunFolder:
 
     path: Path
 
+    options_file = _Entry("run.toml")
+    forecast_file = _Entry("forecast.json")
+    events_file = _Entry("events.jsonl")
+    machine_file = _Entry("machine.jsonl")
+    log_file = _Entry("log.txt")
+    checkpoints = _Entry("checkpoints")
+    model = _Entry("model")
+    tensorboard = _Entry("tensorboard")
+    requests = _Entry("requests")
+    keeper_file = _Entry("keeper.json")
+    exit_file = _Entry("exit.json")
+    spare_file = _Entry(".spare")
+
     @property
     def name(self) -> str:
-        """The folder's name, which is what a run is called among the runs beside it."""
         return self.path.name
 
     @property
     def is_removed(self) -> bool:
-        """Whether the run is deleted, or being deleted: of the files every run keeps, one to the end, none is there.
+        """Whether the run is deleted, or being deleted: none of the files that every run has to its end is there.
 
-        To who works in the folder and gives its path as a relative one, as keeper and engine do, one that was renamed,
-        moved or unmounted is still there. To others it is gone.
+        For a process that works in the folder by a relative path, as keeper and engine do, a folder that was renamed,
+        moved or unmounted is still there.
         """
         return all(map(_is_gone, (self.options_file, self.keeper_file, self.exit_file)))
 
-    @property
-    def options_file(self) -> Path:
-        """What was asked."""
-        return self.path / "run.toml"
-
-    @property
-    def forecast_file(self) -> Path:
-        """What was forecast or measured of its memory before it started."""
-        return self.path / "forecast.json"
-
-    @property
-    def events_file(self) -> Path:
-        """What happened."""
-        return self.path / "events.jsonl"
-
-    @property
-    def machine_file(self) -> Path:
-        """What the machine did."""
-        return self.path / "machine.jsonl"
-
-    @property
-    def log_file(self) -> Path:
-        """What was printed."""
-        return self.path / "log.txt"
-
-    @property
-    def spare_file(self) -> Path:
-        """Room for the last word (`core.monitor.keeper`)."""
-        return self.path / ".spare"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def model(self) -> Path:
-        """Folder of the trained model."""
-        return self.path / "model"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Folder of TensorBoard's event files."""
-        return self.path / "tensorboard"
-
-    @property
-    def requests(self) -> Path:
-        """Folder of requests."""
-        return self.path / "requests"
-
-    @property
-    def keeper_file(self) -> Path:
-        """Which process keeps the run."""
-        return self.path / "keeper.json"
-
-    @property
-    def exit_file(self) -> Path:
-        """How the engine ended."""
-        return self.path / "exit.json"
-
     def options(self) -> RunOptions:
-        """Read what was asked. The data and the model are not looked at: they may be gone, or on a dead disk.
+        """The options in `run.toml`. Data and model are not checked: they may be gone, or on a dead disk.
 
         Raises:
             OptionsError: `run.toml` is missing or damaged.
         """
-        tree = run_file.read_tree(self.options_file)
-        options, problems = read_options(tree)
+        options, problems = read_options(run_file.read_tree(self.options_file))
         if options is None:
             raise OptionsError(problems, str(self.options_file))
         return options
 
     def readable_options(self) -> RunOptions | None:
-        """What was asked; None where that can't be read, for whoever needn't say why."""
+        """The options; None where they can't be read."""
         try:
             return self.options()
         except OptionsError:
             return None
 
     def forecast(self) -> Forecast | None:
-        """What was known of its memory before it started; None: nothing."""
+        """The memory forecast or measurement made before the start."""
         return _read_record(self.forecast_file, Forecast)
 
     def exit_record(self) -> ExitRecord | None:
         """How the engine of the newest attempt ended; None while it runs or where that was never written."""
         record = self.last_exit_record()
-        if record is None or record.attempt < self.attempt_kept():
-            return None
-        return record
+        return None if record is None or record.attempt < self.attempt_kept() else record
 
     def last_exit_record(self) -> ExitRecord | None:
-        """How the last engine ended of which that was written, also where another attempt has begun since."""
+        """The same, also where another attempt has begun since."""
         return _read_record(self.exit_file, ExitRecord)
 
     def record_exit(self, record: ExitRecord) -> None:
-        """Write down how the engine ended."""
         write_atomically(self.exit_file, msgspec.json.encode(record))
 
     def keeper_record(self) -> KeeperRecord | None:
-        """Which process keeps the run."""
         return _read_record(self.keeper_file, KeeperRecord)
 
     def attempt_kept(self) -> int:
@@ -341,66 +261,53 @@ class RunFolder:
         return 0 if record is None else record.attempt
 
     def record_keeper(self, pid: int, attempt: int = 1) -> None:
-        """Write down which process keeps the run from now on, and as which attempt.
-
-        From this moment on that attempt is what the run's state is about.
+        """Record which process keeps the run. From now on the run's state is that of this attempt.
 
         Raises:
             OSError: It can't be written.
             psutil.Error: There is no such process (any more).
         """
-        self._write_keeper(KeeperRecord.of(pid, attempt))
-
-    def record_engine(self, pid: int) -> None:
-        """Write down which engine the keeper has started.
-
-        Raises:
-            OSError: It can't be written.
-            psutil.Error: There is no such process (any more).
-        """
-        record = self.keeper_record()
-        if record is not None:
-            self._write_keeper(record.with_engine(pid))
-
-    def _write_keeper(self, record: KeeperRecord) -> None:
-        write_atomically(self.keeper_file, msgspec.json.encode(record))
+        write_atomically(self.keeper_file, msgspec.json.encode(KeeperRecord.of(pid, attempt)))
 
     def keeper_is_alive(self) -> bool:
-        """Whether the very process named in `keeper.json` still runs (process numbers are reused)."""
         record = self.keeper_record()
         return record is not None and record.is_alive
 
     def clock_moved(self) -> float:
-        """By how many seconds this computer's clock was set forward since its keeper began."""
+        """Seconds by which this computer's clock was set forward since its keeper began."""
         record = self.keeper_record()
         return clock_moved(record.booted) if record is not None and record.is_here else 0.0
 
-    def is_alive(self, story: RunStory) -> bool:
-        """Whether anybody still works on the run: its keeper, or an engine that lost its keeper.
+    def is_worked_on(self) -> bool:
+        """Whether a keeper or an engine of this computer works on the run; an engine may have lost its keeper."""
+        return self.keeper_is_alive() or is_locked(self.path, ENGINE_LOCK)
 
-        The processes of another computer (its folder is shared) can't be seen: there, the files tell.
-        """
+    def is_alive(self) -> bool:
+        """Whether anybody works on the run; of another computer's run (a shared folder) the files tell."""
         record = self.keeper_record()
         if record is None:
-            return self._is_new()
-        if not record.is_here:
-            return self._is_being_written()
-        return record.is_worked_on or _engine_is_alive(record, story)
-
-    def _is_new(self) -> bool:
-        asked_at = _changed_at(self.options_file)
-        return asked_at is not None and abs(time.time() - asked_at) < STARTING_SECONDS
-
-    def _is_being_written(self) -> bool:
-        files = (self.events_file, self.machine_file, self.keeper_file)
-        newest = max(filter(None, map(_changed_at, files)), default=0.0)
+            changed = _changed_at(self.options_file)
+            return abs(time.time() - changed) < STARTING_SECONDS
+        if record.is_here:
+            return self.is_worked_on()
+        newest = max(map(_changed_at, (self.events_file, self.machine_file, self.keeper_file)))
         return time.time() - newest < SILENCE_SECONDS
 
-    def ask(self, action: Action) -> Request:
-        """Leave a request for the engine, or (kill, and whatever is asked of a run that waits) for the keeper.
+    def state(self, story: RunStory) -> State:
+        """State of the run by its events, how its engine ended, its requests and whether anybody works on it."""
+        has_ended = self.exit_record() is not None
+        return story.state(
+            engine_ended=has_ended,
+            keeper_alive=not has_ended and self.is_alive(),
+            requested=self.requested(),
+            attempt=self.attempt_kept(),
+        )
+
+    def request(self, action: Action) -> Request:
+        """Leave a request for the engine, or (kill, and all requests of a run that waits) for the keeper.
 
         Raises:
-            OSError: It can't be written, or would be written elsewhere: a stranger's folder may hold links.
+            OSError: It can't be written, or would be written elsewhere: another person's folder may hold links.
         """
         if is_link(self.requests):
             raise OSError(errno.ELOOP, "It is a link, which leads elsewhere", str(self.requests))
@@ -410,10 +317,10 @@ class RunFolder:
         return request
 
     def open_requests(self, *, clean: bool = False) -> list[Request]:
-        """Requests nobody has answered yet, oldest first; none whose file isn't called by its id.
+        """Requests that aren't answered yet, oldest first.
 
         Args:
-            clean: Whether to delete the files that hold no request, each of which costs time at every look.
+            clean: Whether to delete files that are no requests, each of which costs time at every call.
         """
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
@@ -421,36 +328,21 @@ class RunFolder:
                 with contextlib.suppress(OSError):  # just answered, or it can't be removed: a folder
                     request = None
                     try:
-                        asked_at, request = path.stat().st_mtime, _request_in(path)
+                        requested_at, request = path.stat().st_mtime, _read_request(path)
                     except OSError as error:
-                        if error.errno not in _NO_REQUEST:  # a disk that doesn't answer for a moment
+                        if error.errno not in _NOT_A_REQUEST:  # a disk that doesn't answer for a moment
                             continue
                     if request is not None:
-                        found.append((asked_at, request))
+                        found.append((requested_at, request))
                     elif clean:
                         path.unlink(missing_ok=True)
         return [request for _, request in sorted(found, key=lambda pair: pair[0])]
 
     def close_request(self, request: Request) -> None:
-        """Take an answered request away."""
         remove(self.requests / f"{request.id}.json")
 
-    def state(self, story: RunStory) -> State:
-        """Where the run stands, from its events, how its engine ended, its requests and whether anybody works on it."""
-        ended = self.exit_record() is not None
-        return story.state(
-            engine_ended=ended,
-            keeper_alive=not ended and self.is_alive(story),
-            asked=self.actions_asked(),
-            attempt=self.attempt_kept(),
-        )
-
-    def stop_is_asked(self) -> bool:
-        """Whether a stop request waits to be answered."""
-        return Action.STOP in self.actions_asked()
-
-    def actions_asked(self) -> frozenset[Action]:
-        """What the requests ask that nobody has answered yet."""
+    def requested(self) -> frozenset[Action]:
+        """The actions of all requests that aren't answered yet."""
         return frozenset(request.action for request in self.open_requests())
 
 
@@ -461,7 +353,7 @@ def _read_record(path: Path, struct: type[Record]) -> Record | None:
         return None
 
 
-def _request_in(path: Path) -> Request | None:
+def _read_request(path: Path) -> Request | None:
     """The request in a file that bears its id.
 
     Raises:
@@ -474,16 +366,16 @@ def _request_in(path: Path) -> Request | None:
     return request if path.name == f"{request.id}.json" else None
 
 
-def _changed_at(path: Path) -> float | None:
-    """When a file was last written to, in unix seconds; None where that can't be told."""
+def _changed_at(path: Path) -> float:
+    """When a file was last written to, in unix seconds; 0 where that can't be told."""
     try:
         return path.stat().st_mtime
     except OSError:
-        return None
+        return 0.0
 
 
 def _is_gone(path: Path) -> bool:
-    """Whether there surely is no such file; a disk that doesn't answer for a moment has not lost it."""
+    """Whether there is surely no such file; a disk that doesn't answer for a moment has not lost it."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -491,16 +383,3 @@ def _is_gone(path: Path) -> bool:
     except OSError:
         return False
     return False
-
-
-def _engine_is_alive(keeper: KeeperRecord, story: RunStory) -> bool:
-    """Whether the engine that said `run_started` still runs: it was created after its keeper and before it said so."""
-    if not story.engine_pid or story.attempt_started is None:
-        return False
-    created = creation_time(story.engine_pid)
-    if created is None:
-        return False
-    as_told_then = created - clock_moved(keeper.booted)
-    return any(
-        keeper.started - 1.0 <= moment <= story.attempt_started + 1.0 for moment in (created, as_told_then)
-    )

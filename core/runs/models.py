@@ -14,7 +14,7 @@ import msgspec
 
 from core.base.files import is_link, open_plain, read_small
 from core.runs.folder import RunFolder
-from core.runs.summary import saved_model_of
+from core.runs.summary import story_at_end
 
 # --- Checkpoints
 
@@ -160,9 +160,12 @@ def trained_model(run: RunFolder) -> TrainedModel | None:
     has_model = any(run.model.glob(WEIGHTS))
     if saved is None:
         return TrainedModel(run.model, None) if has_model else None
-    kept = saved_model_of(run) if has_model else None
-    if kept is not None and kept.step >= saved.step:
-        return TrainedModel(run.model, kept.step, has_gone_on=kept.has_gone_on)
+    if has_model:
+        story = story_at_end(run)
+        if story.model_step is None:  # written long ago
+            story = story_at_end(run, and_beginning=True)
+        if story.model_step is not None and story.model_step >= saved.step:
+            return TrainedModel(run.model, story.model_step, has_gone_on=story.finished is None)
     return TrainedModel(saved.path, saved.step, is_checkpoint=True)
 
 

@@ -10,50 +10,39 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from core.base.errors import OptionsError
 from core.base.files import open_plain
 from core.base.formats import METRICS
-from core.options import RunOptions, past_runs
+from core.options import past_runs
 from core.options.past_runs import data_name, model_name, title_of
 from core.runs.event_log import LARGEST_LINE
-from core.runs.events import Evaluated, Event, RunStarted, decode
+from core.runs.events import Event, decode
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStory, State
 
 # --- Disk space
 
 
-Stamp = tuple[int, ...]
-
-
 class RunSizes:
-    """Counts the bytes of runs and keeps them in mind. Ask it in one thread, and never in a window's."""
+    """Counts the bytes of runs and caches them. Use it in one thread, and never in a window's."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[Stamp, int]] = {}
+        self._known: dict[Path, tuple[tuple[int, ...], int]] = {}
 
     def of(self, run: RunFolder) -> int:
-        """Bytes of all files of a run, as they are listed (links count as nothing); what can't be read isn't counted.
+        """Bytes of all files of a run; links count as nothing, and what can't be read isn't counted.
 
-        A run whose folders and growing files bear the same dates as at the last count isn't counted again.
+        A run whose folders and growing files have the same dates as at the last count isn't counted again.
         """
-        stamp = _stamp(run)
+        dated = (run.path, run.checkpoints, run.model, run.tensorboard, run.events_file, run.machine_file)
+        stamp = tuple(map(_changed, dated))
         known = self._known.get(run.path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        counted = sum(_file_sizes(run.path))
-        self._known[run.path] = (stamp, counted)
-        return counted
-
-
-def _stamp(run: RunFolder) -> Stamp:
-    """When something was last put into a run's folders or taken out, and when its growing files were last written."""
-    looked_at = (run.path, run.checkpoints, run.model, run.tensorboard, run.events_file, run.machine_file)
-    return tuple(map(_changed, looked_at))
+        if known is None or known[0] != stamp:
+            known = self._known[run.path] = (stamp, sum(_file_sizes(run.path)))
+        return known[1]
 
 
 def _changed(path: Path) -> int:
@@ -64,41 +53,80 @@ def _changed(path: Path) -> int:
 
 
 def _file_sizes(folder: Path) -> Iterator[int]:
-    """The sizes of all files below a folder. No link is followed: what it leads to stays when the run goes."""
-    waiting = [os.fspath(folder)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    size = _size_of(entry, waiting)
-                    if size:
-                        yield size
-        except OSError:
-            continue
+    """The sizes of all files below a folder, no link followed."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                found = os.lstat(f"{path}{os.sep}{name}")
+                if stat.S_ISREG(found.st_mode):
+                    yield found.st_size
 
 
-def _size_of(entry: "os.DirEntry[str]", folders: list[str]) -> int:
-    """The size of a file; of a folder 0, and it is added to `folders`."""
-    try:
-        if entry.is_dir(follow_symlinks=False):
-            folders.append(entry.path)
-            return 0
-        found = entry.stat(follow_symlinks=False)
-    except OSError:
-        return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
-
-
-# --- Summary
-
+# --- Reading the ends of event files
 
 TAIL_BYTES = 512 << 10
-
 BLOCK_BYTES = 128 << 10
 """So much is read and searched at once: meanwhile no other thread of this process, the window's included, computes."""
 
 _STARTED = b'"type":"run_started"'
-_TELLING = re.compile(rb'"type":"(?:evaluated|run_started|run_planned|what_ran)"')
+_SUMMARIZED = re.compile(rb'"type":"(?:evaluated|run_started|run_planned|what_ran)"')
+
+
+def story_at_end(run: RunFolder, *, and_beginning: bool = False) -> RunStory:
+    """The status by the ends of a run's files: its newest step, and how it ended.
+
+    Args:
+        run: The run.
+        and_beginning: Whether to read how it began, too: plan, forecast, what ran; and all evaluations.
+    """
+    files = (_decoded(_lines(path, and_beginning)) for path in (run.events_file, run.machine_file))
+    story = RunStory()
+    story.apply_all(heapq.merge(*files, key=attrgetter("time")))  # each in its order: a clock may be set back
+    return story
+
+
+def state_at_end(run: RunFolder) -> State:
+    """Where a run stands, by the ends of its files alone: quick, and right for one that is over."""
+    return run.state(story_at_end(run))
+
+
+def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
+    for line in lines:
+        with contextlib.suppress(msgspec.MsgspecError):
+            event = decode(line)
+            if event is not None:
+                yield event
+
+
+def _lines(path: Path, and_beginning: bool) -> Iterator[bytes]:
+    """Complete lines of a file: of its last block, or of its first one, its tail, and of evaluations and attempts.
+
+    The line before each attempt belongs to them: it tells when the attempt before it ended.
+    """
+    with contextlib.suppress(OSError), open_plain(path) as file:
+        length = file.seek(0, os.SEEK_END)
+        tail = length - TAIL_BYTES
+        file.seek(0 if and_beginning else max(0, length - BLOCK_BYTES))
+        is_whole, last, was_yielded = True, b"", True
+        while block := file.read(BLOCK_BYTES):
+            if not block.endswith(b"\n"):
+                block += file.readline(LARGEST_LINE)
+            complete = block[: block.rfind(b"\n") + 1]
+            is_whole = is_whole or file.tell() >= tail
+            if not is_whole and not _SUMMARIZED.search(complete):
+                last, was_yielded = complete[:-1].rpartition(b"\n")[2], False
+                continue
+            for line in complete.splitlines():
+                is_wanted = is_whole or _SUMMARIZED.search(line) is not None
+                if is_wanted and _STARTED in line and not was_yielded:
+                    yield last
+                if is_wanted:
+                    yield line
+                last, was_yielded = line, is_wanted
+            is_whole = False
+
+
+# --- Summary
 
 
 @dataclass(frozen=True)
@@ -106,10 +134,9 @@ class RunSummary:
     """What the list shows of one run.
 
     `metric` names the metric a run is judged by (`eval_accuracy`), with its `best` and `last` value (0 to 1, or a
-    loss); None: not evaluated yet. `seconds` is how long it has been worked on, `peak_bytes` the most memory
-    its processes held, `forecast_error` by which share the forecast was off (positive: too high), `started` unix
-    seconds. `tags` and `note` are what the person says of it. `problem` says in plain words what of the folder can't be
-    read.
+    loss); None: not evaluated yet. `seconds` is how long it has been worked on, `peak_bytes` the most memory its
+    processes held, `forecast_error` by which share the forecast was off (positive: too high), `started` unix seconds.
+    `problem` says what of the folder can't be read.
     """
 
     run: RunFolder
@@ -133,12 +160,20 @@ class RunSummary:
 
 def summarize(run: RunFolder) -> RunSummary:
     """Read what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
-    glance = _look(run)
-    story = glance.story
+    story = story_at_end(run, and_beginning=True)
     story.clock_moved = run.clock_moved()
     state = run.state(story)
-    options, problem = _options(run)
-    metric, best, last = _judge(glance.evaluations)
+    try:
+        options, problem = run.options(), ""
+    except OptionsError as error:
+        options, problem = None, str(error)
+    name, best, last = None, None, None
+    for metric in METRICS:
+        values = [value for one in story.evaluations if (value := one.metrics.get(metric.name)) is not None]
+        if values:
+            name, best, last = metric.name, metric.best(values), values[-1]
+            break
+    planned = story.plan.device if story.plan is not None else ""
     notes = past_runs.read(run.path)
     return RunSummary(
         run=run,
@@ -147,8 +182,8 @@ def summarize(run: RunFolder) -> RunSummary:
         task=options.task if options else "",
         model=model_name(options) if options else "",
         data=data_name(options) if options else "",
-        device=_device(story),
-        metric=metric,
+        device=story.what_ran.device if story.what_ran is not None else planned,
+        metric=name,
         best=best,
         last=last,
         seconds=seconds_spent(story, state, run.exit_record(), time.time()),
@@ -159,141 +194,6 @@ def summarize(run: RunFolder) -> RunSummary:
         note=notes.text,
         problem=problem,
     )
-
-
-@dataclass(frozen=True)
-class SavedModel:
-    """The model in a run's folder: after how many steps it was written, and whether the run trains again since."""
-
-    step: int
-    has_gone_on: bool
-
-
-def saved_model_of(run: RunFolder) -> SavedModel | None:
-    """What a run's events tell of the model in its folder; None where they tell of none."""
-    story = story_at_end(run)
-    if story.model_step is None:  # written long ago
-        story = _look(run).story
-    return None if story.model_step is None else SavedModel(story.model_step, story.finished is None)
-
-
-def state_at_end(run: RunFolder) -> State:
-    """Where a run stands, told by the ends of its files alone: quickly, and rightly for one that is over."""
-    return run.state(story_at_end(run))
-
-
-def story_at_end(run: RunFolder, *, and_beginning: bool = False) -> RunStory:
-    """What the ends of a run's files amount to: its newest step, and how it ended.
-
-    Args:
-        run: The run.
-        and_beginning: Whether to read how it began, too: what was planned and forecast, and what ran.
-    """
-    lines = _telling_lines if and_beginning else _last_lines
-    files = (_decoded(lines(path)) for path in (run.events_file, run.machine_file))
-    story = RunStory()
-    story.apply_all(heapq.merge(*files, key=attrgetter("time")))  # each in its order: a clock may be set back
-    return story
-
-
-def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
-    for line in lines:
-        with contextlib.suppress(msgspec.MsgspecError):
-            event = decode(line)
-            if event is not None:
-                yield event
-
-
-@dataclass
-class _Glance:
-    """What a quick look into the event files found."""
-
-    story: RunStory
-    evaluations: list[Evaluated]
-
-    def take(self, event: Event) -> None:
-        self.story.apply(event)
-        if isinstance(event, RunStarted):
-            self.evaluations = [found for found in self.evaluations if found.step <= event.from_step]
-        if isinstance(event, Evaluated):
-            self.evaluations.append(event)
-
-
-def _look(run: RunFolder) -> _Glance:
-    glance = _Glance(RunStory(), [])
-    for path in (run.events_file, run.machine_file):
-        for event in _decoded(_telling_lines(path)):
-            glance.take(event)
-    return glance
-
-
-def _telling_lines(path: Path) -> Iterator[bytes]:
-    """The complete lines of a file; of the middle of a large one those that tell of evaluations and attempts."""
-    try:
-        with open_plain(path) as file:
-            tail = file.seek(0, os.SEEK_END) - TAIL_BYTES
-            file.seek(0)
-            before = b""
-            for number, block in enumerate(_blocks(file)):
-                if number == 0 or file.tell() >= tail:
-                    yield from block.splitlines()
-                else:
-                    yield from _telling(before, block)
-                before = block
-    except OSError:
-        return
-
-
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """The complete lines of a file from where it stands, some at a time; none that is too long to be an event."""
-    while block := file.read(BLOCK_BYTES):
-        if not block.endswith(b"\n"):
-            block += file.readline(LARGEST_LINE)
-        yield block[: block.rfind(b"\n") + 1]
-
-
-def _telling(before: bytes, block: bytes) -> Iterator[bytes]:
-    """Of a block those lines, and the one before each beginning, which tells how the attempt before it ended."""
-    end = 0
-    while found := _TELLING.search(block, end):
-        begin = max(end, block.rfind(b"\n", end, found.start()) + 1)
-        if found.group() == _STARTED:
-            ended = (block[:begin] or before)[:-1].rpartition(b"\n")[2]
-            yield from [] if _TELLING.search(ended) else [ended]
-        end = block.find(b"\n", found.end()) + 1
-        yield block[begin:end]
-
-
-def _last_lines(path: Path) -> Iterator[bytes]:
-    try:
-        with open_plain(path) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - BLOCK_BYTES))
-            for block in _blocks(file):
-                yield from block.splitlines()
-    except OSError:
-        return
-
-
-def _judge(evaluations: list[Evaluated]) -> tuple[str | None, float | None, float | None]:
-    """The metric a run is judged by, its best and its last value."""
-    for metric in METRICS:
-        values = [value for found in evaluations if (value := found.metrics.get(metric.name)) is not None]
-        if values:
-            return metric.name, metric.best(values), values[-1]
-    return None, None, None
-
-
-def _options(run: RunFolder) -> tuple[RunOptions | None, str]:
-    try:
-        return run.options(), ""
-    except OptionsError as error:
-        return None, str(error)
-
-
-def _device(story: RunStory) -> str:
-    if story.what_ran is not None:
-        return story.what_ran.device
-    return story.plan.device if story.plan is not None else ""
 
 
 def seconds_spent(story: RunStory, state: State, ended: ExitRecord | None, now: float) -> float | None:

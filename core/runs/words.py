@@ -23,21 +23,19 @@ from core.options.choices import device_title
 from core.options.device_support import DeviceReport
 from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
-from core.runs.events import Level, MemoryForecast, MessageRaised, WhatRan
+from core.runs.events import Level, MemoryForecast, MessageRaised, RunFinished, WhatRan
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
-from core.runs.status import OUTCOMES, RunStory, State, TimeSpent
+from core.runs.status import RunStory, State
 from core.runs.summary import seconds_spent
-
-# --- Out of memory
-
 
 ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
 """In the environment of a run that is to end where its forecast doesn't fit: nobody has agreed to that."""
 
-UNKNOWN_MODEL = ModelReport(activation_checkpointing=True)
-UNKNOWN_DEVICE = DeviceReport(name="", title="", available=True)
-"""What remedies are asked about where nobody has looked at either yet: a model that can do what most can."""
+Size = Callable[[float], str]
+"""Formats bytes."""
+
+# --- Out of memory
 
 _TRIED = re.compile(r"tried to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -47,86 +45,64 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
     """The error to show.
 
     Args:
-        options: What was asked.
-        forecast: What the run was told to take; None where memory ran out before that.
-        report: What torch or the operating system said.
+        options: The run's options.
+        forecast: The run's forecast; None where memory ran out before that.
+        report: What torch or the operating system reported, which may name the one allocation that failed.
     """
-    sentences = [
-        f"{_batch(options, forecast)} didn't fit.",
-        *forecast_sentences(forecast),
-        *_asked_for(report),
-    ]
+    count = options.memory.batch_size
+    batch = "A batch of 1 row" if count == 1 else f"A batch of {count:,} rows"
+    length = f" of up to {forecast.length:,} tokens" if forecast is not None and forecast.length else ""
+    sentences = [f"{batch}{length} didn't fit.", *forecast_sentences(forecast)]
+    if found := _TRIED.search(report):
+        unit = (found.group(2) or "").lower().removeprefix("bytes")[:1]
+        size = formats.size(float(found.group(1)) * _UNITS[unit])
+        sentences.append(f"What could not be allocated were {size} more.")
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
     return OutOfMemory("Memory ran out", " ".join(sentences), fixes)
 
 
 def first_aid(options: RunOptions) -> Iterator[Fix]:
-    """What to do where nothing is known of the model or how much there is: of the ladder what suits nearly all."""
-    asked = Asked(options, UNKNOWN_MODEL, ModelShape(parameters=0), UNKNOWN_DEVICE)
-    yield from _half_the_batch(asked)
-    for step in (*checkpointing(asked), *small_matrices(asked), *less_to_see(asked)):
-        yield Fix(step.title, dict(step.changes))
-
-
-def _half_the_batch(asked: Asked) -> Iterator[Fix]:
-    """The first of the smaller batches, its effect said in the label: a fix has no other place for it."""
-    for step in islice(smaller_batches(asked), 1):
-        half, before = step.changes["memory.batch_size"], asked.options.effective_batch
+    """Remedies where neither model nor device is known: those of the ladder that suit nearly all."""
+    model = ModelReport(activation_checkpointing=True)
+    device = DeviceReport(name="", title="", available=True)
+    case = Asked(options, model, ModelShape(parameters=0), device)
+    for step in islice(
+        smaller_batches(case), 1
+    ):  # the effect is part of the label: a fix has no other place for it
+        half, before = step.changes["memory.batch_size"], options.effective_batch
         samples = half * step.changes["memory.gradient_accumulation_steps"]
         effect = "to the same effect" if samples == before else f"to {samples} rows instead of {before}"
         yield Fix(f"Batches of {half}, accumulated {effect}", dict(step.changes))
-
-
-def _batch(options: RunOptions, forecast: MemoryForecast | None) -> str:
-    count = options.memory.batch_size
-    batch = "A batch of 1 row" if count == 1 else f"A batch of {count:,} rows"
-    length = f" of up to {forecast.length:,} tokens" if forecast is not None and forecast.length else ""
-    return f"{batch}{length}"
+    for step in (*checkpointing(case), *small_matrices(case), *less_to_see(case)):
+        yield Fix(step.title, dict(step.changes))
 
 
 def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False) -> Iterator[str]:
-    """What a run was told to take, what was free, and its largest part, in sentences; nothing without a forecast.
+    """The forecast, free memory, and the largest part, in sentences; nothing without a forecast.
 
     `before` says it of a run that is yet to start.
     """
     if forecast is None:
         return
-    parts = forecast.parts
-    told = "as measured before" if forecast.basis is Basis.MEASURED else "by forecast"
-    room = forecast.room
+    parts, room = forecast.parts, forecast.room
+    basis = "as measured before" if forecast.basis is Basis.MEASURED else "by forecast"
     needs, are = ("needs", "are") if before else ("was to take", "were")
     free = f", and {formats.size(room.free)} of {formats.size(room.ceiling)} {are} free" if room else ""
-    yield f"The run {needs} {formats.size(parts.total)} {told}{free}."
+    yield f"The run {needs} {formats.size(parts.total)} {basis}{free}."
     title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
     yield f"Its largest part: {title[0].lower()}{title[1:]}, {formats.size(held)}."
 
 
-def _asked_for(report: str) -> Iterator[str]:
-    """The one allocation that failed, where torch tells its size."""
-    found = _TRIED.search(report)
-    if found:
-        unit = (found.group(2) or "").lower().removeprefix("bytes")[:1]
-        yield f"What could not be had were {formats.size(float(found.group(1)) * _UNITS[unit])} more."
-
-
 # --- What ran
 
-
-SHORT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
-
-OLD_PATHS = {"device": "device.name", "precision": "device.precision"}
-"""How the first runs named the options in their reasons."""
-
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
 AS_ASKED = "as asked"
-"""The reason that says nothing."""
-
-Size = Callable[[float], str]
-"""Writes bytes as a person reads them."""
+"""The reason that tells nothing."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One line below the heading `group`. `reason` says why it came out so; empty: nothing had to be chosen."""
+    """One line below the heading `group`. `reason` tells why it came out so; empty: nothing had to be chosen."""
 
     group: str
     title: str
@@ -140,182 +116,115 @@ def statements(
     versions: Mapping[str, str] | None = None,
     story: RunStory | None = None,
 ) -> tuple[Statement, ...]:
-    """Everything that is known of what ran; what isn't known has no line, and each reason is told once.
+    """All that is known of what ran; what isn't known has no line, and each reason is given once.
 
     Args:
-        ran: The event; None: it has not been told yet.
-        size: Writes bytes.
+        ran: The event; None: there is none yet.
+        size: Formats bytes.
         versions: The libraries' versions by name.
-        story: Tells how far off the memory forecast was, once that is known; None: leave it out.
+        story: Has the error of the memory forecast, once that is known; None: leave it out.
     """
-    told = tuple(_of_run(ran, size, story)) if ran is not None else ()
-    if not versions:
-        return told
-    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return (*told, Statement("Software", "Versions", listed))
+    found = _of_run(ran, size, story) if ran is not None else []
+    if versions:
+        listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+        found.append(Statement("Software", "Versions", listed))
+    return tuple(found)
 
 
 def dtypes(names: str) -> str:
-    """PyTorch's names of number formats as people call them: `float32 + bfloat16` is `fp32 + bf16`."""
-    return " + ".join(SHORT.get(name, name) for name in names.removeprefix("torch.").split(" + "))
+    """PyTorch's names of number formats in short: `float32 + bfloat16` is `fp32 + bf16`."""
+    return " + ".join(DTYPES.get(name, name) for name in names.removeprefix("torch.").split(" + "))
 
 
-class _Reasons:
-    """The reasons by option. Each is taken by the line it is about; the others make lines of their own."""
+def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> list[Statement]:
+    reasons = {path: reason for path, reason in ran.reasons.items() if reason != AS_ASKED}
+    found: list[Statement] = []
 
-    def __init__(self, ran: WhatRan) -> None:
-        self._left = {
-            OLD_PATHS.get(path, path): told for path, told in ran.reasons.items() if told != AS_ASKED
-        }
+    def add(group: str, title: str, value: str | None, path: str = "", reason: str = "") -> None:
+        if value:
+            found.append(Statement(group, title, value, reason or _split(reasons.pop(path, ""))[1]))
 
-    def take(self, path: str) -> str:
-        """Why an option came to its value, which its line says itself."""
-        return _split(self._left.pop(path, ""))[1]
-
-    def rest(self) -> Iterator[Statement]:
-        """What was chosen beside all that has a line."""
-        for path, told in self._left.items():
-            option = options_by_path().get(path)
-            title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
-            value, why = _split(told)
-            yield Statement("Chosen by Hone", title, value or why, why if value else "")
-
-
-def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> Iterator[Statement]:
-    why = _Reasons(ran)
-    yield from _device(ran, why)
-    yield from _process(ran, why)
-    yield from _model(ran, why)
-    yield from _optimizer(ran, size, why)
-    yield from _data(ran, why)
-    yield from _memory(ran)
-    if story is not None:
-        yield from _forecast(story, size)
-    yield from why.rest()
-
-
-def _device(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
     group = "Device and precision"
-    title = device_title(ran.device)
-    name = title if ran.device_name in ("", ran.device) else f"{title} ({ran.device_name})"
-    yield Statement(group, "Device", name, why.take("device.name"))
-    yield Statement(group, "Weights", dtypes(ran.parameter_dtype))
-    yield Statement(group, "Computed in", _computed(ran), why.take("device.precision"))
-    if ran.autocast_dtype and ran.matmul not in ("", "fp32"):
-        yield Statement(group, "fp32 multiplied as", ran.matmul)
+    device = device_title(ran.device)
+    named = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
+    add(group, "Device", named, "device.name")
+    add(group, "Weights", dtypes(ran.parameter_dtype))
+    computed = f"{dtypes(ran.autocast_dtype)} (autocast)" if ran.autocast_dtype else ran.matmul
+    add(group, "Computed in", computed or dtypes(ran.parameter_dtype), "device.precision")
+    if ran.autocast_dtype and ran.matmul != "fp32":
+        add(group, "fp32 multiplied as", ran.matmul)
     if ran.loss_scale is not None:
-        yield Statement(group, "Loss scale", f"{ran.loss_scale:,.10g}")
-
-
-def _process(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
-    group = "Device and precision"
+        add(group, "Loss scale", f"{ran.loss_scale:,.10g}")
     if ran.threads is not None:
-        yield Statement(group, "CPU threads", f"{ran.threads:,}", why.take("device.threads"))
-    if ran.compiled:
-        took = f", in {ran.compile_seconds:,.0f} s" if ran.compile_seconds is not None else ""
-        yield Statement(group, "Compiled by", f"{ran.compiled}{took}")
-    if ran.fell_back:
-        lacks = "the device has no such operators; each waits for the CPU"
-        yield Statement(group, "Computed on the CPU", ", ".join(ran.fell_back), lacks)
-    if ran.deterministic:
-        yield Statement(group, "Repeatability", "only kernels that give the same bits every time")
+        add(group, "CPU threads", f"{ran.threads:,}", "device.threads")
+    took = f", in {ran.compile_seconds:,.0f} s" if ran.compile_seconds is not None else ""
+    add(group, "Compiled by", ran.compiled and f"{ran.compiled}{took}")
+    lacks = "the device has no such operators; each waits for the CPU"
+    add(group, "Computed on the CPU", ", ".join(ran.fell_back), reason=lacks)
+    add(
+        group, "Repeatability", "only kernels that give the same bits every time" if ran.deterministic else ""
+    )
 
-
-def _model(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
     group = "Model"
-    yield Statement(group, "Trained", _trained(ran))
-    if ran.adapter:
-        yield Statement(group, "Adapter", ran.adapter)
+    trained, total = ran.trainable_parameters, ran.total_parameters
+    share = f" ({100 * trained / max(1, total):.3g} %)" if trained != total else ""
+    add(group, "Trained", f"{trained:,} of {total:,} weights{share}")
+    add(group, "Adapter", ran.adapter)
     if ran.packed_parameters:
-        bits = "4 bits" if "nf4" in ran.adapter else "8 bits"
-        yield Statement(group, "Packed", f"{ran.packed_parameters:,} weights in {bits}")
-    if ran.attention:
-        yield Statement(group, "Attention", ran.attention, why.take("model.attention"))
+        add(group, "Packed", f"{ran.packed_parameters:,} weights in {4 if 'nf4' in ran.adapter else 8} bits")
+    add(group, "Attention", ran.attention, "model.attention")
 
-
-def _optimizer(ran: WhatRan, size: Size, why: _Reasons) -> Iterator[Statement]:
     group = "Training"
-    yield Statement(group, "Optimizer", ran.optimizer, why.take("training.optimizer"))
-    yield Statement(group, "Optimizer state", _state(ran, size))
-    if ran.decayed_parameters is not None:
-        reached = f"on {ran.decayed_parameters:,} of the {ran.trainable_parameters:,} that are trained"
-        is_part = 0 < ran.decayed_parameters < ran.trainable_parameters
-        left_out = "biases and norms are left out" if is_part else ""
-        yield Statement(group, "Weight decay", reached if ran.decayed_parameters else "none", left_out)
-
-
-def _data(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
-    group = "Data"
-    yield Statement(group, "Effective batch", _effective(ran))
-    if ran.padded_to:
-        yield Statement(group, "Padded to", ran.padded_to)
-    if ran.sampling:
-        yield Statement(group, "Order", ran.sampling, why.take("data.group_by_length"))
-    yield Statement(group, "Workers", _workers(ran), why.take("data.workers"))
-    if ran.pinned:
-        yield Statement(group, "Pinned memory", "yes", why.take("data.pin_memory"))
-
-
-def _memory(ran: WhatRan) -> Iterator[Statement]:
-    if ran.recomputed:
-        layers = f"of {_counted(ran.recomputed, 'layer')} computed again for the gradients"
-        yield Statement("Memory", "Activations", layers)
-    if ran.deepspeed:
-        yield Statement("Memory", "DeepSpeed", ran.deepspeed)
-
-
-def _forecast(story: RunStory, size: Size) -> Iterator[Statement]:
-    error, told, peak = story.forecast_error, story.forecast_bytes, story.peak_bytes
-    if error is not None and told is not None and peak is not None:
-        side = "above" if error > 0 else "below"
-        yield Statement(
-            "Memory", "Forecast", size(told), f"{100 * abs(error):.0f} % {side} the peak of {size(peak)}"
-        )
-
-
-def _computed(ran: WhatRan) -> str:
-    if ran.autocast_dtype:
-        return f"{dtypes(ran.autocast_dtype)} (autocast)"
-    return ran.matmul or dtypes(ran.parameter_dtype)
-
-
-def _trained(ran: WhatRan) -> str:
-    of_all = f"{ran.trainable_parameters:,} of {ran.total_parameters:,} weights"
-    if ran.trainable_parameters == ran.total_parameters:
-        return of_all
-    return f"{of_all} ({100 * ran.trainable_parameters / max(1, ran.total_parameters):.3g} %)"
-
-
-def _state(ran: WhatRan, size: Size) -> str:
-    total = size(ran.optimizer_state_bytes)
+    add(group, "Optimizer", ran.optimizer, "training.optimizer")
+    state = size(ran.optimizer_state_bytes)
     if len(ran.optimizer_state) > 1:
         parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
-        return f"{total} ({parts})"
-    return " in ".join((total, *map(dtypes, ran.optimizer_state)))
+        state += f" ({parts})"
+    elif ran.optimizer_state:
+        state += f" in {dtypes(next(iter(ran.optimizer_state)))}"
+    add(group, "Optimizer state", state)
+    if ran.decayed_parameters is not None:
+        reached = f"on {ran.decayed_parameters:,} of the {trained:,} that are trained"
+        left_out = "biases and norms are left out" if 0 < ran.decayed_parameters < trained else ""
+        add(group, "Weight decay", reached if ran.decayed_parameters else "none", reason=left_out)
+
+    group = "Data"
+    batch = formats.counted(ran.effective_batch, "sample")
+    if ran.batches_per_step != 1:
+        batch = f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {batch}"
+    add(group, "Effective batch", batch)
+    add(group, "Padded to", ran.padded_to)
+    add(group, "Order", ran.sampling, "data.group_by_length")
+    workers = "none: loaded by the training process"
+    if ran.workers:
+        workers = "1 process" if len(ran.workers) == 1 else f"{len(ran.workers)} processes"
+        workers += f" ({ran.worker_start})" if ran.worker_start else ""
+    add(group, "Workers", workers, "data.workers")
+    add(group, "Pinned memory", "yes" if ran.pinned else "", "data.pin_memory")
+
+    group = "Memory"
+    if ran.recomputed:
+        layers = formats.counted(ran.recomputed, "layer")
+        add(group, "Activations", f"of {layers} computed again for the gradients")
+    add(group, "DeepSpeed", ran.deepspeed)
+    error = story.forecast_error if story is not None else None
+    if story is not None and error is not None:
+        off = f"{100 * abs(error):.0f} % {'above' if error > 0 else 'below'}"
+        peak = size(story.peak_bytes or 0)
+        add(group, "Forecast", size(story.forecast_bytes or 0), reason=f"{off} the peak of {peak}")
+
+    for path, reason in reasons.items():  # of options that have no line
+        option = options_by_path().get(path)
+        title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
+        value, why = _split(reason)
+        found.append(Statement("Chosen by Hone", title, value or why, why if value else ""))
+    return found
 
 
-def _effective(ran: WhatRan) -> str:
-    samples = _counted(ran.effective_batch, "sample")
-    if ran.batches_per_step == 1:
-        return samples
-    return f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {samples}"
-
-
-def _workers(ran: WhatRan) -> str:
-    if not ran.workers:
-        return "none: loaded by the training process"
-    count = _counted(len(ran.workers), "process", "processes")
-    return f"{count} ({ran.worker_start})" if ran.worker_start else count
-
-
-def _counted(count: int, noun: str, several: str = "") -> str:
-    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
-
-
-def _split(told: str) -> tuple[str, str]:
-    """A reason's value and its words: `bf16: this GPU computes it` begins with the value; others have none."""
-    value, colon, why = told.partition(": ")
-    return (value, why) if colon and " " not in value else ("", told)
+def _split(reason: str) -> tuple[str, str]:
+    """Value and words of a reason: `bf16: this GPU computes it` begins with the value; others have none."""
+    value, colon, why = reason.partition(": ")
+    return (value, why) if colon and " " not in value else ("", reason)
 
 
 # --- Messages and results
@@ -396,86 +305,79 @@ def unread_text(story: RunStory) -> str:
     return ""
 
 
-def time_spent_text(spent: TimeSpent | None) -> str:
-    """Where the time of the last steps went; empty where none was taken apart."""
-    if spent is None:
+def time_spent_text(shares: Mapping[str, float] | None) -> str:
+    """Where the time of the last steps went; empty where none was timed in parts."""
+    if shares is None:
         return ""
-    parts = {
-        "waiting for data": spent.data,
-        "forward": spent.forward,
-        "backward": spent.backward,
-        "optimizer": spent.optimizer,
-        "the rest": spent.rest,
-    }
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in parts.items())
-    return f"A step's time goes into: {shares}"
+    titles = {"data": "waiting for data", "rest": "the rest"}
+    parts = ", ".join(f"{titles.get(part, part)} {share:.0%}" for part, share in shares.items())
+    return f"A step's time goes into: {parts}"
 
 
 def what_ran_text(story: RunStory) -> str:
-    """What actually ran, a line a statement, with the reason where it was left to Hone; long values take several."""
-    told = statements(story.what_ran, formats.size, story.versions, story)
-    rows = [row for found in told for row in _statement_rows(found)]
+    """What actually ran as a table, with the reason where it was left to Hone; long values take several lines."""
+    rows: list[tuple[str, str, str]] = []
+    for found in statements(story.what_ran, formats.size, story.versions, story):
+        lines = textwrap.wrap(found.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        rows.append((found.title, next(iter(lines), ""), found.reason))
+        rows += [("", line, "") for line in lines[1:]]
     return f"\n{formats.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
 
 
-def _statement_rows(found: Statement) -> Iterator[tuple[str, str, str]]:
-    lines = textwrap.wrap(found.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
-    first, *others = lines or [""]
-    yield found.title, first, found.reason
-    for line in others:
-        yield "", line, ""
-
-
 def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:
-    """How a run that is over ended: its figures and its model, or why it has none."""
-    errors = [
-        message_text(found, run.path, is_over=True)
-        for found in story.messages.values()
-        if found.level is Level.ERROR
-    ]
+    """How a run that is over ended: its figures and its model, or why it has none; and how to resume it."""
+    return "\n".join((*_ending(run, story, state, record), *_resuming(run, story, state)))
+
+
+def _ending(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> Iterator[str]:
+    messages = (found for found in story.messages.values() if found.level is Level.ERROR)
+    errors = [message_text(found, run.path, is_over=True) for found in messages]
     if state in (State.FINISHED, State.STOPPED, State.PAUSED):
-        return "\n".join((*errors, *_result(run, story, state, record), *_going_on(run, story, state)))
-    if record is not None and record.out_of_memory:
-        errors.append(error_text(_shortage(run, story)))
-    if errors and state is State.FAILED:
-        return "\n".join(("The run failed.", *errors, *_going_on(run, story, state)))
-    crash = crash_of(run, story, record)
-    title = "The run failed." if state is State.FAILED else crash.title
-    return "\n".join((title, *errors, *_evidence(run, crash), *_going_on(run, story, state)))
-
-
-def _result(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> Iterator[str]:
-    finished = story.finished
-    if finished is None or OUTCOMES[finished.state] is not state:  # that was said by an earlier attempt
-        yield record.reason if record is not None and record.code is None else "Ended at once, as asked."
-        yield from _standing(run, story, record)
+        yield from errors
+        if story.finished is not None and State(story.finished.state) is state:
+            yield from _figures(story, story.finished, record)
+        else:  # that is the state of an earlier attempt
+            yield record.reason if record is not None and record.code is None else "Ended at once, as asked."
+            if story.step:
+                of_all = f" of {story.total_steps:,}" if story.total_steps else ""
+                yield f"It stands at step {story.step:,}{of_all}."
+        yield from _where_model_is(run)
+        crash = crash_before(run, story, record)
+        if crash is not None:
+            yield f"Before that: {crash.title}"
+            yield from _evidence(run, crash)
         return
-    word = state.value.capitalize()
+    if record is not None and record.out_of_memory:
+        try:
+            error: UserError = out_of_memory(run.options(), story.forecast)
+        except OptionsError as problem:
+            error = problem
+        errors.append(error_text(error))
+    crash = crash_of(run, story, record)
+    yield "The run failed." if state is State.FAILED else crash.title
+    yield from errors
+    if not errors or state is not State.FAILED:
+        yield from _evidence(run, crash)
+
+
+def _figures(story: RunStory, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
     result = f": {formats.metrics(finished.metrics)}" if finished.metrics else ""
-    seconds = seconds_spent(story, state, record, now=0.0) or finished.seconds
-    yield f"{word} after {formats.counted(finished.steps, 'step')} in {formats.plain_duration(seconds)}{result}"
+    duration = formats.plain_duration(
+        seconds_spent(story, State(finished.state), record, now=0.0) or finished.seconds
+    )
+    steps = formats.counted(finished.steps, "step")
+    yield f"{finished.state.value.capitalize()} after {steps} in {duration}{result}"
     if story.metrics and not finished.metrics and story.evaluated_at is not None:
         yield f"Last evaluated at step {story.evaluated_at:,}: {formats.metrics(story.metrics)}"
     if finished.samples_per_second is not None:
         stretch = " in its last stretch" if story.attempt > 1 else ""
-        yield f"{formats.number(finished.samples_per_second)} samples a second{stretch}{_peak_memory(story)}"
-    yield from _where_model_is(run)
-
-
-def _standing(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Iterator[str]:
-    """Where a run stands that another attempt was to go on with, and how the one before crashed."""
-    if story.step:
-        of_all = f" of {story.total_steps:,}" if story.total_steps else ""
-        yield f"It stands at step {story.step:,}{of_all}."
-    yield from _where_model_is(run)
-    crash = crash_before(run, story, record)
-    if crash is not None:
-        yield f"Before that: {crash.title}"
-        yield from _evidence(run, crash)
+        peak = story.peak_bytes
+        memory = "" if peak is None else f", {formats.megabytes(peak)} of memory at most"
+        yield f"{formats.number(finished.samples_per_second)} samples a second{stretch}{memory}"
 
 
 def queued_text(run: RunFolder, story: RunStory) -> str:
-    """Where a run that waits will go on once its turn has come; empty for one that has never begun."""
+    """Where a run that waits will go on once it is its turn; empty for one that has never begun."""
     if not story.attempt:
         return ""
     saved = models.newest(run)
@@ -485,7 +387,6 @@ def queued_text(run: RunFolder, story: RunStory) -> str:
 
 
 def _where_model_is(run: RunFolder) -> Iterator[str]:
-    """Where the trained model is, and of which step where that isn't the last."""
     newest = trained_model(run)
     if newest is None:
         return
@@ -498,21 +399,6 @@ def _where_model_is(run: RunFolder) -> Iterator[str]:
         yield f"The model in {run.model} is older: it was written before the run went on."
 
 
-def _shortage(run: RunFolder, story: RunStory) -> UserError:
-    """What to say of a run that the operating system ended for lack of memory."""
-    try:
-        return out_of_memory(run.options(), story.forecast)
-    except OptionsError as error:
-        return error
-
-
-def _peak_memory(story: RunStory) -> str:
-    """The most memory the run held."""
-    if story.peak_bytes is None:
-        return ""
-    return f", {formats.megabytes(story.peak_bytes)} of memory at most"
-
-
 def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
     yield crash.reason
     if crash.log_tail:
@@ -521,8 +407,8 @@ def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
     yield f"The whole log: {run.log_file}"
 
 
-def _going_on(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
-    """How to go on with a run that ended before it was done, and from where."""
+def _resuming(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
+    """How to resume a run that ended before it was done, and from where."""
     if not state.can_resume:
         return
     try:

@@ -85,7 +85,7 @@ def ask_all(found: Iterable[Underway], action: Action) -> None:
     """Ask each run to do the same; one whose folder can't be written to goes on."""
     for one in found:
         try:
-            one.run.ask(action)
+            one.run.request(action)
         except OSError as error:
             log.warning("%s can't be asked to %s: %s", one.run.path, action, error)
 

@@ -538,7 +538,7 @@ class FoundRuns(QObject):
         self._thread.do(partial(queue.move, run, to))
 
     def _leave(self, run: RunFolder) -> None:
-        self._thread.do(partial(run.ask, Action.STOP))
+        self._thread.do(partial(run.request, Action.STOP))
 
 
 def _training(live: Sequence[LiveRun]) -> list[LiveRun]:

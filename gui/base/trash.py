@@ -15,9 +15,9 @@ from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QW
 from core.base import formats
 from core.base.errors import RunFolderError, UserError
 from core.base.files import is_there
-from core.runs import bin as the_bin
-from core.runs.bin import BinPlan, Going, NoBinError, Trash
+from core.runs import trash as run_trash
 from core.runs.folder import RunFolder
+from core.runs.trash import NoTrashError, Trash, TrashItem, TrashPlan
 from gui.base.background import FileWork
 from gui.base.theme import Role, set_role
 
@@ -181,11 +181,11 @@ class _Moved:
     """What came of it: the folders that went, and the runs that didn't, each with the reason."""
 
     gone: list[Path]
-    stayed: list[tuple[Going, UserError]]
+    stayed: list[tuple[TrashItem, UserError]]
 
     @property
-    def without_bin(self) -> list[Going]:
-        return [one for one, error in self.stayed if isinstance(error, NoBinError)]
+    def without_bin(self) -> list[TrashItem]:
+        return [one for one, error in self.stayed if isinstance(error, NoTrashError)]
 
 
 class RunBin(QObject):
@@ -220,14 +220,14 @@ class RunBin(QObject):
         """Look at runs, then ask whether they are to go. Returns at once."""
         wanted, folder = tuple(runs), self._runs_folder()
         if wanted and not self._asking.is_open:
-            self.work.put(lambda: the_bin.plan(wanted, folder), lambda planned: self._ask(planned, wanted))
+            self.work.put(lambda: run_trash.plan(wanted, folder), lambda planned: self._ask(planned, wanted))
 
     def end_work(self) -> None:
         """Put the question away, and wait for what is being moved."""
         self._asking.put_away()
         self.work.end_work()
 
-    def _ask(self, planned: BinPlan, wanted: tuple[RunFolder, ...]) -> None:
+    def _ask(self, planned: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
         if not planned.going:
             title = _("It can't go to the bin yet") if len(planned.busy) == 1 else _("They can't go yet")
             self.failed.emit(NotOverError(title, busy_words(planned.busy), wanted))
@@ -239,15 +239,15 @@ class RunBin(QObject):
             lambda: self._move(planned.going),
         )
 
-    def _move(self, going: Sequence[Going]) -> None:
-        self.work.put(lambda: _each(going, lambda run: the_bin.move(run, self._trash)), self._tell_moved)
+    def _move(self, going: Sequence[TrashItem]) -> None:
+        self.work.put(lambda: _each(going, lambda run: run_trash.move(run, self._trash)), self._tell_moved)
 
     def _tell_moved(self, found: _Moved) -> None:
         self._tell(found)
         going = found.without_bin
         if not going:
             return
-        reasons = [error.detail for _path, error in found.stayed if isinstance(error, NoBinError)]
+        reasons = [error.detail for _path, error in found.stayed if isinstance(error, NoTrashError)]
         self._asking.ask(
             self._for_good_words(going),
             f"{self._cant_be_put_back()}\n\n{reasons[0]}",
@@ -256,18 +256,18 @@ class RunBin(QObject):
             is_grave=True,
         )
 
-    def _delete(self, going: Sequence[Going]) -> None:
-        self.work.put(lambda: _each(going, the_bin.delete), self._tell)
+    def _delete(self, going: Sequence[TrashItem]) -> None:
+        self.work.put(lambda: _each(going, run_trash.delete), self._tell)
 
     def _tell(self, found: _Moved) -> None:
         if found.gone:
             self.moved.emit(found.gone)
-        others = [error for _path, error in found.stayed if not isinstance(error, NoBinError)]
+        others = [error for _path, error in found.stayed if not isinstance(error, NoTrashError)]
         if others:
             details = "\n".join(dict.fromkeys(error.detail for error in others))
             self.failed.emit(RunFolderError(others[0].title, details))
 
-    def _for_good_words(self, going: Sequence[Going]) -> str:
+    def _for_good_words(self, going: Sequence[TrashItem]) -> str:
         if len(going) == 1:
             return _("There is no bin for “{}”. Delete it for good?").format(going[0].title)
         return _("There is no bin for {} runs. Delete them for good?").format(formats.count(len(going)))
@@ -276,7 +276,7 @@ class RunBin(QObject):
         return _("What is deleted for good can't be put back.")
 
 
-def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Moved:
+def _each(going: Sequence[TrashItem], take_away: Callable[[RunFolder], None]) -> _Moved:
     found = _Moved([], [])
     for one in going:
         try:
@@ -288,7 +288,7 @@ def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Mo
     return found
 
 
-def question_of(planned: BinPlan) -> str:
+def question_of(planned: TrashPlan) -> str:
     size = formats.memory(planned.size)
     if len(planned.going) == 1:
         return _("Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
@@ -296,7 +296,7 @@ def question_of(planned: BinPlan) -> str:
     return _("Move {} runs to the bin? They take {}.").format(count, size)
 
 
-def details_of(planned: BinPlan) -> list[str]:
+def details_of(planned: TrashPlan) -> list[str]:
     """What a person has to know before answering, a paragraph each."""
     found = []
     if len(planned.going) > 1:

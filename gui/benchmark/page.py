@@ -49,7 +49,7 @@ def ask_to_pause(awaited: TurnAwaited) -> None:
     """
     for run in queue.training():
         if run.name == awaited.behind:
-            run.ask(Action.PAUSE)
+            run.request(Action.PAUSE)
 
 
 @dataclass(frozen=True)

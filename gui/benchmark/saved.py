@@ -34,8 +34,8 @@ from core.benchmark.table import (
     comparison_table,
     times,
 )
-from core.runs.bin import move_path
 from core.runs.events import Level
+from core.runs.trash import move_path
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING

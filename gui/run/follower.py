@@ -158,7 +158,7 @@ class JobThread(QThread):
         self._standing = RunStory()
         self.finished.connect(self._run_again)
 
-    def ask(self, action: Action) -> None:
+    def request(self, action: Action) -> None:
         """Ask the run to pause, save, stop or end; returns at once."""
         self._asked.put(action)
         self._wake.set()
@@ -251,7 +251,7 @@ class JobThread(QThread):
             except Empty:
                 return
             try:
-                self._run.ask(action)
+                self._run.request(action)
             except OSError as error:
                 self.job_failed.emit(
                     RunFolderError("The run can't be asked", f"{error.filename}: {error.strerror}")

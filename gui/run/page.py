@@ -179,7 +179,7 @@ class RunView(QWidget):
 
     def _connect(self) -> None:
         save, pause, stop, kill = (
-            partial(self.job.ask, action) for action in (Action.SAVE, Action.PAUSE, Action.STOP, Action.KILL)
+            partial(self.job.request, action) for action in (Action.SAVE, Action.PAUSE, Action.STOP, Action.KILL)
         )
         do: dict[RunAction, Callable[[], None]] = {
             RunAction.PAUSE: pause,
@@ -373,7 +373,7 @@ class RunView(QWidget):
             case FixAction.PAUSE:
                 buttons.request(RunAction.PAUSE)
             case FixAction.END:
-                self.job.ask(Action.KILL)
+                self.job.request(Action.KILL)
             case FixAction.RESUME:
                 buttons.request(RunAction.RESUME)
             case FixAction.REVEAL:

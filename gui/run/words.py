@@ -16,7 +16,7 @@ from core.runs import queue
 from core.runs.crash import Crash
 from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import ExitRecord
-from core.runs.status import OUTCOMES, RunStory, State
+from core.runs.status import RunStory, State
 from core.runs.summary import seconds_spent
 from core.runs.words import dtypes, out_of_memory
 from gui.base.trash import Question
@@ -393,7 +393,7 @@ def left_queue_message(facts: RunFacts) -> MessageRaised | None:
     """Where the run stands, how the attempt before crashed, and that it can go on; None for any other run."""
     story, record = facts.story, facts.exit_record
     has_left = facts.state in (State.STOPPED, State.PAUSED) and record is not None and record.code is None
-    is_of_before = story.finished is not None and OUTCOMES[story.finished.state] is facts.state
+    is_of_before = story.finished is not None and State(story.finished.state) is facts.state
     if record is None or not has_left or is_of_before or not story.attempt or facts.is_gone:
         return None
     crash = facts.crash

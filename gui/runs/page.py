@@ -23,11 +23,11 @@ from core.base.errors import OptionsError, UserError
 from core.memory import history
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import RunNotes
-from core.runs.bin import Trash
 from core.runs.compare import FEWEST, MOST
 from core.runs.folder import Action, RunFolder
 from core.runs.status import State
 from core.runs.summary import RunSummary
+from core.runs.trash import Trash
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
@@ -212,7 +212,7 @@ class RunsPage(QWidget):
 
     def _ask(self, runs: Sequence[RunSummary], action: Action) -> None:
         for run in runs:
-            self.work.put(partial(run.run.ask, action), lambda _: self._read_anew())
+            self.work.put(partial(run.run.request, action), lambda _: self._read_anew())
 
     def _extend(self, run: RunFolder) -> None:
         """Ask how much longer it is to train, once it is known how far it has come."""

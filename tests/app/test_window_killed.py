@@ -79,7 +79,7 @@ def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, environme
         assert view._history.loss.x[0] == 1
         assert len(view._history.loss) == view._story.step
     finally:
-        run.ask(Action.STOP)
+        run.request(Action.STOP)
         qtbot.waitUntil(lambda: run.exit_record() is not None, timeout=10_000)
         window.end_work()
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from core.base.ceiling import Pace, say
 from core.base.errors import Fix
+from core.base.files import ENGINE_LOCK, locked
 from core.runs.event_log import EventReader, EventWriter, current_attempt
 from core.runs.events import (
     CheckpointSaved,
@@ -153,7 +154,6 @@ def page(writer: EventWriter, run: RunFolder) -> int:
 def main(scenario: str, run_dir: str) -> int:
     run = RunFolder(Path(run_dir))
     writer = EventWriter(run.events_file, attempt=current_attempt(run))
-    begin(writer, os.getpid(), read_story(run).step)
     scenarios = {
         "finish": finish,
         "wait": wait,
@@ -169,7 +169,9 @@ def main(scenario: str, run_dir: str) -> int:
         "spin": spin,
         "eat": eat,
     }
-    return scenarios[scenario](writer, run)
+    with locked(run.path, name=ENGINE_LOCK):
+        begin(writer, os.getpid(), read_story(run).step)
+        return scenarios[scenario](writer, run)
 
 
 if __name__ == "__main__":

@@ -113,14 +113,14 @@ def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[No
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             wanted = None if while_evaluating else asked.get(state.global_step)
             if isinstance(wanted, Action):
-                run.ask(wanted)
+                run.request(wanted)
             elif wanted is not None:
                 wanted()
 
         def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             wanted = asked.get(state.global_step) if while_evaluating else None
             if isinstance(wanted, Action) and not run.open_requests():
-                run.ask(wanted)
+                run.request(wanted)
 
     build, between = train.build_trainer, requests.BETWEEN_LOOKS
 

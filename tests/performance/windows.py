@@ -125,7 +125,7 @@ def stop(run: RunFolder, patience: float) -> None:
         return
     family = processes_of(keeper.pid)
     with contextlib.suppress(OSError):
-        run.ask(Action.KILL)
+        run.request(Action.KILL)
         deadline = time.monotonic() + patience
         while run.keeper_is_alive() and run.exit_record() is None and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -58,7 +58,7 @@ def begin() -> Iterator[Callable[..., RunFollower]]:
     yield start
     for run, keeper in begun:
         with contextlib.suppress(OSError):
-            run.ask(Action.KILL)
+            run.request(Action.KILL)
         keeper.wait(10)
 
 

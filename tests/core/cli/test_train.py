@@ -379,7 +379,7 @@ class TestStop:
     def test_a_run_that_ends_otherwise(
         self, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(RunFolder, "is_alive", lambda *_: not kept.stop_is_asked())
+        monkeypatch.setattr(RunFolder, "is_alive", lambda *_: Action.STOP not in kept.requested())
         assert main(["stop", kept.name]) == 1
         assert "nobody was left to see how" in capfd.readouterr().err
         assert kept.open_requests() == []
@@ -445,7 +445,7 @@ class TestPauseAndQueue:
         assert queue.waiting() == []
         assert hone("show", second.run.name) == 0
         assert f"`hone resume {second.run.name}` begins anew" in capsys.readouterr().out
-        trains.run.ask(Action.STOP)
+        trains.run.request(Action.STOP)
         assert hone("resume", second.run.name, "--queue") == 0
 
     def test_a_new_run_waits_where_it_is_told_to(
@@ -459,7 +459,7 @@ class TestPauseAndQueue:
             assert queued
             keeper = runs.start(run, "finish", queued=queued)
             follow_until(follower := RunFollower(run), keeper, lambda: follower.state is State.QUEUED)
-            trains.run.ask(Action.STOP)
+            trains.run.request(Action.STOP)
             return keeper
 
         assert main(["train", str(file), "--queue"], start=start) == 0

@@ -79,7 +79,7 @@ def test_the_machine_is_sampled_again_and_again_at_most_once_a_second(run: RunFo
         return [event for event in machine(run) if isinstance(event, kind) and event.source is Source.SYSTEM]
 
     follow_until(follower, keeper, lambda: len(samples(MemorySampled)) >= 2)
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     keeper.wait(10)
     assert len(samples(MemorySampled)) <= 1 + (time.monotonic() - started) / SAMPLE_SECONDS
     loads = samples(DeviceSampled)
@@ -133,7 +133,7 @@ def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run
     wait_for_steps(follower, keeper, before + 40)
     assert follower.state is State.TRAINING
     assert run.state(follower.story) is State.TRAINING
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     assert follower.state is State.STOPPED
 
@@ -142,7 +142,7 @@ def test_a_stop_request_ends_the_run_and_is_answered(run: RunFolder) -> None:
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     assert follower.state is State.STOPPED
     assert run.open_requests() == []
@@ -166,7 +166,7 @@ def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run: Ru
     created = child.create_time()
     run.requests.mkdir()
     (run.requests / "other.json").write_text("{")
-    request = run.ask(Action.KILL)
+    request = run.request(Action.KILL)
     follow_until(follower, keeper, lambda: follower.is_over)
     keeper.wait(10)
     assert follower.state is State.STOPPED
@@ -203,7 +203,7 @@ def test_the_engine_steps_back_behind_the_window(run: RunFolder) -> None:
     wait_for_steps(follower, keeper)
     engine = psutil.Process(follower.story.engine_pid)
     niceness = engine.nice()
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     keeper.wait(10)
     assert niceness >= NICENESS
 
@@ -235,7 +235,7 @@ def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(
     main(["show", str(run.path)])
     assert f"Warning: {message.title}" in capsys.readouterr().out
     follow_until(follower, keeper, lambda: "paging" not in follower.story.messages)
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     told = [type(event) for event in machine(run) if isinstance(event, MessageRaised | MessageWithdrawn)]
     assert told == [MessageRaised, MessageWithdrawn]
@@ -249,7 +249,7 @@ def test_a_run_without_steps_is_told_of_until_the_next(run: RunFolder) -> None:
     assert "The last event was step 10 at " in message.detail
     assert "Its process is alive and " in message.detail
     follow_until(follower, keeper, lambda: "silence" not in follower.story.messages)
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     assert follower.story.messages == {}
 
@@ -262,7 +262,7 @@ def test_the_disk_of_the_run_is_looked_after(run: RunFolder) -> None:
         return [event for event in machine(run) if isinstance(event, DiskSampled)]
 
     follow_until(follower, keeper, lambda: bool(disks()))
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     keeper.wait(10)
     assert 0 < disks()[0].free < disks()[0].total
 
@@ -274,7 +274,7 @@ def test_a_driver_and_a_disk_that_hang_keep_nobody_from_ending_the_run(run: RunF
     follow_until(follower, keeper, lambda: len(machine(run)) > 10)
     assert not [event for event in machine(run) if isinstance(event, DiskSampled)]
     if end == "kill":
-        run.ask(Action.KILL)
+        run.request(Action.KILL)
     elif end == "terminate":
         keeper.terminate()
     else:
@@ -309,8 +309,8 @@ def test_a_run_whose_folder_is_renamed_goes_on_in_it(run: RunFolder) -> None:
     moved = RunFolder(run.path.rename(run.path.with_name("moved")))
     follower, last = RunFollower(moved), follower.story.step
     wait_for_steps(follower, keeper, last + 5)
-    moved.ask(Action.SAVE)
-    moved.ask(Action.STOP)
+    moved.request(Action.SAVE)
+    moved.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     assert keeper.wait(10) == 0
     assert (follower.state, moved.exit_record().code) == (State.STOPPED, 0)

@@ -35,10 +35,10 @@ def test_a_computer_that_was_switched_off_is_the_reason_and_the_run_can_go_on(ru
     story = read_story(run)
     assert run.state(story) is State.CRASHED
     assert run.state(story).can_resume
-    assert crash_of(run, story, None).reason == crash.SWITCHED_OFF
+    assert crash_of(run, story, None).reason == crash.SWITCHED_OFF.format("trained")
     waiting = RunStory()
     waiting.apply(TurnAwaited(ahead=1))
-    assert crash_of(run, waiting, None).reason == crash.SWITCHED_OFF_WAITING
+    assert crash_of(run, waiting, None).reason == crash.SWITCHED_OFF.format("waited for its turn")
 
 
 def test_a_keeper_that_was_killed_is_the_reason(run: RunFolder) -> None:

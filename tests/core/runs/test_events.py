@@ -86,15 +86,6 @@ def test_a_type_of_a_newer_version_is_counted_and_skipped(tmp_path: Path) -> Non
     assert reader.skipped == 1
 
 
-def test_losses_that_an_older_run_told_apart_are_passed_over_and_no_damage(tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    late = b'{"type":"losses_logged","time":1,"losses":[{"step":1,"loss":2.0}]}\n'
-    path.write_bytes(encode(step(1)) + late + encode(step(2)))
-    reader = EventReader(path)
-    assert [event.step for event in reader.read_all()] == [1, 2]
-    assert reader.skipped == 0
-
-
 def test_lines_that_are_no_events_are_counted_too(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(b'not json\n{"type":"step_finished","step":"four"}\n[1]\n\n' + encode(step(1)))

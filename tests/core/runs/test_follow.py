@@ -57,7 +57,7 @@ def test_the_state_follows_events_requests_and_the_end(tmp_path: Path) -> None:
     events.write(PLAN)
     follower.poll()
     assert follower.state is State.TRAINING
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     follower.poll()
     assert follower.state is State.STOPPING
     events.write(RunFinished(state=Outcome.STOPPED))
@@ -101,7 +101,7 @@ def test_the_process_table_is_asked_now_and_then_and_not_with_every_poll(
     clock = FakeClock()
     monkeypatch.setattr(event_log, "time", clock)
     looks: list[float] = []
-    monkeypatch.setattr(RunFolder, "is_alive", lambda run, story: not looks.append(clock.now))
+    monkeypatch.setattr(RunFolder, "is_alive", lambda run: not looks.append(clock.now))
     follower = RunFollower(new_run(tmp_path))
     for tenth in range(20):
         clock.now = tenth / 10

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core.base.files import ENGINE_LOCK, locked
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 from core.runs.queue import Move
@@ -109,11 +110,11 @@ class TestOrder:
         assert ahead(waits) == (1, "trains")
         assert order() == ["waits"]
 
-    def test_an_engine_that_lost_its_keeper_still_has_the_device(self) -> None:
-        orphan, waits = named("orphan", "waits")
-        queue.hold(orphan, "cpu", msgspec.structs.replace(GONE, engine=SELF.pid, engine_started=SELF.started))
-        assert ahead(waits) == (1, "orphan")
-        queue.hold(orphan, "cpu", msgspec.structs.replace(GONE, engine=SELF.pid, engine_started=GONE.started))
+    def test_an_engine_that_lost_its_keeper_still_has_the_device(self, tmp_path: Path) -> None:
+        orphan, waits = RunFolder(tmp_path), *named("waits")
+        queue.hold(orphan, "cpu", GONE)
+        with locked(tmp_path, name=ENGINE_LOCK):
+            assert ahead(waits) == (1, orphan.name)
         assert ahead(waits) is None
 
     def test_runs_of_another_computer_with_the_same_home_keep_their_place_and_hold_up_nobody_here(

@@ -79,11 +79,11 @@ def keepers(tmp_path: Path) -> Iterator[Keepers]:
     made = Keepers(tmp_path / "runs")
     yield made
     for path, process in made.processes.items():
-        with_engine = RunFolder(path).keeper_record()
         process.kill()
         process.wait()
-        if with_engine is not None and with_engine.engine and with_engine.is_worked_on:
-            psutil.Process(with_engine.engine).kill()
+        run = RunFolder(path)
+        if run.is_worked_on():
+            psutil.Process(read_story(run).engine_pid).kill()
 
 
 def spans(followers: list[RunFollower]) -> list[tuple[float, float]]:
@@ -127,7 +127,7 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(
     for follower in (trains, at_once):  # on the same device, the one that jumped the queue, too
         waits.poll()
         assert waits.state is State.QUEUED
-        follower.run.ask(Action.STOP)
+        follower.run.request(Action.STOP)
         keepers.until_over(follower)
     keepers.until(waits, State.TRAINING)
     assert waits.story.awaited is None
@@ -140,13 +140,13 @@ def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers
     first, second = keepers.add("first"), keepers.add("second")
     follow_until(first, keepers.processes[first.run.path], lambda: first.story.step >= 3)
     keepers.until(second, State.QUEUED)
-    first.run.ask(Action.PAUSE)
+    first.run.request(Action.PAUSE)
     keepers.until_over(first)
     assert first.state is State.PAUSED
     keepers.until(second, State.TRAINING)
     again = keepers.resume(first, queued=True)
     keepers.until(again, State.QUEUED)
-    second.run.ask(Action.STOP)
+    second.run.request(Action.STOP)
     keepers.until(again, State.TRAINING)
     assert again.story.attempt == 2
     assert again.story.step >= first.story.step
@@ -168,7 +168,7 @@ def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_
     for waits in (stopped, killed, paused, last):
         keepers.until(waits, State.QUEUED)
     assert (last.story.awaited.ahead, last.story.awaited.behind) == (4, paused.run.name)
-    saving = stopped.run.ask(Action.SAVE)
+    saving = stopped.run.request(Action.SAVE)
     follow_until(stopped, keepers.processes[stopped.run.path], lambda: not stopped.run.open_requests())
     asked = {
         stopped.run: (Action.STOP, State.STOPPED),
@@ -176,7 +176,7 @@ def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_
         paused.run: (Action.PAUSE, State.PAUSED),
     }
     for run, (action, _) in asked.items():
-        run.ask(action)
+        run.request(action)
     for waits in (stopped, killed, paused):
         keepers.until_over(waits)
         assert waits.state is waits.run.state(read_story(waits.run)) is asked[waits.run][1]
@@ -200,7 +200,7 @@ def test_what_leaves_the_queue_keeps_how_it_crashed_before(keepers: Keepers, hel
     keepers.until_over(crashed)
     waits = keepers.resume(crashed, queued=True)
     keepers.until(waits, State.QUEUED)
-    waits.run.ask(Action.STOP)
+    waits.run.request(Action.STOP)
     keepers.until_over(waits)
     assert (waits.state, waits.exit_record.before) == (State.STOPPED, crashed.exit_record)
 
@@ -237,7 +237,7 @@ def test_a_killed_keeper_lets_the_next_one_in_only_when_its_engine_has_ended_too
     keepers.processes[trains.run.path].wait()
     keeper = keepers.processes[waits.run.path]
     follow_until(waits, keeper, lambda: waits.story.awaited.behind == trains.run.name)
-    trains.run.ask(Action.STOP)
+    trains.run.request(Action.STOP)
     keepers.until(waits, State.TRAINING)
     assert trains.run.state(read_story(trains.run)) is State.STOPPED
 
@@ -253,7 +253,7 @@ def test_what_is_lost_of_the_queue_the_keepers_enter_again(
     keeper = keepers.processes[waits.run.path]
     follow_until(waits, keeper, lambda: (queue.training(), queue.waiting()) == ([trains.run], [waits.run]))
     assert waits.state is State.QUEUED
-    trains.run.ask(Action.STOP)
+    trains.run.request(Action.STOP)
     keepers.until(waits, State.TRAINING)
 
 
@@ -286,7 +286,7 @@ def test_a_run_whose_folder_is_renamed_stands_in_the_queue_by_its_new_name(keepe
         moved = RunFollower(RunFolder(old.run.path.rename(old.run.path.with_name(f"new-{old.run.name}"))))
         keepers.processes[moved.run.path] = process
         follow_until(moved, process, lambda moved=moved, there=is_there: there() == [moved.run])
-    RunFolder(queue.training()[0].path).ask(Action.STOP)
+    RunFolder(queue.training()[0].path).request(Action.STOP)
     keepers.until(moved, State.TRAINING)
 
 
@@ -296,10 +296,10 @@ def test_a_home_that_was_moved_is_not_made_anew(keepers: Keepers, home: Path) ->
     keepers.until(first, State.TRAINING)
     keepers.until(second, State.QUEUED)
     home.rename(home.with_name("moved"))
-    first.run.ask(Action.STOP)
+    first.run.request(Action.STOP)
     keepers.until_over(first)
     assert keepers.processes[first.run.path].wait(10) == 0
-    second.run.ask(Action.STOP)
+    second.run.request(Action.STOP)
     keepers.until_over(second)
     assert not home.exists()
 

@@ -131,7 +131,7 @@ def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
     keepers[0].wait(10)
     follow_until(follower, keepers[0], lambda: follower.is_over)
     before = EventReader(run.events_file).read_all()
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     mine = run.path.with_name("mine.json")
     mine.write_text("{}")
     (run.requests / "a.json").write_text('{"id": "../../mine", "action": "kill"}')
@@ -149,7 +149,7 @@ def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
         if isinstance(event, MemorySampled)
     }
     assert kept == {1, 2}
-    run.ask(Action.PAUSE)
+    run.request(Action.PAUSE)
     follow_until(follower, keepers[1], lambda: follower.is_over)
     assert follower.state is State.PAUSED
 
@@ -233,14 +233,6 @@ class TestExtending:
     def no_keeper(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("core.runs.start._start", lambda *_, **__: None)
 
-    def test_the_rest_of_the_run_file_stays_as_it_is(self, run: RunFolder) -> None:
-        end(run, Outcome.FINISHED)
-        text = run.options_file.read_text().replace("[training]", "# a note\n[training]  # how long")
-        text = text.replace("epochs = 3.0", "epochs = 3.0  # three").replace("seed", "seed")
-        run.options_file.write_text(text)
-        runs_start.extend(run, epochs=5)
-        assert run.options_file.read_text() == text.replace("epochs = 3.0", "epochs = 5.0")
-
     def test_steps_are_asked_for_where_there_were_none(self, run: RunFolder) -> None:
         end(run, Outcome.STOPPED)
         before = tomllib.loads(run.options_file.read_text())
@@ -250,13 +242,6 @@ class TestExtending:
         assert after == before
         runs_start.extend(run, max_steps=60)
         assert run.options().training.max_steps == 60
-
-    def test_a_file_that_lacks_the_section_gets_it(self, run: RunFolder) -> None:
-        end(run, Outcome.FINISHED)
-        run.options_file.write_text('task = "image-classification"\n[data]\ntrain = "builtin:digits"')
-        runs_start.extend(run, epochs=4.5)
-        assert run.options().training.epochs == 4.5
-        assert run.options_file.read_text().startswith('task = "image-classification"\n[data]\ntrain')
 
     def test_a_file_in_trainers_words_asks_for_the_same_in_ours(self, run: RunFolder) -> None:
         end(run, Outcome.FINISHED)

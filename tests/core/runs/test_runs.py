@@ -14,7 +14,7 @@ from core.options import run_file
 from core.options.data import DataOptions
 from core.options.past_runs import asked_title
 from core.runs import folder
-from core.runs.events import MemorySampled, RunPlanned, RunStarted, Source, encode
+from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action, KeeperRecord, RunFolder
 from core.runs.library import create, folder_name, list_runs, read_story
 from core.runs.status import RunStory, State
@@ -121,24 +121,24 @@ class TestRequests:
     def test_are_files_until_they_are_closed(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
         assert run.open_requests() == []
-        stop, kill = run.ask(Action.STOP), run.ask(Action.KILL)
+        stop, kill = run.request(Action.STOP), run.request(Action.KILL)
         assert {request.id for request in run.open_requests()} == {stop.id, kill.id}
-        assert run.stop_is_asked()
+        assert run.requested() == {Action.STOP, Action.KILL}
         run.close_request(stop)
         run.close_request(stop)
         assert run.open_requests() == [kill]
-        assert not run.stop_is_asked()
+        assert run.requested() == {Action.KILL}
 
     def test_a_file_that_is_no_request_is_passed_over(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
-        request = run.ask(Action.STOP)
+        request = run.request(Action.STOP)
         (run.requests / "other.json").write_text("{")
         assert run.open_requests() == [request]
 
     @pytest.mark.parametrize("own_id", ["../../mine", "{outside}", "zzz", "0" * 32, "A" * 32, ""])
     def test_one_that_a_stranger_wrote_names_no_other_file(self, own_id: str, tmp_path: Path) -> None:
         run = new_run(tmp_path / "runs")
-        asked = run.ask(Action.SAVE)
+        asked = run.request(Action.SAVE)
         outside = tmp_path / "mine.json"
         outside.write_text("{}")
         strange = run.requests / "a.json"
@@ -151,7 +151,7 @@ class TestRequests:
 
     def test_what_can_not_be_read_is_removed_but_for_folders(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
-        asked = run.ask(Action.SAVE)
+        asked = run.request(Action.SAVE)
         locked = run.requests / "locked.json"
         locked.write_text("{}")
         locked.chmod(0)
@@ -168,7 +168,7 @@ class TestRequests:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = new_run(tmp_path)
-        asked = run.ask(Action.STOP)
+        asked = run.request(Action.STOP)
 
         def fail(path: Path) -> bytes:
             raise OSError(errno.EIO, "Input/output error", str(path))
@@ -196,19 +196,19 @@ class TestSignsOfLife:
         run = new_run(tmp_path)
         self.record(run, started=psutil.Process().create_time(), host="elsewhere", booted=0.0)
         assert not run.keeper_is_alive()
-        assert run.is_alive(RunStory())  # its files tell that somebody has just written
+        assert run.is_alive()  # its files tell that somebody has just written
         for path in (run.keeper_file, run.events_file):
             path.touch()
             os.utime(path, (0, time.time() - folder.SILENCE_SECONDS - 1))
-        assert not run.is_alive(RunStory())
+        assert not run.is_alive()
         run.machine_file.touch()
-        assert run.is_alive(RunStory())
+        assert run.is_alive()
 
     def test_a_computer_that_got_another_name_meanwhile_is_the_same(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
         self.record(run, started=psutil.Process().create_time(), host="renamed.local")
         assert run.keeper_is_alive()
-        assert run.is_alive(RunStory())
+        assert run.is_alive()
 
     def test_a_new_folder_is_starting_an_old_one_without_a_keeper_never_did(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
@@ -216,17 +216,6 @@ class TestSignsOfLife:
         long_ago = time.time() - folder.STARTING_SECONDS - 1
         os.utime(run.options_file, (long_ago, long_ago))
         assert run.state(RunStory()) is State.CRASHED
-
-    def test_an_engine_counts_only_if_it_began_between_keeper_and_first_event(self, tmp_path: Path) -> None:
-        run = new_run(tmp_path)
-        mine = psutil.Process().create_time()
-        self.record(run, pid=2**22 + 1, started=mine - 5)
-        story = RunStory()
-        story.apply(RunStarted(pid=os.getpid(), time=mine + 3))
-        story.apply(RunPlanned(total_steps=1, epochs=1, train_samples=1, eval_samples=0, effective_batch=1))
-        assert run.state(story) is State.TRAINING
-        story.apply(RunStarted(pid=os.getpid(), time=mine - 3))
-        assert run.state(story) is State.CRASHED
 
     def record(
         self,

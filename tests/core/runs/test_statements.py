@@ -112,13 +112,6 @@ def test_a_reason_without_a_line_of_its_own_makes_one() -> None:
     assert new == Statement("Chosen by Hone", "Something new", "so it is")
 
 
-def test_reasons_of_the_first_runs_find_their_lines() -> None:
-    old = {"device": "as asked", "precision": "bf16: this CPU computes bf16 in hardware"}
-    found = said(msgspec.structs.replace(PLAIN, reasons=old))
-    assert found["Device"][1] == ""
-    assert found["Computed in"][1] == "this CPU computes bf16 in hardware"
-
-
 def test_one_is_one_and_none_is_none() -> None:
     single = msgspec.structs.replace(
         PLAIN,

@@ -81,7 +81,7 @@ def test_a_request_is_not_left_elsewhere(run: RunFolder, outside: Path) -> None:
     run.requests.symlink_to(outside)
     before = content(outside)
     with pytest.raises(OSError, match="leads elsewhere"):
-        run.ask(Action.STOP)
+        run.request(Action.STOP)
     assert content(outside) == before
 
 

@@ -127,7 +127,7 @@ def test_a_stop_is_asked_by_the_thread(qtbot, live, follow):
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
         thread.start()
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
-        thread.ask(Action.STOP)
+        thread.request(Action.STOP)
     assert told.states == [State.TRAINING, State.STOPPING]
     assert [request.action for request in live.open_requests()] == [Action.STOP]
 

@@ -136,7 +136,7 @@ def stop(run: RunFolder) -> None:
     """End the run."""
     deadline = time.monotonic() + 30.0
     if run.keeper_is_alive():
-        run.ask(Action.KILL)
+        run.request(Action.KILL)
         while run.keeper_is_alive() and time.monotonic() < deadline:
             time.sleep(0.05)
 

@@ -181,7 +181,7 @@ def test_the_card_tells_no_figures_of_another_step(
     run = RunFolder(tmp_path)
     write_events(run.events_file, Evaluated(step=20, epoch=2, metrics={"eval_accuracy": 0.4}, seconds=1))
     story = RunStory(
-        metrics={"eval_accuracy": 0.9}, evaluated_at=20, step=20
+        evaluations=[Evaluated(step=20, epoch=1, metrics={"eval_accuracy": 0.9}, seconds=1)], step=20
     )  # 0.9: of the model that was kept
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_best=keep_best))
     source = ExportSource(run, options, tmp_path / folder, is_adapter=False)

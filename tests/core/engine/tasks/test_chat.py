@@ -307,7 +307,7 @@ def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
     reporter = Reporter(run)
     requests = RequestBox(run, reporter, lambda: 0.0)
     trainer.add_callback(RequestCallback(requests, trainer, reporter))
-    run.ask(Action.STOP)
+    run.request(Action.STOP)
     trainer.train()
     assert trainer.state.global_step == 1
 

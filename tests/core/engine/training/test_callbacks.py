@@ -163,7 +163,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_remedy(tmp_path: Pa
 
 def test_a_stop_ends_after_the_step_with_a_checkpoint_and_without_an_evaluation(tmp_path: Path) -> None:
     training = Training(tmp_path, samples(40))
-    training.run.ask(Action.STOP)
+    training.run.request(Action.STOP)
     training.trainer.train()
     training.log.flush()
     assert [event.step for event in training.events(StepFinished)] == [1]
@@ -181,11 +181,11 @@ class SaveTwice(TrainerCallback):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == 1:
-            self._run.ask(Action.SAVE)
+            self._run.request(Action.SAVE)
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == 2:
-            self._run.ask(Action.SAVE)
+            self._run.request(Action.SAVE)
 
 
 def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
@@ -207,7 +207,7 @@ def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
 
 def test_a_stop_interrupts_an_evaluation(tmp_path: Path) -> None:
     training = Training(tmp_path, samples(4))
-    training.run.ask(Action.STOP)
+    training.run.request(Action.STOP)
     with pytest.raises(EndRequested):
         training.trainer.evaluate()
     assert training.events(Evaluated) == []

@@ -35,7 +35,7 @@ class Asked:
 
     def ask(self, *actions: Action) -> None:
         for action in actions:
-            self.run.ask(action)
+            self.run.request(action)
         self.clock.now += BETWEEN_LOOKS * 2
 
     @property
@@ -110,7 +110,7 @@ def load_for_ever() -> None:
 class TestLoading:
     @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
     def test_a_stop_interrupts_it_also_where_it_ignores_ctrl_c(self, handler, asked: Asked) -> None:
-        asked.run.ask(Action.STOP)
+        asked.run.request(Action.STOP)
         before = signal.signal(signal.SIGINT, handler)
         try:
             with pytest.raises(EndRequested), end_while_loading(asked.run, asked.requests):
@@ -137,7 +137,7 @@ class TestAnswers:
         self, asked: Asked
     ) -> None:
         assert not asked.requests.end_is_asked()
-        asked.run.ask(Action.STOP)
+        asked.run.request(Action.STOP)
         asked.clock.now += BETWEEN_LOOKS / 2
         assert not asked.requests.end_is_asked()
         asked.clock.now += BETWEEN_LOOKS

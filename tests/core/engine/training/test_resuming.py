@@ -242,7 +242,7 @@ def test_nothing_is_trained_where_all_is_done(tmp_path: Path) -> None:
 
 def test_a_pause_while_loading_ends_at_once_with_nothing_saved(options: RunOptions, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    run.ask(Action.PAUSE)
+    run.request(Action.PAUSE)
     assert attempt(run.path, options) == 0
     story = story_of(run)
     assert story.last is not None
@@ -282,7 +282,7 @@ def test_a_pause_that_interrupts_when_loading_is_just_done_is_a_pause(
 
     monkeypatch.setattr("core.engine.training.train._train", interrupted)
     run = RunFolder(tmp_path)
-    run.ask(Action.PAUSE)
+    run.request(Action.PAUSE)
     assert attempt(tmp_path, short_run()) == 0
     story = story_of(run)
     assert story.last is not None

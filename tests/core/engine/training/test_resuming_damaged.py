@@ -146,7 +146,7 @@ def _lose_weights_after(step: int, run: RunFolder, options: RunOptions) -> None:
             if getattr(state, "global_step", 0) == step:
                 weight = next(kwargs["model"].parameters())  # type: ignore[attr-defined]
                 weight.data.fill_(float("nan"))
-                run.ask(Action.STOP)
+                run.request(Action.STOP)
 
     build = train.build_trainer
 

@@ -10,9 +10,7 @@ from core.base.errors import RunFolderError
 from core.base.files import locked
 from core.cli import main
 from core.options.sections import ModelOptions
-from core.runs import bin as the_bin
-from core.runs import start
-from core.runs.bin import NoBinError
+from core.runs import start, trash
 from core.runs.events import Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from core.runs.library import create
@@ -43,7 +41,7 @@ def test_a_plan_names_sizes_what_trains_and_what_others_need(runs: Path) -> None
     keep_alive(live)
     source = ModelOptions(source=f"run:{going.name}")
     create(msgspec.structs.replace(digits_options("The next one"), model=source), runs)
-    planned = the_bin.plan([going, live], runs)
+    planned = trash.plan([going, live], runs)
     assert [one.run for one in planned.going] == [going]
     assert planned.busy == ("Digits",)
     assert planned.needed[0].needed_by == ("The next one",)
@@ -56,7 +54,7 @@ def test_a_run_that_needs_another_may_go_with_it(runs: Path) -> None:
     source = ModelOptions(source=f"run:{first.path}")
     second = create(msgspec.structs.replace(digits_options(), model=source), runs)
     write_events(second.events_file, RunFinished(state=Outcome.FINISHED, time=160))
-    assert the_bin.plan([first, second], runs).needed == ()
+    assert trash.plan([first, second], runs).needed == ()
 
 
 def test_a_model_folder_of_a_run_counts_as_the_run(runs: Path) -> None:
@@ -64,14 +62,14 @@ def test_a_model_folder_of_a_run_counts_as_the_run(runs: Path) -> None:
     create(
         msgspec.structs.replace(digits_options("By path"), model=ModelOptions(source=str(first.model))), runs
     )
-    assert the_bin.plan([first], runs).needed[0].needed_by == ("By path",)
+    assert trash.plan([first], runs).needed[0].needed_by == ("By path",)
 
 
 def test_a_live_run_is_refused_even_if_it_was_asked_about_before(runs: Path) -> None:
     run = new_run(runs)
     keep_alive(run)
     moved: list[Path] = []
-    for take_away in (lambda: the_bin.move(run, moved.append), lambda: the_bin.delete(run)):
+    for take_away in (lambda: trash.move(run, moved.append), lambda: trash.delete(run)):
         with pytest.raises(RunFolderError, match="isn't over"):
             take_away()
     assert run.path.is_dir()
@@ -88,7 +86,7 @@ def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
             told.append("somebody could have started it")
         path.rename(path.with_name("gone"))
 
-    the_bin.move(run, move)
+    trash.move(run, move)
     assert told == []
     with pytest.raises(RunFolderError):
         start.resume(run, [sys.executable, "-c", "pass"])
@@ -97,8 +95,8 @@ def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
 
 def test_where_there_is_no_bin_the_run_stays(runs: Path) -> None:
     run = over(runs)
-    with pytest.raises(NoBinError) as caught:
-        the_bin.move(run, refuse)
+    with pytest.raises(trash.NoTrashError) as caught:
+        trash.move(run, refuse)
     assert "Permission denied" in caught.value.detail
     assert run.options_file.is_file()
 
@@ -109,25 +107,25 @@ def test_deleting_takes_all_of_it_and_follows_no_link(runs: Path, tmp_path: Path
     kept.mkdir()
     (kept / "data.csv").write_text("a")
     (run.path / "link").symlink_to(kept)
-    the_bin.delete(run)
+    trash.delete(run)
     assert not run.path.exists()
     assert (kept / "data.csv").is_file()
     with pytest.raises(RunFolderError, match="gone"):
-        the_bin.delete(run)
+        trash.delete(run)
 
 
-def test_the_command_asks_for_a_yes_and_moves_to_the_bin_of_the_system(
+def test_the_command_asks_for_a_yes_and_moves_to_trash_of_the_system(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, moved = over(runs), []
-    monkeypatch.setattr(the_bin, "_send_to_trash", moved.append)
+    monkeypatch.setattr(trash, "_send_to_trash", moved.append)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main.main(["runs", "--delete", run.name]) == 2
     assert moved == []
     assert main.main(["runs", "--delete", run.name, "--yes"]) == 0
     assert moved == [run.path]
     assert "1 run, " in capsys.readouterr().out
-    monkeypatch.setattr(the_bin, "_send_to_trash", refuse)
+    monkeypatch.setattr(trash, "_send_to_trash", refuse)
     assert main.main(["runs", "--delete", run.name, "--yes"]) == 1
     assert "--permanently" in capsys.readouterr().err
     assert run.path.is_dir()
@@ -148,6 +146,6 @@ def test_what_lies_in_the_real_bin_can_be_put_back(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(plat_other, "HOMETRASH_B", os.fsencode(bin_folder))
     monkeypatch.setattr(plat_other, "XDG_DATA_HOME", os.fsencode(tmp_path))
-    the_bin.move(run, lambda path: plat_other.send2trash(str(path)))
+    trash.move(run, lambda path: plat_other.send2trash(str(path)))
     assert not run.path.exists()
     assert RunFolder(bin_folder / "files" / run.name).options() == digits_options()
