@@ -179,7 +179,8 @@ class RunView(QWidget):
 
     def _connect(self) -> None:
         save, pause, stop, kill = (
-            partial(self.job.request, action) for action in (Action.SAVE, Action.PAUSE, Action.STOP, Action.KILL)
+            partial(self.job.request, action)
+            for action in (Action.SAVE, Action.PAUSE, Action.STOP, Action.KILL)
         )
         do: dict[RunAction, Callable[[], None]] = {
             RunAction.PAUSE: pause,
