@@ -29,6 +29,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", Task)
 def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task: Task, tmp_path: Path) -> None:
     text = run_file.dumps_with_help(starting_options(task))
+    assert text.isascii(), "whatever code page a terminal has"
     tree = run_file.read_tree(write(tmp_path, text))
     for option in all_options()[1:]:
         is_there = f"# {option.title}: " in text
@@ -45,18 +46,15 @@ def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(
     here.mkdir()
     (there / "train.csv").touch()
     (here / "eval.csv").touch()
+    (there / "my-model").mkdir()
     text = 'task = "text-classification"\n[model]\nsource = "bert-base-cased"\n[data]\ntrain = "train.csv"\n'
     monkeypatch.chdir(here)
     options = run_file.read(write(there, text), ("data.eval=eval.csv",))
     assert options.data.train == str(there / "train.csv")
     assert options.data.eval == str(here / "eval.csv")
     assert options.model.source == "bert-base-cased"
-
-
-def test_a_model_folder_beside_the_file_is_a_path(tmp_path: Path) -> None:
-    (tmp_path / "my-model").mkdir()
-    tree = run_file.read_tree(write(tmp_path, '[model]\nsource = "my-model"\n'))
-    assert tree["model"]["source"] == str(tmp_path / "my-model")
+    tree = run_file.read_tree(write(there, '[model]\nsource = "my-model"\n'))
+    assert tree["model"]["source"] == str(there / "my-model")
 
 
 @pytest.mark.parametrize(
@@ -152,21 +150,13 @@ def test_a_section_there_is_not_is_named_with_the_likely_one(pair: str, hint: st
     assert hint in problem.message
 
 
-def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbf" + DIGITS.encode(), DIGITS.replace("\n", "\r\n").encode("utf-16")]
+)
+def test_a_byte_order_mark_and_what_powershell_writes_are_no_problem(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "my.hone"
-    path.write_bytes(b"\xef\xbb\xbf" + DIGITS.encode())
+    path.write_bytes(content)
     assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION
-
-
-def test_what_powershell_writes_is_no_problem(tmp_path: Path) -> None:
-    path = tmp_path / "my.hone"
-    path.write_bytes(DIGITS.replace("\n", "\r\n").encode("utf-16"))
-    assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION
-
-
-@pytest.mark.parametrize("task", Task)
-def test_a_new_file_is_ascii_whatever_code_page_a_terminal_has(task: Task) -> None:
-    assert run_file.dumps_with_help(starting_options(task)).isascii()
 
 
 @pytest.mark.parametrize("name", ["~nobody-is-called-so.csv", "x" * 5000])

@@ -1,0 +1,139 @@
+"""What a machine refuses, what to know of choices that work, and what nobody has to be asked about."""
+
+from typing import Any
+
+import pytest
+
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.device_support import (
+    DeviceReport,
+    MachineReport,
+    Settled,
+    hints,
+    machine_may_refuse,
+    machine_problems,
+    model_may_refuse,
+)
+from core.options.sections import DeviceOptions, ModelOptions
+from core.options.validate import check_tree
+from tests.fakes.asked_of_bert import asked
+
+BERT = {"source": "/somewhere/bert"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "machine", "model"),
+    [
+        ({}, False, False),
+        ({"model": {**BERT, "method": "lora"}}, False, True),
+        ({"model": {**BERT, "method": "qlora"}}, True, True),
+        ({"model": {**BERT, "attention": "eager"}}, False, True),
+        ({"memory": {"activation_checkpointing": True}}, False, True),
+        ({"device": {"precision": "bf16"}}, True, False),
+        ({"training": {"optimizer": "adamw-8bit"}}, True, False),
+    ],
+)
+def test_who_may_refuse_what(sections: dict[str, Any], machine: bool, model: bool) -> None:
+    options = asked(**sections)
+    assert (machine_may_refuse(options), model_may_refuse(options)) == (machine, model)
+
+
+GONE = DeviceReport(name="cpu", title="CPU", available=False, reason="It broke.")
+TABLE = {"model.method": {"full": "too large", "lora": "too large"}}
+SMALL = DeviceReport(name="cpu", title="CPU", available=True, refusals=TABLE)
+
+
+@pytest.mark.parametrize(
+    ("devices", "sections", "message", "fixes"),
+    [
+        ((GONE,), {"device": DeviceOptions(name="cpu")}, "It broke.", ["Let Hone choose"]),
+        ((GONE,), {}, "It broke.", []),
+        ((), {"device": DeviceOptions(name="cpu")}, "cpu is not a device of this computer", ["Let Hone choose"]),
+        ((), {}, "this computer has no device that Hone can train on", []),
+        ((SMALL,), {}, "too large", []),
+        ((SMALL,), {"model": ModelOptions(method="lora")}, "too large", ["Use full"]),
+    ],
+)  # fmt: skip
+def test_a_refusal_comes_with_remedies_that_are_not_taken_already(
+    devices: tuple[DeviceReport, ...], sections: Any, message: str, fixes: list[str]
+) -> None:
+    machine = MachineReport(devices=devices, automatic="cpu" if devices else "")
+    (problem,) = machine_problems(machine, RunOptions(task=Task.TEXT_CLASSIFICATION, **sections))
+    assert (problem.message, [fix.label for fix in problem.fixes]) == (message, fixes)
+
+
+def options(**sections: dict[str, Any]) -> RunOptions:
+    tree = {"task": "text-classification", "data": {"train": "synthetic:64x64"}, **sections}
+    tree["model"] = {"source": "bert-base-cased", **sections.get("model", {})}
+    if str(tree["model"]["source"]).startswith("torchvision"):
+        tree["task"] = "image-classification"
+    found, problems = check_tree(tree)
+    assert problems == ()
+    assert found is not None
+    return found
+
+
+def gpu(title: str, precision: str = "bf16", name: str = "cuda:0", **report: Any) -> MachineReport:
+    settled = {"device.precision": Settled(precision, "")}
+    device = DeviceReport(name=name, title=title, available=True, automatic=settled, **report)
+    return MachineReport(devices=(device,), automatic=name)
+
+
+@pytest.mark.parametrize(
+    ("sections", "path", "better"),
+    [
+        ({}, None, []),
+        (
+            {
+                "model": {"source": "torchvision:resnet18"},
+                "memory": {"batch_size": 4, "gradient_accumulation_steps": 4},
+            },
+            "memory.gradient_accumulation_steps",
+            [],
+        ),
+        ({"model": {"source": "torchvision:alexnet"}, "memory": {"gradient_accumulation_steps": 4}}, None, []),
+        ({"model": {"method": "lora"}, "training": {"learning_rate": 2e-5}}, "training.learning_rate", [2e-4]),
+        ({"model": {"method": "lora"}, "training": {"learning_rate": 2e-4}}, None, []),
+        ({"training": {"learning_rate": 2e-4}}, "training.learning_rate", [2e-5]),
+        ({"model": {"source": "scratch:bert-tiny"}, "training": {"learning_rate": 3e-3}}, None, []),
+        ({"training": {"optimizer": "sgd"}}, "training.learning_rate", [0.01]),
+        ({"training": {"optimizer": "lion-8bit"}}, "training.learning_rate", [1e-5]),
+    ],
+)  # fmt: skip
+def test_hints_on_what_works_but_seldom_well(
+    sections: dict[str, Any], path: str | None, better: list[Any]
+) -> None:
+    found = hints(options(**sections), None)
+    assert [hint.path for hint in found] == ([path] if path else [])
+    assert [fix.changes[path] for hint in found for fix in hint.fixes] == better
+
+
+@pytest.mark.parametrize(
+    ("machine", "size", "tile", "better"),
+    [
+        (gpu("NVIDIA GeForce RTX 3060"), 20, 8, [16]),
+        (gpu("NVIDIA GeForce RTX 3060"), 24, 0, []),
+        (gpu("NVIDIA GeForce RTX 3060"), 1, 0, []),  # a small batch has its reasons
+        *(
+            (gpu("NVIDIA A100-SXM4-80GB", "fp16"), size, 64, better)
+            for size, better in ((4, [8]), (8, []), (20, [16]), (31, [32]), (36, [32, 64]), (72, [64]), (200, [192]))
+        ),
+        (gpu("NVIDIA A100", "fp16"), 3, 0, []),
+        (gpu("NVIDIA A100"), 72, 0, []),  # 64 counts for fp16
+        (gpu("Apple M3 Max", name="mps"), 20, 0, []),
+        (gpu("a processor", name="cpu"), 20, 0, []),
+    ],
+)  # fmt: skip
+def test_batches_that_miss_the_hardwares_multiples(
+    machine: MachineReport, size: int, tile: int, better: list[int]
+) -> None:
+    found = hints(options(memory={"batch_size": size}), machine)
+    assert [f"multiples of {tile}" in hint.message for hint in found] == ([True] if tile else [])
+    assert [fix.changes["memory.batch_size"] for hint in found for fix in hint.fixes] == better
+
+
+def test_cautions_of_the_device_are_among_the_hints() -> None:
+    young = gpu("GPU", cautions={"device.compile": {"true": "is a prototype"}})
+    assert [hint.message for hint in hints(options(device={"compile": True}), young)] == ["is a prototype"]
+    assert hints(options(), young) == ()

@@ -1,0 +1,218 @@
+"""Notes of runs, what runs are called, and the model of an earlier run as `run:NAME`."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.base.errors import OptionsError, Problem
+from core.cli.runs import find_run
+from core.options import RunOptions, past_runs
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.past_runs import (
+    RunNotes,
+    asked_title,
+    model_folder,
+    read,
+    retagged,
+    tags_in,
+    title_of,
+    write,
+)
+from core.options.sections import ModelOptions
+from core.options.sources import short_name
+from core.options.validate import problems_of
+from core.runs import library
+from core.runs.folder import RunFolder
+from core.runs.queue import LiveRuns
+from core.runs.summary import summarize
+from tests.fakes.run_stories import keep_alive
+from tests.fakes.runs import digits_options, new_run
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def run(home: Path) -> RunFolder:
+    return new_run(home / "runs")
+
+
+NOTES = RunNotes(title="The long one", tags=("night", "lr"), text="Slower, and\nno better.")
+
+
+def test_notes_are_read_wherever_the_run_is_named(run: RunFolder) -> None:
+    write(run.path, NOTES)
+    summary = summarize(run)
+    assert (summary.title, summary.tags, summary.note) == (NOTES.title, NOTES.tags, NOTES.text)
+    assert find_run("The long one") == run
+    keep_alive(run)
+    live = LiveRuns()
+    live.follow(run)
+    assert live.live[0].title == NOTES.title
+    write(run.path, msgspec.structs.replace(NOTES, title="Renamed while it trains"))
+    live.look(run.path.parent)
+    assert live.live[0].title == "Renamed while it trains"
+
+
+def test_without_another_name_a_run_goes_by_its_own(run: RunFolder) -> None:
+    write(run.path, msgspec.structs.replace(NOTES, title=""))
+    assert title_of(run.path, digits_options("Digits")) == "Digits"
+    assert title_of(run.path, digits_options(None)) == "resnet18 on digits"
+    assert title_of(run.path, None) == run.name
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"\x00\xff", b"[]", b'{"tags": 3}', b'{"title": null}', b'{"title": "\xff"}'),
+        b" " * (past_runs.LARGEST_FILE + 1),
+    ],
+)
+def test_a_damaged_file_says_nothing(run: RunFolder, content: bytes) -> None:
+    (run.path / "notes.json").write_bytes(content)
+    assert read(run.path) == RunNotes()
+    write(run.path, NOTES)
+    assert read(run.path) == NOTES
+
+
+def test_no_more_of_a_strangers_file_is_shown_than_the_limits_allow(run: RunFolder) -> None:
+    wild = RunNotes(title="a\nb" * 500, tags=("x y", *(f"t{n}" * 40 for n in range(90))), text="z" * 30_000)
+    (run.path / "notes.json").write_bytes(msgspec.json.encode(wild))
+    found = read(run.path)
+    assert "\n" not in found.title
+    assert len(found.title) <= past_runs.LONGEST_TITLE
+    assert len(found.tags) <= past_runs.MOST_TAGS
+    assert found.tags[0] == "x-y"
+    assert max(map(len, found.tags)) <= past_runs.LONGEST_TAG
+    assert len(found.text) == past_runs.LONGEST_NOTE
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        RunNotes(title="x" * 121),
+        RunNotes(tags=("x" * 33,)),
+        RunNotes(tags=("two words",)),
+        RunNotes(tags=tuple(map(str, range(17)))),
+        RunNotes(text="x" * 20_001),
+    ],
+)
+def test_what_is_too_long_is_refused_and_nothing_changes(run: RunFolder, notes: RunNotes) -> None:
+    write(run.path, NOTES)
+    with pytest.raises(OptionsError):
+        write(run.path, notes)
+    assert read(run.path) == NOTES
+
+
+def test_tags_are_separated_by_spaces_and_commas_and_each_is_there_once() -> None:
+    assert tags_in("#night, lr  Night,,") == ("night", "lr")
+    assert retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
+
+
+# --- Models
+
+
+def past_run(home: Path, folder_name: str, task: str = "causal-lm", *files: str, name: str = "") -> Path:
+    folder = home / "runs" / folder_name
+    (folder / "model").mkdir(parents=True)
+    (folder / "run.toml").write_text(f'task = "{task}"\n[output]\nname = "{name}"\n')
+    for file in files or ("config.json", "model.safetensors"):
+        (folder / "model" / file).write_text("{}")
+    return folder
+
+
+def options(source: str, task: Task = Task.CAUSAL_LM, train: str = "synthetic:8x8") -> RunOptions:
+    return RunOptions(task=task, model=ModelOptions(source=source), data=DataOptions(train=train))
+
+
+def problem(source: str, task: Task = Task.CAUSAL_LM) -> Problem | None:
+    return next((one for one in problems_of(options(source, task)) if one.path == "model.source"), None)
+
+
+def message(source: str, task: Task = Task.CAUSAL_LM) -> str:
+    found = problem(source, task)
+    return found.message if found else ""
+
+
+def test_a_run_from_another_one_is_named_after_what_that_is_called(home: Path) -> None:
+    def asked(source: str) -> str:
+        return asked_title(options(source, Task.CHAT, "/d/chat.jsonl"))
+
+    past = home / "2026-11-21-2344-llama-small-on-text"
+    past.mkdir()
+    (past / "run.toml").write_text('[model]\nsource = "scratch:llama-small"\n[data]\ntrain = "/d/text.txt"\n')
+    assert asked(f"run:{past}") == "llama-small on text on chat"
+    write(past, RunNotes(title="Sea"))
+    assert asked(f"run:{past}") == "Sea on chat"
+    (past / "notes.json").unlink()
+    (past / "run.toml").write_text(f'[model]\nsource = "run:{past}"\n[data]\ntrain = "/d/text.txt"\n')
+    assert asked(f"run:{past}").count(" on text") == past_runs.MOST_GENERATIONS, "it may name itself"
+    (past / "run.toml").unlink()
+    assert asked(f"run:{past}") == f"{past.name} on chat"
+
+
+def test_a_run_is_found_by_folder_path_and_given_name_and_its_path_is_kept(home: Path) -> None:
+    first = past_run(home, "2026-01-01-1200-sea", name="my sea")
+    for source in (f"run:{first.name}", f"run:{first}", "run:my sea"):
+        assert message(source) == ""
+        assert model_folder(source) == first / "model"
+        made = library.create(options(source), home / "elsewhere")
+        assert made.options().model.source == f"run:{first}"
+    assert short_name(f"run:{first}") == first.name
+    assert library.create(options("some/model"), home / "elsewhere").options().model.source == "some/model"
+    second = past_run(home, "2026-02-02-1200-sea", name="my sea")
+    found = problem("run:my sea")
+    assert found is not None
+    assert "2 runs are called “my sea”" in found.message
+    assert found.fixes[0].changes == {"model.source": f"run:{second.name}"}, "the newest first"
+    folder = past_run(home, "my sea")
+    assert model_folder("run:my sea") == folder / "model", "a folder's own name goes first"
+
+
+def test_a_run_that_is_not_there_comes_with_those_of_similar_names(home: Path) -> None:
+    assert message("run:") == "name a run"
+    past_run(home, "2026-01-01-1200-sea", name="my sea")
+    found = problem("run:2026-01-01-1200-see")
+    assert found is not None
+    assert "did you mean 2026-01-01-1200-sea?" in found.message
+    assert found.fixes[0].changes == {"model.source": "run:2026-01-01-1200-sea"}
+    assert "did you mean 2026-01-01-1200-sea?" in message("run:my see")
+    assert "did you mean" in message("run:2026-01-01-1200"), "the beginning of a name is not the name"
+    assert message("run:") == "name a run, such as run:2026-01-01-1200-sea"
+    assert ".." not in message("run:../quite-another").partition("runs are in")[2]
+
+
+LORA = ("adapter_config.json", "adapter_model.safetensors", "config.json")
+
+
+@pytest.mark.parametrize(
+    ("learned", "task", "files", "gone", "says"),
+    [
+        ("causal-lm", Task.CHAT, (), (), ""),
+        ("chat", Task.PREFERENCE, (), (), ""),
+        ("causal-lm", Task.TEXT_CLASSIFICATION, (), (), ""),
+        ("text-classification", Task.TEXT_REGRESSION, (), (), ""),
+        ("text-classification", Task.CAUSAL_LM, (), (), "can't be used for"),
+        ("image-classification", Task.CAUSAL_LM, (), (), "can't be used for"),
+        ("image-classification", Task.IMAGE_CLASSIFICATION, ("adapter_config.json",), (), "torchvision's"),
+        ("causal-lm", Task.CAUSAL_LM, LORA, (), ""),
+        ("causal-lm", Task.CAUSAL_LM, LORA, ("model/adapter_model.safetensors",), "isn't whole"),
+        ("causal-lm", Task.CAUSAL_LM, (), ("model/config.json",), "isn't whole"),
+        ("causal-lm", Task.CAUSAL_LM, (), ("model/config.json", "model/model.safetensors", "model"), "no model"),
+        ("causal-lm", Task.CAUSAL_LM, (), ("run.toml",), "nobody knows what past learned"),
+    ],
+)  # fmt: skip
+def test_a_run_s_model_must_be_whole_and_fit_the_task(
+    home: Path, learned: str, task: Task, files: tuple[str, ...], *, gone: tuple[str, ...], says: str
+) -> None:
+    folder = past_run(home, "past", learned, *files)
+    for name in gone:
+        (folder / name).rmdir() if name == "model" else (folder / name).unlink()
+    said = message("run:past", task)
+    assert says in said
+    assert bool(said) is bool(says)
