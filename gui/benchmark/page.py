@@ -211,20 +211,13 @@ BESIDE = "bench.beside"
 class BenchmarkTab(QWidget):
     """Asks what to measure; while it is measured shows the progress, and the figures as they come.
 
-    Signals:
-        start_pressed: What `setup` says is to be measured.
-        cancel_pressed: It is to be ended.
-        beside_pressed: It is to be measured although the device is in use.
+    A fix pressed on `strip` asks to measure although the device is in use.
 
     Args:
         setup: What is to be measured.
         view: Shows the results.
         words: What the benchmark is for.
     """
-
-    start_pressed = Signal()
-    cancel_pressed = Signal()
-    beside_pressed = Signal()
 
     def __init__(self, setup: Setup, view: ResultView, words: str) -> None:
         super().__init__()
@@ -239,10 +232,8 @@ class BenchmarkTab(QWidget):
         self._is_running = self._wants_again = False
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.strip.fix_chosen.connect(self.beside_pressed)
         self.start, self.said, self.words = QPushButton(_("Measure")), QLabel(), QLabel(words)
         set_role(self.start, Role.PRIMARY)
-        self.start.clicked.connect(self.start_pressed)
         for label, role in ((self.said, Role.HINT), (self.words, Role.MUTED)):
             label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.PlainText)
@@ -385,7 +376,6 @@ class BenchmarkTab(QWidget):
         set_role(self.left, Role.MUTED)
         self.cancel = QPushButton(_("Cancel"))
         self.cancel.setToolTip(_("End it now; what is measured so far is kept"))
-        self.cancel.clicked.connect(self.cancel_pressed)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(_("Progress of the benchmark"))
@@ -561,6 +551,9 @@ class BenchmarkPage(QWidget):
         make = partial(self._tools.make, machine=machine, beside=beside)
         self.measuring.start(tab.view.kind, tab.setup.plan(), make)
 
+    def _start_beside(self, tab: BenchmarkTab, _fix: Fix) -> None:
+        self._start(tab, beside=True)
+
     def _forget_turn(self) -> None:
         self._poll.stop()
         self._waiting = None
@@ -622,9 +615,9 @@ class BenchmarkPage(QWidget):
     def _connect(self) -> None:
         for tab in self._tabs.values():
             tab.view.use_requested.connect(self.use_requested)
-            tab.start_pressed.connect(self.start)
-            tab.cancel_pressed.connect(self._cancel)
-            tab.beside_pressed.connect(partial(self._start, tab, beside=True))
+            tab.start.clicked.connect(self.start)
+            tab.cancel.clicked.connect(self._cancel)
+            tab.strip.fix_chosen.connect(partial(self._start_beside, tab))
         self.measuring.changed.connect(self._show_state)
         self.measuring.measured.connect(self._take_result)
         self.measuring.failed.connect(self._take_failure)

@@ -152,21 +152,14 @@ SPEAKS_FOR_ITSELF = ("encoding", "quoting", "compression")
 class DataLine(QWidget):
     """How the data was read and how much there is; while it is read, progress and a way out.
 
-    `notes_label` holds facts about the data, a line each, for a place below.
-
-    Signals:
-        enlarge_pressed: The person wants to see more of the data at once.
+    `notes_label` holds facts about the data, a line each, for a place below; `enlarge` shows more of it at once.
     """
-
-    enlarge_pressed = Signal()
 
     def __init__(self, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._reading = reading
         self._words = text_label(role=Role.HINT)
-        self._enlarge = link_button(
-            _("Enlarge"), self.enlarge_pressed.emit, _("Show the data in a window of its own")
-        )
+        self.enlarge = link_button(_("Enlarge"), tip=_("Show the data in a window of its own"))
         self.cancel_button = link_button(_("Cancel"), reading.cancel, _("Stop reading the data"))
         self.again_button = link_button(_("Look again"), reading.look_again, _("Read the data again"))
         self._bar = QProgressBar()
@@ -177,7 +170,7 @@ class DataLine(QWidget):
         line = QHBoxLayout()
         line.setSpacing(SPACING // 2)
         line.addWidget(self._words, 1)
-        for button in (self.again_button, self.cancel_button, self._enlarge):
+        for button in (self.again_button, self.cancel_button, self.enlarge):
             line.addWidget(button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -199,7 +192,7 @@ class DataLine(QWidget):
         self.cancel_button.setVisible(reading.is_waiting)
         self.again_button.setVisible(reading.is_cancelled)
         self._bar.setVisible(reading.is_waiting)
-        self._enlarge.setVisible(report is not None and bool(report.preview or report.seen))
+        self.enlarge.setVisible(report is not None and bool(report.preview or report.seen))
         if reading.is_waiting:
             self._bar.setRange(0, 0 if share is None else 1000)
             self._bar.setValue(round(1000 * (share or 0)))
@@ -362,13 +355,7 @@ class SplitChoice(QWidget):
 
 
 class DataViews(QTabWidget):
-    """Tabs; one that has nothing to show is left out.
-
-    Signals:
-        use_chosen: The name of a column, and the key of what it shall be.
-    """
-
-    use_chosen = Signal(str, str)
+    """Tabs; one that has nothing to show is left out."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -378,7 +365,6 @@ class DataViews(QTabWidget):
         self.seen = SeenPane(theme)
         self.lengths = LengthsPane(theme)
         self.labels = LabelBars(theme)
-        self.rows.use_chosen.connect(self.use_chosen)
         labels = QWidget()
         around = QVBoxLayout(labels)
         around.setContentsMargins(0, SPACING, 0, 0)
@@ -431,17 +417,7 @@ class DataOverview(QWidget):
     """A line, the views of the data, and below them, to be scrolled, what is wrong with it, notes and findings.
 
     It is always as high, whatever is known of the data: what stands below must not move as that comes in.
-
-    Signals:
-        use_chosen: The name of a column, and the key of what it shall be (`core.services.inspect`).
-        fix_chosen: The `core.base.errors.Fix` whose button was pressed.
-
-    Args:
-        reading: What is known of the data.
     """
-
-    use_chosen = Signal(str, str)
-    fix_chosen = Signal(object)
 
     def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -466,9 +442,7 @@ class DataOverview(QWidget):
         self._layout.addWidget(scroll)
         self._layout.addStretch(1)
         self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
-        self.line.enlarge_pressed.connect(self.enlarge)
-        self.views.use_chosen.connect(self.use_chosen)
-        self.findings.fix_chosen.connect(self.fix_chosen)
+        self.line.enlarge.clicked.connect(self.enlarge)
         self.findings.row_chosen.connect(self.views.show_row)
         self.views.hide()
 

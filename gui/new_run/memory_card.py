@@ -218,13 +218,13 @@ class Ladder(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.rows: tuple[RemedyRow, ...] = ()
-        self.link = link_button("", lambda: None, flush=True)
+        self.link = link_button("", flush=True)
         self.link.setCheckable(True)
         self.link.toggled.connect(self._toggle)
         self._nothing = text_label(_("Nothing more can be saved by these choices."), Role.HINT)
         self.fit, self.each = (
             QPushButton(_("Fit it for me…")),
-            link_button(_("Measure all…"), lambda: None, flush=True),
+            link_button(_("Measure all…"), flush=True),
         )
         self.fit.setToolTip(
             _("Try these out by short real runs: the fastest that fits of those that lose least")
@@ -284,21 +284,7 @@ SHORT = (Verdict.TIGHT, Verdict.TOO_LARGE)
 
 
 class FitCard(Card):
-    """Shows what `state` knows, and has it read free memory while the card can be seen.
-
-    Signals:
-        remedy_chosen: The `core.memory.remedies.Remedy` to apply.
-        fit_pressed: Hone is to find what fits.
-        measure_all_pressed: Every remedy is to be measured.
-        hours_chosen: How many hours the run may take.
-        explain_pressed: The parts are to be explained.
-    """
-
-    remedy_chosen = Signal(object)
-    fit_pressed = Signal()
-    measure_all_pressed = Signal()
-    hours_chosen = Signal(float)
-    explain_pressed = Signal()
+    """Shows what `state` knows, and has it read free memory while the card can be seen."""
 
     def __init__(self, theme: Theme, state: MemoryState, parent: QWidget | None = None) -> None:
         super().__init__(_("Will it fit?"), parent)
@@ -310,13 +296,13 @@ class FitCard(Card):
         self.set_trailing(self._basis)
         self._bar = PartsBar(theme, _("Memory this run takes"))
         self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
-        self._lookup, self._measure, self._ladder = ButtonLine(), ButtonLine(), Ladder()
-        self._hours = CalmDoubleSpinBox()
+        self._lookup, self._measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
+        self.hours = CalmDoubleSpinBox()
         self._time_box = self._make_time_box()
-        self._explain = link_button(
-            _("What is this?"), self.explain_pressed.emit, _("What each part is, and how Hone counts it")
+        self.what_is_this = link_button(
+            _("What is this?"), tip=_("What each part is, and how Hone counts it")
         )
-        self._ladder.heading.addWidget(self._explain)
+        self.ladder.heading.addWidget(self.what_is_this)
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
@@ -326,7 +312,7 @@ class FitCard(Card):
         known.setContentsMargins(0, 0, 0, 0)
         known.setSpacing(SPACING)
         known.addLayout(line)
-        for widget in (self._bar, self._note, self._measure, self._time_box, self._ladder):
+        for widget in (self._bar, self._note, self._measure, self._time_box, self.ladder):
             known.addWidget(widget)
         self.body.addWidget(self._known)
         self.body.addWidget(self._missing)
@@ -334,10 +320,7 @@ class FitCard(Card):
         state.changed.connect(self.show_state)
         self._lookup.button.clicked.connect(self._press_lookup)
         self._measure.button.clicked.connect(self._press_measure)
-        self._ladder.remedy_chosen.connect(self.remedy_chosen)
-        self._ladder.fit.clicked.connect(self.fit_pressed)
-        self._ladder.each.clicked.connect(self.measure_all_pressed)
-        self._ladder.opened.connect(self._show_remedies)
+        self.ladder.opened.connect(self._show_remedies)
         self._timer = QTimer(self)
         self._timer.setInterval(ROOM_MS)
         self._timer.timeout.connect(state.read_room)
@@ -347,22 +330,21 @@ class FitCard(Card):
         """ "I have 3 hours": sets after how many steps the run stops."""
         box, before = QWidget(), QLabel(_("I have"))
         set_role(before, Role.MUTED)
-        before.setBuddy(self._hours)
-        self._hours.setDecimals(1)
-        self._hours.setRange(0.1, 999.0)
-        self._hours.setSingleStep(0.5)
-        self._hours.setValue(1.0)
-        self._hours.setSuffix(_(" h"))
-        self._hours.setAccessibleName(_("Hours that the run may take"))
-        button = link_button(
+        before.setBuddy(self.hours)
+        self.hours.setDecimals(1)
+        self.hours.setRange(0.1, 999.0)
+        self.hours.setSingleStep(0.5)
+        self.hours.setValue(1.0)
+        self.hours.setSuffix(_(" h"))
+        self.hours.setAccessibleName(_("Hours that the run may take"))
+        self.set_steps = link_button(
             _("Set steps"),
-            lambda: self.hours_chosen.emit(self._hours.value()),
-            _("Stop after as many steps as fit into that time, by what was measured"),
+            tip=_("Stop after as many steps as fit into that time, by what was measured"),
         )
         row = QHBoxLayout(box)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACING)
-        for widget in (before, self._hours, button):
+        for widget in (before, self.hours, self.set_steps):
             row.addWidget(widget)
         row.addStretch(1)
         return box
@@ -422,11 +404,11 @@ class FitCard(Card):
         is_short = self.state.verdict in SHORT
         if is_short != self._was_short:
             self._was_short = is_short
-            self._ladder.link.setChecked(is_short)
-        self._ladder.link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
-        for button in (self._ladder.fit, self._ladder.each):
+            self.ladder.link.setChecked(is_short)
+        self.ladder.link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
+        for button in (self.ladder.fit, self.ladder.each):
             button.setEnabled(self.state.can_measure)
-        if self._ladder.is_open:
+        if self.ladder.is_open:
             self._show_remedies()
 
     def _show_remedies(self) -> None:
@@ -434,7 +416,7 @@ class FitCard(Card):
         worth = [
             saving_words(one, state.verdict, state.verdict_after(one), state.gain(one)) for one in remedies
         ]
-        self._ladder.show_remedies(remedies, worth)
+        self.ladder.show_remedies(remedies, worth)
 
     def _show_lookup(self) -> None:
         """Show what can be looked up, what is under way, or what came of it."""

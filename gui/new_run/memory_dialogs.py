@@ -273,11 +273,11 @@ class MemoryActions(QObject):
         self._changes = changes
         self.sheet: FitSheet | None = None
         self._agreed = b""
-        card.remedy_chosen.connect(self.apply)
-        card.hours_chosen.connect(self.box_time)
-        card.fit_pressed.connect(self.fit)
-        card.measure_all_pressed.connect(self.measure_all)
-        card.explain_pressed.connect(self.explain)
+        card.ladder.remedy_chosen.connect(self.apply)
+        card.ladder.fit.clicked.connect(self.fit)
+        card.ladder.each.clicked.connect(self.measure_all)
+        card.set_steps.clicked.connect(lambda: self.box_time(card.hours.value()))
+        card.what_is_this.clicked.connect(self.explain)
 
     def may_start(self) -> bool:
         """Ask about a run that doesn't fit, once for what is asked; a remedy that is chosen changes the form instead.

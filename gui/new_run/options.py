@@ -329,8 +329,8 @@ class OptionsColumn(QWidget):
         self.form.fix_chosen.connect(self.fix_chosen)
         self.form.revealed.connect(self._reveal)
         self._split.changed.connect(self.changed)
-        self.data.use_chosen.connect(self._guesses.use)
-        self.data.fix_chosen.connect(self.fix_chosen)
+        self.data.views.rows.use_chosen.connect(self._guesses.use)
+        self.data.findings.fix_chosen.connect(self.fix_chosen)
         self.set_machine(None)
 
     def _indented(self, widget: QWidget, less: int = 0, *, fills: bool = False) -> QWidget:

@@ -308,15 +308,7 @@ FINDINGS = "data.findings"
 
 
 class OutcomeColumn(QWidget):
-    """What comes of the options, always in view. `fit` is the card about memory.
-
-    Signals:
-        path_chosen: The path of an option to go to.
-        start_pressed: The person wants to start.
-    """
-
-    path_chosen = Signal(str)
-    start_pressed = Signal()
+    """What comes of the options, always in view. `fit` is the card about memory."""
 
     def __init__(self, theme: Theme, memory: MemoryState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -324,21 +316,19 @@ class OutcomeColumn(QWidget):
         self._rows = KeyValue()
         will_run = Card(_("What will run"))
         will_run.body.addWidget(self._rows)
-        self._checks = ChecksCard()
-        self._checks.path_chosen.connect(self.path_chosen)
+        self.checks = ChecksCard()
         content = QWidget()
         cards = QVBoxLayout(content)
         cards.setContentsMargins(0, 0, 0, 0)
         cards.setSpacing(SPACING + 4)
-        for card in (self.fit, will_run, self._checks):
+        for card in (self.fit, will_run, self.checks):
             cards.addWidget(card)
         cards.addStretch(1)
-        self._start = QPushButton()
-        set_role(self._start, Role.PRIMARY)
-        self._start.clicked.connect(self.start_pressed)
+        self.start = QPushButton()
+        set_role(self.start, Role.PRIMARY)
         starting = QHBoxLayout()
         starting.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
-        starting.addWidget(self._start)
+        starting.addWidget(self.start)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
@@ -364,7 +354,7 @@ class OutcomeColumn(QWidget):
         title = options_by_path()["data.train"].title
         stopping = [one for one in found if one.level is FindingLevel.PROBLEM]
         warnings = [one for one in found if one.level is FindingLevel.WARNING]
-        self._checks.show_checks(
+        self.checks.show_checks(
             [
                 *(_check(Level.ERROR, problem) for problem in problems),
                 *(Check(Level.ERROR, one.message, title, FINDINGS) for one in stopping),
@@ -374,12 +364,8 @@ class OutcomeColumn(QWidget):
             ]
         )
         self.fit.show_state()
-        self._start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
-        self._start.setEnabled(not problems and not is_waiting and not questions.data.stops)
-
-    @property
-    def start_text(self) -> str:
-        return self._start.text()
+        self.start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
+        self.start.setEnabled(not problems and not is_waiting and not questions.data.stops)
 
     def _start_text(self, problems: Sequence[Problem], questions: FormQuestions, *, is_waiting: bool) -> str:
         missing = {

@@ -239,8 +239,8 @@ class NewRunPage(QWidget):
         self._reading.changed.connect(self._take_reading)
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._look_again)
-        self._outcome.path_chosen.connect(self.go_to_option)
-        self._outcome.start_pressed.connect(self.start)
+        self._outcome.checks.path_chosen.connect(self.go_to_option)
+        self._outcome.start.clicked.connect(self.start)
 
     def load_tree(self, tree: Mapping[str, Any]) -> None:
         """Fill the form from the plain values of a run file; what they leave out takes its default."""

@@ -26,14 +26,15 @@ def text_label(text: str = "", role: Role | None = None, *, selectable: bool = F
 
 
 def link_button(
-    text: str, pressed: Callable[[], object], tip: str = "", *, flush: bool = False
+    text: str, pressed: Callable[[], object] | None = None, tip: str = "", *, flush: bool = False
 ) -> QPushButton:
     """A button that looks like a link; `flush` in line with the texts above it."""
     button = QPushButton(text)
     button.setToolTip(tip)
     set_role(button, Role.LINK)
     set_flag(button, "flush", flush)
-    button.clicked.connect(lambda _checked: pressed())
+    if pressed is not None:
+        button.clicked.connect(lambda _checked: pressed())
     return button
 
 

@@ -175,7 +175,7 @@ def show_short_memory(qtbot, window, runs_folder):
     page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
     page._fit.read_room()
     page._fit.take_measurement(MEASURED)
-    assert page._outcome.fit._ladder.is_open
+    assert page._outcome.fit.ladder.is_open
 
 
 def seen(root: QWidget, kind: type[QWidget] | tuple[type[QWidget], ...]) -> list[QWidget]:

@@ -34,8 +34,8 @@ def window(qtbot, tmp_path):
 def test_a_run_is_started_watched_stopped_and_found_again(qtbot, window):
     form = window.new_run._options.form
     form.set_values({"data.train": "synthetic:512x32", "training.epochs": 400.0, "device.name": "cpu"})
-    assert window.new_run._outcome.start_text == "Start training"
-    start = window.new_run._outcome._start
+    assert window.new_run._outcome.start.text() == "Start training"
+    start = window.new_run._outcome.start
     qtbot.mouseClick(start, Qt.MouseButton.LeftButton)
     view = window.run.view
     run = view.run

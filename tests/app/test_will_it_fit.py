@@ -46,7 +46,7 @@ def take_a_remedy_and_undo_it(qtbot, page, room):
     room.room = Room(free=int(0.99 * forecast), ceiling=4 * GB)
     page._fit.read_room()
     assert fit.headline.startswith("Doesn't fit")
-    row = fit._ladder.rows[0]
+    row = fit.ladder.rows[0]
     press(qtbot, row.button)  # the ladder has unfolded by itself
     assert page.tree() != before
     assert page._fit.forecast.parts.total < forecast

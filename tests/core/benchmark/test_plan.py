@@ -6,9 +6,7 @@ from core.base.errors import OptionsError
 from core.benchmark.plan import (
     BATCH,
     SIZES,
-    changed,
     choose_size,
-    cores_of,
     methods_plan,
     pieces_of,
 )
@@ -16,7 +14,6 @@ from core.benchmark.published import GUIDE, guide_row
 from core.engine.devices.choose import report
 from core.engine.environment import prepare_torchvision
 from core.memory.model import Room, with_changes
-from core.options.device_support import DeviceReport
 from core.options.validate import check_tree, read_options
 from tests.fakes.machines import (
     BARE,
@@ -272,12 +269,6 @@ def test_a_batch_of_one_is_not_divided():
     assert [pieces_of(batch) for batch in (1, 4, 6, 16, 17, 64)] == [1, 4, 6, 16, 1, 16]
 
 
-def test_options_that_no_longer_apply_are_reset():
-    options, _ = check_tree(TEXT)
-    found = changed(options, {"model.method": "full", "training.optimizer": "adafactor"})
-    assert (found.model.lora_rank, found.training.momentum) == (16, 0.9)
-
-
 @pytest.mark.parametrize(("size", "gigabytes"), [("bert-large", 14.9), ("bert-base", 6.0), ("tiny", 1.2)])
 def test_a_plain_run_of_a_size_takes_about_as_much_as_measured(size, gigabytes):
     assert SIZES[size].bytes(4, 512, "cuda") == pytest.approx(gigabytes * 1e9, rel=0.15)
@@ -306,14 +297,6 @@ def test_the_largest_size_that_suits_is_chosen_and_the_reason_said(facts, gigaby
     size, said = choose_size(options, device, room(gigabytes) if gigabytes else None)
     assert size.name == name
     assert reason in said
-
-
-def test_a_step_trains_every_weight_on_every_token():
-    large, tiny = SIZES["bert-large"], SIZES["tiny"]
-    assert large.flops(4, 512) == pytest.approx(6 * 302e6 * 2048, rel=0.1)
-    assert large.flops(8, 512) == 2 * large.flops(4, 512)
-    assert tiny.flops(4, 512) < large.flops(4, 512) / 300
-    assert cores_of(DeviceReport(name="cpu", title="CPU", available=True)) == 1
 
 
 @pytest.mark.parametrize("facts", [SERVER, M2_8GB])

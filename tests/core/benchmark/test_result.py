@@ -45,13 +45,6 @@ def test_no_model_leads_out_of_the_folder(model):
     assert results.path_of(result(kind=Kind.DEVICES, model="")).name.endswith("-devices.json")
 
 
-def test_the_newest_comes_first():
-    begun = [1_760_000_000.0, 1_760_009_000.0, 1_760_005_000.0]
-    for moment in begun:
-        results.save(result(measured(variant("a")), begun=moment))
-    assert [one.result.begun for one in results.saved()] == sorted(begun, reverse=True)
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"nonsense", b"\xff\xfe\x00", b"[]", b"{}", b'{"schema": 1}', b'{"schema": "one"}', b"[" * 100_000],

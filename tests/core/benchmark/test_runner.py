@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from core.base import jobs
-from core.base.errors import UserError
-from core.base.jobs import EngineCrashed, JobCancelled
+from core.base.jobs import JobCancelled
 from core.base.system import SystemMemory
 from core.benchmark import result as results
 from core.benchmark import runner
@@ -63,12 +62,6 @@ def test_every_variant_is_measured_once_before_the_first_is_measured_again():
     assert measures.measured == ["a", "b", "a", "b", "a", "b"]
     assert found[:3] == [[1, 0, 0], [1, 0, 1], [2, 0, 1]]
     assert (one.result.is_whole, one.result.standing) == (True, Standing.WHOLE)
-
-
-def test_where_nothing_can_be_measured_nothing_is_saved():
-    (found,) = bench(plan(variant("a", refusal="It needs a GPU."))).run()
-    assert found.is_whole
-    assert results.saved() == []
 
 
 @pytest.mark.parametrize(
@@ -287,18 +280,3 @@ def test_a_pass_can_be_given_up_from_another_thread_or_before_it_began(measure):
     assert len(caught) == 1
     with pytest.raises(JobCancelled):
         one.run()
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (UserError("The data is empty.", "No row\nis left"), "The data is empty. No row is left"),
-        (
-            EngineCrashed("sample", -11, ""),
-            "The engine was ended by SIGSEGV. A library it uses touched memory",
-        ),
-        (EngineCrashed("sample", 1, ""), "It ended with exit status 1. The end of the log says why."),
-    ],
-)
-def test_reasons_fit_on_a_line(error, words):
-    assert runner.reason_of(error).startswith(words)

@@ -91,12 +91,6 @@ def test_notes_say_what_has_to_be_known():
     assert "Peak memory: 100 MB (weights 50.0 MB, activations 50.0 MB)" in line.tip
 
 
-@pytest.mark.parametrize(("size", "note"), [(300 * MB, ""), (5 << 30, "others held 5.00 GB of the GPU")])
-def test_what_others_held_of_the_gpu_is_noted(size, note):
-    found = result(measured(variant("plain"), conditions=Conditions(gpu_others=size)))
-    assert table_of(found).lines[0].note == note
-
-
 def test_optional_columns_are_there_where_they_have_a_value():
     titles = [heading.title for heading in table_of(methods()).headings]
     assert not {"Compiling", "Samples/J", "Setting"} & set(titles)
@@ -156,13 +150,6 @@ def test_markdown_is_a_table_with_what_has_to_be_known():
     empty = msgspec.structs.replace(result(), plan=plan())
     assert "| Method |" in tables.markdown(empty)
     assert tables.csv(empty) == ""
-
-
-def test_a_terminal_has_the_notes_below_the_table():
-    lines = tables.text(methods()).splitlines()
-    assert "METHOD     " in tables.text(methods())
-    assert "Adamw-8Bit: it needs a CUDA GPU" in lines
-    assert "Fastest, with the least memory: Bf16, 2.00 times as fast as plain" in "\n".join(lines)
 
 
 def test_csv_has_a_line_per_row_in_plain_numbers():
@@ -293,12 +280,6 @@ SPREAD = (0.9, 1.0, 1.1, 1.2)
 )
 def test_methods_come_to_a_conclusion(rows, words):
     assert words in conclusion(result(*rows))
-
-
-def test_where_all_rows_train_few_weights_none_is_told_apart():
-    rows = row("plain", 1.0, method="lora"), row("bf16", 0.5, method="lora")
-    assert "few of the weights" not in conclusion(result(*rows))
-    assert "padding" not in conclusion(result(PLAIN, row("bf16", 0.5), row("padding", 0.6, data="other")))
 
 
 def test_devices_are_told_from_the_least_to_the_most():

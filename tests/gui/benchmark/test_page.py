@@ -19,11 +19,10 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.benchmark.page import Benchmarking, BenchmarkPage, Ending, Turn, turn_question
-from gui.run import words
 from gui.widgets.layout import PageScroll
 from tests.fakes.asking import CPU_ONLY, FakeEngine
 from tests.fakes.bench import devices_result, plan
-from tests.fakes.held_bench import BF16, PLAIN, HeldBenches, always
+from tests.fakes.held_bench import BF16, HeldBenches, always
 from tests.gui.new_run.steps import press
 
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
@@ -144,14 +143,6 @@ def test_a_result_that_cant_be_saved_is_told(qtbot, measuring, benches):
     assert measuring.results[-1].rows[1].is_measured
 
 
-def test_closing_ends_the_pass_and_waits_for_the_thread(qtbot, measuring, benches):
-    benches.waiting |= {"plain", "bf16"}
-    measuring.start(Kind.METHODS, always(plan(PLAIN, BF16, passes=9)), benches.make)
-    qtbot.waitUntil(lambda: measuring.progress is not None)
-    measuring.close()
-    assert benches.kept == []
-
-
 # --- Choosing
 
 
@@ -177,14 +168,6 @@ def test_what_is_chosen_is_what_is_planned(qtbot, ready, benches):
     qtbot.waitUntil(lambda: benches.asked[-1]["steps"] == 7)
     asked = benches.asked[-1]
     assert (asked["size"], asked["device"], asked["passes"], asked["options"]) == ("minilm", "cpu", 2, None)
-
-
-def test_a_refused_plan_is_told(qtbot, page, benches):
-    benches.refuses = "isn't there"
-    page.set_machine(CPU_ONLY)
-    settle(qtbot, page.methods)
-    assert not page.methods.start.isEnabled()
-    assert "isn't there" in page.methods.said.text()
 
 
 def test_own_options_have_to_be_right(qtbot, ready, tmp_path, benches):
@@ -338,13 +321,6 @@ def test_the_question_offers_a_pause_only_where_that_helps(qtbot, awaited, answe
     question = turn_question(awaited, None)
     qtbot.addWidget(question)
     assert set(question.says().values()) == answers
-
-
-def test_a_run_started_meanwhile_is_told_of_the_benchmark(qtbot):
-    asked = words.question_about(TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), None)
-    qtbot.addWidget(asked)
-    assert asked.text() == "A benchmark is being measured"
-    assert set(asked.says().values()) == {words.Turn.WAIT, words.Turn.NOW}
 
 
 # --- In the window

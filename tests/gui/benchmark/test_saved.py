@@ -6,7 +6,6 @@ import pytest
 from core.base.settings import Appearance
 from core.benchmark import result as results
 from core.benchmark.plan import Kind
-from core.benchmark.result import Saved
 from gui.base.theme import Theme
 from gui.benchmark.saved import SavedResults
 from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
@@ -154,12 +153,3 @@ def test_some_go_to_the_bin_when_that_is_agreed_to(qtbot, page):
     next(button for button in box.buttons() if "bin" in button.text()).click()
     qtbot.waitUntil(lambda: len(lines_of(page.table)) == 2)
     assert sorted(page.gone) == sorted(results.path_of(one).name for one in (OLD, DEVICES))
-
-
-def test_before_anything_was_measured_it_says_so(qtbot):
-    page = SavedResults(Theme(Appearance.LIGHT), read=list[Saved])
-    qtbot.addWidget(page)
-    page.show()
-    page.end_work()
-    assert page.empty.isVisible()
-    assert not page.table.isVisible()

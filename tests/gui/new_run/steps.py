@@ -33,11 +33,11 @@ def rows(page):
 
 
 def checks(page):
-    return [(check.level, check.path) for check in page._outcome._checks.checks]
+    return [(check.level, check.path) for check in page._outcome.checks.checks]
 
 
 def start_text(page):
-    return page._outcome.start_text
+    return page._outcome.start.text()
 
 
 def settle(qtbot, page):

@@ -2,7 +2,7 @@
 
 import msgspec
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
@@ -29,13 +29,13 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
 
     findings = page._options.data.findings
     assert findings.words == "1 problem, 1 warning"
-    assert page._outcome.start_text == "Fix: Training data"
-    assert not page._outcome._start.isEnabled()
+    assert page._outcome.start.text() == "Fix: Training data"
+    assert not page._outcome.start.isEnabled()
     press(findings, "Read “bob” as the assistant")
     assert page.tree()["data"]["roles"] == {"bob": "assistant"}
     await_reading(qtbot, page)
     assert findings.words == "1 warning"
-    assert page._outcome.start_text == "Start training"
+    assert page._outcome.start.text() == "Start training"
     with qtbot.waitSignal(page.start_requested):
         page.start()
 
@@ -86,15 +86,6 @@ def test_moving_the_longest_text_moves_the_line_at_once(qtbot, page, answers, ta
     assert lengths.words.startswith("7 of ")
 
 
-def test_the_fix_of_a_warning_changes_its_option(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
-    press(page._options.data.findings, "Raise to 640")
-    assert page.tree()["data"]["max_length"] == 640
-    await_reading(qtbot, page)
-    left = {finding.code for finding in page._options.data.findings.findings}
-    assert left == {"unknown-role", "duplicates"}
-
-
 def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks, model):
     answers.gate.clear()
     answers.progress = (JobProgress(done=2, total=5),)
@@ -107,10 +98,10 @@ def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks,
     assert line.words == "The data was not checked."
     answers.gate.set()
     qtbot.waitUntil(lambda: not page._questions.model.is_waiting)
-    assert page._outcome.start_text == "Start training"  # the run will say what is wrong
+    assert page._outcome.start.text() == "Start training"  # the run will say what is wrong
     line.again_button.click()
     await_reading(qtbot, page)
-    assert page._outcome.start_text == "Fix: Training data"
+    assert page._outcome.start.text() == "Fix: Training data"
 
 
 def test_the_table_stays_where_it_is_while_only_the_lengths_are_counted_anew(qtbot, page, answers, talks):
@@ -177,22 +168,11 @@ def test_packed_rows_are_what_steps_are_made_of(qtbot, page, answers, talks):
 
 def test_the_link_of_a_finding_in_the_checks_leads_to_the_list(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
-    link = next(check.path for check in page._outcome._checks.checks if "bob" in check.text)
-    page._outcome._checks.path_chosen.emit(link)
+    link = next(check.path for check in page._outcome.checks.checks if "bob" in check.text)
+    page._outcome.checks.path_chosen.emit(link)
     findings, viewport = page._options.data.findings, page._scroll.viewport()
     assert findings.isAncestorOf(page._options.focusWidget())
     qtbot.waitUntil(lambda: viewport.rect().contains(findings.mapTo(viewport, findings.rect().center())))
-
-
-def test_a_file_dropped_on_any_line_is_not_taken_as_its_text(page):
-    takes_drops = [path for path in page._options.form.paths if _line_of(page, path).acceptDrops()]
-    assert {"data.train", "data.eval"} <= set(takes_drops)
-    assert "training.learning_rate" not in takes_drops
-
-
-def _line_of(page, path):
-    control = page._options.form.field(path).control
-    return control.findChild(QLineEdit) or control
 
 
 def test_of_running_text_nothing_is_counted_before_its_blocks_are_known(qtbot, page, answers, talks):
@@ -217,23 +197,13 @@ def test_a_split_of_data_that_is_not_read_yet_is_called_a_split(page):
     ]
 
 
-def test_after_a_fix_the_start_says_that_the_data_is_read(qtbot, page, answers, talks, model):
-    page.load_tree({"task": "chat", "model": {"source": str(model)}, "data": {"train": str(talks)}})
-    await_reading(qtbot, page)
-    assert page._outcome.start_text == "Fix: Training data"
-    answers.gate.clear()
-    press(page._options.data.findings, "Read “bob” as the assistant")
-    assert page._outcome.start_text == "Reading the data…"
-    assert not page._outcome._start.isEnabled()
-
-
 def test_facts_about_the_data_are_no_warnings(qtbot, page, answers, talks):
     report = report_for(Task.CAUSAL_LM, str(talks))
     answers.answers["inspect"] = msgspec.structs.replace(report, notes=("1 text of 1,115,394 characters.",))
     page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
     await_reading(qtbot, page)
     assert page._options.data.line.notes == "1 text of 1,115,394 characters."
-    assert not any("1,115,394" in check.text for check in page._outcome._checks.checks)
+    assert not any("1,115,394" in check.text for check in page._outcome.checks.checks)
 
 
 def test_nothing_below_moves_while_data_is_read_and_once_it_is(qtbot, page, answers, talks, model):

@@ -85,14 +85,6 @@ def test_another_task_comes_back_too_and_guessed_columns_do_not(qtbot, opened, p
     assert page.tree()["data"]["max_length"] == 99
 
 
-def test_another_file_is_not_said_to_be_the_form_that_was_left(opened):
-    presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
-    page, _ = opened()
-    assert lead_back(page).isVisible()
-    page.load_tree({"task": "image-classification"})
-    assert not lead_back(page).isVisible()
-
-
 def test_the_window_keeps_it_when_hone_ends(qtbot, qapp):
     presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     window = MainWindow(Theme(Appearance.LIGHT), Settings(), FakeEngine(), tools=FakeMemory().tools)

@@ -30,26 +30,6 @@ def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
     assert caught.args[0].tree["memory"] == {"batch_size": 8}
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("--learning_rate 2e-", "Learning rate: 2e-"),
-        ("--max_seq_length abc", "Maximum length: abc"),
-        ('{"target_modules": 5}', "5"),
-        ('{"seed": true}', "True"),
-    ],
-)
-def test_half_typed_values_are_shown_as_they_stand(sheet, said, shown):
-    sheet.set_text(said)
-    assert any(shown in value for _, value in sheet._rows.rows())
-
-
-def test_names_that_no_longer_exist_are_told_with_their_successor(sheet):
-    sheet.set_text('{"optim": "adamw_hf", "overwrite_output_dir": true}')
-    notes = " ".join([*sheet._rows.notes().values(), *dict(sheet._rows.rows()).values()])
-    assert "adamw_torch has taken its place" in notes
-
-
 def test_what_is_no_script_can_not_be_taken_over(sheet):
     sheet.set_text("Dear Hone, please train.")
     assert sheet.found is None

@@ -5,11 +5,9 @@ import pytest
 
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
-from core.memory.model import ModelReport, ModelRequest
-from gui.new_run.outcome import trained_words
+from core.memory.model import ModelRequest
 from gui.new_run.state import ModelCheck
 from tests.fakes.asking import MODEL, PAIRS
-from tests.fakes.runs import digits_options
 
 LORA = {"method": "lora", "lora_targets": ["q_proj"]}
 
@@ -35,7 +33,7 @@ def rows(page):
 
 
 def warnings(page):
-    return [check.text for check in page._outcome._checks.checks if check.level == "warning"]
+    return [check.text for check in page._outcome.checks.checks if check.level == "warning"]
 
 
 def test_how_much_will_learn_is_told(qtbot, page, model, pairs):
@@ -87,7 +85,7 @@ def test_a_model_that_is_not_here_is_not_asked_about(qtbot, page, engine, texts,
     texts("org/tiny", **LORA)
     await_answers(qtbot, page)
     assert engine.looked_at() == []
-    assert page._outcome.start_text == "Start training"
+    assert page._outcome.start.text() == "Start training"
 
 
 def test_its_problems_stand_at_their_fields_and_stop_the_start(qtbot, page, engine, model, pairs):
@@ -97,14 +95,14 @@ def test_its_problems_stand_at_their_fields_and_stop_the_start(qtbot, page, engi
     choose(page, model, pairs, **LORA)
     await_answers(qtbot, page)
     assert page._options.form.row("model.lora_targets").problems == (problem,)
-    assert page._outcome.start_text == "Fix: LoRA targets"
+    assert page._outcome.start.text() == "Fix: LoRA targets"
     assert rows(page)["Trained"] == "LoRA, rank 16"  # no figures of what can't be
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
     engine.answers["check-model"] = MODEL
     page._options.form.set_values(fix.changes)
     await_answers(qtbot, page)
-    assert page._outcome.start_text == "Start training"
+    assert page._outcome.start.text() == "Start training"
 
 
 def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine, model):
@@ -112,12 +110,12 @@ def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine
     engine.gate.clear()
     page._options.form.set_values({"model.pretrained": True})
     assert page._questions.model.is_waiting
-    assert page._outcome.start_text == "Start training"
+    assert page._outcome.start.text() == "Start training"
     page._options.form.set_values({"model.method": "head"})
-    assert page._outcome.start_text == "Looking at the model…"
+    assert page._outcome.start.text() == "Looking at the model…"
     engine.gate.set()
     await_answers(qtbot, page)
-    assert page._outcome.start_text == "Start training"
+    assert page._outcome.start.text() == "Start training"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +125,7 @@ def test_an_engine_that_cant_tell_is_no_reason_not_to_train(qtbot, page, engine,
     engine.answers["check-model"] = failure
     texts(**LORA)
     await_answers(qtbot, page)
-    assert page._outcome.start_text == "Start training"
+    assert page._outcome.start.text() == "Start training"
     assert any("could not look at the model" in text for text in warnings(page))
 
 
@@ -172,7 +170,3 @@ def test_the_newest_question_wins_and_closing_leaves_no_thread(qtbot, engine):
     qtbot.waitUntil(lambda: len(engine.looked_at()) == 3)
     check.close()
     assert not check.is_waiting
-
-
-def test_nothing_is_said_of_a_model_that_is_not_all_here():
-    assert trained_words(digits_options(), ModelReport()) == "all weights"

@@ -28,7 +28,7 @@ def test_it_opens_with_the_first_run_ready(qtbot, page):
 
 def test_the_button_names_what_is_missing_and_stays_where_it_is(qtbot, page, model, pairs):
     page.resize(1024, 700)
-    button = page._outcome._start
+    button = page._outcome.start
     qtbot.waitUntil(lambda: button.mapTo(page, button.rect().topLeft()).y() > 600)
     place = button.mapTo(page, button.rect().topLeft())
     load(page, source="")
@@ -89,7 +89,7 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
     listed = {path for level, path in checks(page) if level == "error"}
     assert listed == {"data.train", "training.learning_rate", "training.weight_decay"}
     assert start_text(page) == "3 problems to fix"
-    page._outcome._checks.path_chosen.emit("training.weight_decay")
+    page._outcome.checks.path_chosen.emit("training.weight_decay")
     control, viewport = row(page, "training.weight_decay").field.control, page._scroll.viewport()
     assert control.isVisible()  # it was behind "More"
     qtbot.waitUntil(lambda: viewport.rect().contains(control.mapTo(viewport, control.rect().center())))
@@ -206,16 +206,6 @@ class TestMachine:
         with qtbot.waitSignal(page.check_requested) as caught:
             press(page._options, "Check this device…")
         assert caught.args == ["cpu"]
-
-
-def test_rows_and_headings_follow_every_change(page):
-    page._options.open_more()
-    rank, heading = row(page, "model.lora_rank"), page._options._cards[0]._headings["LoRA"]
-    assert not rank.isVisible()
-    assert heading.isHidden()
-    row(page, "model.method").field.segmented.buttons()["lora"].click()
-    assert rank.isVisible()
-    assert heading.isVisible()
 
 
 def test_tab_goes_down_the_rows_also_below_more(qtbot, page, model, pairs):
