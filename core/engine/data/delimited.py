@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,13 +33,17 @@ from core.engine.data.text_files import (
 # --- The delimiter and the quoting of a file of rows, read off its content
 
 
-LABEL_NAMES = (
-    *("label", "labels", "class", "category", "target", "quality", "sentiment", "answer", "gold_label"),
-    *("intent", "emotion", "topic", "is_duplicate", "toxic", "spam", "stars", "rating", "score", "y"),
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+LABEL_NAMES = _names(
+    "label labels class category target quality sentiment answer gold_label intent emotion topic is_duplicate toxic "
+    "spam stars rating score y"
 )
-TEXT_NAMES = (
-    *("text", "sentence", "review", "content", "comment", "message", "tweet", "body", "document", "question"),
-    *("title", "description", "headline", "utterance", "input"),
+TEXT_NAMES = _names(
+    "text sentence review content comment message tweet body document question title description headline utterance "
+    "input"
 )
 PAIR_NAMES = (
     ("premise", "hypothesis"),
@@ -47,38 +51,11 @@ PAIR_NAMES = (
     ("query", "passage"),
     ("query", "document"),
 )
-OTHER_NAMES = (
-    *(
-        "id",
-        "idx",
-        "index",
-        "name",
-        "date",
-        "time",
-        "url",
-        "path",
-        "file",
-        "image",
-        "filename",
-        "user",
-        "source",
-    ),
-    *(
-        "instruction",
-        "output",
-        "prompt",
-        "completion",
-        "response",
-        "chosen",
-        "rejected",
-        "messages",
-        "tokens",
-    ),
-    *("tags", "split", "lang", "language", "key", "value", "type", "author", "words", "word", "tag"),
+OTHER_NAMES = _names(
+    "id idx index name date time url path file image filename user source instruction output prompt completion "
+    "response chosen rejected messages tokens tags split lang language key value type author words word tag"
 )
-ALL_NAMES = frozenset(
-    (*LABEL_NAMES, *TEXT_NAMES, *OTHER_NAMES, *(name for pair in PAIR_NAMES for name in pair))
-)
+ALL_NAMES = frozenset((*LABEL_NAMES, *TEXT_NAMES, *OTHER_NAMES, *chain.from_iterable(PAIR_NAMES)))
 
 DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "CSV with bars"}
 SAMPLE_CHARACTERS = 1 << 16
@@ -563,7 +540,7 @@ def _refuse_ragged(form: _Form, reading: _Reading) -> None:
         f"{path.name}, row {number:,} has {_columns(ragged.columns)}, the {form.fitting} {len(form.columns)}",
         f"{path}: {rows} fit the {form.fitting}{named_columns}. A text that contains the delimiter must "
         f"stand in double quotes. Row {number:,} begins: {ragged.text}",
-        (Fix(f"Mend row {number:,} in a spreadsheet or a text editor"),),
+        (Fix(f"Correct row {number:,} in a spreadsheet or a text editor"),),
     )
 
 
@@ -626,87 +603,62 @@ def looks_like_conll(path: Path, head: str) -> bool:
     return fitting / len(rows) > 0.9
 
 
-@dataclass
-class _Sentences:
-    """Sentences on their way to the shelf: their lines, and each column's values."""
-
-    numbers: list[int] = field(default_factory=list)
-    columns: list[list[list[str]]] = field(default_factory=list)
-
-
 def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
     """Read sentences: the columns `tokens`, `tags` (the last one), and what stands between them as `column 2` and on.
 
     Raises:
         DataError: A line has another number of columns than the first one, or there are no tags.
     """
-    width, first = _width(source)
-    names = ["tokens", *(f"column {number}" for number in range(2, width)), "tags"]
-    if width == UNIVERSAL_COLUMNS:
-        names = ["tokens", "tags"]
-    schema = pa.schema([(name, pa.list_(pa.string())) for name in names])
-    writer = new_writer(schema)
-    count = 0
-    for block in _sentences(source, width, first):
-        arrays = [pa.array(values, pa.list_(pa.string())) for values in block.columns]
-        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), np.asarray(block.numbers, np.int64))
-        count += len(block.numbers)
-    if not count:
+    sentences = _sentences(source)
+    first = next(sentences, None)
+    if first is None:
         raise DataError(
             f"{source.path.name} has no rows",
             f"{source.path}: there is no sentence in it.",
             (Fix("Choose another file"),),
         )
+    names = ["tokens", *(f"column {number}" for number in range(2, len(first[1]))), "tags"]
+    schema = pa.schema([(name, pa.list_(pa.string())) for name in names])
+    writer, sentences = new_writer(schema), chain([first], sentences)
+    while block := list(islice(sentences, BLOCK_SENTENCES)):
+        arrays = [
+            pa.array([columns[place] for _, columns in block], pa.list_(pa.string()))
+            for place in range(len(names))
+        ]
+        numbers = np.array([number for number, _ in block], np.int64)
+        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), numbers)
     return ParsedRows(writer, "CoNLL", "line")
 
 
-def _width(source: TextFile) -> tuple[int, int]:
-    """How many columns the first line with a token has, and its number."""
-    for first, lines in source.lines():
-        for number, line in enumerate(lines, first):
-            fields = _fields(line)
-            if line.strip() and not line.startswith("#") and fields[0] != DOCUMENT:
-                if len(fields) < 2:
-                    raise _no_tag(source.path, number, line)
-                return len(fields), number
-    return 2, 1
-
-
-def _sentences(source: TextFile, width: int, first_line: int) -> Iterator[_Sentences]:
-    """The sentences, many at a time."""
-    block, sentence, start = _Sentences(), list[list[str]](), 0
+def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
+    """The number of each sentence's first line, and its columns."""
+    sentence, start, width, first_line = list[list[str]](), 0, 0, 0
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):
             fields = _fields(line)
             if not line.strip() or fields[0] == DOCUMENT:
-                _add(block, sentence, start)
+                if columns := _columns_of(sentence):
+                    yield start, columns
                 sentence = []
-            elif len(fields) == width and not _is_remark(fields):
+                continue
+            if not width and not line.startswith("#"):
+                width, first_line = len(fields), number
+                if width < 2:
+                    raise _no_tag(source.path, number, line)
+            if len(fields) == width and not (fields[0] == "#" and "=" in fields[1:3]):  # such as "# id = 7"
                 start = start if sentence else number
                 sentence.append(fields)
             elif not line.startswith("#"):
                 raise _other_width(source.path, number, line, f"line {first_line:,} has {width}")
-        if len(block.numbers) >= BLOCK_SENTENCES:
-            yield block
-            block = _Sentences()
-    _add(block, sentence, start)
-    if block.numbers:
-        yield block
+    if columns := _columns_of(sentence):
+        yield start, columns
 
 
-def _add(block: _Sentences, sentence: list[list[str]], start: int) -> None:
-    columns = [list(values) for values in zip(*sentence, strict=True)]
-    if len(columns) == UNIVERSAL_COLUMNS:
-        words = [
-            row for row in sentence if row[0].isdecimal()
-        ]  # 1-2 and 1.1 stand for no word of the sentence
-        columns = [[row[1] for row in words], [row[3] for row in words]]
-    if not columns or not columns[0]:
-        return
-    block.numbers.append(start)
-    block.columns = block.columns or [[] for _ in columns]
-    for kept, values in zip(block.columns, columns, strict=True):
-        kept.append(values)
+def _columns_of(sentence: list[list[str]]) -> list[list[str]]:
+    """The columns of a sentence; of CoNLL-U words and their parts of speech, as 1-2 and 1.1 stand for no word."""
+    if sentence and len(sentence[0]) == UNIVERSAL_COLUMNS:
+        sentence = [[fields[1], fields[3]] for fields in sentence if fields[0].isdecimal()]
+    return list(map(list, zip(*sentence, strict=True)))
 
 
 def _fields(line: str) -> list[str]:
@@ -717,11 +669,6 @@ def _fields(line: str) -> list[str]:
 def _is_apart(fields: list[str]) -> bool:
     """Whether a line is a comment or the beginning of a document."""
     return fields[0].startswith("#") or fields[0] == DOCUMENT
-
-
-def _is_remark(fields: list[str]) -> bool:
-    """Whether a line that could be a token is a comment such as "# id = 7"."""
-    return fields[0] == "#" and "=" in fields[1:3]
 
 
 def _no_tag(path: Path, number: int, line: str) -> DataError:
@@ -740,5 +687,5 @@ def _other_width(path: Path, number: int, line: str, others: str) -> DataError:
         f"{path.name}, line {number:,} has {has}, {others}",
         f"{path}: each line reads: a token, a tab or a space, its tag; an empty line ends a sentence. "
         f"Line {number:,} is: {line[:80]}",
-        (Fix(f"Mend line {number:,} in a text editor"),),
+        (Fix(f"Correct line {number:,} in a text editor"),),
     )

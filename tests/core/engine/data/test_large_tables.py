@@ -164,7 +164,7 @@ def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Pa
 def test_an_array_is_read_whole_where_it_is_not_one_of_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.engine.data.json_files.LARGEST_RECORD", 2000)
+    monkeypatch.setattr("core.engine.data.json_files.MAX_RECORD", 2000)
     path = tmp_path / "a.json"
     json_array(path)
     assert read_table(path).rows.num_rows == COUNT
