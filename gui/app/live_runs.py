@@ -13,23 +13,25 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction, UserError
+from core.base.settings import home
 from core.runs import crash, queue
 from core.runs import start as starting
 from core.runs.crash import Interrupted
 from core.runs.events import Level
 from core.runs.folder import Action, RunFolder
-from core.runs.queue import EndedRun, LiveRun, LiveRuns, Move
+from core.runs.queue import EndedRun, LiveRun, LiveRuns
 from core.runs.status import State
 from gui.app.sidebar import Place
 from gui.base.background import wait_briefly
-from gui.base.tokens import PAGE_MARGINS, SPACING
+from gui.base.tokens import PAGE_MARGINS
 from gui.run.words import state_title
 from gui.widgets.cards import BriefStrip, MessageStrip
 from gui.widgets.labels import margins
+from gui.widgets.layout import vbox
 
 if TYPE_CHECKING:
     from gui.app.window import MainWindow
@@ -69,23 +71,17 @@ class LiveRunsThread(QThread):
         super().__init__(parent)
         self._folder = folder
         self._runs = LiveRuns()
-        self._followed: SimpleQueue[tuple[RunFolder, bool]] = SimpleQueue()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._live: tuple[LiveRun, ...] = ()
         self._told: list[tuple[Path, str, State, int | None]] = []
         self._told_waiting: tuple[LiveRun, ...] = ()
-        self._has_looked = False
-
-    @property
-    def has_looked(self) -> bool:
-        """Whether the first look is done."""
-        return self._has_looked
+        self.has_looked = False
 
     def known(self) -> list[RunFolder] | None:
         """The runs that trained or waited at the last look; None before the first. May be asked in any thread."""
-        return [one.run for one in self._live] if self._has_looked else None
+        return [one.run for one in self._live] if self.has_looked else None
 
     def trains(self) -> bool:
         """Whether a run trained at the last look. May be asked in any thread."""
@@ -98,8 +94,7 @@ class LiveRunsThread(QThread):
 
     def follow(self, run: RunFolder, starts: bool) -> None:
         """Look at a run, too, wherever its folder is; `starts`: it begins now. Returns at once."""
-        self._followed.put((run, starts))
-        self._wake.set()
+        self.do(partial(self._runs.follow, run, starts=starts))
 
     def do(self, work: Callable[[], object]) -> None:
         """Do something in this thread, whatever it waits for, and look again; returns at once."""
@@ -128,7 +123,6 @@ class LiveRunsThread(QThread):
 
     def _look(self) -> None:
         self._do_work()
-        self._take_followed()
         waiting = queue.waiting()
         for run in (*queue.training(), *waiting):
             self._runs.follow(run)
@@ -141,8 +135,8 @@ class LiveRunsThread(QThread):
         self._tell_queue(waiting, live)
         for end in ended:
             self.run_ended.emit(end)
-        if not self._has_looked:
-            self._has_looked = True
+        if not self.has_looked:
+            self.has_looked = True
             self.first_looked.emit(self._interrupted())
 
     def _tell_queue(self, order: list[RunFolder], live: tuple[LiveRun, ...]) -> None:
@@ -171,14 +165,6 @@ class LiveRunsThread(QThread):
         except OSError as error:
             log.warning("the runs can't be listed: %s", error)
             return []
-
-    def _take_followed(self) -> None:
-        while True:
-            try:
-                run, starts = self._followed.get_nowait()
-            except Empty:
-                return
-            self._runs.follow(run, starts=starts)
 
 
 def percent(live: LiveRun) -> int | None:
@@ -268,10 +254,7 @@ class Attention(QObject):
 
 def _what_came_of(end: EndedRun) -> str:
     """The figures that the run's page shows, in a line; of a run that failed, why."""
-    from gui.run.words import (
-        RunFacts,  # first wanted now: the window is up sooner without it
-        summary,  # first wanted now: the window is up sooner without it
-    )
+    from gui.run.words import RunFacts, summary
 
     figures = summary(RunFacts(end.story, end.state))
     errors = (said.title for said in end.story.messages.values() if said.level is Level.ERROR)
@@ -282,14 +265,15 @@ MOST_NAMES = 3
 """So many runs are named; of more the rest is counted."""
 
 
-class StartStrip(QWidget):
-    """Strips above every page, each hidden until there is something to say, and once it is put away.
+class Notices(QWidget):
+    """Strips above every page, each hidden until there is something to say, and again once it is closed.
 
-    One tells of runs that train, one of those that were interrupted, and one why something can't be done.
+    They tell why Hone's folder can't be used, which runs train, which were interrupted, why something can't be done,
+    and which files were not opened.
 
     Signals:
         show_requested: The `RunFolder` to be shown; None: the list of runs.
-        resume_requested: A list of `RunFolder`s to go on with, one after the other.
+        resume_requested: A list of `RunFolder`s to resume, one after the other.
         seen: What was interrupted need not be told again.
     """
 
@@ -301,15 +285,14 @@ class StartStrip(QWidget):
         super().__init__(parent)
         self._training: list[LiveRun] = []
         self._interrupted: list[Interrupted] = []
-        self.training = BriefStrip()
-        self.interrupted = MessageStrip(closable=True)
-        self.trouble = MessageStrip(closable=True)
-        layout = QVBoxLayout(self)
-        start, top, end, _ = PAGE_MARGINS
+        self.home, self.training = MessageStrip(closable=True), BriefStrip()
+        self.interrupted, self.trouble, self.aside = (MessageStrip(closable=True) for _number in range(3))
+        self._strips = self.home, self.training, self.interrupted, self.trouble, self.aside
+        layout = vbox(*self._strips)
+        start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end, 0))
-        layout.setSpacing(SPACING)
-        for strip in (self.training, self.interrupted, self.trouble):
-            layout.addWidget(strip)
+        self.setLayout(layout)
+        for strip in self._strips:
             strip.hide()
             strip.closed.connect(self._fit)
         self.training.pressed.connect(self._show_training)
@@ -326,7 +309,7 @@ class StartStrip(QWidget):
         else:
             title = _("{} runs are training").format(len(live))
             words = listed([_with_percent(one) for one in live])
-        self.training.show_words(title, words, self._show_words(one=len(live) == 1))
+        self.training.show_words(title, words, _("Show it") if len(live) == 1 else _("Show them"))
         self._fit()
 
     def keep_up(self, live: Sequence[LiveRun]) -> None:
@@ -379,6 +362,31 @@ class StartStrip(QWidget):
         self.interrupted.show_message(Level.WARNING, title, self._where(found), self._fixes(one=one))
         self._fit()
 
+    def tell_home(self, error: OSError) -> None:
+        """Say why Hone's own folder can't be used, what that means and what to do."""
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = _("{} can't be made: a file stands in the way.").format(home())
+        else:
+            reason = f"{error.filename or home()}: {error.strerror or error}."
+        meaning = _(
+            "Hone works all the same, but its log and your settings are not kept, and runs only in another folder, "
+            "which you can choose under Settings."
+        )
+        advice = _(
+            "To fix it, make {} a folder that you may write to, or name another one in HONE_HOME; then start Hone "
+            "again."
+        ).format(home())
+        title = _("Nothing can be kept in Hone's folder")
+        self.home.show_message(Level.WARNING, title, f"{reason} {meaning}\n{advice}")
+        self._fit()
+
+    def tell_aside(self, names: Sequence[str]) -> None:
+        """Name the files that were not opened; none: nothing is said any longer."""
+        title = _("Hone opens one file or folder at a time")
+        self.aside.show_message(Level.INFO, title, _("Left aside: {}").format(listed(names)))
+        self.aside.setVisible(bool(names))
+        self._fit()
+
     def tell_trouble(self, error: UserError) -> None:
         """Say why what was asked for can't be done."""
         self.trouble.show_error(error)
@@ -395,14 +403,8 @@ class StartStrip(QWidget):
         return f"{listed(names)}. {order}"
 
     def _fixes(self, *, one: bool) -> tuple[Fix, ...]:
-        resume = _("Resume") if one else _("Resume all")
-        return (
-            Fix(resume, action=FixAction.RESUME),
-            Fix(self._show_words(one=one), action=FixAction.REVEAL),
-        )
-
-    def _show_words(self, *, one: bool) -> str:
-        return _("Show it") if one else _("Show them")
+        resume = Fix(_("Resume") if one else _("Resume all"), action=FixAction.RESUME)
+        return resume, Fix(_("Show it") if one else _("Show them"), action=FixAction.REVEAL)
 
     def _show_training(self) -> None:
         runs = [one.run for one in self._training]
@@ -421,8 +423,7 @@ class StartStrip(QWidget):
             self.show_requested.emit(runs[0] if len(runs) == 1 else None)
 
     def _fit(self) -> None:
-        strips = self.training, self.interrupted, self.trouble
-        self.setVisible(not all(strip.isHidden() for strip in strips))
+        self.setVisible(not all(strip.isHidden() for strip in self._strips))
 
 
 def _with_percent(live: LiveRun) -> str:
@@ -447,7 +448,7 @@ class FoundRuns(QObject):
         self._waiting: tuple[LiveRun, ...] = ()
         self._card: QueueCard | None = None
         self._is_asked = False
-        self.strip = StartStrip()
+        self.strip = Notices()
         thread.changed.connect(self._take_live)
         thread.queue_changed.connect(self._take_queue)
         thread.first_looked.connect(self._greet)
@@ -473,8 +474,8 @@ class FoundRuns(QObject):
         self._card = card
         card.show_waiting(self._waiting)
         card.run_opened.connect(self._window.show_run)
-        card.move_requested.connect(self._move)
-        card.leave_requested.connect(self._leave)
+        card.move_requested.connect(lambda run, to: self._thread.do(partial(queue.move, run, to)))
+        card.leave_requested.connect(lambda run: self._thread.do(partial(run.request, Action.STOP)))
 
     def end_work(self) -> None:
         if self._thread.has_looked and self.strip.interrupted.isHidden():
@@ -489,12 +490,8 @@ class FoundRuns(QObject):
         self.strip.keep_up(live)
         page = self._window.run
         view = page.view if page is not None else None
-        if (
-            view is not None
-            and view.state is not None
-            and view.state.is_over
-            and view.run in [one.run for one in live]
-        ):
+        is_over = view is not None and view.state is not None and view.state.is_over
+        if view is not None and is_over and view.run in [one.run for one in live]:
             view.follow_again()
 
     def _take_queue(self, waiting: tuple[LiveRun, ...]) -> None:
@@ -507,9 +504,9 @@ class FoundRuns(QObject):
         training = _training(self._live)
         if training and self._is_idle():
             self._window.show_run(training[0].run)
-        elif training and self._window.pages.run_on_screen() not in [one.run for one in training]:
+        elif training and self._window.run_on_screen() not in [one.run for one in training]:
             self.strip.tell_training(training)
-        unseen = [one for one in found if one.run != self._window.pages.run_on_screen()]
+        unseen = [one for one in found if one.run != self._window.run_on_screen()]
         if unseen:
             self.strip.tell_interrupted(unseen)
 
@@ -533,12 +530,6 @@ class FoundRuns(QObject):
         for run in runs:
             self._thread.do(partial(starting.resume, run, queued=True))
         self._window.go_to(Place.RUNS)
-
-    def _move(self, run: RunFolder, to: Move) -> None:
-        self._thread.do(partial(queue.move, run, to))
-
-    def _leave(self, run: RunFolder) -> None:
-        self._thread.do(partial(run.request, Action.STOP))
 
 
 def _training(live: Sequence[LiveRun]) -> list[LiveRun]:

@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from gettext import gettext as _
+import logging
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
-
-from core.base import settings
-from core.base.settings import Settings, home
-from core.options.device_support import MachineReport
-from core.runs.events import Level
-from core.runs.folder import RunFolder
-from core.runs.queue import LiveRun
-from gui.app.live_runs import listed
-from gui.app.sidebar import Place
-from gui.base.background import Ask, end_left
-from gui.base.theme import Theme
-from gui.base.tokens import PAGE_MARGINS
-from gui.new_run.page import NewRunPage
-from gui.settings.gpu_install import GpuInstaller
-from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import margins
-
-if TYPE_CHECKING:
-    from gui.benchmark.page import BenchmarkPage
-    from gui.run.follower import Begin
-    from gui.run.page import RunPage
-    from gui.runs.compare import ComparePage
-    from gui.runs.page import RunsPage
-    from gui.settings.page import SettingsPage
-    from gui.try_it.page import TryPage
-import logging
-from functools import partial
 
 import msgspec
 from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QRect, QSize, Qt
@@ -49,24 +20,32 @@ from PySide6.QtGui import (
     QSessionManager,
     QShowEvent,
 )
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QMainWindow
+from PySide6.QtWidgets import QDialog, QMainWindow, QStackedWidget, QWidget
 
+from core.base import settings
 from core.base.errors import UserError
 from core.base.files import is_there
+from core.base.settings import Settings
 from core.options import RunOptions, run_file
+from core.options.device_support import MachineReport
 from core.runs import library as runs
 from core.runs import queue
 from core.runs import start as starting
-from core.runs.folder import Action
+from core.runs.folder import Action, RunFolder
+from core.runs.queue import LiveRun
 from core.runs.start import Extension
 from gui.app.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdown, may_close, underway
 from gui.app.live_runs import Attention, FoundRuns, LiveRunsThread
 from gui.app.shortcuts import Commands
-from gui.app.sidebar import Sidebar
-from gui.base.background import JobTask
+from gui.app.sidebar import Place, Sidebar
+from gui.base.background import Ask, JobTask, end_left
+from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
+from gui.new_run.page import NewRunPage
 from gui.run.words import AskTurn, Turn, ask_turn
+from gui.settings.gpu_install import GpuInstaller
 from gui.widgets.inputs import dropped_paths
+from gui.widgets.layout import hbox, vbox
 
 if TYPE_CHECKING:
     from core.benchmark.plan import Variant
@@ -78,289 +57,6 @@ if TYPE_CHECKING:
     from gui.settings.page import DeviceCheckDialog, SettingsPage
     from gui.try_it.page import TryPage
 
-
-class AsideStrip(QWidget):
-    """Names what was left aside; hidden until then, and once it is put away."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.strip = MessageStrip(closable=True)
-        self.strip.closed.connect(self.hide)
-        layout = QVBoxLayout(self)
-        start, top, end, _ = PAGE_MARGINS
-        layout.setContentsMargins(margins(self, start, top, end, 0))
-        layout.addWidget(self.strip)
-        self.hide()
-
-    def show_names(self, names: Sequence[str]) -> None:
-        """Say that these were left aside; nothing is said, and no longer, where there are none."""
-        title = _("Hone opens one file or folder at a time")
-        self.strip.show_message(Level.INFO, title, _("Left aside: {}").format(listed(names)))
-        self.setVisible(bool(names))
-
-
-class HomeStrip(QWidget):
-    """Says what stands in the way, what that means and what to do; hidden until then, and once it is put away."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.strip = MessageStrip(closable=True)
-        self.strip.closed.connect(self.hide)
-        layout = QVBoxLayout(self)
-        start, top, end, _ = PAGE_MARGINS
-        layout.setContentsMargins(margins(self, start, top, end, 0))
-        layout.addWidget(self.strip)
-        self.hide()
-
-    def show_trouble(self, error: OSError) -> None:
-        """Say why Hone's folder can't be used."""
-        if isinstance(error, FileExistsError | NotADirectoryError):
-            reason = _("{} can't be made: a file stands in the way.").format(home())
-        else:
-            reason = f"{error.filename or home()}: {error.strerror or error}."
-        meaning = _(
-            "Hone works all the same, but its log and your settings are not kept, and runs only in another folder, "
-            "which you can choose under Settings."
-        )
-        advice = _(
-            "To mend it, make {} a folder that you may write to, or name another one in HONE_HOME; then start Hone "
-            "again."
-        ).format(home())
-        title = _("Nothing can be kept in Hone's folder")
-        self.strip.show_message(Level.WARNING, title, f"{reason} {meaning}\n{advice}")
-        self.show()
-
-
-class PageStack(QStackedWidget):
-    """Makes pages, passes on what they ask for, and ends their work.
-
-    Signals:
-        start_requested: `RunOptions` to train with.
-        check_requested: The name of a device to be checked.
-        run_opened: A `RunFolder` to be shown.
-        run_changed: The `RunFolder` whose state has changed.
-        resume_requested: A `RunFolder` to go on with.
-        extend_requested: A `RunFolder` that is over, and the `core.runs.start.Extension` to train it for.
-        try_requested: A `RunFolder` whose model is to be tried.
-        edit_requested: A tree of options to start anew from.
-        compare_requested: A list of `RunFolder` to hold against each other.
-        list_requested: The list of runs is to be shown.
-        settings_changed: The `Settings` that were chosen.
-        queue_shown: A `QueueCard` that is to show who waits.
-        use_requested: A `core.benchmark.plan.Variant` whose options are to be carried into New run.
-        measuring: How much of a benchmark is done, from 0 to 1; None: none is under way.
-
-    Args:
-        theme: Colours.
-        ask: Starts an engine job.
-        chosen: Gives the person's settings as they are now.
-        new_run: The page New run, which is there from the start.
-        parent: Qt's parent.
-    """
-
-    start_requested = Signal(object)
-    check_requested = Signal(str)
-    run_opened = Signal(object)
-    run_changed = Signal(object)
-    resume_requested = Signal(object)
-    extend_requested = Signal(object, object)
-    try_requested = Signal(object)
-    edit_requested = Signal(object)
-    compare_requested = Signal(object)
-    list_requested = Signal()
-    settings_changed = Signal(object)
-    queue_shown = Signal(object)
-    use_requested = Signal(object)
-    measuring = Signal(object)
-
-    def __init__(
-        self,
-        theme: Theme,
-        ask: Ask,
-        chosen: Callable[[], Settings],
-        new_run: NewRunPage,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._theme, self._ask, self._chosen = theme, ask, chosen
-        self._machine: MachineReport | None = None
-        self.new_run = new_run
-        self.run: RunPage | None = None
-        self.runs: RunsPage | None = None
-        self.compare: ComparePage | None = None
-        self.settings: SettingsPage | None = None
-        self.try_it: TryPage | None = None
-        self.benchmark: BenchmarkPage | None = None
-        self.gpu = GpuInstaller(parent=self)
-        new_run.start_requested.connect(self.start_requested)
-        new_run.check_requested.connect(self.check_requested)
-        self.addWidget(new_run)
-
-    def addWidget(self, page: QWidget) -> int:  # noqa: N802 - Qt's name
-        """Add a page; it takes the theme's colours when it is shown."""
-        self._theme.prepare(page)
-        return super().addWidget(page)
-
-    def go_to(self, place: Place) -> None:
-        """Show a page of the sidebar."""
-        pages: dict[Place, Callable[[], QWidget]] = {
-            Place.NEW_RUN: lambda: self.new_run,
-            Place.RUNS: self.runs_page,
-            Place.BENCHMARK: self.benchmark_page,
-            Place.TRY: self.try_page,
-            Place.SETTINGS: self.settings_page,
-        }
-        self.setCurrentWidget(pages[place]())
-
-    def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
-        """Show a run's page, and let `begin` start it first."""
-        page = self.run_page()
-        page.show_run(run, begin)
-        self.setCurrentWidget(page)
-
-    def compare_runs(self, runs: list[RunFolder]) -> None:
-        """Show runs beside each other."""
-        page = self.compare_page()
-        page.show_runs(runs)
-        self.setCurrentWidget(page)
-
-    def run_on_screen(self) -> RunFolder | None:
-        """The run whose page is shown; None: another page."""
-        view = None if self.run is None else self.run.view
-        return view.run if view is not None and self.currentWidget() is self.run else None
-
-    def set_machine(self, machine: MachineReport) -> None:
-        """Tell the pages what this machine can do."""
-        if self._machine is None:  # not as the window is made, which is to be up soon
-            self.new_run.show_gpu(self.gpu)
-        self._machine = machine
-        self.gpu.look()
-        self.new_run.set_machine(machine)
-        if self.settings is not None:
-            self.settings.set_machine(machine)
-        if self.benchmark is not None:
-            self.benchmark.set_machine(machine)
-
-    def take_live(self, live: tuple[LiveRun, ...]) -> None:
-        """These runs train or wait by now: a model that is tried makes room for them."""
-        if self.try_it is not None:
-            self.try_it.take_live(live)
-
-    @property
-    def is_measuring(self) -> bool:
-        """Whether a benchmark is under way."""
-        return self.benchmark is not None and self.benchmark.measuring.is_running
-
-    def end_work(self) -> None:
-        self.new_run.close_questions()
-        self.gpu.close()
-        if self.settings is not None:
-            self.settings.close_questions()
-        if self.try_it is not None:
-            self.try_it.close_questions()
-        if self.benchmark is not None:
-            self.benchmark.end_work()
-        if self.run is not None:
-            self.run.close_run()
-            self.run.bin.end_work()
-        if self.compare is not None:
-            self.compare.end_work()
-        if self.runs is not None:
-            self.runs.end_work()
-        end_left()
-        # Qt takes the pages down one by one and tells of each, when the window knows nothing any more.
-        self.blockSignals(True)
-
-    # Each page, made when it is first wanted.
-
-    def runs_page(self) -> RunsPage:
-        """The list of all runs."""
-        if self.runs is None:
-            from gui.runs.page import RunsPage
-
-            self.runs = RunsPage(self._theme, self._runs_folder)
-            self.runs.run_opened.connect(self.run_opened)
-            self.runs.edit_requested.connect(self.edit_requested)
-            self.runs.compare_requested.connect(self.compare_requested)
-            self.runs.resume_requested.connect(self.resume_requested)
-            self.runs.extend_requested.connect(self.extend_requested)
-            self.runs.try_requested.connect(self.try_requested)
-            self.runs.runs_gone.connect(self._forget_runs)
-            self.queue_shown.emit(self.runs.queue)
-            self.addWidget(self.runs)
-        return self.runs
-
-    def run_page(self) -> RunPage:
-        """The page of a run."""
-        if self.run is None:
-            from gui.run.page import RunPage  # brings NumPy and pyqtgraph
-
-            self.run = RunPage(self._theme, self._runs_folder)
-            self.run.edit_requested.connect(self.edit_requested)
-            self.run.run_changed.connect(self.run_changed)
-            self.run.run_gone.connect(self._leave_run)
-            self.run.try_requested.connect(self.try_requested)
-            self.addWidget(self.run)
-        return self.run
-
-    def compare_page(self) -> ComparePage:
-        """The page that compares runs."""
-        if self.compare is None:
-            from gui.runs.compare import ComparePage  # brings NumPy and pyqtgraph
-
-            self.compare = ComparePage(self._theme)
-            self.compare.left.connect(self.list_requested)
-            self.addWidget(self.compare)
-        return self.compare
-
-    def try_page(self) -> TryPage:
-        """The page Try it."""
-        if self.try_it is None:
-            from gui.try_it.page import TryPage
-
-            self.try_it = TryPage(self._theme, self._runs_folder)
-        if self.indexOf(self.try_it) < 0:
-            self.addWidget(self.try_it)
-        return self.try_it
-
-    def benchmark_page(self) -> BenchmarkPage:
-        """The page Benchmark."""
-        if self.benchmark is None:
-            from gui.benchmark.page import BenchmarkPage
-
-            self.benchmark = BenchmarkPage(self._theme, lambda: self.new_run.ready)
-        if self.indexOf(self.benchmark) < 0:
-            self.benchmark.use_requested.connect(self.use_requested)
-            self.benchmark.progressed.connect(self.measuring)
-            if self._machine is not None:
-                self.benchmark.set_machine(self._machine)
-            self.addWidget(self.benchmark)
-        return self.benchmark
-
-    def settings_page(self) -> SettingsPage:
-        """The page Settings."""
-        if self.settings is None:
-            from gui.settings.page import SettingsPage
-
-            self.settings = SettingsPage(self._chosen(), ask=self._ask, gpu=self.gpu)
-            self.settings.set_machine(self._machine)
-            self.settings.settings_changed.connect(self.settings_changed)
-            self.settings.check_requested.connect(self.check_requested)
-            self.addWidget(self.settings)
-        return self.settings
-
-    def _runs_folder(self) -> Path:
-        return settings.runs_folder(self._chosen())
-
-    def _forget_runs(self, gone: list[Path]) -> None:
-        if self.run is not None:
-            self.run.forget(gone)
-
-    def _leave_run(self) -> None:
-        if self.currentWidget() is self.run:
-            self.list_requested.emit()
-
-
 log = logging.getLogger("hone")
 
 
@@ -371,7 +67,7 @@ FRAME = QMargins(8, 40, 8, 8)
 
 
 class MainWindow(QMainWindow):
-    """Everything a person sees of Hone.
+    """Everything a person sees of Hone. A page other than New run is None until it is first shown.
 
     Args:
         theme: The colours.
@@ -405,56 +101,46 @@ class MainWindow(QMainWindow):
         self.device_check: DeviceCheckDialog | None = None
         self._keeps_settings = True
         self._session_ends = False
-        self._home_strip = HomeStrip()
-        self._aside_strip = AsideStrip()
+        self._machine: MachineReport | None = None
         self._live_runs = LiveRunsThread(self._runs_folder, self)
         self.found = FoundRuns(self, self._live_runs)
-        self.pages = PageStack(theme, ask, lambda: self._settings, NewRunPage(theme, ask, tools))
-        self._connect_pages()
+        self.gpu = GpuInstaller(parent=self)
+        self.gpu.installed.connect(self.ask_for_devices)
+        self.new_run = NewRunPage(theme, ask, tools)
+        self.new_run.start_requested.connect(self.start_run)
+        self.new_run.check_requested.connect(self.check_device)
+        self.run: RunPage | None = None
+        self.runs: RunsPage | None = None
+        self.compare: ComparePage | None = None
+        self.settings: SettingsPage | None = None
+        self.try_it: TryPage | None = None
+        self.benchmark: BenchmarkPage | None = None
+        self.pages = QStackedWidget()
+        self._add_page(self.new_run)
         self._lay_out()
-        self._watch_runs()
-        for part in (self.sidebar, self._home_strip, self.found.strip, self._aside_strip):
+        self._attention = Attention(self, lambda: self._settings.notify, self.run_on_screen)
+        self._live_runs.changed.connect(self._attention.show_live)
+        self._live_runs.changed.connect(self._take_live)
+        self._live_runs.run_ended.connect(self._attention.tell_end)
+        for part in (self.sidebar, self.found.strip):
             theme.prepare(part)
         theme.changed.connect(self._dress)
         self.pages.currentChanged.connect(self._dress)
+        self.pages.currentChanged.connect(self._attention.refresh)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(self._live_runs.trains)
         Commands(self)
         self.go_to(Place.NEW_RUN)
 
     @property
-    def new_run(self) -> NewRunPage:
-        """The page New run."""
-        return self.pages.new_run
+    def is_measuring(self) -> bool:
+        """Whether a benchmark is under way."""
+        return self.benchmark is not None and self.benchmark.measuring.is_running
 
-    @property
-    def run(self) -> RunPage | None:
-        return self.pages.run
-
-    @property
-    def runs(self) -> RunsPage | None:
-        """The page Runs; None: not shown yet."""
-        return self.pages.runs
-
-    @property
-    def compare(self) -> ComparePage | None:
-        """The page that compares runs; None: not shown yet."""
-        return self.pages.compare
-
-    @property
-    def settings(self) -> SettingsPage | None:
-        """The page Settings; None: not shown yet."""
-        return self.pages.settings
-
-    @property
-    def try_it(self) -> TryPage | None:
-        """The page Try it; None: not shown yet."""
-        return self.pages.try_it
-
-    @property
-    def benchmark(self) -> BenchmarkPage | None:
-        """The page Benchmark; None: not shown yet."""
-        return self.pages.benchmark
+    def run_on_screen(self) -> RunFolder | None:
+        """The run whose page is shown; None: another page."""
+        view = None if self.run is None else self.run.view
+        return view.run if view is not None and self.pages.currentWidget() is self.run else None
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do; the page fills in as the answer comes."""
@@ -464,11 +150,22 @@ class MainWindow(QMainWindow):
         """Say above every page that Hone's own folder can't be used; nothing is written there from now on."""
         self._keeps_settings = False
         log.warning("Hone's folder can't be used: %s", error)
-        self._home_strip.show_trouble(error)
+        self.found.strip.tell_home(error)
 
     def go_to(self, place: Place) -> None:
         """Show a page, made when it is first wanted."""
-        self.pages.go_to(place)
+        match place:
+            case Place.NEW_RUN:
+                page: QWidget = self.new_run
+            case Place.RUNS:
+                page = self.runs_page()
+            case Place.BENCHMARK:
+                page = self.benchmark_page()
+            case Place.TRY:
+                page = self.try_page()
+            case Place.SETTINGS:
+                page = self.settings_page()
+        self.pages.setCurrentWidget(page)
         self.sidebar.show_place(place)
 
     def start_run(self, options: RunOptions) -> None:
@@ -495,31 +192,34 @@ class MainWindow(QMainWindow):
     def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
         """Show a run, and let `begin` start it first."""
         self._live_runs.follow(run, starts=begin is not None)
-        self.pages.show_run(run, begin)
+        page = self.run_page()
+        page.show_run(run, begin)
+        self.pages.setCurrentWidget(page)
         self.found.note_shown(run)
         self._attention.refresh()
         self.sidebar.show_place(Place.RUNS)
 
     def try_run(self, run: RunFolder) -> None:
         """Ask a run's model."""
-        self.pages.try_page().show_run(run)
+        self.try_page().show_run(run)
         self.go_to(Place.TRY)
 
     def resume_run(self, run: RunFolder) -> None:
         """Show a run that is over, and go on with it."""
         self.show_run(run)
-        if (view := self.pages.run_page().view) is not None:
+        if (view := self.run_page().view) is not None:
             view.resume()
 
     def extend_run(self, run: RunFolder, to: Extension) -> None:
         """Show a run that is over, and train it longer."""
         self.show_run(run)
-        if (view := self.pages.run_page().view) is not None:
+        if (view := self.run_page().view) is not None:
             view.extend(to)
 
     def compare_runs(self, runs: list[RunFolder]) -> None:
-        """Hold several runs against each other."""
-        self.pages.compare_runs(runs)
+        page = self.compare_page()
+        page.show_runs(runs)
+        self.pages.setCurrentWidget(page)
         self.sidebar.show_place(Place.RUNS)
 
     def open_paths(self, paths: Sequence[Path]) -> None:
@@ -527,7 +227,7 @@ class MainWindow(QMainWindow):
         named = list(dict.fromkeys(paths))
         if named:
             self.open_path(named[0])
-            self._aside_strip.show_names([path.name or str(path) for path in named[1:]])
+            self.found.strip.tell_aside([path.name or str(path) for path in named[1:]])
 
     def open_path(self, path: Path) -> None:
         """Open a run file or a run's folder; anything else becomes the data to train on."""
@@ -600,10 +300,14 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         ask = ask_at_shutdown if self._session_ends else self._ask_about_closing
-        if not may_close(self._underway(), self, ask, is_measuring=self.pages.is_measuring):
+        if not may_close(self._underway(), self, ask, is_measuring=self.is_measuring):
             event.ignore()
             return
-        self._keep(msgspec.structs.replace(self._settings, window_geometry=self._geometry()))
+        self._keep(
+            msgspec.structs.replace(
+                self._settings, window_geometry=self.saveGeometry().toBase64().toStdString()
+            )
+        )
         self.found.end_work()
         self.end_work()
         event.accept()
@@ -625,24 +329,108 @@ class MainWindow(QMainWindow):
         self.sidebar.machine.stop()
         if self.device_check is not None:
             self.device_check.reject()
-        self.pages.end_work()
+        self.new_run.close_questions()
+        self.gpu.close()
+        if self.settings is not None:
+            self.settings.close_questions()
+        if self.try_it is not None:
+            self.try_it.close_questions()
+        if self.benchmark is not None:
+            self.benchmark.end_work()
+        if self.run is not None:
+            self.run.close_run()
+            self.run.bin.end_work()
+        if self.compare is not None:
+            self.compare.end_work()
+        if self.runs is not None:
+            self.runs.end_work()
+        end_left()
+        # Qt takes the pages down one by one and tells of each, when the window knows nothing any more.
+        self.pages.blockSignals(True)
+
+    # Each page, made when it is first wanted.
+
+    def runs_page(self) -> RunsPage:
+        if self.runs is None:
+            from gui.runs.page import RunsPage
+
+            page = self.runs = RunsPage(self._theme, self._runs_folder)
+            page.run_opened.connect(self.show_run)
+            page.edit_requested.connect(self.edit)
+            page.compare_requested.connect(self.compare_runs)
+            page.resume_requested.connect(self.resume_run)
+            page.extend_requested.connect(self.extend_run)
+            page.try_requested.connect(self.try_run)
+            page.runs_gone.connect(self._forget_runs)
+            self.found.attach(page.queue)
+            self._add_page(page)
+        return self.runs
+
+    def run_page(self) -> RunPage:
+        if self.run is None:
+            from gui.run.page import RunPage  # brings NumPy and pyqtgraph
+
+            page = self.run = RunPage(self._theme, self._runs_folder)
+            page.edit_requested.connect(self.edit)
+            page.run_changed.connect(self._live_runs.look_soon)
+            page.run_gone.connect(self._leave_run)
+            page.try_requested.connect(self.try_run)
+            self._add_page(page)
+        return self.run
+
+    def compare_page(self) -> ComparePage:
+        if self.compare is None:
+            from gui.runs.compare import ComparePage  # brings NumPy and pyqtgraph
+
+            self.compare = ComparePage(self._theme)
+            self.compare.left.connect(partial(self.go_to, Place.RUNS))
+            self._add_page(self.compare)
+        return self.compare
+
+    def try_page(self) -> TryPage:
+        if self.try_it is None:
+            from gui.try_it.page import TryPage
+
+            self.try_it = TryPage(self._theme, self._runs_folder)
+        if self.pages.indexOf(self.try_it) < 0:
+            self._add_page(self.try_it)
+        return self.try_it
+
+    def benchmark_page(self) -> BenchmarkPage:
+        if self.benchmark is None:
+            from gui.benchmark.page import BenchmarkPage
+
+            self.benchmark = BenchmarkPage(self._theme, lambda: self.new_run.ready)
+        if self.pages.indexOf(self.benchmark) < 0:
+            self.benchmark.use_requested.connect(self.use_variant)
+            self.benchmark.progressed.connect(self.sidebar.show_measuring)
+            if self._machine is not None:
+                self.benchmark.set_machine(self._machine)
+            self._add_page(self.benchmark)
+        return self.benchmark
+
+    def settings_page(self) -> SettingsPage:
+        if self.settings is None:
+            from gui.settings.page import SettingsPage
+
+            page = self.settings = SettingsPage(self._settings, ask=self._ask, gpu=self.gpu)
+            page.set_machine(self._machine)
+            page.settings_changed.connect(self._keep)
+            page.check_requested.connect(self.check_device)
+            self._add_page(page)
+        return self.settings
+
+    def _add_page(self, page: QWidget) -> None:
+        self._theme.prepare(page)  # it takes the theme's colours when it is shown
+        self.pages.addWidget(page)
 
     def _lay_out(self) -> None:
         self.setWindowTitle("Hone")
         self.setAcceptDrops(True)
         centre = QWidget()
         centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        row = QHBoxLayout(centre)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(self.sidebar)
-        column = QVBoxLayout()
-        column.setSpacing(0)
-        column.addWidget(self._home_strip)
-        column.addWidget(self.found.strip)
-        column.addWidget(self._aside_strip)
-        column.addWidget(self.pages, 1)
-        row.addLayout(column, 1)
+        column = vbox(self.found.strip, (self.pages, 1), spacing=0)
+        centre.setLayout(hbox(self.sidebar, (column, 1), spacing=0))
         self.setCentralWidget(centre)
         room = self.screen().availableGeometry() - FRAME
         self.setMinimumSize(QSize(*SMALLEST_SIZE).boundedTo(room.size()))
@@ -656,41 +444,23 @@ class MainWindow(QMainWindow):
 
     def _dress(self) -> None:
         """Give what is seen the colours in force; a page that is hidden gets them when it is shown."""
-        strips = (self._home_strip, self.found.strip, self._aside_strip)
         dialogs = self.findChildren(QDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
-        for part in (self.sidebar, *strips, self.pages.currentWidget(), *dialogs):
+        for part in (self.sidebar, self.found.strip, self.pages.currentWidget(), *dialogs):
             if part is not None:
                 self._theme.dress(part)
         self.update()
 
-    def _watch_runs(self) -> None:
-        """Draw attention to runs that train, whichever page is shown."""
-        self._attention = Attention(self, lambda: self._settings.notify, self.pages.run_on_screen)
-        self._live_runs.changed.connect(self._attention.show_live)
-        self._live_runs.run_ended.connect(self._attention.tell_end)
-        self._live_runs.changed.connect(self.pages.take_live)
-        self.pages.currentChanged.connect(self._attention.refresh)
+    def _take_live(self, live: tuple[LiveRun, ...]) -> None:
+        if self.try_it is not None:
+            self.try_it.take_live(live)  # a model that is tried makes room for runs
 
-    def _connect_pages(self) -> None:
-        pages = self.pages
-        pages.start_requested.connect(self.start_run)
-        pages.gpu.installed.connect(self.ask_for_devices)
-        pages.check_requested.connect(self.check_device)
-        pages.run_opened.connect(self.show_run)
-        pages.run_changed.connect(self._live_runs.look_soon)
-        pages.resume_requested.connect(self.resume_run)
-        pages.extend_requested.connect(self.extend_run)
-        pages.try_requested.connect(self.try_run)
-        pages.edit_requested.connect(self.edit)
-        pages.compare_requested.connect(self.compare_runs)
-        pages.list_requested.connect(partial(self.go_to, Place.RUNS))
-        pages.settings_changed.connect(self._keep)
-        pages.queue_shown.connect(self.found.attach)
-        pages.use_requested.connect(self.use_variant)
-        pages.measuring.connect(self.sidebar.show_measuring)
+    def _forget_runs(self, gone: list[Path]) -> None:
+        if self.run is not None:
+            self.run.forget(gone)
 
-    def _geometry(self) -> str:
-        return self.saveGeometry().toBase64().toStdString()
+    def _leave_run(self) -> None:
+        if self.pages.currentWidget() is self.run:
+            self.go_to(Place.RUNS)
 
     def _runs_folder(self) -> Path:
         return settings.runs_folder(self._settings)
@@ -709,8 +479,16 @@ class MainWindow(QMainWindow):
             log.error("the settings can't be saved: %s", error)
 
     def _take_machine(self, machine: MachineReport) -> None:
+        if self._machine is None:  # not as the window is made, which is to be up soon
+            self.new_run.show_gpu(self.gpu)
+        self._machine = machine
+        self.gpu.look()
         self.sidebar.machine.set_machine(machine)
-        self.pages.set_machine(machine)
+        self.new_run.set_machine(machine)
+        if self.settings is not None:
+            self.settings.set_machine(machine)
+        if self.benchmark is not None:
+            self.benchmark.set_machine(machine)
 
     def _forget_check(self) -> None:
         self.device_check = None

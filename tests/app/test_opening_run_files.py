@@ -38,8 +38,8 @@ def steps():
     return the_window().new_run.tree()["training"]["max_steps"]
 
 def aside():
-    strip = the_window()._aside_strip
-    return strip.strip._detail.text() if strip.isVisible() else ""
+    strip = the_window().found.strip.aside
+    return strip._detail.text() if strip.isVisible() else ""
 
 def once(holds, then):
     waiting = QTimer(QApplication.instance(), interval=10)
@@ -180,7 +180,7 @@ def test_of_several_the_first_is_opened_and_the_others_are_named(window, tmp_pat
     paths = [run_file(tmp_path / "a.hone", 5), *(tmp_path / f"{name}.csv" for name in "bcdef")]
     window.open_paths([*paths, paths[0], paths[1]])
     assert window.new_run.tree()["training"]["max_steps"] == 5
-    strip = window._aside_strip
+    strip = window.found.strip.aside
     assert strip.isVisible()
     words = [label.text() for label in strip.findChildren(QLabel)]
     assert words == ["Hone opens one file or folder at a time", "Left aside: b.csv, c.csv, d.csv + 2"]

@@ -158,7 +158,7 @@ class Stage:
         self.memory.dry_runs.answer = lambda options: measured(options, self.memory.room.room)
         self.window = MainWindow(theme, Settings(), engine(), tools=self.memory.tools)
         self.page = TryPage(theme, lambda: home / "tried", FakeTry, lambda *_, **__: Verdict(tuple(Which)))
-        self.window.pages.try_it = self.page
+        self.window.try_it = self.page
         self.two = self.methods, updated = methods_result(), updated_result()
         self.devices = devices_result()
         on_pc = methods_result(PC, speed=2.4, begun=BEGUN + 3 * DAY)
@@ -229,8 +229,8 @@ class Stage:
             shown.hide()
         if self.window.runs is not None:
             self.window.runs.queue.show_waiting(())
-        if self.window.pages.benchmark is not None:
-            self.window.pages.benchmark.measuring.cancel()
+        if self.window.benchmark is not None:
+            self.window.benchmark.measuring.cancel()
 
     def settle(self) -> None:
         """Wait until all is there that is to be seen."""
@@ -457,7 +457,7 @@ class Stage:
 
     def bench(self, tab: str) -> BenchmarkPage:
         self.window.go_to(Place.BENCHMARK)
-        page = self.window.pages.benchmark_page()
+        page = self.window.benchmark_page()
         page.methods.strip.hide()  # it says that the one before was called off
         page.tabs.setCurrentWidget(getattr(page, tab))
         return page

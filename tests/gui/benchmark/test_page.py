@@ -336,7 +336,7 @@ def window(qtbot, tmp_path, benches):
 
     window = MainWindow(theme, Settings(runs_folder=str(tmp_path / "runs")), FakeEngine(), ask)
     window.measuring, window.answer = [], Closing.KEEP_TRAINING
-    window.pages.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
+    window.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
     qtbot.addWidget(window)
     window.show()
     with qtbot.waitSignal(window._devices.done):
