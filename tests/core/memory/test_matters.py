@@ -11,25 +11,20 @@ ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION)
 
 
 @pytest.mark.parametrize(
-    "training", [TrainingOptions(epochs=9), TrainingOptions(learning_rate=1e-3, warmup=0.1, max_steps=5)]
-)
-def test_how_long_and_how_fast_it_learns_changes_nothing(training):
-    other = msgspec.structs.replace(ASKED, training=training, output=OutputOptions(name="Mine"))
-    assert that_matter(other) == that_matter(ASKED)
-    assert key_of(other) == key_of(ASKED)
-
-
-@pytest.mark.parametrize(
-    "changed",
+    ("changed", "is_same"),
     [
-        {"training": TrainingOptions(optimizer=Optimizer.SGD)},
-        {"training": TrainingOptions(momentum=0.0)},
-        {"memory": MemoryOptions(batch_size=1)},
-        {"task": Task.IMAGE_CLASSIFICATION},
+        ({"training": TrainingOptions(epochs=9), "output": OutputOptions(name="Mine")}, True),
+        ({"training": TrainingOptions(learning_rate=1e-3, warmup=0.1, max_steps=5)}, True),
+        ({"training": TrainingOptions(optimizer=Optimizer.SGD)}, False),
+        ({"training": TrainingOptions(momentum=0.0)}, False),
+        ({"memory": MemoryOptions(batch_size=1)}, False),
+        ({"task": Task.IMAGE_CLASSIFICATION}, False),
     ],
 )
-def test_what_changes_memory_is_told_apart(changed):
-    assert that_matter(msgspec.structs.replace(ASKED, **changed)) != that_matter(ASKED)
+def test_what_changes_memory_is_told_apart(changed, is_same):
+    other = msgspec.structs.replace(ASKED, **changed)
+    assert (that_matter(other) == that_matter(ASKED)) is is_same
+    assert (key_of(other) == key_of(ASKED)) is is_same
 
 
 def test_each_option_is_said_to_matter_or_not_as_it_does():

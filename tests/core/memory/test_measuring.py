@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -72,38 +73,36 @@ def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() 
     assert found.parts.total == found.peak
 
 
-def test_memory_that_belongs_to_a_gpu_is_not_the_limit_of_the_computers() -> None:
-    with pytest.raises(EngineCrashed):  # it has grown as far as it wanted, and ended without an answer
-        dry_run("grow", SMALL, device="cuda:0").run()
-
-
 def test_where_other_programs_fill_the_computer_it_is_ended_too() -> None:
     full = SystemMemory(used=(64 << 30) - 10 * MB, total=64 << 30, swap=0)
-    found = dry_run("hang", ROOMY, system=full).run()
-    assert "the whole computer had only 10 MB left" in found.out_of_memory
+    assert "only 10 MB left" in dry_run("hang", ROOMY, system=full).run().out_of_memory
 
 
 def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    if out_of_memory_kills() is not None:  # only Linux tells whom it has ended
+        with pytest.raises(EngineCrashed):
+            dry_run("die", ROOMY).run()
     counted = iter([4, 5])
     monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: next(counted))
-    found = dry_run("die", ROOMY).run()
-    assert "ended it for lack of memory" in found.out_of_memory
+    assert "ended it for lack of memory" in dry_run("die", ROOMY).run().out_of_memory
 
 
-@pytest.mark.skipif(out_of_memory_kills() is None, reason="only Linux tells whom it has ended")
-def test_what_somebody_else_has_killed_is_not() -> None:
-    with pytest.raises(EngineCrashed):
-        dry_run("die", ROOMY).run()
-
-
-def test_a_bug_is_no_answer() -> None:
-    with pytest.raises(EngineCrashed, match="a bug in the fake dry run"):
-        dry_run("crash", ROOMY).run()
-
-
-def test_what_the_person_can_mend_is_said_as_the_engine_said_it() -> None:
-    with pytest.raises(UserError, match="one class only"):
-        dry_run("refuse", ROOMY).run()
+@pytest.mark.parametrize(
+    ("scenario", "device", "error", "says"),
+    [
+        (
+            "grow",
+            "cuda:0",
+            EngineCrashed,
+            "",
+        ),  # a GPU's memory is not the computer's: it grew as far as it wanted
+        ("crash", "cpu", EngineCrashed, "a bug in the fake dry run"),
+        ("refuse", "cpu", UserError, "one class only"),
+    ],
+)
+def test_all_else_that_ends_it_is_raised(scenario: str, device: str, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        dry_run(scenario, SMALL if scenario == "grow" else ROOMY, device=device).run()
 
 
 def test_it_can_be_ended_from_another_thread() -> None:
@@ -121,13 +120,10 @@ def test_it_can_be_ended_from_another_thread() -> None:
     asked.kill()
     thread.join(10)
     assert len(caught) == 1
-
-
-def test_ended_before_it_began_it_starts_nothing() -> None:
-    asked = dry_run("grow", SMALL)
-    asked.kill()
+    unstarted = dry_run("grow", SMALL)
+    unstarted.kill()
     with pytest.raises(JobCancelled):
-        asked.run()
+        unstarted.run()
 
 
 def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch: pytest.MonkeyPatch) -> None:

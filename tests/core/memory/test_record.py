@@ -18,72 +18,55 @@ def kept(forecast: int, measured: int, device: str = "a CPU", **more: object) ->
     return PastRun(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured, **more)
 
 
-def test_what_is_remembered_is_read_back_oldest_first() -> None:
+def test_the_newest_are_read_back_oldest_first() -> None:
     for measured in (100, 200):
         remember(kept(110, measured))
     assert [one.measured for one in read()] == [100, 200]
+    lines = (b'{"device":"a","basis":"formula","forecast":1,"measured":%d}\n' % n for n in range(1, 501))
+    (settings.home() / "memory.jsonl").write_bytes(b"".join(lines))
+    remember(kept(1, 501))
+    assert [one.measured for one in read()] == list(range(302, 502))
 
 
-def test_only_the_newest_are_kept() -> None:
-    lines = b"".join(
-        b'{"device":"a","basis":"formula","forecast":1,"measured":%d}\n' % n for n in range(1, 251)
-    )
-    settings.home().mkdir(parents=True, exist_ok=True)
-    (settings.home() / "memory.jsonl").write_bytes(lines)
-    remember(kept(1, 251))
-    assert [one.measured for one in read()] == list(range(1, 252))
-    (settings.home() / "memory.jsonl").write_bytes(lines * 2)
-    remember(kept(1, 251))
-    assert [one.measured for one in read()] == list(range(52, 252))
-
-
-def test_a_damaged_line_costs_only_itself() -> None:
+def test_a_damaged_line_costs_only_itself_and_a_folder_nothing() -> None:
     remember(kept(110, 100))
-    with (settings.home() / "memory.jsonl").open("ab") as file:
+    path = settings.home() / "memory.jsonl"
+    with path.open("ab") as file:
         file.write(b'{"device":\n{"device":"a","basis":"formula","forecast":1,"measured":0}\n')
     assert len(read()) == 1
-
-
-def test_a_folder_that_cant_be_written_costs_no_run() -> None:
-    settings.home().write_text("a file where the folder should be")
+    path.unlink()
+    path.mkdir()
     remember(kept(110, 100))
     assert read() == ()
 
 
+OTHERS = {
+    "too few": [kept(100, 110), kept(100, 120)],
+    "another device": [kept(100, 120, device="a GPU")] * 3,
+    "another Hone": [kept(100, 130, version="0.0.1")] * 5,
+    "measured": [PastRun(device="a CPU", basis=Basis.MEASURED, forecast=100, measured=120)] * 3,
+}
+
+
 @pytest.mark.parametrize(
-    ("measured", "factor"),
+    ("past", "factor"),
     [
-        ((110, 120, 130), 1.2),
-        ((110, 120), 1.0),  # two teach nothing
-        ((300, 300, 300), 1.35),
-        ((10, 10, 10), 0.8),
+        ([kept(100, 110), kept(100, 120), kept(100, 130)], 1.2),
+        ([kept(100, 300)] * 3, 1.35),
+        ([kept(100, 10)] * 3, 0.8),
+        ([kept(120, 120, correction=1.2)] * 5, 1.2),  # not corrected twice
+        ([kept(100, 130)] * 30 + [kept(100, 110)] * 20, 1.1),  # only the newest teach
+        *((past, 1.0) for past in OTHERS.values()),
     ],
 )
-def test_the_median_of_enough_runs_corrects(measured: tuple[int, ...], factor: float) -> None:
-    assert correction("a CPU", [kept(100, found) for found in measured]) == pytest.approx(factor)
-
-
-def test_what_was_corrected_already_is_not_corrected_twice() -> None:
-    told = [kept(120, 120, correction=1.2) for _ in range(5)]
-    assert correction("a CPU", told) == pytest.approx(1.2)
-
-
-def test_each_device_learns_for_itself_and_from_forecasts_only() -> None:
-    gpu = [kept(100, 120, device="a GPU") for _ in range(3)]
-    assert correction("a CPU", gpu) == 1.0
-    measured = [PastRun(device="a CPU", basis=Basis.MEASURED, forecast=100, measured=120) for _ in range(3)]
-    assert correction("a CPU", measured) == 1.0
-    assert typical_error(measured) is None
-
-
-def test_only_the_newest_runs_of_a_device_teach() -> None:
-    old, new = [kept(100, 130) for _ in range(30)], [kept(100, 110) for _ in range(20)]
-    assert correction("a CPU", [*old, *new]) == pytest.approx(1.1)
+def test_the_median_of_enough_forecasts_on_a_device_corrects(past: list[PastRun], factor: float) -> None:
+    assert correction("a CPU", past) == pytest.approx(factor)
 
 
 def test_the_error_is_a_share_of_what_was_measured() -> None:
     assert kept(90, 100).error == pytest.approx(-0.1)
     assert typical_error([kept(90, 100), kept(104, 100), kept(130, 100)]) == pytest.approx(0.1)
+    assert typical_error([*OTHERS["another Hone"], *OTHERS["measured"]]) is None
 
 
 def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none() -> None:
@@ -93,9 +76,3 @@ def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none() ->
     assert corrected(corrected(told, 1.32), 1.32) == corrected(told, 1.32)
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=100))
     assert corrected(measured, 1.2) == measured
-
-
-def test_another_hone_forecast_otherwise_and_teaches_nothing() -> None:
-    others = [kept(100, 130, version="0.0.1") for _ in range(5)]
-    assert correction("a CPU", others) == 1.0
-    assert typical_error(others) is None

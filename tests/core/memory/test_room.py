@@ -30,54 +30,53 @@ def gpu(**facts: Any) -> Any:
     return find_gpu("0", FakeNvml(**facts))
 
 
-def test_a_cpu_has_what_the_computer_has_left() -> None:
-    assert services_memory.room_of(device("cpu", 16 * GB)) == Room(free=10 * GB, ceiling=16 * GB)
-
-
-def test_a_control_group_may_leave_less() -> None:
-    assert services_memory.shared_room(SYSTEM, GroupMemory(limit=8 * GB, used=GB)) == Room(
-        free=7 * GB, ceiling=8 * GB
-    )
-    full = services_memory.shared_room(SYSTEM, GroupMemory(limit=12 * GB, used=GB))
-    assert full == Room(free=10 * GB, ceiling=12 * GB)  # others of the computer have the rest
-    assert services_memory.shared_room(SYSTEM, GroupMemory(limit=GB, used=2 * GB)).free == 0
-    assert services_memory.shared_room(SYSTEM, GroupMemory(limit=64 * GB, used=GB)).ceiling == 16 * GB
-
-
-def test_an_nvidia_gpu_has_its_own() -> None:
-    found = services_memory.room_of(device("cuda:0", 8 * GB), gpu=gpu())
-    assert found == Room(free=4 * GB, ceiling=7 * GB)  # 3 in use, 1 reserved, of 8
-
-
-def test_one_that_shares_the_computers_memory_has_that() -> None:
-    assert services_memory.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == Room(
-        free=10 * GB, ceiling=12 * GB
-    )
-
-
-def test_without_the_drivers_library_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services_memory, "gpu_of", lambda _name: None)
-    assert services_memory.room_of(device("cuda:0", 8 * GB)) is None
+def room(free: float, ceiling: float) -> Room:
+    return Room(free=int(free * GB), ceiling=int(ceiling * GB))
 
 
 @pytest.mark.parametrize(
-    ("limit", "free", "ceiling"),
-    [(1.7, 10 * GB, 11 * GB), (1.0, 10 * GB, 11 * GB), (0.5, 5.5 * GB, 5.5 * GB), (0.0, 10 * GB, 11 * GB)],
+    ("group", "expected"),
+    [
+        (None, room(10, 16)),
+        (GroupMemory(limit=8 * GB, used=GB), room(7, 8)),
+        (GroupMemory(limit=12 * GB, used=GB), room(10, 12)),  # others of the computer have the rest
+        (GroupMemory(limit=GB, used=2 * GB), room(0, 1)),
+        (GroupMemory(limit=64 * GB, used=GB), room(10, 16)),
+    ],
+)
+def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(
+    monkeypatch: pytest.MonkeyPatch, group: GroupMemory | None, expected: Room
+) -> None:
+    monkeypatch.setattr(services_memory, "group_memory", lambda: group)
+    assert services_memory.room_of(device("cpu", 16 * GB)) == expected
+
+
+def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = services_memory.room_of(device("cuda:0", 8 * GB), gpu=gpu())
+    assert own == room(4, 7)  # 3 in use, 1 reserved, of 8
+    assert services_memory.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == room(10, 12)
+    monkeypatch.setattr(services_memory, "gpu_of", lambda _name: None)
+    assert services_memory.room_of(device("cuda:0", 8 * GB)) is None, "no driver's library"
+
+
+@pytest.mark.parametrize(
+    ("recommended", "limit", "used", "expected"),
+    [
+        (11, 1.7, 6, room(10, 11)),
+        (11, 1.0, 6, room(10, 11)),
+        (11, 0.5, 6, room(5.5, 5.5)),
+        (11, 0.0, 6, room(10, 11)),
+        (11, 1.7, 2, room(11, 11)),
+        (0, 1.7, 2, room(14, 16)),  # nothing is recommended
+    ],
 )
 def test_a_mac_has_what_macos_recommends_or_less_where_that_is_asked(
-    limit: float, free: float, ceiling: float
+    monkeypatch: pytest.MonkeyPatch, recommended: int, limit: float, used: int, expected: Room
 ) -> None:
-    found = services_memory.room_of(device("mps", 11 * GB), mps_limit=limit)
-    assert found == Room(free=int(free), ceiling=int(ceiling))
-
-
-def test_what_a_mac_has_free_beyond_what_is_recommended_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    empty = SystemMemory(used=2 * GB, total=16 * GB, swap=0)
-    monkeypatch.setattr(services_memory, "system_memory", lambda: empty)
-    assert services_memory.room_of(device("mps", 11 * GB)) == Room(free=11 * GB, ceiling=11 * GB)
-    assert services_memory.room_of(device("mps")) == Room(
-        free=14 * GB, ceiling=16 * GB
-    )  # nothing is recommended
+    system = SystemMemory(used=used * GB, total=16 * GB, swap=0)
+    monkeypatch.setattr(services_memory, "system_memory", lambda: system)
+    mac = device("mps", recommended * GB or None)
+    assert services_memory.room_of(mac, mps_limit=limit) == expected
 
 
 def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
