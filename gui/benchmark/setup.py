@@ -10,7 +10,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QFileDialog,
-    QGridLayout,
+    QFormLayout,
     QHBoxLayout,
     QLabel,
     QLineEdit,
@@ -70,12 +70,9 @@ class Setup(QWidget):
         super().__init__()
         self.machine: MachineReport | None = None
         self._make_plan = make_plan
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setHorizontalSpacing(SPACING)
-        self._grid.setVerticalSpacing(SPACING)
-        self._grid.setColumnMinimumWidth(0, label_width(self))
-        self._grid.setColumnStretch(1, 1)
+        self.rows = QFormLayout(self)
+        self.rows.setContentsMargins(0, 0, 0, 0)
+        self.rows.setSpacing(SPACING)
         self.passes = self.number_box(1, MOST_PASSES, _("Passes"))
         self.passes.setValue(passes)
         self.passes.setToolTip(
@@ -118,27 +115,22 @@ class Setup(QWidget):
     def arguments(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def add_row(self, title: str, *parts: QWidget | str, is_wide: bool = False) -> tuple[QWidget, ...]:
-        """Add a label and controls, and return them. Texts label the next control; `is_wide`: the first grows."""
-        row, line = self._grid.rowCount(), QHBoxLayout()
+    def add_row(self, title: str, *parts: QWidget | str, is_wide: bool = False) -> QHBoxLayout:
+        """Add a label and a line of controls; texts label the next control, and `is_wide` lets the first grow."""
+        line = QHBoxLayout()
         line.setSpacing(SPACING)
-        widgets: list[QWidget] = []
-        label: QLabel | None = None
-        for part in (title, *parts):
+        for part in parts:
             widget = QLabel(part) if isinstance(part, str) else part
-            if isinstance(part, str):
+            if isinstance(widget, QLabel):
                 set_role(widget, Role.LABEL)
-            elif label is not None:
-                label.setBuddy(widget)
-            label = widget if isinstance(widget, QLabel) else None
-            if widgets:
-                line.addWidget(widget, int(is_wide and len(widgets) == 1))
-            widgets.append(widget)
+            line.addWidget(widget, int(is_wide and part is parts[0]))
         if not is_wide:
             line.addStretch(1)
-        self._grid.addWidget(widgets[0], row, 0)
-        self._grid.addLayout(line, row, 1)
-        return tuple(widgets)
+        label = QLabel(title)
+        set_role(label, Role.LABEL)
+        label.setMinimumWidth(label_width(self))
+        self.rows.addRow(label, line)
+        return line
 
     def number_box(self, least: int, most: int, name: str) -> CalmSpinBox:
         box = CalmSpinBox()
@@ -251,8 +243,7 @@ class MethodsSetup(Setup):
             self.file.setText(chosen)
 
     def _choose_model(self) -> None:
-        for part in self._file_row:
-            part.setVisible(self.models.currentData() == FILE)
+        self.rows.setRowVisible(self._file_row, self.models.currentData() == FILE)
         self.tell()
 
     def _choose_device(self) -> None:
@@ -369,8 +360,7 @@ class DevicesSetup(Setup):
         return tuple(dict.fromkeys(map(int, words)))
 
     def _choose_data(self) -> None:
-        for part in self._folder_row:
-            part.setVisible(self.data.currentData() == FOLDER)
+        self.rows.setRowVisible(self._folder_row, self.data.currentData() == FOLDER)
         self.tell()
 
     def _ask_folder(self) -> None:

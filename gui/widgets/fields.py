@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from gettext import gettext as _
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QValidator
@@ -174,19 +175,38 @@ class Field(QWidget):
 
 
 class LineField(Field):
-    """Base of the controls that are a line of text; `wide` fills the row, else it is as wide as a number."""
+    """A line of text; `wide` fills the row, else it is as wide as a number.
 
-    def __init__(self, option: Option, parent: QWidget | None = None, *, wide: bool = True) -> None:
-        super().__init__(option, parent)
+    Args:
+        option: The option.
+        read: Makes a value of a text that isn't empty, or that its option needs.
+        write: Makes a text of a value.
+        wide: Whether it fills the row.
+    """
+
+    def __init__(
+        self,
+        option: Option,
+        read: Callable[[str], object] = str,
+        write: Callable[[Any], str] = str,
+        *,
+        wide: bool = True,
+    ) -> None:
+        super().__init__(option)
+        self._read, self._write = read, write
         self.line = QLineEdit()
         if not wide:
             self.line.setFixedWidth(number_width(self.line))
         self._adopt(self.line, stretch=wide)
         self.line.textChanged.connect(self._tell)
 
-    def _show(self, text: str) -> None:
+    def value(self) -> object:
+        text = self.line.text().strip()
+        return None if not text and self.option.optional else self._read(text)
+
+    def set_value(self, value: object) -> None:
         with QSignalBlocker(self.line):
-            self.line.setText(text)
+            self.line.setText("" if value is None else self._write(value))
             self.line.setCursorPosition(0)
 
 
@@ -195,25 +215,29 @@ def number_width(widget: QWidget) -> int:
     return widget.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
 
 
-class TextField(LineField):
-    """A line of text."""
-
-    def value(self) -> object:
-        text = self.line.text().strip()
-        return None if not text and self.option.optional else text
-
-    def set_value(self, value: object) -> None:
-        self._show("" if value is None else str(value))
-
-
-class TextsField(LineField):
+def texts_field(option: Option) -> Field:
     """Several texts with commas between them."""
+    return LineField(
+        option,
+        lambda text: [part.strip() for part in text.split(",") if part.strip()],
+        lambda value: ", ".join(map(str, value)) if isinstance(value, list | tuple) else "",
+    )
 
-    def value(self) -> object:
-        return [part.strip() for part in self.line.text().split(",") if part.strip()]
 
-    def set_value(self, value: object) -> None:
-        self._show(", ".join(map(str, value)) if isinstance(value, list | tuple) else "")
+def number_field(option: Option) -> Field:
+    """A number typed as people write it: 3, 0.001, 2e-5. What is no number comes out as the text it is."""
+
+    def read(text: str) -> object:
+        try:
+            number = float(text)
+        except ValueError:
+            return text
+        return int(text) if option.kind is Kind.WHOLE and text.isdecimal() else number
+
+    def write(value: object) -> str:
+        return plain_number(value) if isinstance(value, float) else str(value)
+
+    return LineField(option, read, write, wide=False)
 
 
 class PairsField(LineField):
@@ -222,8 +246,8 @@ class PairsField(LineField):
     Pairs that were put there are kept as they are until the line is changed: names may have commas, too.
     """
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self._put: dict[str, str] = {}
 
     def value(self) -> object:
@@ -232,30 +256,10 @@ class PairsField(LineField):
 
     def set_value(self, value: object) -> None:
         self._put = {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
-        self._show(self._words())
+        super().set_value(self._words())
 
     def _words(self) -> str:
         return ", ".join(f"{name} = {text}" for name, text in self._put.items())
-
-
-class NumberField(LineField):
-    """A number typed as people write it: 3, 0.001, 2e-5. What is no number comes out as the text it is."""
-
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent, wide=False)
-
-    def value(self) -> object:
-        text = self.line.text().strip()
-        if not text and self.option.optional:
-            return None
-        try:
-            number = float(text)
-        except ValueError:
-            return text
-        return int(text) if self.option.kind is Kind.WHOLE and text.isdecimal() else number
-
-    def set_value(self, value: object) -> None:
-        self._show("" if value is None else plain_number(value) if isinstance(value, float) else str(value))
 
 
 LARGEST_SPIN = 2**31 - 1
@@ -524,11 +528,11 @@ def make_field(option: Option) -> Field:
     letters = sum(len(choice.title) + LETTERS_OF_A_GAP for choice in option.choices)
     fits_spin = option.maximum is None or option.maximum <= LARGEST_SPIN
     makers: dict[Kind, Callable[[Option], Field]] = {
-        Kind.TEXT: TextField,
-        Kind.TEXTS: TextsField,
+        Kind.TEXT: LineField,
+        Kind.TEXTS: texts_field,
         Kind.PAIRS: PairsField,
-        Kind.WHOLE: WholeField if fits_spin else NumberField,
-        Kind.NUMBER: ShareField if option.is_share else NumberField,
+        Kind.WHOLE: WholeField if fits_spin else number_field,
+        Kind.NUMBER: ShareField if option.is_share else number_field,
         Kind.SWITCH: SwitchField,
         Kind.CHOICE: SegmentedField if letters <= MOST_LETTERS else ComboField,
     }
