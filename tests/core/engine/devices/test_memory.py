@@ -42,21 +42,6 @@ class FakeCuda:
         return 1200 * MB
 
 
-class FakeMps:
-    """torch.mps as far as memory goes."""
-
-    held = 700 * MB
-
-    def driver_allocated_memory(self) -> int:
-        return self.held
-
-    def current_allocated_memory(self) -> int:
-        return 500 * MB
-
-    def recommended_max_memory(self) -> int:
-        return 27_000 * MB
-
-
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     fake = FakeCuda()
@@ -65,8 +50,14 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
 
 
 @pytest.fixture
-def mps(monkeypatch: pytest.MonkeyPatch) -> FakeMps:
-    fake = FakeMps()
+def mps(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """torch.mps as far as memory goes."""
+    fake = SimpleNamespace(
+        held=700 * MB,
+        driver_allocated_memory=lambda: fake.held,
+        current_allocated_memory=lambda: 500 * MB,
+        recommended_max_memory=lambda: 27_000 * MB,
+    )
     monkeypatch.setattr(torch, "mps", fake)
     return fake
 
@@ -89,7 +80,7 @@ def test_a_gpu_that_shares_the_computers_memory_says_so(cuda: FakeCuda) -> None:
     assert figures(DeviceMemory("cuda").sample())[-1] is True
 
 
-def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps: FakeMps) -> None:
+def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps: SimpleNamespace) -> None:
     memory = DeviceMemory("mps")
     assert figures(memory.sample()) == (500, 700, 27_000, True)
     mps.held = 300 * MB
@@ -121,7 +112,7 @@ class Counted(Reporter):
 
 
 def test_reports_come_by_themselves_while_the_run_is_busy_and_end_with_it(
-    tmp_path: Path, mps: FakeMps
+    tmp_path: Path, mps: SimpleNamespace
 ) -> None:
     run = RunFolder(tmp_path)
     reporter = Counted(run, 3)
