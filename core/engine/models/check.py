@@ -3,7 +3,6 @@
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -25,14 +24,6 @@ NO_LIMIT = 1 << 31
 """Tokenizers that know no limit say a number far beyond this."""
 
 
-@dataclass(frozen=True)
-class _Built:
-    """A model without numbers; `max_length` as in the report."""
-
-    model: torch.nn.Module
-    max_length: int | None = None
-
-
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
     """Answer what the model is, how much of it would learn, and what would end a run with it.
 
@@ -41,18 +32,18 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
         labels: How many labels the data has.
     """
     try:
-        built = _build(options, labels)
+        model, longest = _build(options, labels)
     except NotFetched:
         return ModelReport()  # the run fetches what is missing, or says why it can't
     except ModelError as error:
         return ModelReport(problems=(_as_problem("model.source", error),))
-    report = _describe(built, _kind_of(options))
+    report = _describe(model, longest, _kind_of(options))
     problems = [
         *_unsupported(report, options.model, wants_checkpointing=options.memory.activation_checkpointing)
     ]
     try:
         with torch.device("meta"):
-            model = apply_method(built.model, options)
+            model = apply_method(model, options)
     except TargetError as error:
         return msgspec.structs.replace(report, problems=(*problems, _as_problem(error.path, error)))
     weights = [weight for _, weight in weights_of(model)]
@@ -64,17 +55,18 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
     )
 
 
-def _build(options: RunOptions, labels: int) -> _Built:
+def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | None]:
+    """The model without numbers, and the longest text it can see as in the report."""
     source = options.model
     if options.task.reads_images:
-        return _Built(image_model_without_numbers(options, find_image_model(options), labels))
+        return image_model_without_numbers(options, find_image_model(options), labels), None
     config = text.load_config(options)
     longest = _longest_text(config, source.source)
     text.set_labels(config, options.task, tuple(map(str, range(labels))))
     with explained(source.source, builds=True), torch.device("meta"):
         eager = {"attn_implementation": "eager"} if source.attention is Attention.EAGER else {}
         model = text.random_model(config, options.task, **eager)
-    return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
+    return model, longest if longest is not None and longest < NO_LIMIT else None
 
 
 def _longest_text(config: Any, source: str) -> int | None:
@@ -95,8 +87,7 @@ def _kind_of(options: RunOptions) -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _describe(built: _Built, kind: str) -> ModelReport:
-    model: Any = built.model
+def _describe(model: Any, longest: int | None, kind: str) -> ModelReport:
     config = getattr(model, "config", None)
     inner = model if config is not None else model.network
     weights = list(model.parameters())
@@ -109,7 +100,7 @@ def _describe(built: _Built, kind: str) -> ModelReport:
         layers=getattr(config, "num_hidden_layers", None) or len(computing),
         activation_checkpointing=can_checkpoint(model),
         attention=() if config is None else tuple(_attention(model)),
-        max_length=built.max_length,
+        max_length=longest,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
         shape=_shape(model, kind),
     )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.base.errors import Fix
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
-from core.engine.data.chat_samples import Conversations, load_conversations
-from core.engine.data.chat_tokens import Renderer
+from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
+from core.engine.data.chat_tokens import Renderer, set_template
 from core.engine.data.running_text import (
     NOTHING_HELD_OUT,
     Blocks,
@@ -36,13 +37,98 @@ from core.engine.models.scratch import sample
 from core.engine.models.text import warn_if_neighbours_show
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
-from core.engine.tasks.base import ReadyTokenizer, load_writer, ready_tokenizer, tell
 from core.engine.tasks.metrics import HeldOut
 from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
-from core.options.choices import Method
+from core.options.choices import ChatTemplate, Method
 from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
+
+# --- What chat and preferences share: a tokenizer with a template, and what is told of the data
+
+
+CUT = (ANSWERS_CUT.code, ANSWERS_GONE.code)
+"""What is found where rows are longer than is allowed."""
+
+
+@dataclass(frozen=True)
+class ReadyTokenizer:
+    """A tokenizer with its chat template, and the config of its model.
+
+    `longest` is the most tokens the model can see, `length` the most that a row gets.
+    """
+
+    tokenizer: Any
+    config: Any
+    longest: int
+    length: int
+
+    @property
+    def vocabulary(self) -> int:
+        """Token ids are below."""
+        return int(self.config.get_text_config().vocab_size)
+
+
+def ready_tokenizer(options: RunOptions, reporter: Reporter) -> ReadyTokenizer:
+    """Load a tokenizer, give it the template that was asked for, and say which that is.
+
+    Raises:
+        ModelError: The model or its tokenizer can't be read, or it doesn't write.
+    """
+    source = options.model.source
+    reporter.phase(Phase.LOADING_MODEL, source)
+    config = text_models.load_config(options)
+    # from scratch, rules let pass but random conversations: bytes alone are its tokens
+    tokenizer = text_models.tokenizer_for(options, tuple)
+    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    if set_template(tokenizer, options.data.chat_template) is ChatTemplate.CHATML:
+        asked = options.data.chat_template is ChatTemplate.CHATML
+        reporter.note(
+            "chat-template",
+            "Conversations are written in ChatML",
+            "As asked."
+            if asked
+            else "The model has no chat template of its own. It is saved with the model.",
+        )
+    longest = text_models.longest_text(config, tokenizer)
+    return ReadyTokenizer(tokenizer, config, longest, length_limit(options, longest))
+
+
+def load_writer(options: RunOptions, ready: ReadyTokenizer, reporter: Reporter, turn_end: int | None) -> Any:
+    """Load the model; it will stop writing at `turn_end`, the token that answers end with.
+
+    Raises:
+        ModelError: It can't be loaded.
+    """
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    model: Any = text_models.load_model(options, ready.config, (), ready.tokenizer).model
+    model.generation_config.pad_token_id = ready.tokenizer.pad_token_id
+    if turn_end in ready.tokenizer.added_tokens_decoder:
+        stop_at(model, turn_end)
+    return model
+
+
+def stop_at(model: Any, token: int | None) -> None:
+    """Let a model stop writing at a token, beside those it stops at already."""
+    known = model.generation_config.eos_token_id
+    ends = [] if known is None else [known] if isinstance(known, int) else list(known)
+    if token is not None and token not in ends:
+        model.generation_config.eos_token_id = [*ends, token] if ends else token
+
+
+def tell(found: Conversations, ready: ReadyTokenizer, reporter: Reporter) -> None:
+    """Say what was found in the data that lets the run pass."""
+    most = min(2 * ready.length, ready.longest)
+    longer = (Fix(f"Allow {most:,} tokens", {"data.max_length": most}),) if most > ready.length else ()
+    for index, note in enumerate(found.notes):
+        reporter.note(f"data-{index}", note)
+    for index, finding in enumerate(found.findings):
+        where = f"{finding.where[:1].upper()}{finding.where[1:]}." if finding.where else ""
+        if finding.code in CUT and ready.length == ready.longest:
+            where = f"{where} The model can't see more than {ready.longest:,} tokens.".strip()
+        fixes = (*longer, *finding.fixes) if finding.code in CUT else finding.fixes
+        reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), where, fixes)
+
 
 # --- Go on writing a text, with a causal language model
 

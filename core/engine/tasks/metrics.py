@@ -7,32 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from core.engine.data.batches import NO_LABEL
-from core.runs.events import MOST_LABELS
+from core.runs.events import MOST_LABELS, ConfusionCounted
 
 # --- Which labels a classifier takes for which others
 
 
-class Confusion(msgspec.Struct, frozen=True, kw_only=True):
-    """A confusion matrix: `counts[i][j]` samples of `labels[i]` were taken for `labels[j]`.
-
-    Of more than 50 labels, those with most errors are kept, in their order; `left_out` counts the others.
-    """
-
-    labels: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-    left_out: int = 0
-
-
 def confusion(
     predicted: Sequence[int], true: Sequence[int], labels: Sequence[str], most: int = MOST_LABELS
-) -> Confusion:
-    """Count which labels were taken for which.
+) -> ConfusionCounted:
+    """Count which labels were taken for which; `step` is for the caller to tell.
+
+    Of more than `most` labels, those with most errors are kept, in their order.
 
     Args:
         predicted: The index of the label that was answered, for each sample.
@@ -50,14 +40,15 @@ def confusion(
     inside = (rows >= 0) & (columns >= 0)
     counts: Any = np.zeros((len(kept), len(kept)), dtype=np.int64)
     counts[rows[inside], columns[inside]] = numbers[inside]
-    return Confusion(
+    return ConfusionCounted(
+        step=0,
         labels=tuple(labels[index] for index in kept),
         counts=tuple(tuple(row) for row in counts.tolist()),
         left_out=len(labels) - len(kept),
     )
 
 
-def confusion_of(prediction: Any, labels: Sequence[str]) -> Confusion:
+def confusion_of(prediction: Any, labels: Sequence[str]) -> ConfusionCounted:
     """The same from transformers' EvalPrediction: `predictions` of logits [..., labels], `label_ids` [...].
 
     Where logits have been condensed to answers, `predictions` are indices of labels, in the shape of `label_ids`.

@@ -1,49 +1,62 @@
-"""Give a text, or a pair of texts, a number, with an encoder or a causal model with a head of one output."""
+"""Say something of a text, or a pair of texts: its class, a number, a label for each word."""
 
-from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from core.engine.data.batches import pad_as
+from core.engine.data.labelled_texts import load_labelled_texts
+from core.engine.data.tokens import encode_texts, load_random_texts, row_length, texts_of
+from core.engine.models import text
+from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_tells_words
+from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.base import prepare_encoder
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.options import RunOptions
-
-# --- Classify a text, or a pair of texts, with an encoder or a causal model with a head
-
-
-def prepare_classification(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model for a text classification run.
-
-    Raises:
-        DataError: The data can't be used.
-        ModelError: The model can't be found or loaded.
-    """
-    return prepare_encoder(options, reporter, lambda _labels: classification_metrics)
+from core.options.choices import Task
+from core.options.sources import parse_synthetic
+from core.runs.events import Phase
 
 
-# --- Give a text, or a pair of texts, a number
-
-
-def prepare_regression(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model for a text regression run.
-
-    Raises:
-        DataError: The data can't be used.
-        ModelError: The model can't be found or loaded.
-    """
-    return prepare_encoder(options, reporter, lambda _labels: regression_metrics)
-
-
-# --- Give each word of a text a label: names in it, parts of speech
-
-
-def prepare_token_classification(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model for a token classification run.
+def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load data and model, an encoder or a causal model with the head of the task.
 
     Raises:
         DataError: The data can't be used.
         ModelError: The model can't be found or loaded, or its tokenizer can't tell which word a token is from.
     """
-    prepared = prepare_encoder(options, reporter, tag_metrics, check_tells_words)
-    return replace(prepared, condense=most_likely)
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
+    config = text.load_config(options)
+    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    data = None if parse_synthetic(options.data.train) else load_labelled_texts(options)
+    tokenizer = text.tokenizer_for(options, lambda: () if data is None else sample(texts_of(data.train)))
+    labels_words = options.task is Task.TOKEN_CLASSIFICATION
+    if labels_words:
+        check_tells_words(options.model.source, tokenizer)
+    longest = text.longest_text(config, tokenizer)
+    encoded = load_random_texts(options, config.vocab_size, longest)
+    if encoded is None:
+        assert data is not None, "where there are no random texts there are real ones"
+        for index, note in enumerate(data.notes):
+            reporter.note(f"data-{index}", note)
+        reporter.phase(Phase.TOKENIZING)
+        encoded = encode_texts(options, data, tokenizer, longest, reporter)
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    loaded = text.load_model(options, config, encoded.labels, tokenizer)
+    metrics: Any = classification_metrics
+    if labels_words:
+        metrics = tag_metrics(encoded.labels)
+    elif options.task is Task.TEXT_REGRESSION:
+        metrics = regression_metrics
+    return Prepared(
+        model=apply_method(loaded.model, options, loaded.fresh),
+        train=encoded.train,
+        eval=encoded.eval,
+        collator=pad_as(tokenizer, row_length(options, longest)),
+        labels=encoded.labels,
+        save_extras=lambda _folder: None,  # config and tokenizer are saved by Trainer itself
+        processing_class=tokenizer,
+        metrics=metrics,
+        condense=most_likely if labels_words else None,
+    )

@@ -18,7 +18,7 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
 from core.engine.generate.predict import Speaker
 from core.engine.reporter import Reporter
-from core.engine.tasks.metrics import Confusion, confusion_of
+from core.engine.tasks.metrics import confusion_of
 from core.engine.training import checkpoints
 from core.engine.training.failures import lost_weights
 from core.engine.training.observe import Part, StepParts, StepTimes
@@ -169,23 +169,15 @@ class ConfusionCallback(TrainerCallback):
         self._metrics = metrics
         self._labels = labels
         self._reporter = reporter
-        self._seen: Confusion | None = None
+        self._seen: ConfusionCounted | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
         self._seen = confusion_of(prediction, self._labels)
         return self._metrics(prediction)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._seen is None:
-            return
-        self._reporter.write(
-            ConfusionCounted(
-                step=state.global_step,
-                labels=self._seen.labels,
-                counts=self._seen.counts,
-                left_out=self._seen.left_out,
-            )
-        )
+        if self._seen is not None:
+            self._reporter.write(msgspec.structs.replace(self._seen, step=state.global_step))
         self._seen = None
 
 

@@ -94,9 +94,9 @@ def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prep
     from core.engine.tasks import images, language, text
 
     return {
-        Task.TEXT_CLASSIFICATION: text.prepare_classification,
-        Task.TEXT_REGRESSION: text.prepare_regression,
-        Task.TOKEN_CLASSIFICATION: text.prepare_token_classification,
+        Task.TEXT_CLASSIFICATION: text.prepare,
+        Task.TEXT_REGRESSION: text.prepare,
+        Task.TOKEN_CLASSIFICATION: text.prepare,
         Task.CAUSAL_LM: language.prepare_causal_lm,
         Task.CHAT: language.prepare_chat,
         Task.PREFERENCE: language.prepare_preference,

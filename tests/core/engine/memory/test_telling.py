@@ -118,7 +118,7 @@ def test_a_batch_larger_than_the_data_takes_what_the_data_takes(tmp_path: Path, 
 def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path) -> None:
     from core.engine.memory.forecast import foretell
     from core.engine.reporter import Reporter
-    from core.engine.tasks.text import prepare_classification as prepare
+    from core.engine.tasks.text import prepare
 
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION,

@@ -146,11 +146,8 @@ def test_it_is_looked_at_and_traced_before_it_runs(task: Task, bert: Path, tmp_p
     )
     report = check_model(options, HEADS[task])
     assert report.problems == ()
-    prepare = (
-        text.prepare_token_classification if task is Task.TOKEN_CLASSIFICATION else text.prepare_regression
-    )
     (tmp_path / "run").mkdir()
-    model = prepare(options, Reporter(RunFolder(tmp_path / "run"))).model
+    model = text.prepare(options, Reporter(RunFolder(tmp_path / "run"))).model
     learning = [weight.numel() for weight in model.parameters() if weight.requires_grad]
     assert (report.trainable_parameters, report.architecture) == (
         sum(learning),

@@ -182,7 +182,7 @@ def of_task(options: RunOptions, folder: Path) -> Any:
         from core.engine.data.images import load_image_data
 
         return load_image_data(options).size
-    from core.engine.tasks.text import prepare_classification as prepare
+    from core.engine.tasks.text import prepare
 
     (folder / "run").mkdir(exist_ok=True)
     prepared = prepare(options, Reporter(RunFolder(folder / "run")))
