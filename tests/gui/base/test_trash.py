@@ -1,9 +1,13 @@
 """Showing a folder in the file manager, or saying where it is."""
 
+import time
+from pathlib import Path
+
 import pytest
 
+from core.base import formats
 from gui.base import trash
-from gui.base.trash import reveal
+from gui.base.trash import reveal, told_apart
 
 
 class FileManager:
@@ -42,3 +46,20 @@ def test_a_folder_that_is_gone_is_not_asked_for(manager, tmp_path):
     assert error.title == "The folder is not there"
     assert str(tmp_path / "gone") in error.detail
     assert manager.opened == []
+
+
+def made_at(moment):
+    return formats.moment(time.mktime(time.strptime(moment, "%Y-%m-%d-%H%M")))
+
+
+def test_titles_that_several_runs_bear_say_when_each_was_made_or_their_folders():
+    runs = [("2026-03-01-0915-a", "a"), ("2026-03-01-0915-b", "b"), ("2026-03-02-1000-a", "a"), ("mine", "a")]
+    found = told_apart([(Path("/runs") / folder, title) for folder, title in runs])
+    assert found == [
+        f"a · {made_at('2026-03-01-0915')}",
+        "b",
+        f"a · {made_at('2026-03-02-1000')}",
+        "a · mine",
+    ]
+    same = [(Path("2026-03-01-0915-a"), "a"), (Path("2026-03-01-0915-a-2"), "a")]
+    assert told_apart(same) == ["a · 2026-03-01-0915-a", "a · 2026-03-01-0915-a-2"]

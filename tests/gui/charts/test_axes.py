@@ -24,26 +24,23 @@ from gui.charts.axes import (
 
 
 @pytest.mark.parametrize(
-    ("span", "ticks", "step"), [(2.3, 5, 0.5), (1.0, 5, 0.2), (97, 5, 20), (1000, 10, 100)]
+    ("rule", "span", "ticks", "step"),
+    [
+        (decimal_step, 2.3, 5, 0.5),
+        (decimal_step, 1.0, 5, 0.2),
+        (decimal_step, 97, 5, 20),
+        (decimal_step, 1000, 10, 100),
+        (whole_step, 2, 8, 1),
+        (memory_step, 16 * 1024**3, 4, 5 * 1024**3),
+        (memory_step, 900 * 1024**2, 5, 200 * 1024**2),
+        (memory_step, 3.9 * 1024**3, 4, 1024**3),
+        (clock_step, 60, 4, 15),
+        (clock_step, 600, 5, 120),
+        (clock_step, 86_400 * 30, 4, 86_400 * 8),
+    ],
 )
-def test_ticks_are_round(span, ticks, step):
-    assert decimal_step(span, ticks) == pytest.approx(step)
-
-
-def test_there_is_no_half_training_step():
-    assert whole_step(2, 8) == 1.0
-
-
-def test_memory_ticks_are_round_in_their_unit():
-    assert memory_step(16 * 1024**3, 4) == 5 * 1024**3
-    assert memory_step(900 * 1024**2, 5) == 200 * 1024**2
-    assert memory_step(3.9 * 1024**3, 4) == 1024**3
-    assert memory_tick(1000 * 1024**2) == "1,000 MB"
-
-
-@pytest.mark.parametrize(("span", "step"), [(60, 15), (600, 120), (86_400 * 30, 86_400 * 8)])
-def test_time_ticks_are_those_of_a_clock(span, step):
-    assert clock_step(span, 4 if span != 600 else 5) == step
+def test_ticks_are_round(rule, span, ticks, step):
+    assert rule(span, ticks) == pytest.approx(step)
 
 
 @pytest.mark.parametrize(
@@ -100,17 +97,12 @@ def test_wider_values_take_more_room_as_long_as_they_are_seen(make_canvas):
     assert canvas.y_axis.minimumWidth() == narrow
 
 
-def values(ticks):
-    return pytest.approx([10**tick for tick in ticks])
-
-
-def test_within_few_decades_there_are_ticks_between_the_powers_of_ten():
-    assert values(axes.log_ticks(0.0, 1.0, 4)) == [1, 2, 5, 10]
-    assert values(axes.log_ticks(-1.0, 1.0, 5)) == [0.1, 0.3, 1, 3, 10]
-
-
-def test_over_many_decades_some_are_left_out():
-    assert axes.log_ticks(-8.0, 0.0, 3) == [-8.0, -5.0, -2.0]
+@pytest.mark.parametrize(
+    ("low", "high", "most", "values"),
+    [(0, 1, 4, [1, 2, 5, 10]), (-1, 1, 5, [0.1, 0.3, 1, 3, 10]), (-8, 0, 3, [1e-8, 1e-5, 1e-2])],
+)
+def test_logarithmic_ticks_are_round_and_no_more_than_fit(low, high, most, values):
+    assert [10**tick for tick in axes.log_ticks(low, high, most)] == pytest.approx(values)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.13, 0.9), (2.2e-5, 3.1e-3), (1.0, 1.0), (1e-8, 1e4)])
@@ -128,50 +120,36 @@ def view(qapp):
     return SharedView()
 
 
-def test_following_shows_the_newest_part_and_moves_with_it(view):
-    view.advance(1000.0)
+@pytest.mark.parametrize(
+    ("end", "chosen", "shown", "later", "then"),
+    [
+        (1000.0, None, (800.0, 1000.0), 1030.0, (830.0, 1030.0)),
+        (1000.0, (100.0, 130.0), (970.0, 1000.0), 1010.0, (980.0, 1010.0)),
+        (20.0, None, (0.0, 60.0), 90.0, (30.0, 90.0)),
+    ],
+)
+def test_following_shows_the_newest_part_and_moves_with_it(view, *, end, chosen, shown, later, then):
+    view.advance(end)
+    view.zoom_to(chosen and Stretch(*chosen))
     view.follow(True)
-    assert view.stretch == Stretch(800.0, 1000.0)
-    view.advance(1030.0)
-    assert view.stretch == Stretch(830.0, 1030.0)
+    assert view.stretch == Stretch(*shown)
+    view.advance(later)
+    assert view.stretch == Stretch(*then)
+    view.follow(False)
+    view.advance(2 * later)
+    assert view.stretch == Stretch(*then), "it stays where it is"
 
 
-def test_following_keeps_the_width_that_was_chosen(view):
-    view.advance(1000.0)
-    view.zoom_to(Stretch(100.0, 130.0))
-    view.follow(True)
-    assert view.stretch == Stretch(970.0, 1000.0)
-
-
-def test_zooming_lets_go_of_the_end_and_so_does_the_whole_run(view):
+@pytest.mark.parametrize("stretch", [Stretch(10.0, 20.0), None])
+def test_zooming_lets_go_of_the_end(view, stretch):
     view.advance(500.0)
     view.follow(True)
-    view.zoom_to(Stretch(10.0, 20.0))
+    view.zoom_to(stretch)
     view.advance(600.0)
-    assert (view.follows, view.stretch) == (False, Stretch(10.0, 20.0))
-    view.follow(True)
-    view.zoom_to(None)
-    view.advance(700.0)
-    assert (view.follows, view.stretch) == (False, None)
+    assert (view.follows, view.stretch) == (False, stretch)
 
 
-def test_a_young_run_has_no_time_before_its_start(view):
-    view.advance(20.0)
-    view.follow(True)
-    assert view.stretch == Stretch(0.0, 60.0)
-    view.advance(90.0)
-    assert view.stretch == Stretch(30.0, 90.0)
-
-
-def test_letting_go_leaves_the_view_where_it_is(view):
-    view.advance(300.0)
-    view.follow(True)
-    view.follow(False)
-    view.advance(900.0)
-    assert view.stretch == Stretch(240.0, 300.0)
-
-
-def test_everyone_hears_of_a_change_and_of_nothing_else(view, qtbot):
+def test_a_change_is_signalled_and_nothing_else(view, qtbot):
     with qtbot.waitSignal(view.changed):
         view.lie_over(XKind.TIME)
     with qtbot.assertNotEmitted(view.changed):

@@ -1,10 +1,12 @@
-import itertools
+"""How events become series: losses, clocks, memory in bands, processors; and that batches come to the same."""
+
 import math
 import random
 
 import numpy as np
 import pytest
 
+from core.runs.event_log import EventReader
 from core.runs.events import (
     BatterySampled,
     CheckpointSaved,
@@ -12,8 +14,6 @@ from core.runs.events import (
     DiskSampled,
     Evaluated,
     MemorySampled,
-    MessageRaised,
-    MessageWithdrawn,
     Phase,
     PhaseChanged,
     Pressure,
@@ -21,300 +21,306 @@ from core.runs.events import (
     RunStarted,
     Source,
     StepFinished,
+    Throttle,
 )
 from core.runs.status import RunStory
-from gui.charts.history import (
-    NewsMaker,
-    Pause,
-    RunHistory,
-    RunningMedian,
-)
+from gui.charts.history import DeviceHistory, MemoryHistory, NewsMaker, Pause, RunHistory, RunningMedian
 from gui.charts.series import Series
+from tests.fakes.run_stories import make_folder, write_on_card
+
+GB = 1 << 30
 
 
-def step(number, *, at, loss=None, seconds=0.1, non_finite=None):
+def step(number, *, at=None, seconds=0.5, **figures):
+    """A step with 8 samples, a tenth of an epoch."""
     return StepFinished(
-        time=at,
+        time=float(number if at is None else at),
         step=number,
-        epoch=0.1,
+        epoch=number / 10,
         seconds=seconds,
         learning_rate=1e-3,
         samples=8,
-        loss=loss,
-        non_finite=non_finite,
+        **figures,
     )
 
 
-def timed(number, **figures):
-    """A step of half a second with 8 samples."""
-    known = {"time": float(number), "epoch": number / 10, "learning_rate": 1e-3 / number, "samples": 8}
-    return StepFinished(step=number, seconds=0.5, **known, **figures)
-
-
-def told(events):
+def history_of(*events):
     history = RunHistory()
     for event in events:
         history.apply(event)
     return history
 
 
-def test_a_loss_that_is_not_known_is_no_point():
-    history = told([step(1, at=1.0, loss=2.0), step(2, at=2.0), step(3, at=3.0, loss=1.0)])
-    assert history.loss.x.tolist() == [1, 3]
-    assert history.loss.y.tolist() == [2.0, 1.0]
+def planned(device):
+    return RunPlanned(
+        total_steps=3, epochs=1, train_samples=3, eval_samples=0, effective_batch=1, device=device
+    )
 
 
-def test_nan_is_a_gap_and_is_remembered():
-    history = told([step(1, at=1, loss=2.0), step(2, at=2, non_finite="nan"), step(3, at=3, loss=1.0)])
-    assert math.isnan(history.loss.y[1])
-    assert history.first_non_finite is not None
-    assert history.first_non_finite[0] == 2
-    assert history.smooth_loss.last == 1.0
+def applied(history, *moments):
+    """A history given the events of each moment, a second after the other."""
+    for clock, events in enumerate(moments):
+        for event in events:
+            history.apply(event, float(clock))
+    return history
 
 
-def test_the_smoothed_loss_starts_at_the_raw_one_and_runs_through_its_middle():
+def test_series_have_a_point_where_a_value_is_known_and_a_gap_where_it_is_no_number():
+    history = history_of(
+        step(1, loss=2.0, grad_norm=4.0, data_seconds=0.1, compile_seconds=3.0, tokens=100),
+        step(2, data_seconds=0.2, forward_seconds=0.3, tokens=100),
+        step(3, non_finite="nan", grad_norm=math.inf),
+        step(4, loss=1.0),
+    )
+    nan = math.nan
+    expected = {
+        "loss": ([1, 3, 4], [2.0, nan, 1.0]),
+        "smooth_loss": ([1, 3, 4], [2.0, nan, 1.0]),
+        "grad_norm": ([1, 3], [4.0, nan]),
+        "forward_seconds": ([1, 2, 3, 4], [nan, 0.3, nan, nan]),
+        "samples_per_second": ([1, 2, 3, 4], [nan, 16.0, 16.0, 16.0]),
+        "tokens_per_second": ([1, 2, 3, 4], [nan, 200.0, nan, nan]),
+    }
+    for name, (x, y) in expected.items():
+        series = getattr(history, name)
+        assert series.x.tolist() == x, name
+        np.testing.assert_allclose(series.y, y, rtol=1e-6)
+    assert history.first_non_finite[0] == 3
+
+
+def test_smoothed_losses_run_through_the_middle_and_are_calmer():
     chance = random.Random(1)
     raw = [2.5 * math.exp(-number / 40) * (1 + chance.gauss(0, 0.12)) for number in range(1, 226)]
-    history = told([step(number, at=number, loss=loss) for number, loss in enumerate(raw, start=1)])
-    smooth = history.smooth_loss.y
+    smooth = history_of(*(step(number, loss=loss) for number, loss in enumerate(raw, start=1))).smooth_loss.y
     assert smooth[0] == pytest.approx(raw[0])
-    above = [value > loss for value, loss in zip(smooth[:80], raw[:80], strict=True)]
-    assert 0.3 < sum(above) / len(above) < 0.75
-    assert abs(float(sum(smooth[:80])) / sum(raw[:80]) - 1) < 0.06
-    wobble = [sum(abs(b - a) for a, b in itertools.pairwise(line[150:])) for line in (smooth, raw)]
-    assert wobble[0] < wobble[1] / 2
+    assert sum(smooth[:80]) / sum(raw[:80]) == pytest.approx(1, abs=0.06)
+    flat = history_of(*(step(number, loss=1 + chance.gauss(0, 0.2)) for number in range(1, 1500)))
+    late = [series.y[700:].std() for series in (flat.loss, flat.smooth_loss, flat.smoother_loss)]
+    assert late[2] < late[1] / 1.8 < late[0] / 3
 
 
-def test_a_later_attempt_takes_steps_back():
-    first = [RunStarted(time=0.0), *(step(number, at=number, loss=1.0) for number in range(1, 11))]
-    evaluated = Evaluated(time=10.0, step=10, epoch=1.0, metrics={"eval_accuracy": 0.5}, seconds=1.0)
-    again = [RunStarted(time=20.0, attempt=2, from_step=6), step(7, at=21.0, loss=0.5)]
-    history = told([*first, evaluated, *again])
-    assert history.loss.x.tolist() == [1, 2, 3, 4, 5, 6, 7]
-    assert history.evaluations == []
+def test_the_median_forgets_old_steps():
+    median = RunningMedian()
+    assert [median.of([100.0])[-1], median.of([1.0] * 60)[-1], median.of([2.0] * 60)[-1]] == [100.0, 1.0, 2.0]
+
+
+def test_a_later_attempt_takes_steps_evaluations_and_pauses_back():
+    saved = CheckpointSaved(time=4.0, step=3, path="checkpoint-3", bytes=1, seconds=0.2)
+    found = Evaluated(time=9.0, step=8, epoch=1.0, metrics={"eval_accuracy": 0.5}, seconds=1.5)
+    steps = [step(number, loss=1.0) for number in range(1, 9)]
+    before = [RunStarted(time=1.0), *steps[:3], saved, *steps[3:], found]
+    kept, taken_back = Pause(3, 3.0, 0.2, "checkpoint"), Pause(8, 8.0, 1.5, "evaluation")
+    assert history_of(*before).pauses == [kept, taken_back]
+    history = history_of(*before, RunStarted(time=9.5, attempt=2, from_step=5), step(6, at=10.0, loss=0.5))
+    assert history.loss.x.tolist() == [1, 2, 3, 4, 5, 6]
+    assert (history.pauses, history.evaluations) == ([kept], [])
     assert len(history.metrics["eval_accuracy"]) == 0
 
 
-def test_steps_and_seconds_turn_into_each_other():
-    history = told(
-        [RunStarted(time=100.0), *(step(number, at=100.0 + 2 * number) for number in range(1, 11))]
+def test_steps_epochs_and_seconds_turn_into_each_other():
+    history = history_of(
+        RunStarted(time=100.0), *(step(number, at=100.0 + 2 * number) for number in range(1, 11))
     )
-    assert history.clock_of_step(5) == 10.0
-    assert history.step_at(11.0) == 5.5
-    assert history.step_at(1e9) == 10.0
-    assert RunHistory().step_at(1.0) is None
+    assert (history.clock_of_step(5), history.step_at(11.0), history.step_at(1e9)) == (10.0, 5.5, 10.0)
+    assert history.epoch_of_step(5) == pytest.approx(0.5)
+    empty = RunHistory()
+    assert empty.step_at(1.0) is empty.epoch_of_step(1) is empty.clock_of_step(1) is None
 
 
-def test_memory_and_phases_are_told_by_the_clock():
-    samples = [
+def test_memory_and_phases_lie_over_the_clock():
+    history = history_of(
         MemorySampled(time=1.0, source=Source.PROCESS, bytes=300),
         PhaseChanged(time=1.5, phase=Phase.LOADING_MODEL),
         MemorySampled(time=3.0, source=Source.SYSTEM, bytes=900, ceiling=1000),
-    ]
-    history = told(samples)
+    )
     picture = history.memory.picture
     assert (picture.used.last, picture.run.last, picture.ceiling) == (900.0, 300.0, 1000)
     assert history.last_clock == 2.0
     assert (history.phase_at(0.4), history.phase_at(0.6)) == (None, Phase.LOADING_MODEL)
 
 
-def test_the_median_forgets_old_steps():
-    median = RunningMedian()
-    assert median.of([100.0]) == [100.0]
-    assert median.of([1.0] * 60)[-1] == 1.0
-    assert median.of([2.0] * 60)[-1] == 2.0
-
-
-def test_the_smoother_loss_is_calmer_than_the_smooth_one():
-    chance = random.Random(1)
-    events = [step(number, at=number, loss=1 + chance.gauss(0, 0.2)) for number in range(1, 1500)]
-    history = told(events)
-    late = [series.y[700:].std() for series in (history.loss, history.smooth_loss, history.smoother_loss)]
-    assert late[2] < late[1] / 1.8 < late[0] / 3
-
-
-def test_rates_leave_out_steps_in_which_something_was_compiled():
-    history = told([timed(1, compile_seconds=3.0, tokens=100), timed(2, tokens=100), timed(3)])
-    assert [math.isnan(value) for value in history.samples_per_second.y] == [True, False, False]
-    assert history.samples_per_second.last == 16.0
-    assert [math.isnan(value) for value in history.tokens_per_second.y] == [True, False, True]
-    assert history.tokens_per_second.at(2) == 200.0
-
-
-def test_parts_that_were_not_measured_are_gaps():
-    history = told([timed(1, data_seconds=0.1), timed(2, data_seconds=0.2, forward_seconds=0.3)])
-    assert history.data_seconds.y.tolist() == pytest.approx([0.1, 0.2])
-    assert math.isnan(history.forward_seconds.y[0])
-    assert history.forward_seconds.last == pytest.approx(0.3)
-
-
-def test_the_gradient_norm_has_steps_and_gaps_of_its_own():
-    history = told([timed(1, loss=2.0, grad_norm=4.0), timed(2, loss=1.0), timed(3, grad_norm=math.inf)])
-    assert history.grad_norm.x.tolist() == [1, 3]
-    assert history.grad_norm.y[0] == 4.0
-    assert math.isnan(history.grad_norm.y[1])
-
-
-def test_a_step_has_its_epoch():
-    history = told([timed(number) for number in range(1, 11)])
-    assert math.isclose(history.epoch_of_step(5), 0.5)
-    assert RunHistory().epoch_of_step(1) is None
-
-
-def test_pauses_of_steps_that_no_longer_count_are_forgotten():
-    saved = CheckpointSaved(time=4.0, step=3, path="checkpoint-3", bytes=1, seconds=0.2)
-    found = Evaluated(time=9.0, step=8, epoch=1.0, metrics={}, seconds=1.5)
-    before = [RunStarted(time=1.0), timed(3), saved, timed(8), found]
-    assert told(before).pauses == [Pause(3, 3.0, 0.2, "checkpoint"), Pause(8, 8.0, 1.5, "evaluation")]
-    assert told([*before, RunStarted(time=9.5, attempt=2, from_step=5)]).pauses == [
-        Pause(3, 3.0, 0.2, "checkpoint")
-    ]
-
-
-class Teller:
-    """Makes up a run with everything that can happen in one."""
-
-    def __init__(self, seed):
-        self.chance = random.Random(seed)
-        self.clock = 1000.0
-        self.step = 0
-        self.attempt = 1
-
-    def story(self, count):
-        yield self.at(RunStarted, pid=1)
-        yield self.at(
-            RunPlanned,
-            total_steps=count,
-            epochs=3,
-            train_samples=8,
-            eval_samples=1,
-            effective_batch=1,
-            device="cuda:0",
-        )
-        kinds = (self.trained, self.trained, self.trained, self.sampled, self.seldom)
-        for _ in range(count):
-            yield self.chance.choice(kinds)()
-
-    def at(self, kind, **figures):
-        self.clock += self.chance.random()
-        return kind(time=self.clock, attempt=self.attempt, **figures)
-
-    def loss(self):
-        return self.chance.choice(
-            [{"loss": self.chance.random()}] * 8 + [{"loss": None, "non_finite": "inf"}, {"loss": None}]
-        )
-
-    def maybe(self, value):
-        return self.chance.choice((None, value))
-
-    def trained(self):
-        self.step += 1
-        return self.at(
-            StepFinished,
-            step=self.step,
-            epoch=self.step / 10,
-            seconds=self.chance.random(),
-            learning_rate=self.chance.random(),
-            samples=8,
-            compile_seconds=self.chance.choice((0.0, 0.0, 1.0)),
-            data_seconds=self.chance.random(),
-            forward_seconds=self.maybe(0.1),
-            tokens=self.maybe(100),
-            **self.loss(),
-            grad_norm=self.maybe(self.chance.random()),
-        )
-
-    def sampled(self):
-        sources = [source for source in Source if source is not Source.APPLE]
-        kinds = (
-            lambda: self.at(MemorySampled, source=Source.SYSTEM, bytes=9, ceiling=20, pressure=Pressure.WARN),
-            lambda: self.at(
-                MemorySampled, source=self.chance.choice(sources), bytes=5, reserved=6, ceiling=9
-            ),
-            lambda: self.at(DeviceSampled, source=Source.NVML, busy=0.5, throttled=self.maybe(("hot",))),
-            lambda: self.at(DeviceSampled, source=Source.SYSTEM, name="CPU", busy=self.maybe(0.2)),
-            lambda: self.at(BatterySampled, share=self.chance.random(), is_plugged=True),
-            lambda: self.at(DiskSampled, free=5, total=9),
-        )
-        return self.chance.choice(kinds)()
-
-    def seldom(self):
-        kinds = (
-            lambda: self.at(
-                Evaluated, step=self.step, epoch=1, metrics={"eval_loss": 1.0, "f1": None}, seconds=1
-            ),
-            lambda: self.at(CheckpointSaved, step=self.step, path="c", bytes=1, seconds=0.5),
-            lambda: self.at(PhaseChanged, phase=self.chance.choice(list(Phase))),
-            lambda: self.at(MessageRaised, id=self.chance.choice("ab"), level="info", title="A"),
-            lambda: self.at(MessageWithdrawn, id=self.chance.choice("ab")),
-            self.begun_again,
-        )
-        return self.chance.choice(kinds)()
-
-    def begun_again(self):
-        self.attempt += 1
-        self.step = max(0, self.step - self.chance.randint(0, 9))
-        return self.at(RunStarted, from_step=self.step, pid=self.attempt)
-
-
-def in_batches(events, chance):
-    """A history that was told `events` in batches, each made of several handfuls."""
-    maker, history, first = NewsMaker(), RunHistory(), 0
-    while first < len(events):
-        for _ in range(chance.randint(1, 3)):
-            last = first + chance.choice((1, 7, 300))
-            maker.add(events[first:last])
-            first = last
-        for batch in maker.take():
-            history.take(batch)
-    return history
-
-
 def known(thing):
-    """All that a history tells, by name, parts of it included."""
+    """All that a history holds, by name, parts of it included."""
     found = {}
     for name, value in vars(thing).items():
         if isinstance(value, Series):
             found[name] = np.stack((value.x, value.y))
         elif isinstance(value, dict):
             found[name] = {key: one.y for key, one in value.items() if isinstance(one, Series)}
-        elif type(value).__module__.startswith("gui.charts") and name not in {
-            "_news",
-            "_smooth",
-            "_smoother",
-        }:
+        elif type(value).__module__.startswith("gui.charts") and name != "_news":
             found[name] = known(value)
         elif not name.startswith("_"):
             found[name] = value
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_both_ways_come_to_the_same(seed):
-    events = list(Teller(seed).story(1000))
-    one_by_one = RunHistory()
-    for event in events:
-        one_by_one.apply(event)
-    batched = in_batches(events, random.Random(seed))
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_come_to_the_same_as_single_events(tmp_path, seed):
+    run, chance = make_folder(tmp_path / "run"), random.Random(seed)
+    write_on_card(run, 1000.0, 2.0)
+    found = [event for file in (run.events_file, run.machine_file) for event in EventReader(file).read_all()]
+    events = sorted(found, key=lambda event: event.time)
+    again = [RunStarted(time=5000.0, attempt=2, from_step=50), step(51, at=5001.0, non_finite="inf")]
+    events += [*again, MemorySampled(time=5002.0, attempt=2, source=Source.SYSTEM, bytes=9, ceiling=20)]
+    one_by_one, batched, maker, first = history_of(*events), RunHistory(), NewsMaker(), 0
+    story, whole = RunStory(), RunStory()
+    while first < len(events):
+        last = first + chance.choice((1, 7, 300))
+        maker.add(events[first:last])
+        whole.apply_all(events[first:last])
+        if chance.random() < 0.5 or last >= len(events):
+            for batch in maker.take():
+                batched.take(batch)
+        first = last
     np.testing.assert_equal(known(batched), known(one_by_one))
-    assert len(batched.loss) > 10
-    assert batched.memory.is_of_card
+    assert batched.loss.last_x == 51
     assert len(batched.devices.picture.busy) > 10
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_story_told_at_once_is_the_same(seed):
-    events = list(Teller(seed).story(1000))
-    one_by_one, at_once = RunStory(), RunStory()
+    assert maker.take() == []
     for event in events:
-        one_by_one.apply(event)
-    at_once.apply_all(events[:700])
-    copy = at_once.copy()
-    kept = repr(copy)
-    at_once.apply_all(events[700:])
-    assert repr(at_once) == repr(one_by_one)
-    assert repr(copy) == kept != repr(at_once)
+        story.apply(event)
+    assert repr(whole) == repr(story)
 
 
-def test_nothing_that_happened_is_no_batch():
-    assert NewsMaker().take() == []
+def sample(source, gigabytes, **figures):
+    scaled = {
+        name: value * GB if isinstance(value, int) and value > 1 else value for name, value in figures.items()
+    }
+    return MemorySampled(source=source, bytes=gigabytes * GB, **scaled)
+
+
+def torch(live, held, *, of, unified):
+    return sample(Source.TORCH, live, reserved=held, ceiling=of, unified=unified)
+
+
+def tops(picture):
+    """The newest tops of the bands in GB, from below: tensors, held, run, used."""
+    series = picture.tensors, picture.held, picture.run, picture.used
+    return [None if one.last is None else one.last / GB for one in series]
+
+
+CUDA = planned("cuda:0")
+PROCESS, COMPUTER = sample(Source.PROCESS, 3), sample(Source.SYSTEM, 10, ceiling=16)
+SHARED, OWN = torch(4, 6, of=11, unified=True), torch(7, 9, of=24, unified=False)
+CARD = sample(Source.NVML, 14, ceiling=23)
+
+
+@pytest.mark.parametrize(
+    ("events", "is_of_card", "bands", "ceiling", "limit"),
+    [
+        pytest.param([PROCESS, COMPUTER], False, [None, None, 3, 10], 16, None, id="CPU"),
+        pytest.param([sample(Source.PROCESS, 12), COMPUTER], False, [None, None, 12, 12], 16, None, id="all"),
+        pytest.param([planned("mps"), SHARED, PROCESS, COMPUTER], False, [4, 6, 9, 10], 16, 11, id="Mac"),
+        pytest.param([CUDA, SHARED, COMPUTER], False, [4, 6, 6, 10], 16, 11, id="CUDA that shares memory"),
+        pytest.param([CUDA, OWN], True, [7, 9, 9, None], 24, None, id="no driver"),
+        pytest.param([CUDA, OWN, CARD], True, [7, 9, 9, 14], 23, None, id="driver without processes"),
+        pytest.param(
+            [CUDA, OWN, PROCESS, sample(Source.NVML, 14, ceiling=23, own=10), COMPUTER],
+            True,
+            [7, 9, 10, 14],
+            23,
+            None,
+            id="card",
+        ),
+        pytest.param([CARD, COMPUTER], True, [None, None, None, 14], 23, None, id="not planned yet"),
+        pytest.param(
+            [CARD, COMPUTER, planned("cpu")], False, [None, None, None, 10], 16, None, id="CPU beside a card"
+        ),
+    ],
+)
+def test_memory_is_drawn_where_the_run_computes(events, is_of_card, bands, ceiling, limit):
+    history = applied(MemoryHistory(), events)
+    picture = history.picture
+    assert (history.is_of_card, tops(picture)) == (is_of_card, bands)
+    assert (picture.ceiling, picture.limit) == (ceiling * GB, None if limit is None else limit * GB)
+
+
+def test_what_torch_reported_last_stands_until_another_attempt():
+    later = [MemorySampled(source=Source.SYSTEM, bytes=9 * GB, ceiling=16 * GB, attempt=2)]
+    moment = [sample(Source.PROCESS, 2), sample(Source.SYSTEM, 15, ceiling=16)]
+    before = applied(MemoryHistory(), [SHARED], moment, moment)
+    assert tops(before.picture) == [4, 6, 8, 15]
+    picture = applied(MemoryHistory(), [SHARED], moment, moment, *[[]] * 5, later).picture
+    assert tops(picture) == [0, 0, 0, 9]
+    assert picture.run.x.tolist() == [1, 2, 8], "nothing is made up in between"
+
+
+@pytest.mark.parametrize(
+    ("pressure", "level"), [(None, math.nan), (Pressure.WARN, 1), (Pressure.CRITICAL, 2)]
+)
+def test_pressure_is_a_level_and_what_is_not_known_is_no_zero(pressure, level):
+    event = MemorySampled(source=Source.SYSTEM, bytes=1, swap=None, compressed=5, pressure=pressure)
+    history = applied(MemoryHistory(), [event])
+    assert history.pressure.last == pytest.approx(level, nan_ok=True)
+    assert (history.swap.last, history.compressed.last) == (None, 5.0)
+
+
+def cpu(busy=0.5):
+    return DeviceSampled(source=Source.SYSTEM, name="CPU", busy=busy)
+
+
+def gpu(busy=0.9, source=Source.NVML, **figures):
+    return DeviceSampled(source=source, name="GPU", busy=busy, **figures)
+
+
+@pytest.mark.parametrize(
+    ("device", "source", "name"),
+    [
+        ("cuda:0", Source.NVML, "GPU"),
+        ("mps", Source.APPLE, "GPU"),
+        ("cpu", Source.NVML, "CPU"),
+        ("cuda:0", None, "CPU"),
+    ],
+)
+def test_the_processor_that_trains_is_shown(device, source, name):
+    samples = [cpu()] if source is None else [cpu(), gpu(source=source)]
+    assert applied(DeviceHistory(), [planned(device)], samples).picture.name == name
+
+
+def test_all_figures_of_a_processor_are_kept_over_time():
+    figures = {
+        "power": 90.0,
+        "temperature": 60.0,
+        "clock": 1500.0,
+        "power_limit": 300.0,
+        "clock_limit": 1900.0,
+    }
+    others = [BatterySampled(share=0.4, is_plugged=False), DiskSampled(free=5, total=9)]
+    history = applied(DeviceHistory(), [gpu(**figures), *others], [gpu(busy=0.2)])
+    picture = history.gpu
+    assert picture.busy.y.tolist() == [0.9, 0.2]
+    for name in ("power", "temperature", "clock"):
+        np.testing.assert_equal(getattr(picture, name).y, [figures[name], math.nan])
+    assert (picture.power_limit, picture.clock_limit, len(picture.thermal)) == (300.0, 1900.0, 0)
+    assert (history.battery.last, history.disk_free.last) == (0.4, 5.0)
+
+
+HOT, BRAKED = gpu(throttled=(Throttle.THERMAL_HARDWARE,)), gpu(throttled=(Throttle.POWER_BRAKE,))
+CAPPED = gpu(throttled=(Throttle.POWER_CAP,), clock=2500.0, clock_limit=2800.0)
+HOT_MAC = gpu(source=Source.APPLE, thermal=2)
+
+
+@pytest.mark.parametrize(
+    ("samples", "throttled"),
+    [
+        (
+            [gpu(), HOT, HOT, BRAKED, gpu(), gpu(), HOT],
+            [
+                (1.0, 3.0, Throttle.THERMAL_HARDWARE),
+                (3.0, 4.0, Throttle.POWER_BRAKE),
+                (6.0, 6.0, Throttle.THERMAL_HARDWARE),
+            ],
+        ),
+        ([CAPPED, CAPPED], []),
+        ([HOT_MAC, HOT_MAC], [(0.0, 1.0, Throttle.PRESSURE)]),
+        ([BRAKED, gpu(attempt=2)], [(0.0, 0.0, Throttle.POWER_BRAKE)]),
+    ],
+)
+def test_throttling_stands_until_a_sample_says_otherwise(samples, throttled):
+    history = applied(DeviceHistory(), *([one] for one in samples))
+    assert history.gpu.throttled == [(begun, ended, (reason,)) for begun, ended, reason in throttled]
+
+
+def test_nobody_sampled_between_two_attempts():
+    busy = applied(DeviceHistory(), [gpu()], [], [], [], [gpu(attempt=2)]).gpu.busy
+    assert busy.x.tolist() == [0.0, 4.0, 4.0]
+    assert math.isnan(busy.y[1])

@@ -1,24 +1,43 @@
+"""The page of a run in each of its states: what is said, what is offered, what goes on."""
+
+import os
 import shutil
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QMouseEvent
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
-from core.base.errors import UserError
+from core.base.errors import RunFolderError, UserError
 from core.base.settings import Appearance
+from core.monitor.recent import END, REVEAL, STOP
 from core.runs import start
-from core.runs.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
+from core.runs.event_log import EventWriter
+from core.runs.events import (
+    SCHEMA,
+    CheckpointSaved,
+    Level,
+    MessageRaised,
+    MessageWithdrawn,
+    Outcome,
+    RequestAnswered,
+    RunFinished,
+    RunStarted,
+    TurnAwaited,
+)
 from core.runs.folder import Action, ExitRecord
+from core.runs.start import Extension
 from core.runs.status import State
 from gui.base.theme import Theme
 from gui.charts.axes import CLOCK_SCALE
 from gui.run import header as run_header
-from gui.run.header import RunAction
+from gui.run.extend_dialog import ExtendSheet
+from gui.run.header import RunAction, RunFigures
 from gui.run.page import RunPage, RunView
 from tests.fakes.run_stories import (
     FORECAST,
@@ -27,9 +46,11 @@ from tests.fakes.run_stories import (
     crash,
     finish,
     keep_alive,
+    keep_checkpoint,
     make_folder,
     opening,
     warn,
+    write_paging,
     write_story,
 )
 from tests.fakes.runs import write_events
@@ -37,9 +58,38 @@ from tests.fakes.runs import write_events
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 
 
+def command(run, scenario):
+    return [sys.executable, "-P", str(KEEPER), scenario, str(run.path)]
+
+
 @pytest.fixture
 def theme(qapp):
     return Theme(Appearance.LIGHT)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_folder(tmp_path / "run")
+
+
+@pytest.fixture
+def show(qtbot, theme, run):
+    """Opens a view of the run, and waits for a state."""
+    shown = []
+
+    def make(state, **how):
+        view = RunView(theme, run, **how)
+        shown.append(view)
+        qtbot.addWidget(view)
+        view.resize(1000, 780)
+        view.show()
+        qtbot.waitUntil(lambda: view.state is state, timeout=10_000)
+        QApplication.processEvents()  # a button is shown an event after its layout has it
+        return view
+
+    yield make
+    for view in shown:
+        view.close_view()
 
 
 @pytest.fixture
@@ -52,356 +102,560 @@ def page(qtbot, theme):
     page.close_run()
 
 
-@pytest.fixture
-def open_run(qtbot, page):
-    def open_it(run, state):
-        page.show_run(run)
-        qtbot.waitUntil(lambda: page.view.state is state, timeout=5000)
-        return page.view
-
-    return open_it
-
-
-@pytest.fixture
-def live(tmp_path):
-    run = make_folder(tmp_path / "run")
+def training(run, reached=40, **plot):
+    """A live run that has come so far."""
     keep_alive(run)
-    return run
+    return write_story(run, Plot(reached=reached, start=time.time() - 20, **plot))
 
 
-def drawn(qtbot, chart, condition):
-    qtbot.waitUntil(lambda: condition(chart.legend_text), timeout=3000)
-    return chart.legend_text
+def finished(run):
+    finish(run, Plot(), write_story(run, Plot()))
 
 
-def test_a_training_run_shows_how_far_it_is(qtbot, live, open_run):
-    write_story(live, Plot(reached=90, start=time.time() - 30))
-    view = open_run(live, State.TRAINING)
+def crashed(run, reached=100):
+    clock = write_story(run, Plot(reached=reached))
+    crash(run, clock)
+    return clock
+
+
+def with_model(run):
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+
+
+def write_second(file, *events):
+    """What is written in the second attempt."""
+    writer = EventWriter(file, attempt=2)
+    writer.write(*events)
+    writer.close()
+
+
+def await_turn(run, **figures):
+    keep_alive(run)
+    write_events(run.machine_file, TurnAwaited(time=time.time(), **figures))
+
+
+def words(view):
+    return "\n".join(label.text() for label in view.messages.findChildren(QLabel))
+
+
+def fixes(view):
+    shown = [button for button in view.messages.findChildren(QPushButton) if not button.isHidden()]
+    return {button.text(): button for button in shown if button.text()}
+
+
+def requests(run):
+    return [request.action for request in run.open_requests()]
+
+
+# Each prepares a folder; with its state, its line, what the buttons offer, and its messages.
+
+
+def wait_without_checkpoint(run):
+    clock = crashed(run, 20)
+    keep_alive(run, attempt=2)
+    write_second(run.machine_file, TurnAwaited(time=clock + 1, ahead=1, behind="digits"))
+
+
+def fail_at_once(run):
+    events = RunStarted(time=100.0, pid=1), RunFinished(time=103.0, state=Outcome.FAILED, seconds=2.0)
+    write_events(run.events_file, *events)
+    run.record_exit(ExitRecord(time=103.0, code=1))
+
+
+def run_by_newer(run):
+    finished_at = RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0)
+    write_events(run.events_file, RunStarted(time=100.0, pid=1, schema=SCHEMA + 1), finished_at)
+
+
+def damage(run):
+    finished(run)
+    with run.events_file.open("a") as file:
+        file.write("no event\nnor this\n")
+
+
+def lose_keeper(run):
+    write_story(run, Plot(reached=100))
+    keep_alive(run)
+    mine = run.keeper_record()
+    gone = msgspec.structs.replace(mine, booted=mine.booted - 9000, started=mine.started - 9500)
+    run.keeper_file.write_bytes(msgspec.json.encode(gone))
+
+
+def leave_queue(run):
+    clock = crashed(run)
+    before = run.exit_record()
+    keep_alive(run, attempt=2)
+    write_second(run.machine_file, RequestAnswered(time=clock + 2, request="r", action="stop", accepted=True))
+    reason = "It was taken out of the queue."
+    run.record_exit(ExitRecord(time=clock + 3, code=None, reason=reason, attempt=2, before=before))
+
+
+def run_out_of_memory(run):
+    write_story(run, Plot(reached=100))
+    write_events(run.events_file, FORECAST)
+    run.record_exit(ExitRecord(time=time.time(), code=-9, signal="SIGKILL", out_of_memory=True))
+
+
+BEHIND = partial(await_turn, ahead=3, behind="digits")
+BY_TITLE = partial(await_turn, ahead=1, behind="x", title="My run")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            partial(training, reached=90),
+            State.TRAINING,
+            "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8",
+            "Pause, Stop and keep",
+            [],
+        ),
+        (BEHIND, State.QUEUED, "Waiting for its turn behind digits and 2 more", "Leave the queue", []),
+        (BY_TITLE, State.QUEUED, "Waiting for its turn behind “My run”", "Leave the queue", []),
+        (
+            wait_without_checkpoint,
+            State.QUEUED,
+            "Waiting for its turn behind digits · begins anew",
+            "Leave the queue",
+            [],
+        ),
+        (finished, State.FINISHED, "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16", "", []),
+        (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again", []),
+        (run_by_newer, State.FINISHED, "Finished · after ", "", ["A newer Hone wrote this run"]),
+        (damage, State.FINISHED, "Finished · ", "", ["2 lines of what happened can't be read"]),
+        (crashed, State.CRASHED, "Crashed · after ", "Resume", ["The training process was ended by SIGKILL"]),
+        (
+            partial(crashed, reached=20),
+            State.CRASHED,
+            "Crashed · after ",
+            "Start again",
+            ["The training process was ended by SIGKILL"],
+        ),
+        (
+            lose_keeper,
+            State.CRASHED,
+            "Crashed",
+            "Resume",
+            ["The training process is gone, and nobody was left to see how"],
+        ),
+        (run_out_of_memory, State.CRASHED, "Crashed", "Resume", ["Memory ran out"]),
+        (leave_queue, State.STOPPED, "Stopped", "Resume", ["It waited for its turn, and did not go on"]),
+    ],
+)
+def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
+    prepare, state, line, offered, titles = case
+    prepare(run)
+    view = show(state)
+    buttons = view.header.buttons
+    assert view.header.state_line.text().startswith(line)
+    shown = (buttons.resume, buttons.pause, buttons.stop, buttons.end)
+    assert ", ".join(button.text() for button in shown if button.isVisible()) == offered
+    assert view.messages.titles() == titles
+    assert view.header.progress.isVisible() == (not state.is_over)
+    assert all(button.text() for button in view.findChildren(QPushButton))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (crashed, State.CRASHED, ["Its checkpoint of step 90 is complete."], "Go on from step 90"),
+        (partial(crashed, reached=20), State.CRASHED, [], "Start again"),
+        (lose_keeper, State.CRASHED, ["The computer was restarted or switched off"], "Go on from step 90"),
+        (
+            leave_queue,
+            State.STOPPED,
+            ["taken out of the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed from outside"],
+            "Go on from step 90",
+        ),
+    ],
+)
+def test_a_run_that_ended_badly_says_how_and_offers_to_go_on(qtbot, run, show, case):
+    prepare, state, parts, fix = case
+    prepare(run)
+    resumed = []
+    view = show(state, resume=resumed.append)
+    assert all(part in words(view) for part in parts)
+    fixes(view)[fix].click()
+    qtbot.waitUntil(lambda: resumed == [run], timeout=2000)
+
+
+def test_a_training_run_shows_how_far_it_is(qtbot, run, show):
+    training(run, 90)
+    view = show(State.TRAINING)
     header = view.header
     assert header.name.text() == "Handwritten digits"
-    assert header.state_line.text() == "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8"
     assert header.progress.value() == header.progress.maximum() // 4
     assert header.time_left.text().startswith("about ")
-    assert header.buttons.stop.isVisible()
-    assert not header.buttons.end.isVisible()
     assert not view.figures.isVisible()
-    assert "eval" in drawn(qtbot, view.charts.loss, lambda text: "train" in text)
-    assert "others" in drawn(qtbot, view.charts.memory, lambda text: "this run" in text)
+    qtbot.waitUntil(lambda: "train" in view.charts.loss.legend_text, timeout=3000)
     assert view.charts.metrics.legend_text == "Accuracy 87.0 % · F1 86.6 %"
+    assert all(chart._canvas.accessibleName() for chart in view.charts.charts)
 
 
-def test_a_page_that_has_read_nothing_yet_says_nothing_of_where_the_run_stands(page, live):
-    write_story(live, Plot(reached=90))
-    page.show_run(live)
-    view = page.view
-    assert view.state is None
-    header = view.header
-    assert header.state_line.text() == ""
-    buttons = header.buttons
-    assert not any(
-        button.isVisible() for button in (buttons.pause, buttons.stop, buttons.resume, header.progress)
-    )
-    assert not buttons.more.isEnabled()
-    for chart in view.charts.charts:
-        chart.redraw()
-        assert chart._empty.text() == " "
-        assert {axis.opacity() for axis in (chart._canvas.x_axis, chart._canvas.y_axis)} == {0.0}
-
-
-def test_that_a_run_can_not_go_to_the_bin_yet_is_said_until_it_is_over(qtbot, page, live, open_run):
-    clock = write_story(live, Plot(reached=40, start=time.time() - 10))
-    view = open_run(live, State.TRAINING)
-    page.bin.begin([live])
-    qtbot.waitUntil(lambda: view.messages.titles() == ["It can't go to the bin yet"], timeout=2000)
-    with qtbot.waitSignal(page.run_changed, timeout=5000):
-        crash(live, clock)
-    assert "It can't go to the bin yet" not in view.messages.titles()
-
-
-def test_time_left_is_withheld_until_it_means_something(live, open_run):
-    write_story(live, Plot(reached=3, start=time.time() - 3))
-    assert open_run(live, State.TRAINING).header.time_left.text() == ""
-
-
-def test_before_the_first_step_the_phase_stands_in_words(qtbot, live, open_run):
-    write_events(live.events_file, *opening(Plot(start=time.time()))[:3])
-    view = open_run(live, State.STARTING)
+def test_before_the_first_step_the_phase_stands_in_words(qtbot, run, show):
+    keep_alive(run)
+    write_events(run.events_file, *opening(Plot(start=time.time()))[:3])
+    view = show(State.STARTING)
     line = view.header.state_line
     qtbot.waitUntil(lambda: line.text() == "Loading the model: torchvision:resnet18", timeout=2000)
     assert view.charts.loss.empty_text() == "No steps yet"
     assert view.header.time_left.text() == ""
 
 
-def test_a_finished_run_sums_up(tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    view = open_run(run, State.FINISHED)
+def test_nothing_is_offered_before_it_is_known_where_the_run_stands(run, theme, qtbot):
+    finished(run)
+    view = RunView(theme, run)
+    qtbot.addWidget(view)
+    view.show()
+    header = view.header
+    assert not any(b.isVisible() for b in (header.buttons.pause, header.buttons.stop, header.progress))
+    assert not header.buttons.more.isEnabled()
+    for chart in view.charts.charts:
+        chart.redraw()
+        assert chart._empty.text() == " "
+    view.close_view()
+
+
+def test_a_finished_run_sums_up(run, show):
+    clock = write_story(run, Plot())
+    write_events(run.events_file, FORECAST)
+    finish(run, Plot(), clock)
+    view = show(State.FINISHED)
     assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 rows/s" in view.figures.text
-    assert "Peak memory 2.60 GB" in view.figures.text
-    assert view.header.state_line.text().startswith("Finished · step 360 of 360")
-    assert not view.header.progress.isVisible()
-    assert not view.header.buttons.stop.isVisible()
+    assert view.figures.text.endswith("Peak memory 2.60 GB")
     assert view.details.metrics.rowCount() == 8
     assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
     assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
+    assert not view.model.isVisible()
 
 
-def test_what_was_measured_before_the_last_steps_is_no_result(tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
+def test_what_was_measured_before_the_last_steps_is_no_result(run, show):
     write_story(run, Plot(reached=50))
     write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
     run.record_exit(ExitRecord(time=time.time(), code=0))
-    text = open_run(run, State.STOPPED).figures.text
+    text = show(State.STOPPED).figures.text
     assert text.startswith("Last evaluated at step 45 Loss ")
-    assert " · Accuracy " in text
     assert ", Accuracy" not in text
 
 
-def test_a_crash_is_shown_with_its_signal_and_the_end_of_the_log(qtbot, live, page, open_run):
-    write_story(live, Plot(reached=40, start=time.time() - 10))
-    view = open_run(live, State.TRAINING)
+def test_a_run_that_failed_at_once_has_no_figures(run, show):
+    fail_at_once(run)
+    view = show(State.FAILED)
+    assert view.figures.text == ""
+    empty = {chart.empty_text() for chart in view.charts.charts}
+    assert empty == {"No step was made", "Never evaluated", "Never measured"}
+
+
+def test_one_number_says_how_long_it_was_worked_on(run, show):
+    saved = CheckpointSaved(time=1060.0, step=5, path="c", bytes=1, seconds=1.0)
+    paused = RunFinished(time=1060.0, state=Outcome.PAUSED, steps=5)
+    write_events(run.events_file, RunStarted(time=1000.0, pid=1), saved, paused)
+    done = RunFinished(time=5060.0, state=Outcome.FINISHED, steps=9, seconds=3.0)
+    write_second(run.events_file, RunStarted(time=5000.0, pid=2, from_step=5), done)
+    run.record_exit(ExitRecord(time=5061.0, code=0, attempt=2))
+    assert "Time 2 min" in show(State.FINISHED).figures.text
+
+
+@pytest.mark.parametrize(("nan_from", "is_blank"), [(50, False), (1, True)])
+def test_nan_losses_are_said_so(qtbot, run, show, nan_from, is_blank):
+    training(run, 60, nan_from=nan_from)
+    loss = show(State.TRAINING).charts.loss
+    qtbot.waitUntil(lambda: f"not a number since step {nan_from}" in loss.legend_text, timeout=3000)
+    assert loss.empty_text() == ("Every loss so far is not a number" if is_blank else "")
+
+
+def test_a_crash_is_shown_with_the_end_of_the_log(qtbot, run, page):
+    training(run)
+    page.show_run(run)
+    view = page.view
+    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
     with qtbot.waitSignal(page.run_changed, timeout=2000):
-        crash(live, time.time())
-    assert view.state is State.CRASHED
-    assert view.messages.titles() == ["The training process was ended by SIGKILL"]
+        crash(run, time.time())
     qtbot.waitUntil(lambda: view.details.log.toPlainText().endswith("Training on cpu"), timeout=2000)
     assert view.details.log.isVisible()
-    assert view.header.state_line.text().startswith("Crashed · after ")
 
 
-def test_nan_losses_are_said_so(qtbot, live, open_run):
-    write_story(live, Plot(reached=60, nan_from=50, start=time.time() - 20))
-    view = open_run(live, State.TRAINING)
-    assert "not a number since step 50" in drawn(qtbot, view.charts.loss, bool)
+def test_after_lack_of_memory_its_remedies_come_before_going_on(qtbot, run, show):
+    run_out_of_memory(run)
+    view = show(State.CRASHED)
+    titles = list(fixes(view))
+    assert (titles[0], titles[-1]) == (FORECAST.fixes[0].label, "Go on from step 90")
+    with qtbot.waitSignal(view.edit_requested, timeout=2000) as wished:
+        fixes(view)[titles[0]].click()
+    assert wished.args[0]["memory"]["batch_size"] == 8
 
 
-def test_nothing_but_nan_is_not_a_blank_chart(live, open_run):
-    write_story(live, Plot(reached=10, nan_from=1, start=time.time() - 20))
-    assert open_run(live, State.TRAINING).charts.loss.empty_text() == "Every loss so far is not a number"
-
-
-def test_a_fix_opens_the_same_options_changed(qtbot, live, page, open_run):
-    write_story(live, Plot(reached=40, start=time.time() - 10))
-    warn(live)
-    view = open_run(live, State.TRAINING)
-    button = next(found for found in view.messages.findChildren(QPushButton) if "batch size" in found.text())
-    with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
-        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    tree = asked.args[0]
-    assert tree["memory"]["batch_size"] == 8
-    assert tree["model"]["source"] == OPTIONS.model.source
-    assert live.options().memory.batch_size == 32
-
-
-def test_duplicate_opens_the_same_options(qtbot, live, page, open_run):
-    write_story(live, Plot(reached=1, start=time.time()))
-    view = open_run(live, State.TRAINING)
-    with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
-        view.header.buttons.entries[RunAction.DUPLICATE].trigger()
-    assert asked.args[0]["memory"]["batch_size"] == 32
-
-
-def test_a_withdrawn_message_goes_away(qtbot, live, open_run):
-    write_story(live, Plot(reached=40, start=time.time() - 10))
-    warn(live)
-    view = open_run(live, State.TRAINING)
-    assert view.messages.titles() == ["Memory is nearly used up"]
+def test_a_fix_or_duplicate_opens_the_same_options(qtbot, run, show):
+    training(run)
+    warn(run)
+    view = show(State.TRAINING)
+    opened = []
+    view.edit_requested.connect(opened.append)
+    next(button for title, button in fixes(view).items() if "batch size" in title).click()
+    view.header.buttons.entries[RunAction.DUPLICATE].trigger()
+    assert [tree["memory"]["batch_size"] for tree in opened] == [8, 32]
+    assert opened[0]["model"]["source"] == OPTIONS.model.source
     other = MessageRaised(id="other", level=Level.INFO, title="Another")
-    write_events(live.events_file, other, MessageWithdrawn(id="memory-low"))
+    write_events(run.events_file, other, MessageWithdrawn(id="memory-low"))
     qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
 
 
-def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, live, open_run, monkeypatch):
-    write_story(live, Plot(reached=40, start=time.time() - 10))
-    view = open_run(live, State.TRAINING)
-    view.header.buttons.stop.click()
-    qtbot.waitUntil(lambda: view.state is State.STOPPING, timeout=2000)
-    assert [request.action for request in live.open_requests()] == [Action.STOP]
+def test_what_the_keeper_finds_is_shown_as_what_the_engine_does(qtbot, run, show):
+    keep_alive(run)
+    write_paging(run, time.time() - 120, minutes=2.0)
+    view = show(State.TRAINING)
+    qtbot.waitUntil(lambda: len(view.messages.titles()) == 1, timeout=5000)
+    assert view.messages.titles()[0].startswith("The run is paging")
+    write_events(run.machine_file, MessageWithdrawn(id="paging"))
+    qtbot.waitUntil(lambda: view.messages.titles() == [], timeout=2000)
+
+
+def test_a_message_does_what_the_buttons_do(qtbot, run, show, monkeypatch):
+    keep_alive(run)
+    stuck = MessageRaised(id="a", level=Level.WARNING, title="Stuck?", fixes=(STOP, END, REVEAL))
+    write_events(run.machine_file, stuck)
+    view = show(State.STARTING)
+    qtbot.waitUntil(lambda: view.messages.titles() == ["Stuck?"], timeout=5000)
+    shown = []
+    monkeypatch.setattr("gui.run.page.reveal", shown.append)
+    fixes(view)["Show the folder"].click()
+    assert (shown, requests(run)) == ([run.path], [])
+    for _ in range(2):
+        fixes(view)["Stop and keep"].click()
+    qtbot.waitUntil(lambda: requests(run) == [Action.STOP], timeout=2000)
     assert not view.header.buttons.stop.isEnabled()
-    assert not view.header.buttons.end.isVisible()
+    fixes(view)["End now"].click()
+    qtbot.waitUntil(lambda: sorted(requests(run)) == [Action.KILL, Action.STOP], timeout=2000)
+    run.record_exit(ExitRecord(time=time.time(), code=-9))
+    qtbot.waitUntil(lambda: sorted(fixes(view)) == ["Show the folder", "Start again"], timeout=5000)
+
+
+def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, run, show, monkeypatch):
+    training(run)
+    view = show(State.TRAINING)
+    buttons = view.header.buttons
+    buttons.stop.click()
+    qtbot.waitUntil(lambda: view.state is State.STOPPING, timeout=2000)
+    assert requests(run) == [Action.STOP]
+    assert not buttons.stop.isEnabled()
+    assert not buttons.end.isVisible()
     monkeypatch.setattr(run_header, "PATIENCE_SECONDS", 0.0)
-    qtbot.waitUntil(view.header.buttons.end.isVisible, timeout=2000)
-    view.header.buttons.end.click()
-    qtbot.waitUntil(lambda: Action.KILL in [found.action for found in live.open_requests()], timeout=2000)
+    qtbot.waitUntil(buttons.end.isVisible, timeout=2000)
+    buttons.end.click()
+    qtbot.waitUntil(lambda: Action.KILL in requests(run), timeout=2000)
 
 
-def test_one_cursor_through_all_charts_and_exact_values_under_it(qtbot, tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    charts = open_run(run, State.FINISHED).charts
-    drawn(qtbot, charts.loss, lambda text: "eval" in text)
+def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, run, show):
+    begin = partial(start.start, run, command(run, "wait"))
+    view = show(State.TRAINING, begin=begin, resume=lambda run: start.resume(run, command(run, "wait")))
+    buttons = view.header.buttons
+    assert buttons.entries[RunAction.EXTEND].toolTip().startswith("Pause it first")
+    qtbot.waitUntil(lambda: len(view._history.loss) > 2, timeout=5000)
+    buttons.pause.setFocus()
+    buttons.pause.click()
+    assert not buttons.pause.isEnabled()
+    assert view.window().focusWidget() is buttons, "a second press of the space bar must not stop it"
+    qtbot.waitUntil(lambda: view.state is State.PAUSED, timeout=10_000)
+    qtbot.waitUntil(lambda: view.window().focusWidget() is buttons.resume, timeout=5000)
+    paused_at = view._story.step
+    line = view.header.state_line.text()
+    assert line.startswith(f"Paused at step {paused_at} of 3")
+    assert line.endswith("its memory is free")
+    assert view.header.progress.isVisible()
+    buttons.resume.click()
+    qtbot.waitUntil(lambda: view.state is State.TRAINING and view._story.step > paused_at, timeout=10_000)
+    assert view._story.attempt == 2
+    assert view._history.loss.x[: paused_at + 1].tolist() == list(range(1, paused_at + 2))
+    buttons.stop.click()
+    qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
+
+
+def test_a_run_that_cant_go_on_says_why_and_offers_it_again(qtbot, run, show):
+    crashed(run)
+
+    def refuse(_run):
+        raise RunFolderError("The run can't be started", "The disk is full.")
+
+    view = show(State.CRASHED, resume=refuse)
+    view.header.buttons.resume.click()
+    qtbot.waitUntil(lambda: view.messages.titles() == ["The run can't be started"], timeout=5000)
+    assert view.header.buttons.resume.isEnabled()
+
+
+def test_what_was_said_of_an_earlier_attempt_goes_once_it_goes_on(qtbot, run, show):
+    clock = write_story(run, Plot(reached=100))
+    write_events(run.events_file, MessageRaised(id="old", level=Level.WARNING, title="Old", time=clock))
+    crash(run, clock)
+    view = show(State.CRASHED)
+    assert "Old" in view.messages.titles()
+    keep_alive(run, attempt=2)
+    view.follow_again()
+    qtbot.waitUntil(lambda: view.state is State.STARTING, timeout=5000)
+    assert view.messages.titles() == []
+    assert (view.header.state_line.text(), len(view._history.loss)) == ("Starting", 100)
+    write_second(run.events_file, RunStarted(time=time.time(), pid=1, from_step=90))
+    qtbot.waitUntil(lambda: len(view._history.loss) == 90, timeout=5000)
+
+
+def test_without_its_run_file_nothing_offers_to_go_on(run, show):
+    crashed(run)
+    run.options_file.unlink()
+    view = show(State.CRASHED)
+    assert not view.header.buttons.resume.isEnabled()
+    assert "run.toml" in view.header.buttons.resume.toolTip()
+    assert not [title for title in fixes(view) if "Go on" in title]
+
+
+def test_a_folder_with_damaged_options_is_still_shown(run, show):
+    run.options_file.write_text("task = [")
+    run.record_exit(ExitRecord(time=time.time(), code=3, reason="It ended."))
+    view = show(State.CRASHED)
+    assert view.header.name.text() == "run"
+    view.header.buttons.entries[RunAction.DUPLICATE].trigger()
+    assert "run.toml" in view.messages.titles()[0]
+
+
+def test_a_finished_run_offers_what_can_be_done_with_its_model(run, show, monkeypatch):
+    with_model(run)
+    finished(run)
+    view = show(State.FINISHED)
+    entries = view.header.buttons.entries
+    disabled = {action for action, entry in entries.items() if not entry.isEnabled()}
+    assert disabled == {RunAction.SAVE}
+    opened, edited = [], []
+    monkeypatch.setattr("gui.run.page.reveal", opened.append)
+    view.edit_requested.connect(edited.append)
+    entries[RunAction.NEW_FROM_MODEL].trigger()
+    assert edited[0]["model"]["source"] == f"run:{run.path}"
+    assert edited[0]["data"]["train"] == "builtin:digits"
+    assert view.model.path.text() == str(run.model)
+    view.model.button.click()
+    entries[RunAction.REVEAL].trigger()
+    assert opened == [run.model, run.path]
+
+
+def test_a_paused_run_offers_no_older_model_and_its_checkpoint_for_export(run, show):
+    with_model(run)
+    clock = write_story(run, Plot(reached=50))
+    write_events(run.events_file, RunFinished(time=clock, state=Outcome.STOPPED, steps=50, seconds=9.0))
+    paused = RunFinished(time=clock + 9, state=Outcome.PAUSED, steps=90, seconds=9.0)
+    write_second(run.events_file, RunStarted(time=clock + 1, pid=2, from_step=50), paused)
+    keep_checkpoint(run, 90)
+    run.record_exit(ExitRecord(time=clock + 10, code=0, attempt=2))
+    view = show(State.PAUSED)
+    entries = view.header.buttons.entries
+    assert "export its checkpoint" in entries[RunAction.TRY].toolTip()
+    assert not entries[RunAction.TRY].isEnabled()
+    assert entries[RunAction.EXPORT].isEnabled()
+    assert not view.model.isVisible()
+
+
+def test_a_finished_run_trains_longer_on_the_same_page(qtbot, run, show):
+    os.utime(run.options_file, (0, 0))  # a new folder might be about to be started
+    finished(run)
+    wanted = []
+
+    def extend(run, to):
+        wanted.append(to)
+        return start.extend(run, command(run, "wait"), epochs=to.epochs)
+
+    view = show(State.FINISHED, extend=extend)
+    view.header.buttons.entries[RunAction.EXTEND].trigger()
+    view.findChild(ExtendSheet).start.click()
+    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=10_000)
+    assert wanted == [Extension(epochs=9.0)]
+    assert "epochs = 9.0" in view.details.options.toPlainText()
+    view.header.buttons.stop.click()
+    qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
+
+
+def test_a_folder_that_cant_be_shown_is_named(run, show, monkeypatch):
+    finished(run)
+    view = show(State.FINISHED)
+    reveal = view.header.buttons.entries[RunAction.REVEAL]
+    monkeypatch.setattr("gui.run.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
+    reveal.trigger()
+    assert view.messages.titles() == ["Not shown"]
+    assert f"It is {run.path}" in words(view)
+    monkeypatch.setattr("gui.run.page.reveal", lambda path: None)
+    reveal.trigger()
+    assert view.messages.titles() == []
+
+
+def test_a_run_that_did_not_start_says_why(qtbot, run, tmp_path, show):
+    view = show(State.CRASHED, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
+    assert view.messages.titles() == ["The run can't be started"]
+
+
+def test_a_run_whose_folder_was_removed_says_so(qtbot, run, show):
+    training(run)
+    view = show(State.TRAINING)
+    shutil.rmtree(run.path)
+    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
+    assert view.messages.titles() == ["This run's folder was removed"]
+
+
+def test_that_a_run_can_not_be_trashed_yet_is_said_until_it_is_over(qtbot, page, run):
+    clock = training(run)
+    page.show_run(run)
+    qtbot.waitUntil(lambda: page.view.state is State.TRAINING, timeout=5000)
+    page.bin.begin([run])
+    qtbot.waitUntil(lambda: len(page.view.messages.titles()) == 1, timeout=2000)
+    (said,) = page.view.messages.titles()
+    with qtbot.waitSignal(page.run_changed, timeout=5000):
+        crash(run, clock)
+    assert said not in page.view.messages.titles()
+
+
+def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
+    training(run, 5)
+    page.show_run(run)
+    view = page.view
+    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
+    view.close_view()
+    assert view.job.isFinished()
+    page.close_run()
+    assert page.view is None
+    assert requests(run) == []
+
+
+def test_one_cursor_through_all_charts_and_exact_values_under_it(qtbot, run, show):
+    finished(run)
+    charts = show(State.FINISHED).charts
+    qtbot.waitUntil(lambda: "eval" in charts.loss.legend_text, timeout=3000)
     canvas = charts.loss._canvas
     qtbot.waitUntil(lambda: canvas._view.viewRange()[0][1] > 360, timeout=2000)
-    x = canvas.mapFromScene(canvas._view.mapViewToScene(QPointF(180, 1)))
-    where = QPointF(x)
-    move = QMouseEvent(
-        QMouseEvent.Type.MouseMove, where, where, Qt.MouseButton.NoButton, Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-    )  # fmt: skip
-    canvas.mouseMoveEvent(move)
-    assert charts.loss.legend_text.endswith(("step 179", "step 180", "step 181"))
-    assert charts.step_time.legend_text.split(" · ")[-1] == charts.loss.legend_text.split(" · ")[-1]
+    where = QPointF(canvas.mapFromScene(canvas._view.mapViewToScene(QPointF(180, 1))))
+    none = Qt.MouseButton.NoButton, Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    canvas.mouseMoveEvent(QMouseEvent(QMouseEvent.Type.MouseMove, where, where, *none))
+    place = charts.loss.legend_text.split(" · ")[-1]
+    assert place in ("step 179", "step 180", "step 181")
+    assert charts.step_time.legend_text.split(" · ")[-1] == place
     assert charts.memory.legend_text.split(" · ")[-1] in ("46 s", "47 s", "48 s", "49 s", "50 s")
     canvas.leaveEvent(QEnterEvent(where, where, where))
     assert "step" not in charts.loss.legend_text
 
 
-def test_dragging_zooms_all_charts_and_a_double_click_resets(qtbot, tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    charts = open_run(run, State.FINISHED).charts
+def test_dragging_zooms_all_charts_and_a_double_click_resets(qtbot, run, show):
+    finished(run)
+    charts = show(State.FINISHED).charts
     charts.loss._canvas.selected.emit(100.0, 200.0)
     for chart in (charts.loss, charts.metrics, charts.step_time):
-        qtbot.waitUntil(
-            lambda c=chart: c._canvas._view.viewRange()[0] == pytest.approx([100, 200], abs=1), timeout=2000
-        )
+        range_of = chart._canvas._view.viewRange
+        qtbot.waitUntil(lambda of=range_of: of()[0] == pytest.approx([100, 200], abs=1), timeout=2000)
     low, high = charts.memory._x_range(CLOCK_SCALE)
     assert 20 < low < high < 60
     charts.step_time._canvas.reset.emit()
     assert charts.loss._x_range(charts.loss.x_scale())[0] == 0.0
 
 
-def test_charts_take_the_colours_in_force(qtbot, theme, tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    charts = open_run(run, State.FINISHED).charts
+def test_charts_take_the_colours_in_force(theme, run, show):
+    finished(run)
+    charts = show(State.FINISHED).charts
     theme.set_appearance(Appearance.DARK)
     assert charts.loss._canvas.backgroundBrush().color().name() == theme.tokens.surface
     theme.set_appearance(Appearance.LIGHT)
-
-
-def test_every_chart_and_button_has_a_name(live, open_run):
-    write_story(live, Plot(reached=5, start=time.time()))
-    view = open_run(live, State.TRAINING)
-    assert all(chart._canvas.accessibleName() for chart in view.charts.charts)
-    assert all(button.text() for button in view.findChildren(QPushButton))
-
-
-def test_a_run_started_from_the_page_ends_on_it(qtbot, tmp_path, theme):
-    run = make_folder(tmp_path / "run")
-    command = [sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
-    view = RunView(theme, run, begin=partial(start.start, run, command))
-    qtbot.addWidget(view)
-    qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=10_000)
-    assert "Accuracy 75.0 %" in view.figures.text
-    view.close_view()
-
-
-def test_a_run_that_did_not_start_says_why(qtbot, tmp_path, theme):
-    run = make_folder(tmp_path / "run")
-    view = RunView(theme, run, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
-    qtbot.addWidget(view)
-    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
-    assert view.messages.titles() == ["The run can't be started"]
-    view.close_view()
-
-
-def test_a_folder_with_damaged_options_is_still_shown(tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    run.options_file.write_text("task = [")
-    run.record_exit(ExitRecord(time=time.time(), code=3, reason="It ended."))
-    view = open_run(run, State.CRASHED)
-    assert view.header.name.text() == "run"
-    view.header.buttons.entries[RunAction.DUPLICATE].trigger()
-    assert "run.toml" in view.messages.titles()[0]
-
-
-def test_a_finished_run_says_where_its_model_is_and_shows_it(tmp_path, open_run, monkeypatch):
-    run = make_folder(tmp_path / "run")
-    run.model.mkdir()
-    (run.model / "model.safetensors").touch()
-    finish(run, Plot(), write_story(run, Plot()))
-    view = open_run(run, State.FINISHED)
-    assert view.model.isVisible()
-    assert view.model.path.text() == str(run.model)
-    opened = []
-    monkeypatch.setattr("gui.run.page.reveal", opened.append)
-    view.model.button.click()
-    view.header.buttons.entries[RunAction.REVEAL].trigger()
-    assert opened == [run.model, run.path]
-
-
-def test_a_run_without_a_model_names_none(tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    assert not open_run(run, State.FINISHED).model.isVisible()
-
-
-def test_a_folder_that_cant_be_shown_is_named(tmp_path, open_run, monkeypatch):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    view = open_run(run, State.FINISHED)
-    monkeypatch.setattr("gui.run.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
-    view.header.buttons.entries[RunAction.REVEAL].trigger()
-    view.header.buttons.entries[RunAction.REVEAL].trigger()
-    assert view.messages.titles() == ["Not shown"]
-    assert f"It is {run.path}" in [label.text() for label in view.messages.findChildren(QLabel)]
-    monkeypatch.setattr("gui.run.page.reveal", lambda path: None)
-    view.header.buttons.entries[RunAction.REVEAL].trigger()
-    assert view.messages.titles() == []
-
-
-def test_a_crashed_run_tells_of_the_checkpoint_that_was_kept(live, open_run):
-    plot = Plot(reached=100, start=time.time() - 30)
-    crash(live, write_story(live, plot))
-    view = open_run(live, State.CRASHED)
-    words = "\n".join(label.text() for label in view.messages.findChildren(QLabel))
-    assert "\nIts checkpoint of step 90 is complete." in words
-
-
-def test_a_run_whose_folder_was_removed_says_so(qtbot, live, open_run):
-    write_story(live, Plot(reached=20, start=time.time() - 10))
-    view = open_run(live, State.TRAINING)
-    shutil.rmtree(live.path)
-    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
-    assert view.messages.titles() == ["This run's folder was removed"]
-
-
-def test_lines_that_cant_be_read_are_told_of(tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    with run.events_file.open("a") as file:
-        file.write("no event\nnor this\n")
-    view = open_run(run, State.FINISHED)
-    assert view.messages.titles() == ["2 lines of what happened can't be read"]
-
-
-def test_a_run_of_a_newer_hone_says_so(tmp_path, open_run):
-    run = make_folder(tmp_path / "run")
-    write_events(
-        run.events_file,
-        RunStarted(time=100.0, pid=1, schema=SCHEMA + 1),
-        RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0),
-    )
-    assert open_run(run, State.FINISHED).messages.titles() == ["A newer Hone wrote this run"]
-
-
-def test_closing_leaves_the_run_and_ends_the_thread(qtbot, live, page, open_run):
-    write_story(live, Plot(reached=5, start=time.time()))
-    view = open_run(live, State.TRAINING)
-    view.close_view()
-    assert view.job.isFinished()
-    page.close_run()
-    assert page.view is None
-    assert live.open_requests() == []
-
-
-def test_a_run_that_fails_at_once_has_no_figures_but_says_how_long_it_took(tmp_path, open_run):
-    run = make_folder(tmp_path / "failed")
-    write_events(
-        run.events_file,
-        RunStarted(time=100.0, pid=1),
-        RunFinished(time=103.0, state=Outcome.FAILED, seconds=2.0),
-    )
-    run.record_exit(ExitRecord(time=103.0, code=1))
-    view = open_run(run, State.FAILED)
-    assert view.figures.text == ""
-    assert view.header.state_line.text() == "Failed · after 3 s"
-    assert {chart.empty_text() for chart in view.charts.charts} == {
-        "No step was made",
-        "Never evaluated",
-        "Never measured",
-    }
 
 
 def test_the_page_paints_its_own_background(qapp, page, theme):
@@ -412,25 +666,14 @@ def test_the_page_paints_its_own_background(qapp, page, theme):
         qapp.setStyleSheet("")
 
 
-def test_a_run_that_the_system_ended_for_lack_of_memory_offers_what_to_do(live, page, open_run, qtbot):
-    write_story(live, Plot(reached=40, start=time.time() - 10))
-    view = open_run(live, State.TRAINING)
-    write_events(live.events_file, FORECAST)
-    with qtbot.waitSignal(page.run_changed, timeout=2000):
-        live.record_exit(ExitRecord(time=time.time(), code=-9, signal="SIGKILL", out_of_memory=True))
-    assert view.messages.titles() == ["Memory ran out"]
-    with qtbot.waitSignal(view.edit_requested, timeout=2000) as wished:
-        view.messages.fix_chosen.emit(FORECAST.fixes[0])
-    assert wished.args[0]["memory"]["batch_size"] == 8
-
-
-def test_the_forecast_of_a_finished_run_stands_in_what_ran_and_only_the_peak_in_its_figures(
-    tmp_path, open_run
-):
-    run = make_folder(tmp_path / "run")
-    clock = write_story(run, Plot())
-    write_events(run.events_file, FORECAST)
-    finish(run, Plot(), clock)
-    view = open_run(run, State.FINISHED)
-    assert view.figures.text.endswith("Peak memory 2.60 GB")
-    assert dict(view.details.what_ran.rows())["Forecast"] == "2.50 GB"
+def test_figures_that_do_not_fit_beside_each_other_take_a_second_line(qtbot):
+    figures = RunFigures()
+    qtbot.addWidget(figures)
+    figures.show_figures([])
+    assert figures.isHidden()
+    figures.show_figures(
+        [("Last evaluated at step 12,345", "Loss 0.147 · F1 97.7 %"), ("Time", "3 h 12 min")]
+    )
+    line = figures.sizeHint()
+    assert figures.heightForWidth(line.width()) == line.height()
+    assert figures.heightForWidth(line.width() - 1) > 2 * line.height()

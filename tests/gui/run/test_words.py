@@ -1,13 +1,11 @@
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 
-from core.base import formats
 from core.base.settings import Appearance
 from core.memory.history import PastRun
 from core.memory.model import Basis
 from core.runs.events import WhatRan
 from core.runs.status import RunStory
-from core.runs.words import statements
 from gui.base.theme import Theme
 from gui.charts.history import RunHistory
 from gui.run.tabs import RunDetails, what_ran_groups
@@ -87,17 +85,6 @@ def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
     assert rows["Versions"].value == "torch 2.13.0"
 
 
-def test_it_says_what_the_terminal_says():
-    told = statements(FULL, formats.memory, {"torch": "2.13.0"})
-    rows = rows_of(what_ran_groups(RunStory(what_ran=FULL, versions={"torch": "2.13.0"})))
-    assert {name: row.value for name, row in rows.items()} == {each.title: each.value for each in told}
-
-
-def test_what_is_not_known_has_no_row():
-    rows = rows_of(what_ran_groups(RunStory(what_ran=PLAIN)))
-    assert not rows.keys() & {"Loss scale", "Compiled by", "Adapter", "DeepSpeed", "Computed on the CPU"}
-
-
 @pytest.mark.parametrize("width", [420, 800])
 def test_many_rows_wrap_and_none_is_cut_off(qtbot, width, tmp_path):
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), RunHistory())
@@ -124,23 +111,23 @@ def kept(forecast: int, measured: int, device: str = "Apple M2") -> PastRun:
     return PastRun(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured)
 
 
-def test_nothing_is_said_before_there_was_a_run() -> None:
-    assert forecast_words(()) == ""
+SEVERAL = "Memory forecasts on this computer: off by {} % in the median of {} runs that went through all their data. "
 
 
-def test_one_run_teaches_nothing_yet() -> None:
-    assert forecast_words((kept(96, 100),)) == (
-        "Memory forecast on this computer: off by 4 % in one run that went through all its data."
-    )
-
-
-def test_what_several_have_taught() -> None:
-    assert forecast_words([kept(90, 99) for _ in range(3)]) == (
-        "Memory forecasts on this computer: off by 9 % in the median of 3 runs that went through all their data. "
-        "New ones for Apple M2 are raised by 10 %."
-    )
-
-
-def test_several_devices_share_a_sentence() -> None:
-    past = [*(kept(90, 99) for _ in range(3)), *(kept(100, 96, "NVIDIA RTX 4070") for _ in range(3))]
-    assert forecast_words(past).endswith("New ones are corrected: Apple M2 +10 %, NVIDIA RTX 4070 −4 %.")
+@pytest.mark.parametrize(
+    ("past", "words"),
+    [
+        ([], ""),
+        (
+            [kept(96, 100)],
+            "Memory forecast on this computer: off by 4 % in one run that went through all its data.",
+        ),
+        ([kept(90, 99)] * 3, SEVERAL.format(9, 3) + "New ones for Apple M2 are raised by 10 %."),
+        (
+            [*[kept(90, 99)] * 3, *[kept(100, 96, "NVIDIA RTX 4070")] * 3],
+            SEVERAL.format(7, 6) + "New ones are corrected: Apple M2 +10 %, NVIDIA RTX 4070 −4 %.",
+        ),
+    ],
+)
+def test_forecasts_say_how_good_they_were_and_what_they_taught(past, words):
+    assert forecast_words(past) == words
