@@ -19,7 +19,7 @@ from core.options.catalogue import number_words
 from core.options.declare import Kind, Option
 from core.options.past_runs import close_to, folder_called, folders_given, run_folders
 from core.runs import trash
-from core.runs.compare import FEWEST, MOST, Absent, Comparison, Results, compare, metric_title
+from core.runs.compare import FEWEST, MOST, Absent, Comparison, compare, metric_title
 from core.runs.event_log import EventReader
 from core.runs.events import Level, Predicted, Said
 from core.runs.folder import RunFolder
@@ -213,6 +213,9 @@ def _agrees(question: str) -> bool:
     return agrees(question)
 
 
+RESULTS = ("metric", "best", "seconds", "peak_bytes", "samples_per_second", "steps")
+
+
 def compare_runs(names: list[str], *, as_json: bool) -> int:
     """Print the results of runs, the options in which they differ, and what else differs."""
     if not FEWEST <= len(names) <= MOST:
@@ -229,7 +232,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         print_json(
             {
                 "runs": [str(summary.run.path) for summary in found.runs],
-                "results": [vars(results) for results in found.results],
+                "results": [{name: getattr(one, name) for name in RESULTS} for one in found.runs],
                 "options": {
                     row.option.path: [None if isinstance(value, Absent) else value for value in row.values]
                     for row in found.options
@@ -257,16 +260,16 @@ def _result_rows(found: Comparison) -> list[tuple[str, ...]]:
     lines = {
         "name": [summary.title for summary in found.runs],
         "state": [summary.state.value for summary in found.runs],
-        "best": [_best(results) for results in found.results],
-        "steps": [f"{results.steps:,}" for results in found.results],
-        "time": [formats.plain_duration(results.seconds) for results in found.results],
-        "peak memory": [formats.size(results.peak_bytes) for results in found.results],
-        "samples a second": [formats.number(results.samples_per_second) for results in found.results],
+        "best": [_best(results) for results in found.runs],
+        "steps": [f"{results.steps:,}" for results in found.runs],
+        "time": [formats.plain_duration(results.seconds) for results in found.runs],
+        "peak memory": [formats.size(results.peak_bytes) for results in found.runs],
+        "samples a second": [formats.number(results.samples_per_second) for results in found.runs],
     }
     return [(title, *values) for title, values in lines.items()]
 
 
-def _best(results: Results) -> str:
+def _best(results: RunSummary) -> str:
     if results.metric is None:
         return formats.PLAIN_MISSING
     return f"{metric_title(results.metric)} {formats.number(results.best)}"

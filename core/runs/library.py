@@ -1,9 +1,11 @@
 """Create, list and read runs."""
 
+import contextlib
 import heapq
 import re
 import time
 import unicodedata
+from itertools import count
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,10 +25,10 @@ from core.runs.status import RunStory
 def create(
     options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
 ) -> RunFolder:
-    """Make the folder of a new run and write what was asked into it.
+    """Make the folder of a new run and write its options into it.
 
     Args:
-        options: What is asked.
+        options: The options.
         runs_folder: Where the folder goes, under a name made from the run's name and the date.
         path: The folder itself, instead; it must be empty or absent.
         forecast: What is known of its memory already; None: the engine makes a forecast of its own.
@@ -38,7 +40,15 @@ def create(
     """
     _refuse_left_behind(run_folder(options.model.source))
     try:
-        made = _take_folder(path) if path else _make_folder(runs_folder / folder_name(options))
+        if path is not None:
+            made = path.absolute()
+            if any(made.iterdir()) if made.is_dir() else made.exists():
+                raise OptionsError(
+                    (Problem("", f"{made} is not empty; name a new folder"),), "The run folder"
+                )
+            made.mkdir(parents=True, exist_ok=True)
+        else:
+            made = _make_folder(runs_folder.absolute() / folder_name(options))
         folder = RunFolder(made)
         run_file.write(with_run_path(options), folder.options_file)
         if forecast is not None:
@@ -62,33 +72,15 @@ def _refuse_left_behind(folder: Path | None) -> None:
         raise OptionsError((Problem("model.source", message),))
 
 
-def _take_folder(path: Path) -> Path:
-    """Make the folder the person named, or take it as it is if it is empty.
-
-    Raises:
-        OptionsError: It holds something, or is a file.
-    """
-    path = path.absolute()
-    is_free = not any(path.iterdir()) if path.is_dir() else not path.exists()
-    if not is_free:
-        raise OptionsError((Problem("", f"{path} is not empty; name a new folder"),), "The run folder")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
 def _make_folder(wanted: Path) -> Path:
     """Make `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
-    wanted = wanted.absolute()
     wanted.parent.mkdir(parents=True, exist_ok=True)
-    candidate, number = wanted, 1
-    while True:
-        try:
+    for number in count(1):
+        candidate = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        with contextlib.suppress(FileExistsError):
             candidate.mkdir()
-        except FileExistsError:
-            number += 1
-            candidate = wanted.with_name(f"{wanted.name}-{number}")
-        else:
             return candidate
+    raise AssertionError
 
 
 def folder_name(options: RunOptions) -> str:

@@ -5,17 +5,17 @@ attempt reported them. Unknown values are missing (empty in CSV); a loss that is
 pandas and R write and read them.
 """
 
+import contextlib
 import csv
 import heapq
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from types import NoneType
-from typing import Any, TextIO, get_args, get_type_hints
+from typing import NamedTuple, TextIO, get_args, get_type_hints
 
 import msgspec
 
@@ -35,15 +35,14 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 
-# --- The table, and CSV
-
-
-FIRST_BYTES = 4096
-"""So much is read at once to find the first event."""
+FIRST_BYTES = 4096  # read at once to find the first event
+ROWS_AT_ONCE = 1 << 16  # of a Parquet file
 
 Cell = float | int | bool | str | None
 Row = tuple[Cell, ...]
 Sample = MemorySampled | DeviceSampled | BatterySampled | DiskSampled
+
+# --- The tables
 
 
 class What(StrEnum):
@@ -54,8 +53,7 @@ class What(StrEnum):
     MACHINE = "machine"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column: its name, and the type of its cells (`int`, `float`, `bool` or `str`)."""
 
     name: str
@@ -92,89 +90,72 @@ SAMPLES: dict[type, str] = {
 """What the rows of the machine's table are called, and their columns begin with."""
 
 
-@dataclass
-class _Survey:
-    """What has to be known of a run before its rows can be told: its attempts and its metrics."""
-
-    from_steps: dict[int, int] = field(default_factory=dict)
-    metrics: dict[str, None] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, path: Path) -> "_Survey":
-        """Look through a file of events for the few that tell."""
-        found = cls()
-        try:
-            with open_plain(path) as lines:
-                while line := lines.readline(LARGEST_LINE):
-                    if b'"run_started"' in line or b'"evaluated"' in line:
-                        found._take(line)
-        except OSError:  # there is none, or whoever reads the rows says why not
-            pass
-        return found
-
-    def _take(self, line: bytes) -> None:
-        try:
-            event = decode(line)
-        except msgspec.MsgspecError:
-            return
-        if isinstance(event, RunStarted):
-            self.from_steps[event.attempt] = event.from_step
-        elif isinstance(event, Evaluated):
-            self.metrics.update(dict.fromkeys(event.metrics))
-
-    def counts(self, attempt: int, step: int) -> bool:
-        """Whether no later attempt began at or before the step in question."""
-        return all(step <= begun for later, begun in self.from_steps.items() if later > attempt)
-
-
-def _origin(run: RunFolder) -> float | None:
-    """Unix seconds of the first event in either of a run's files; None where neither has any."""
-    readers = (EventReader(path) for path in (run.events_file, run.machine_file))
-    return min((first.time for reader in readers if (first := _first(reader)) is not None), default=None)
-
-
-def _first(reader: EventReader) -> AnyEvent | None:
-    while not reader.is_at_end:
-        events = reader.read(FIRST_BYTES)
-        if events:
-            return events[0]
-    return None
-
-
 class MetricsTable:
-    """One table of a run, read as its rows are asked for.
+    """One table of a run, read as its rows are iterated over.
 
-    `columns` says what a row holds. `skipped` counts the lines that could not be read, once all rows are.
+    `columns` describes a row. `skipped` counts the lines that could not be read, once all rows are.
+
+    Raises:
+        RunFolderError: While rows are iterated over: the run can't be read.
     """
 
     def __init__(self, run: RunFolder, what: What) -> None:
         self._run = run
-        self._survey = _Survey.of(run.events_file)
-        self._origin = _origin(run)
+        self._what = what
+        self._from_steps: dict[int, int] = {}
+        self._metrics: dict[str, None] = {}
+        with contextlib.suppress(OSError), open_plain(run.events_file) as lines:
+            while line := lines.readline(LARGEST_LINE):
+                if b'"run_started"' in line or b'"evaluated"' in line:
+                    self._survey(line)
+        firsts = (_first(EventReader(path)) for path in (run.events_file, run.machine_file))
+        self._start = min((event.time for event in firsts if event is not None), default=None)
         self._readers: list[EventReader] = []
-        self.columns: tuple[Column, ...]
-        self._tell: Callable[[], Iterator[Row]]
-        match what:
-            case What.STEPS:
-                self.columns, self._tell = STEP_COLUMNS, self._steps
-            case What.EVALUATIONS:
-                self.columns, self._tell = self._evaluation_columns(), self._evaluations
-            case What.MACHINE:
-                self.columns, self._tell = MACHINE_COLUMNS, self._machine
+        metrics = (Column(name, float) for name in self._metrics)
+        self.columns: tuple[Column, ...] = {
+            What.STEPS: STEP_COLUMNS,
+            What.EVALUATIONS: (*STEP_COLUMNS[:5], Column("seconds", float), *metrics),
+            What.MACHINE: MACHINE_COLUMNS,
+        }[what]
+
+    def _survey(self, line: bytes) -> None:
+        with contextlib.suppress(msgspec.MsgspecError):
+            event = decode(line)
+            if isinstance(event, RunStarted):
+                self._from_steps[event.attempt] = event.from_step
+            elif isinstance(event, Evaluated):
+                self._metrics.update(dict.fromkeys(event.metrics))
 
     @property
     def skipped(self) -> int:
-        """Lines that could not be read so far."""
         return sum(reader.skipped for reader in self._readers)
 
     def rows(self) -> Iterator[Row]:
-        """The rows, in the order in which they happened."""
+        """The rows, in the order of time; steps that a later attempt repeated only as that attempt reported them."""
         self._readers = []
-        return self._tell()
+        if self._what is What.MACHINE:
+            files = map(self._events, (self._run.machine_file, self._run.events_file))
+            for event in heapq.merge(*files, key=attrgetter("time")):
+                if isinstance(event, Sample):
+                    cells = _sample_cells(event)
+                    yield (*self._when(event), *(cells.get(one.name) for one in MACHINE_COLUMNS[len(WHEN) :]))
+            return
+        kind = StepFinished if self._what is What.STEPS else Evaluated
+        for event in self._events(self._run.events_file):
+            if not isinstance(event, kind) or self._is_repeated(event.attempt, event.step):
+                continue
+            when = (event.step, event.epoch, *self._when(event))
+            if isinstance(event, StepFinished):
+                yield (*when, *_STEP_FIGURES(event))
+            elif isinstance(event, Evaluated):
+                yield (*when, event.seconds, *(event.metrics.get(name) for name in self._metrics))
+
+    def _is_repeated(self, attempt: int, step: int) -> bool:
+        return any(step > begun for later, begun in self._from_steps.items() if later > attempt)
 
     def _when(self, event: AnyEvent) -> Row:
         """The cells of `WHEN`."""
-        return event.attempt, event.time, None if self._origin is None else event.time - self._origin
+        return event.attempt, event.time, None if self._start is None else event.time - self._start
 
     def _events(self, path: Path) -> Iterator[AnyEvent]:
         reader = EventReader(path)
@@ -184,28 +165,13 @@ class MetricsTable:
         if reader.trouble:
             raise RunFolderError("The run can't be read", reader.trouble)
 
-    def _steps(self) -> Iterator[Row]:
-        for event in self._events(self._run.events_file):
-            if isinstance(event, StepFinished) and self._survey.counts(event.attempt, event.step):
-                yield (event.step, event.epoch, *self._when(event), *_STEP_FIGURES(event))
 
-    def _evaluation_columns(self) -> tuple[Column, ...]:
-        metrics = (Column(name, float) for name in self._survey.metrics)
-        return (Column("step", int), Column("epoch", float), *WHEN, Column("seconds", float), *metrics)
-
-    def _evaluations(self) -> Iterator[Row]:
-        for event in self._events(self._run.events_file):
-            if isinstance(event, Evaluated) and self._survey.counts(event.attempt, event.step):
-                metrics = (event.metrics.get(name) for name in self._survey.metrics)
-                yield (event.step, event.epoch, *self._when(event), event.seconds, *metrics)
-
-    def _machine(self) -> Iterator[Row]:
-        streams = map(self._events, (self._run.machine_file, self._run.events_file))
-        for event in heapq.merge(*streams, key=attrgetter("time")):
-            if isinstance(event, Sample):
-                cells = _sample_cells(event)
-                figures = (cells.get(column.name) for column in MACHINE_COLUMNS[len(WHEN) :])
-                yield (*self._when(event), *figures)
+def _first(reader: EventReader) -> AnyEvent | None:
+    while not reader.is_at_end:
+        events = reader.read(FIRST_BYTES)
+        if events:
+            return events[0]
+    return None
 
 
 def _machine_columns() -> tuple[Column, ...]:
@@ -239,19 +205,21 @@ def _sample_cells(event: Sample) -> dict[str, Cell]:
     return cells
 
 
+# --- CSV and Parquet
+
+
 def write_csv(table: MetricsTable, stream: TextIO) -> int:
     """Write a table as CSV with a line of names; returns how many rows it has."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([csv_cell(column.name) for column in table.columns])
     count = 0
-    for row in table.rows():
+    for count, row in enumerate(table.rows(), start=1):  # noqa: B007 - counts
         writer.writerow(map(csv_cell, row))
-        count += 1
     return count
 
 
 def csv_cell(cell: Cell) -> Cell:
-    """A cell as spreadsheets read it: a text that a stranger wrote is no formula (OWASP, CSV Injection)."""
+    """A cell as spreadsheets read it: another person's text is no formula (OWASP, CSV Injection)."""
     if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{cell}"
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
@@ -273,42 +241,22 @@ def save_csv(table: MetricsTable, path: Path) -> int:
         return write_csv(table, stream)
 
 
-# --- Parquet
-
-
-ROWS_AT_ONCE = 1 << 16
-
-
 def save_parquet(table: MetricsTable, path: Path) -> int:
-    """Save a table, whole or not at all, over whatever is at `path`; returns how many rows it has.
-
-    Raises:
-        RunFolderError: The run can't be read.
-        TargetError: The table can't be written there.
-        UserError: It can't be written: the disk is full.
-    """
+    """Save a table as Parquet; see `save_csv`."""
     import pyarrow as pa  # here, as no other command needs it
     from pyarrow import parquet
 
     types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
     schema = pa.schema([pa.field(column.name, types[column.kind]) for column in table.columns])
-    count = 0
+    rows, count = table.rows(), 0
     with (
         writing(path),
         written_whole(path) as temporary,
         parquet.ParquetWriter(temporary, schema) as file,
     ):
-        for batch in _batches(table, schema):
-            file.write_batch(batch)
-            count += batch.num_rows
+        while part := list(islice(rows, ROWS_AT_ONCE)):
+            columns = zip(*part, strict=True)
+            arrays = [pa.array(cells, one.type) for cells, one in zip(columns, schema, strict=True)]
+            file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            count += len(part)
     return count
-
-
-def _batches(table: MetricsTable, schema: Any) -> Iterator[Any]:
-    import pyarrow as pa
-
-    rows = table.rows()
-    while part := list(islice(rows, ROWS_AT_ONCE)):
-        columns = zip(*part, strict=True)
-        arrays = [pa.array(cells, one.type) for cells, one in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

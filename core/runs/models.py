@@ -5,6 +5,7 @@ is loaded here. A run's folder may come from a stranger: names in the marker tha
 make it incomplete.
 """
 
+import contextlib
 import hashlib
 import re
 from dataclasses import dataclass
@@ -43,15 +44,15 @@ class Checkpoint:
 
 
 def newest(run: RunFolder) -> Checkpoint | None:
-    """The one a run would go on from, judged by names and sizes alone; None: it would begin anew."""
+    """The one a run would be resumed from, judged by names and sizes alone; None: it would begin anew."""
     return next(iter(newest_first(run.checkpoints)), None)
 
 
 def newest_first(folder: Path) -> list[Checkpoint]:
-    """All complete checkpoints of a folder of checkpoints, the newest first; none where it is a link elsewhere."""
+    """All complete checkpoints of a folder of checkpoints, the newest first; none where it is a link."""
     found = []
     for path in _candidates(folder):
-        entries = _standing(path)
+        entries = _complete_files(path)
         if STATE in entries:
             found.append(Checkpoint(step_of(path), path, sum(entry.bytes for entry in entries.values())))
     return sorted(found, key=lambda one: one.step, reverse=True)
@@ -64,13 +65,20 @@ def incomplete(folder: Path) -> list[Path]:
 
 def is_complete(path: Path) -> bool:
     """Whether the marker is there and every file it lists has its size."""
-    return bool(_standing(path))
+    return bool(_complete_files(path))
 
 
 def is_undamaged(path: Path) -> bool:
     """Whether every file of a complete checkpoint has the hash it was saved with. It reads all of it."""
-    entries = _standing(path)
-    return bool(entries) and all(_has_hash(path / name, entry.sha256) for name, entry in entries.items())
+    entries = _complete_files(path)
+    try:
+        for name, entry in entries.items():
+            with open_plain(path / name) as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
+                    return False
+    except OSError:
+        return False
+    return bool(entries)
 
 
 def step_of(path: Path) -> int:
@@ -81,57 +89,37 @@ def step_of(path: Path) -> int:
 
 def _candidates(folder: Path) -> list[Path]:
     """Folders named as checkpoints are."""
-    if is_link(folder):
-        return []
-    try:
-        return [
-            path
-            for path in folder.iterdir()
-            if _NAME.fullmatch(path.name) and not is_link(path) and path.is_dir()
-        ]
-    except OSError:  # there is none, or it can't be read
-        return []
+    with contextlib.suppress(OSError):  # there is none, or it can't be read
+        if not is_link(folder):
+            named = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+            return [path for path in named if not is_link(path) and path.is_dir()]
+    return []
 
 
-def _standing(path: Path) -> dict[str, FileEntry]:
-    """What the marker lists, where all of it stands there in its size; nothing otherwise."""
+def _complete_files(path: Path) -> dict[str, FileEntry]:
+    """The files that the marker lists, where all of them are there in their size; none otherwise."""
     marker = path / MARKER
     try:
-        if is_link(marker):
-            return {}
-        entries = msgspec.json.decode(read_small(marker), type=dict[str, FileEntry])
+        entries = (
+            {} if is_link(marker) else msgspec.json.decode(read_small(marker), type=dict[str, FileEntry])
+        )
+        is_whole = all(_has_size(path, name, entry.bytes) for name, entry in entries.items())
     except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
         return {}
-    return entries if all(_has_size(path, name, entry.bytes) for name, entry in entries.items()) else {}
+    return entries if is_whole else {}
 
 
 def _has_size(folder: Path, name: str, size: int) -> bool:
-    """Whether a file that the marker lists lies within the checkpoint, in full."""
-    if not _stays_inside(name):
+    """Whether a file that the marker lists is within the checkpoint, without links, in full."""
+    windows = PureWindowsPath(name)  # names that lead elsewhere on Windows lead nowhere here, either
+    if not name or windows.drive or windows.root or "\\" in name or ".." in windows.parts:
         return False
     path = folder
-    try:
-        for part in PurePosixPath(name).parts:
-            path /= part
-            if is_link(path):
-                return False
-        return path.is_file() and path.stat().st_size == size
-    except (OSError, ValueError):
-        return False
-
-
-def _stays_inside(name: str) -> bool:
-    """Whether a name is relative, in the POSIX and in the Windows way of reading it, and goes nowhere up."""
-    windows = PureWindowsPath(name)
-    return bool(name) and not (windows.drive or windows.root or "\\" in name or ".." in windows.parts)
-
-
-def _has_hash(path: Path, expected: str) -> bool:
-    try:
-        with open_plain(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == expected
-    except OSError:
-        return False
+    for part in PurePosixPath(name).parts:
+        path /= part
+        if is_link(path):
+            return False
+    return path.is_file() and path.stat().st_size == size
 
 
 # --- The trained model

@@ -135,7 +135,8 @@ class RunSummary:
 
     `metric` names the metric a run is judged by (`eval_accuracy`), with its `best` and `last` value (0 to 1, or a
     loss); None: not evaluated yet. `seconds` is how long it has been worked on, `peak_bytes` the most memory its
-    processes held, `forecast_error` by which share the forecast was off (positive: too high), `started` unix seconds.
+    processes held, `samples_per_second` the pace over all of it, or of its last steps, `forecast_error` by which share
+    the forecast was off (positive: too high), `started` unix seconds.
     `problem` says what of the folder can't be read.
     """
 
@@ -151,6 +152,8 @@ class RunSummary:
     last: float | None = None
     seconds: float | None = None
     peak_bytes: int | None = None
+    samples_per_second: float | None = None
+    steps: int = 0
     forecast_error: float | None = None
     started: float | None = None
     tags: tuple[str, ...] = ()
@@ -188,12 +191,23 @@ def summarize(run: RunFolder) -> RunSummary:
         last=last,
         seconds=seconds_spent(story, state, run.exit_record(), time.time()),
         peak_bytes=story.peak_bytes,
+        samples_per_second=_pace(story),
+        steps=(story.finished.steps if story.finished is not None else 0) or story.step,
         forecast_error=story.forecast_error,
         started=story.started,
         tags=notes.tags,
         note=notes.text,
         problem=problem,
     )
+
+
+def _pace(story: RunStory) -> float | None:
+    """Samples a second: what the engine reported at the end, else of the last steps."""
+    if story.finished is not None and story.finished.samples_per_second is not None:
+        return story.finished.samples_per_second
+    if story.plan is None or not story.step_seconds:
+        return None
+    return story.plan.effective_batch / story.step_seconds
 
 
 def seconds_spent(story: RunStory, state: State, ended: ExitRecord | None, now: float) -> float | None:

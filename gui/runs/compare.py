@@ -35,9 +35,10 @@ from core.base import formats
 from core.base.formats import METRIC_NAMES
 from core.options.catalogue import value_words
 from core.options.sources import short_name
-from core.runs.compare import Absent, Comparison, OptionDifference, Results, compare
+from core.runs.compare import Absent, Comparison, OptionDifference, compare
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
+from core.runs.summary import RunSummary
 from gui.base.background import wait_briefly
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
@@ -147,8 +148,8 @@ def rows_of(found: Comparison) -> list[CompareRow]:
 
 
 def _results(found: Comparison) -> list[CompareRow]:
-    def row(title: str, write: Callable[[Results], str]) -> CompareRow:
-        return CompareRow(title, tuple(map(write, found.results)))
+    def row(title: str, write: Callable[[RunSummary], str]) -> CompareRow:
+        return CompareRow(title, tuple(map(write, found.runs)))
 
     states = tuple(state_title(summary.state) for summary in found.runs)
     return [
@@ -163,9 +164,9 @@ def _results(found: Comparison) -> list[CompareRow]:
 
 def _best_row(found: Comparison) -> CompareRow:
     """The best result of each; the metric stands before it where the runs aren't judged by the same one."""
-    metrics = {one.metric for one in found.results if one.metric is not None}
+    metrics = {one.metric for one in found.runs if one.metric is not None}
 
-    def best(results: Results) -> str:
+    def best(results: RunSummary) -> str:
         if results.metric is None:
             return formats.MISSING
         value = formats.metric_format(results.metric)(results.best)
@@ -174,7 +175,7 @@ def _best_row(found: Comparison) -> CompareRow:
     title = _("Best result")
     if len(metrics) == 1:
         title = _("Best: {}").format(formats.metric_title(*metrics))
-    return CompareRow(title, tuple(map(best, found.results)))
+    return CompareRow(title, tuple(map(best, found.runs)))
 
 
 def _pace(samples_per_second: float | None) -> str:

@@ -103,7 +103,7 @@ def runs(tmp_path: Path) -> list[RunFolder]:
 def test_results_machines_and_versions(runs: list[RunFolder]) -> None:
     found = compare(runs)
     assert [summary.title for summary in found.runs] == ["Digits", "Another"]
-    first, second = found.results
+    first, second = found.runs
     assert (first.metric, first.best, first.seconds, first.peak_bytes) == ("eval_accuracy", 0.9, 60, 70)
     assert (first.samples_per_second, first.steps) == (33, 9)
     assert (second.samples_per_second, second.steps) == (16, 5)  # eight samples in half a second
@@ -120,4 +120,4 @@ def test_a_folder_with_nothing_in_it_is_compared_as_far_as_it_goes(
     (tmp_path / "empty").mkdir()
     found = compare([runs[0], RunFolder(tmp_path / "empty")])
     assert (found.options, found.ran) == ((), ())
-    assert found.results[1].best is None
+    assert found.runs[1].best is None
