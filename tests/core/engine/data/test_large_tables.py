@@ -1,9 +1,11 @@
 """What is large goes through a file of the cache: the same rows, notes and errors, and nothing half-done."""
 
+import gzip
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -117,37 +119,6 @@ def test_a_table_is_the_same_whichever_way_it_is_read(
     assert len(list(cache.iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "what"),
-    [
-        ("a.csv", "text,label\n" + "a,b\n" * 900 + "c\n" * 99, "row 902 has 1 column"),
-        ("a.csv", "text,label\n" + "a,b\n" * 900 + "c" * 9000 + ",d\n", "can't be split"),
-        ("a.jsonl", '{"text": "a"}\n' * 900 + '{"text": "b",}\n', "line 901, column 13"),
-        ("a.jsonl", '{"text": "a"}\n' * 900 + "7\n", "line 901 is not an object"),
-        ("a.json", "[" + '{"text": "a"},\n' * 900 + "]", "line 900, column 14"),
-        ("a.json", "[" + '{"text": "a"}\n' * 900 + "]", "line 2, column 1"),
-        ("a.json", "[" + '{"text": "a"},\n' * 900 + "7]", "record 901 is not an object"),
-        ("a.json", "[" + '{"text": "a"},\n' * 900 + '{"text": "b}]', "line 901, column 10"),
-        ("a.json", '[{"text": "a"}]\n' * 900, "line 2, column 1"),
-        ("a.conll", "word O\n\n" * 900 + "word\n", "line 1,801 has 1 column"),
-    ],
-)
-def test_errors_are_the_same_and_leave_nothing_behind(
-    *, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, what: str
-) -> None:
-    path = tmp_path / name
-    path.write_text(content, encoding="utf-8")
-    said = []
-    for large in (1 << 30, 0):
-        monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", large)
-        with pytest.raises(DataError) as caught:
-            read_table(path)
-        said.append(str(caught.value))
-    assert said[0] == said[1]
-    assert what in said[0]
-    assert not cache.exists() or list(cache.iterdir()) == []
-
-
 @pytest.mark.usefixtures("through_cache")
 @pytest.mark.parametrize(("name", "make"), FILES)
 def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
@@ -210,6 +181,21 @@ def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path) 
     kept.write_bytes(whole[:-1000])
     assert same(first, read_table(path))
     assert kept.stat().st_size == len(whole)
+
+
+def test_a_packed_file_is_read_as_long_as_the_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 2**20)
+    monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 2**20)
+    monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 2**20)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\n" + b"a,b\n" * 300_000))
+    assert read_table(path).rows.num_rows == 300_000
+    full = SimpleNamespace(free=2**20, total=2**40)
+    monkeypatch.setattr("core.engine.data.text_files.shutil.disk_usage", lambda _path: full)
+    with pytest.raises(DataError, match="no room"):
+        read_table(path.rename(tmp_path / "b.csv.gz"))
 
 
 @pytest.mark.usefixtures("through_cache")

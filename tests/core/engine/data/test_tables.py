@@ -1,16 +1,44 @@
-"""Tables are read as they are, whatever their delimiter, quoting, encoding or ending."""
+"""Tables are read as they are, whatever their delimiter, quoting, encoding or ending, or refused with the place."""
 
+import errno
+import gzip
 import json
+import os
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from core.base.errors import DataError
+from core.engine.data.columns import guess_pair
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import Table, read_table
+from core.engine.data.text_files import refuse_repeated
+from core.options import RunOptions
+from core.options.choices import Task, Toggle
+from core.options.data import DataOptions
 
 ROWS = [{"text": "good, really", "label": "pos"}, {"text": 'a "fine" one', "label": "neg"}]
+UNQUOTED = [f"good row {number},neg" for number in range(1000)]
+DEEP = f"{'[' * 50}{{}}{']' * 50}"
+LONG = "a sentence of some length that nobody would call a column"
+TWO_SENTENCES = "#\n-DOCSTART- O\n\nParis B-LOC\nis O\n\n\nHi O\n# O\n"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(params=["in memory", "on disk"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read small files as large ones are read, too."""
+    if request.param == "on disk":
+        monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -19,7 +47,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def rows(table: Table) -> list[dict[str, object]]:
+def rows(table: Table) -> list[dict[str, Any]]:
     return list(table.rows.to_pylist())
 
 
@@ -38,238 +66,391 @@ def test_mrpc_is_read_row_by_row(shared_data: Path, part: str, count: int) -> No
     table = read_table(path)
     lines = path.read_bytes().decode("utf-8-sig").split("\n")
     by_hand = [line.rstrip("\r").split("\t") for line in lines if line]
-    assert table.format == "TSV"
-    assert table.rows.num_rows == count
-    assert list(table.columns) == by_hand[0]
+    assert (table.format, table.rows.num_rows, list(table.columns)) == ("TSV", count, by_hand[0])
     assert [list(row.values()) for row in rows(table)] == by_hand[1:]
+
+
+QUOTED = 'text,label\n"good, really",pos\n"a ""fine"" one",neg\n'
+TABS = 'text\tlabel\ngood, really\tpos\na "fine" one\tneg\n'
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.csv", 'text,label\n"good, really",pos\n"a ""fine"" one",neg\n'),
-        ("a.csv", '\ufefftext,label\r\n"good, really",pos\r\n"a ""fine"" one",neg'),
-        ("a.csv", 'text;label\ngood, really;pos\n"a ""fine"" one";neg\n'),
-        ("a.tsv", 'text\tlabel\ngood, really\tpos\na "fine" one\tneg\n'),
-        ("a.txt", 'text\tlabel\ngood, really\tpos\na "fine" one\tneg\n'),
+        ("a.csv", QUOTED),
+        ("a.csv", "\ufeff" + QUOTED.replace("\n", "\r\n").rstrip()),
+        ("a.csv", QUOTED.replace("\n", "\r")),
+        ("a.csv", f"\n\n{QUOTED}"),
+        ("a.csv.gz", gzip.compress(QUOTED.encode())),
+        *(("a.csv", QUOTED.encode(encoding)) for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")),
+        *(("a.csv", QUOTED.replace('",', f'"{mark}').replace("text,", f"text{mark}")) for mark in "\t;|"),
+        ("a.csv", f"sep=;\n{QUOTED}".replace('",', '";').replace("text,", "text;")),
+        ("a.tsv", TABS),
+        ("a.txt", TABS),
         ("a.json", json.dumps(ROWS)),
-        ("a.json", json.dumps({"data": ROWS}, indent=2)),
+        ("a.json", json.dumps({"version": 2, "data": ROWS}, indent=2)),
         ("a.json", "\n".join(json.dumps(row) for row in ROWS)),
+        ("a.json", json.dumps({name: [row[name] for row in ROWS] for name in ("text", "label")})),
+        ("a.json", json.dumps({n: {"0": ROWS[0][n], "1": ROWS[1][n]} for n in ("text", "label")})),
         ("a.jsonl", "\n\n".join(json.dumps(row) for row in ROWS) + "\n"),
+        ("a.jsonl", "\n\ufeff".join(json.dumps(row) for row in ROWS)),
         ("a.jsonl", json.dumps(ROWS)),
-        ("a.csv", 'text,label\r"good, really",pos\r"a ""fine"" one",neg\r'),
-        ("a.csv", '\n\ntext,label\n"good, really",pos\n"a ""fine"" one",neg\n'),
+        ("a.jsonl", json.dumps({"data": ROWS}, indent=2)),
         ("a.data", json.dumps(ROWS)),
+        ("a.parquet", None),
+        ("a", None),
     ],
 )
-def test_every_form_gives_the_same_rows(tmp_path: Path, name: str, content: str) -> None:
-    assert rows(read_table(write(tmp_path, name, content))) == ROWS
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "a"])
-def test_parquet(tmp_path: Path, name: str) -> None:
-    parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / name)
+@pytest.mark.usefixtures("both_ways")
+def test_every_form_gives_the_same_rows(tmp_path: Path, name: str, content: str | bytes | None) -> None:
+    if content is None:
+        parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / name)
+    else:
+        write(tmp_path, name, content)
+    before = sorted(tmp_path.iterdir())
     assert rows(read_table(tmp_path / name)) == ROWS
+    assert [path for path in sorted(tmp_path.iterdir()) if path.name != "home"] == before
+
+
+LINES = [f"text {number},{number % 2}" for number in range(300)]
+QUOTED_LINES = [f'"text, {number}",{number % 2}' for number in range(300)]
+STRAYS = ['"never closed{0}', *["good row{0}"] * 7, 'closed"{0}'] * 20
+
+
+def csv(*lines: str, header: str = "text,label") -> str:
+    return "\n".join([header, *lines])
+
+
+NOTED: dict[str, tuple[str, str | bytes, int, str]] = {
+    "one column": ("a.csv", "text label\nfine pos\nbad neg\n", 2, "one column only"),
+    "no name": ("a.csv", ",text,label\n0,good,pos\n1,bad,neg\n", 2, "“column 1”"),
+    "ragged": ("a.csv", csv(*LINES[:100], "one, two, three", *LINES[101:]), 299, "row 102"),
+    "Windows-1252": ("a.csv", "text,label\nnaïve café,fr\n".encode("cp1252"), 1, "(line 2)"),
+    "damaged bytes": (
+        *("a.csv", "text,label\ncafé,a\n".encode() + b"na\xefve,b\nna\xc3,c"),
+        *(3, "the first in line 3; they are read as �"),
+    ),
+    "no mark": ("a.csv", QUOTED.encode("utf-16-le"), 2, "without the mark"),
+    "a mark inside": ("a.jsonl", '\ufeff{"text": "a"}\n\ufeff{"text": "b"}\n', 2, "byte order mark inside"),
+    "packed": ("a.csv.gz", gzip.compress(QUOTED.encode()), 2, "unpacked"),
+    "the list": ("a.json", '{"version": 2, "data": [{"text": "a"}]}', 1, "those of “data”"),
+    "columns": ("a.json", '{"text": ["a", "b"], "label": [0, 1]}', 2, "columns, not rows"),
+    "kinds": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n', 2, "“label” mixes"),
+    "open quote": ("a.csv", csv(*QUOTED_LINES[:100], '"text, left open,1', *QUOTED_LINES[101:]), 298, "102"),
+    "open at the end": ("a.csv", csv(*QUOTED_LINES[:298], '"no end,1', *QUOTED_LINES[:1]), 298, "row 300"),
+    "fewer lost": ("a.csv", csv(*['"hello, i",pos'] * 10, '"never closed,pos', *UNQUOTED), 1001, "ine 12"),
+    "quotes are text": ("a.csv", csv(*['"hello",pos'] * 10, '"never closed,pos', *UNQUOTED), 1011, "line 12"),
+    "rows in a cell": (
+        *("a.csv", csv('"hello, i",pos', '"never closed,pos', *UNQUOTED, 'of 5",neg')),
+        *(2, "1,001 lines that look like rows are inside of cells, first in row 3"),
+    ),
+    "rows in cells": (
+        *("a.csv", csv(*UNQUOTED[:100], *(line.format(",neg") for line in STRAYS), *UNQUOTED[:100])),
+        *(220, "160 lines that look like rows are inside of cells, first in row 102"),
+    ),
+    "one long cell": (
+        *(
+            "a.csv",
+            csv(*["good row"] * 100, '"never', *["good row"] * 500, 'closed"', *["x"] * 100, header="text"),
+        ),
+        *(201, "501 lines that look like rows are inside of cells, first in row 102"),
+    ),
+}
+
+
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize(("name", "content", "count", "note"), NOTED.values(), ids=NOTED)
+def test_what_is_odd_is_noted(tmp_path: Path, name: str, content: str | bytes, count: int, note: str) -> None:
+    table = read_table(write(tmp_path, name, content))
+    assert table.rows.num_rows == count
+    assert any(note in one for one in table.notes), table.notes
+
+
+@pytest.mark.parametrize(
+    ("header", "lines"),
+    [
+        ("text", ['"first line\nsecond line\nthird line"'] * 50),
+        ("text", ['"first line\nsecond, or so\nthird line"', "short"] * 50),
+        ("text", ["short"] * 100 + ['"first line\nsecond line\nthird line"'] * 5),
+        ("text,label", ['"1 Street\nTown, XY\nLand",a', "short,b"] * 50),
+        ("text,label", ['"one\ntwo, perhaps\nand three, too",a', '"a\nb\nc",b', '"a\n\nc",b'] * 50),
+    ],
+)
+def test_texts_of_several_lines_are_not_noted(tmp_path: Path, header: str, lines: list[str]) -> None:
+    table = read_table(write(tmp_path, "a.csv", csv(*lines, header=header)))
+    assert table.rows.num_rows == len(lines)
+    assert not any("look like rows" in note for note in table.notes)
+
+
+TRAILING = '[{"text": "a"},\n {"text": "b",}]'
+NUMBER = "1" * 5000
+BAD: list[tuple[str, str | bytes, str]] = [
+    ("a.csv", "", "a.csv is empty"),
+    ("a.csv", "\ufeff \n\n", "a.csv is empty"),
+    ("a.jsonl", "\n\n", "a.jsonl is empty"),
+    ("a.csv", "text,label\n", "header but no rows"),
+    ("a.csv", "text,label\n,\n,\n", "no rows"),
+    ("a.json", "[]", "no rows"),
+    ("a.json", '{"data": []}', "there is no object in it"),
+    ("a.csv", "text,label,text\na,b,c\n", "two columns called “text”"),
+    ("a.csv", " text,text \na,b\n", "columns 1 and 2"),
+    ("a.csv", "text,label\na,b\nc,d,e\n", "row 3 has 3 columns, the header 2"),
+    ("a.csv", "text,label\na,b\n\nc\n", "row 4 has 1 column, the header 2"),
+    ("a.csv", "\n\ntext,label\na,b\nc\n", "row 5 has 1 column, the header 2"),
+    ("a.csv", "text,label\n" + "a,b\n" * 900 + "c\n" * 99, "row 902 has 1 column"),
+    ("a.csv", "text,label\n" + "a,b\n" * 900 + "c" * 9000 + ",d\n", "can't be split into rows"),
+    ("a.csv", csv(*['"hello, i",pos'] * 100, '"never closed,pos', *UNQUOTED[:900]), "line 102"),
+    ("a.json", TRAILING, "line 2, column 14: a comma too many before }"),
+    ("a.json", '[{"text": "a"},\n {"text": "b"},\n]\n', "line 2, column 15: a comma too many before ]"),
+    ("a.json", '[{"text": "a"}', "line 1, column 15: it ends in the middle"),
+    ("a.json", "[{'text': 'a'}]", "line 1, column 3: texts and names stand in double quotes"),
+    ("a.json", '[{"text": "a"},\n {"text": }]', "line 2"),
+    ("a.json", "[" + '{"text": "a"},\n' * 900 + "]", "line 900, column 14"),
+    ("a.json", "[" + '{"text": "a"}\n' * 900 + "]", "line 2, column 1"),
+    ("a.json", "[" + '{"text": "a"},\n' * 900 + "7]", "record 901 is not an object"),
+    ("a.json", "[" + '{"text": "a"},\n' * 900 + '{"text": "b}]', "line 901, column 10"),
+    ("a.json", '[{"text": "a"}]\n' * 900, "line 2, column 1"),
+    ("a.json", "text,label\na,b\n", "line 1"),
+    ("a.json", '["a", "b"]', "record 1 is not an object"),
+    ("a.json", '[["a", "b"], ["c", "d"]]', "record 1 is not an object"),
+    ("a.json", "3", "the file is not an object"),
+    ("a.json", '{"train": [{"a": 1}], "test": [{"a": 2}]}', "“train”, “test” each have rows"),
+    ("a.jsonl", '{"text": "a"}\n{"text": "b"\n', "line 2"),
+    ("a.jsonl", '{"text": "a"}\n{"text": "b}\n{"text": "c"}\n', "line 2, column 10"),
+    ("a.jsonl", '{"text": "a"}\n' * 900 + '{"text": "b",}\n', "line 901, column 13"),
+    ("a.jsonl", '{"text": "a"}\n\n["b"]\n', "line 3 is not an object"),
+    ("a.jsonl", f'{{"text": "a", "b": {"[" * 5000}{"]" * 5000}}}\n', "nested too deeply"),
+    ("a.json", "[" * 100_000, "nested too deeply"),
+    ("a.jsonl", f'{{"text": "a"}}\n{{"text": {NUMBER}}}\n', "line 2 has a number that is too long"),
+    ("a.json", f'[{{"text": "a"}}, {{"text": {NUMBER}}}]', "record 2 has a number that is too long"),
+    ("a.json", f'{{"data": [{{"text": {NUMBER}}}]}}', "the file has a number that is too long"),
+    ("a.jsonl", "\n".join(json.dumps({f"user {n}": n}) for n in range(2500)), "more than 2,000 columns"),
+    ("a.conll", "Paris B-LOC\nis O\n\nso O x\n", "line 4 has 3 columns, line 1 has 2"),
+    ("a.conll", "word O\n\n" * 900 + "word\n", "line 1,801 has 1 column"),
+    ("a.conll", "Paris\nis\n", "line 1 has a token and no tag"),
+    ("a.conll", "# only\n\n# remarks\n", "no rows"),
+    ("a.parquet", "PAR1 and no more", "is damaged"),
+    ("a.csv.gz", gzip.compress(b"text,label\n" * 99, mtime=0)[:-12], "can't be unpacked"),
+    ("a.csv", b"\x1f\x8b\x08\x00", "can't be unpacked"),
+    ("a.csv", b"\xff\xfet\x00e\x00x", "not readable as UTF-16"),
+    ("a.csv", "text,label\nfine,a\nbad\x00,b\n", "zero bytes, the first in line 3"),
+    ("a.csv", b"PAR1....PAR1", "a Parquet file"),
+    ("a.csv", b"PK\x03\x04....", "Excel workbook"),
+    ("a.xlsx", b"PK\x03\x04" + bytes(40), "neither a table nor a text"),
+    ("a.xls", b"\xd0\xcf\x11\xe0" + bytes(40), "old Excel"),
+    ("a.csv", b"%PDF-1.7", "a PDF"),
+    ("a.json", b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    ("a.tsv", b"<!DOCTYPE html><html>", "a web page"),
+    ("a.csv", b'[{"text": "a"}]', "a JSON file"),
+    ("a.csv", b'{"text": "a"}\n{"text": "b"}', "a JSON file"),
+    ("a.parquet", b"text,label\na,b\n", "something else"),
+    ("a.txt", b"Once upon a time, there was\na file\nof prose, long, and so on\n", "no common columns"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), BAD)
+def test_what_cannot_be_read_names_the_place_and_leaves_nothing_behind(
+    *,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: str | bytes,
+    words: str,
+) -> None:
+    monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("core.engine.data.delimited.RAGGED_SHARE", 0.0005)
+    path = write(tmp_path, name, content)
+    in_memory = refusal(path)
+    assert words in f"{in_memory.title} {in_memory.detail}"
+    monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
+    assert str(refusal(path)) == str(in_memory)
+    assert not [one for one in home.rglob("*") if one.is_file() and one.suffix != ".arrow"]
+
+
+def test_parquet_cut_short_or_with_two_columns_of_a_name(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.parquet"
+    parquet.write_table(pa.table({"text": ["a"] * 99}), whole)
+    assert "damaged" in refusal(write(tmp_path, "cut.parquet", whole.read_bytes()[:-20])).title
+    parquet.write_table(pa.Table.from_arrays([["a"], ["b"]], names=["text", "text"]), whole)
+    assert "two columns called “text”" in refusal(whole).title
+
+
+def test_what_is_no_readable_file(tmp_path: Path) -> None:
+    assert "There is no" in refusal(tmp_path / "nothing.csv").title
+    (tmp_path / "folder").mkdir()
+    assert "is a folder" in refusal(tmp_path / "folder").title
+    if os.name == "nt":
+        return
+    (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
+    (tmp_path / "lost.csv").symlink_to(tmp_path / "gone.csv")
+    assert "a link that leads in a circle" in refusal(tmp_path / "circle.csv").detail
+    assert "gone.csv, which doesn't exist" in refusal(tmp_path / "lost.csv").detail
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert "pipe.csv is no file" in refusal(tmp_path / "pipe.csv").title
+    assert "zero is no file" in refusal(Path("/dev/zero")).title
+    if os.geteuid() != 0:
+        closed = write(tmp_path, "a.csv", QUOTED)
+        closed.chmod(0)
+        assert os.strerror(errno.EACCES) in refusal(closed).detail
 
 
 def test_values_stay_as_written(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, "a.csv", "text,label\nNA,007\n true ,1.50\n"))
-    assert rows(table) == [{"text": "NA", "label": "007"}, {"text": " true ", "label": "1.50"}]
-
-
-def test_rows_that_open_a_quote_and_never_close_it(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path, "a.csv", "text,label\nNA,007\n true ,1.50\n,\n,,,\n   \nc,\n"))
+    assert [tuple(row.values()) for row in rows(table)] == [("NA", "007"), (" true ", "1.50"), ("c", "")]
+    assert (table.where(2), table.notes) == ("row 7 of a.csv", ())
+    table = read_table(write(tmp_path, "b.csv", 'text,label\n"two\nlines",a\n\nlast,b\n'))
+    assert rows(table) == [{"text": "two\nlines", "label": "a"}, {"text": "last", "label": "b"}]
+    assert table.where(1) == "row 4 of b.csv"
     table = read_table(write(tmp_path, "a.tsv", 'text\tlabel\n"Stop!" he said\t1\n"Go\t0\nso"\t1\n'))
     assert [row["text"] for row in rows(table)] == ['"Stop!" he said', '"Go', 'so"']
-
-
-def test_quoted_text_over_several_lines_counts_as_one_row(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, "a.csv", 'text,label\n"two\nlines",a\n\nlast,b\n'))
-    assert rows(table) == [{"text": "two\nlines", "label": "a"}, {"text": "last", "label": "b"}]
-    assert table.where(1) == "row 4 of a.csv"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "noted"), [("utf-8", False), ("utf-8-sig", False), ("utf-16", False), ("cp1252", True)]
-)
-def test_encodings(tmp_path: Path, encoding: str, noted: bool) -> None:
-    table = read_table(write(tmp_path, "a.csv", "text,label\nnaïve café,fr\n".encode(encoding)))
-    assert rows(table) == [{"text": "naïve café", "label": "fr"}]
-    assert any("line 2" in note and "Windows-1252" in note for note in table.notes) is noted
-
-
-def test_objects_with_different_keys_and_mixed_values(tmp_path: Path) -> None:
-    content = '{"text": "a", "label": 1}\n{"text": "b", "label": "x", "more": 2}\n'
-    table = read_table(write(tmp_path, "a.jsonl", content))
-    assert table.columns == ("text", "label", "more")
-    assert [row["label"] for row in rows(table)] == ["1", "x"]
-    assert any("label" in note for note in table.notes)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "what"),
-    [
-        ("reviews.csv", b"PAR1....PAR1", "Parquet"),
-        ("reviews.csv", b"PK\x03\x04....", "Excel"),
-        ("reviews.csv", b"%PDF-1.7", "PDF"),
-        ("reviews.json", b"\x89PNG\r\n\x1a\n", "PNG"),
-        ("reviews.csv", b"\x1f\x8b\x08\x00", "gzip"),
-        ("reviews.tsv", b"<!DOCTYPE html><html>", "web page"),
-        ("reviews.csv", b'[{"text": "a"}]', "JSON"),
-        ("reviews.csv", b'{"text": "a"}\n{"text": "b"}', "JSON"),
-        ("reviews.parquet", b"text,label\na,b\n", "something else"),
-        ("reviews.csv", b"text,label\x00\x01\x02", "zero bytes"),
-        ("reviews.txt", b"Once upon a time, there was\na file\nof prose, long, and so on\n", "neither"),
-    ],
-)
-def test_a_file_that_is_not_what_its_ending_says(
-    tmp_path: Path, name: str, content: bytes, what: str
-) -> None:
-    error = refusal(write(tmp_path, name, content))
-    assert what in error.detail
-    assert error.fixes
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "where"),
-    [
-        ("a.csv", "", "empty"),
-        ("a.csv", "\ufeff \n\n", "empty"),
-        ("a.jsonl", "\n\n", "empty"),
-        ("a.csv", "text,label\n", "header but no rows"),
-        ("a.json", "[]", "no rows"),
-        ("a.csv", "text,label,text\na,b,c\n", "two columns called “text”"),
-        ("a.csv", "text,label\na,b\nc,d,e\n", "row 3 has 3 columns, the header 2"),
-        ("a.csv", "text,label\na,b\n\nc\n", "row 4 has 1 column, the header 2"),
-        ("a.json", '[{"text": "a"},\n {"text": }]', "line 2"),
-        ("a.json", "text,label\na,b\n", "line 1"),
-        ("a.json", '["a", "b"]', "record 1 is not an object"),
-        ("a.json", "3", "is not an object"),
-        ("a.jsonl", '{"text": "a"}\n{"text": "b"\n', "line 2"),
-        ("a.parquet", "PAR1 and no more", "damaged"),
-    ],
-)
-def test_what_cannot_be_read_names_the_place(tmp_path: Path, name: str, content: str, where: str) -> None:
-    assert where in refusal(write(tmp_path, name, content)).title
-
-
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    assert "There is no" in refusal(tmp_path / "nothing.csv").title
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    assert "is a folder" in refusal(folder).title
-
-
-def test_a_few_ragged_rows_are_left_out_and_noted(tmp_path: Path) -> None:
-    lines = [f"text {number},{number % 2}" for number in range(300)]
-    lines[100] = "one, two, three"
-    table = read_table(write(tmp_path, "a.csv", "\n".join(["text,label", *lines])))
-    assert table.rows.num_rows == 299
-    assert table.where(100) == "row 103 of a.csv"
-    assert any("1 row was left out of a.csv" in note and "row 102" in note for note in table.notes)
 
 
 def test_row_numbers_hold_beyond_the_first_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
     lines = [f"text {number},{number % 2}" for number in range(3000)]
     lines[2000] = "one, two, three"
-    table = read_table(write(tmp_path, "a.csv", "\n".join(["", "text,label", *lines])))
+    table = read_table(write(tmp_path, "a.csv", f"\n{csv(*lines)}"))
     assert rows(table)[2000] == {"text": "text 2001", "label": "1"}
     assert table.where(2000) == "row 2,004 of a.csv"
     assert any("row 2,003" in note for note in table.notes)
 
 
-def test_one_quote_left_open_in_a_quoted_file(tmp_path: Path) -> None:
-    lines = [f'"text, {number}",{number % 2}' for number in range(300)]
-    lines[100] = '"text, left open,1'
-    table = read_table(write(tmp_path, "a.csv", "\n".join(["text,label", *lines])))
-    whole = [{"text": f"text, {number}", "label": str(number % 2)} for number in range(300)]
-    assert rows(table) == whole[:100] + whole[102:]  # the open quote takes the next line with it
-    assert any("1 row was left out" in note and "row 102" in note for note in table.notes)
-
-
-UNQUOTED = [f"good row {number},neg" for number in range(1000)]
-
-
-@pytest.mark.parametrize("plain", [UNQUOTED, ["ab,n"] * 100_000])
-def test_lines_that_an_open_quote_takes_are_counted_and_its_line_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: list[str]
-) -> None:
-    monkeypatch.setattr("core.engine.data.delimited.RAGGED_SHARE", 0.0005)
-    lines = ["text,label", *['"hello, i",pos'] * 100, '"never closed,pos', *plain]
-    assert "line 102" in refusal(write(tmp_path, "a.csv", "\n".join(lines))).title
-
-
-def test_the_reading_that_loses_fewer_lines_counts(tmp_path: Path) -> None:
-    lines = ["text,label", *['"hello, i",pos'] * 10, '"never closed,pos', *UNQUOTED]
-    table = read_table(write(tmp_path, "a.csv", "\n".join(lines)))
-    assert table.rows.num_rows == 1001
-    assert any("line 12" in note.lower() for note in table.notes)
-
-
-def test_quotes_are_text_where_all_lines_are_rows_that_way(tmp_path: Path) -> None:
-    lines = ["text,label", *['"hello",pos'] * 10, '"never closed,pos', *UNQUOTED]
-    table = read_table(write(tmp_path, "a.csv", "\n".join(lines)))
-    assert table.rows.num_rows == 1011
-    assert any("line 12" in note for note in table.notes)
-
-
-def test_rows_in_a_cell_are_noted_though_its_quotes_are_in_order(tmp_path: Path) -> None:
-    lines = ["text,label", '"hello, i",pos', '"never closed,pos', *UNQUOTED, 'of 5",neg']
-    table = read_table(write(tmp_path, "a.csv", "\n".join(lines)))
-    assert any("row 3" in note and "1,001 lines" in note for note in table.notes)
-    prose = '"' + "\n".join(f"line {n} of a text, or{', perhaps' * (n % 3)}" for n in range(90)) + '",pos'
-    assert read_table(write(tmp_path, "b.csv", f"text,label\n{prose}\n")).notes == ()
-
-
-@pytest.mark.parametrize("header", ["text", "text,label"])
-def test_rows_in_cells_are_noted_over_the_whole_file(tmp_path: Path, header: str) -> None:
-    end = ",neg" * header.count(",")
-    plain = [f"good row {number}{end}" for number in range(100)]
-    strays = [*[f'"never closed{end}', *[f"good row{end}"] * 7, f'closed"{end}'] * 20]
-    lines = [header, *plain, *strays, *plain]
-    table = read_table(write(tmp_path, "a.csv", "\n".join(lines if end else [*lines, *strays])))
-    assert any("row 102" in note and f"{160 if end else 320} lines" in note for note in table.notes)
-
-
-def test_one_long_cell_of_the_only_column_is_noted(tmp_path: Path) -> None:
-    plain = [f"good row {number}" for number in range(500)]
-    lines = ["text", *plain[:100], '"never closed', *plain, 'closed"', *plain[:100]]
-    notes = read_table(write(tmp_path, "a.csv", "\n".join(lines))).notes
-    assert any("row 102" in note and "501 lines" in note for note in notes)
-
-
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(
-    ("header", "rows"),
+    ("values", "read", "noted"),
     [
-        ("text", ['"first line\nsecond line\nthird line"'] * 50),
-        ("text", ['"first line\nsecond, or so\nthird line"', "short"] * 50),
-        ("text", ["short"] * 100 + ['"first line\nsecond line\nthird line"'] * 5),
-        ("text,label", ['"1 Street\nTown, XY\nLand",a', "short,b"] * 50),
+        (["18446744073709551616", "5"], ["18446744073709551616", "5"], "64 bits"),
+        (["1152921504606846977", "0.5"], ["1152921504606846977", "0.5"], "mixes"),
         (
-            "text,label",
-            ['"verse one\nverse two, perhaps\nand three, too",a', '"a\nb\nc",b', '"a\n\nc",b'] * 50,
+            ["1", '"1"', "1.0", "true", '{"a": 1}', '["x"]'],
+            ["1", "1", "1", "true", '{"a": 1}', '["x"]'],
+            "mixes",
         ),
+        (["NaN", "1.5"], ["nan", "1.5"], ""),
+        (["Infinity", "-Infinity"], ["inf", "-inf"], ""),
+        (['"2026-11-21"', '"x"'], ["2026-11-21", "x"], ""),
+        (['"\\ud83d"', '"a\\ud83d\\ude00"'], ["�", "a😀"], "Half a character"),
+        ([DEEP, DEEP], [DEEP, DEEP], "nested very deeply"),
+        (["[]", "{}"], ["[]", "{}"], "mixes"),
+        (["null", "null"], ["None", "None"], ""),
+        ([f'{{"{n}": 1}}' for n in range(400)], [f'{{"{n}": 1}}' for n in range(400)], "different names"),
     ],
 )
-def test_texts_of_several_lines_are_not_noted(tmp_path: Path, header: str, rows: list[str]) -> None:
-    table = read_table(write(tmp_path, "a.csv", "\n".join([header, *rows])))
-    assert table.rows.num_rows == len(rows)
-    assert not any("look like rows" in note for note in table.notes)
+def test_values_that_json_has_and_arrow_has_not(
+    tmp_path: Path, values: list[str], read: list[str], noted: str
+) -> None:
+    content = "".join(f'{{"text": "words", "value": {value}}}\n' for value in values)
+    table = read_table(write(tmp_path, "a.jsonl", content))
+    assert [str(row["value"]) for row in rows(table)] == read
+    assert any(noted in note for note in table.notes) if noted else not table.notes
 
 
-def test_a_row_too_long_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
-    error = refusal(write(tmp_path, "a.csv", "text,label\na,b\n" + "x" * 20_000 + ",c\n"))
-    assert "can't be split into rows" in error.title
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_one_conversation_is_a_row_and_its_turns_are_none(tmp_path: Path, name: str) -> None:
+    table = read_table(write(tmp_path, name, '{"messages": [{"role": "user", "content": "Hi"}]}'))
+    assert table.columns == ("messages",)
 
 
-def test_a_column_without_a_name_gets_one(tmp_path: Path) -> None:
-    table = read_table(write(tmp_path, "a.csv", ",text,label\n0,good,pos\n1,bad,neg\n"))
-    assert table.columns == ("column 1", "text", "label")
-    assert any("column 1" in note for note in table.notes)
+def test_a_single_line_of_10_mb(tmp_path: Path) -> None:
+    long = "many words " * 950_000
+    assert rows(read_table(write(tmp_path, "a.csv", csv(f"{long},a", "b,c"))))[0]["text"] == long
+    assert rows(read_table(write(tmp_path, "a.jsonl", json.dumps({"text": long})))) == [{"text": long}]
 
 
-def test_nothing_is_written_beside_the_data(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.csv", "text,label\na,b\n")
-    read_table(path)
-    assert list(tmp_path.iterdir()) == [path]
+@pytest.mark.timeout(120)  # each pair of names compared would take hours
+def test_many_columns_cost_by_their_number(tmp_path: Path) -> None:
+    names = ["".join(letters) for letters in product("cdefghij", repeat=6)]
+    refuse_repeated(tmp_path / "a.csv", names)
+    assert guess_pair(names) == ()
+    assert guess_pair(["text", *names, "sentence1", "sentence2"]) == ("sentence1", "sentence2")
+    wide = ["x" * 500, *(f"n{number}" for number in range(20_000))]
+    assert len(refusal(write(tmp_path, "a.csv", ",".join(wide) + "\n")).detail) < 500
+
+
+class TestHeaders:
+    @pytest.mark.parametrize(
+        ("row", "header"),
+        [
+            ("{0},pos{1}", ""),
+            ("{0}.5,words {0}", ""),
+            (LONG + " {0},x{0}", ""),
+            ('"{0}, and more",{1}', ""),
+            ("words {0},yes{1}", "what,which"),
+            ("words {0},{1}", "what,which"),
+            ("words {0},label{1}", "text,label0"),
+            ("{0},{1},words {0}", ",,what"),
+            ("{0}\twords", "Quality\t#1 String"),
+            (LONG + " {0},k{0}", "what,which"),
+        ],
+    )
+    @pytest.mark.parametrize("count", [4, 300])
+    def test_header_or_none(self, tmp_path: Path, row: str, header: str, count: int) -> None:
+        lines = [row.format(number, number % 2) for number in range(count)]
+        table = read_table(write(tmp_path, "a.csv", "\n".join([header, *lines] if header else lines)))
+        assert table.rows.num_rows == count
+        assert table.where(0) == f"row {2 if header else 1} of a.csv"
+        assert any("has no header" in note for note in table.notes) is (not header)
+        assert header or table.columns == ("column 1", "column 2")
+
+    def test_the_person_says_which(self, tmp_path: Path) -> None:
+        path = write(tmp_path, "a.csv", "1,x\n2,x\n3,x\n4,x\n")
+        assert read_table(path, header=True).columns == ("1", "x")
+        assert read_table(path).columns == ("column 1", "column 2")
+        only = read_table(write(tmp_path, "b.csv", "text,label\n"), header=False)
+        assert rows(only) == [{"column 1": "text", "column 2": "label"}]
+        assert read_table(write(tmp_path, "c.csv", "a,a\nb,c\nd,e\n"), header=False).rows.num_rows == 3
+        twice = write(tmp_path, "d.csv", "what,which\na,x\nb,y\nc,x\nd,y\nwhat,which\n")
+        assert read_table(twice).columns == ("what", "which")
+
+    @pytest.mark.parametrize(("header", "count"), [(Toggle.AUTO, 12), (Toggle.ON, 12), (Toggle.OFF, 13)])
+    def test_a_run_reads_training_and_evaluation_data_as_requested(
+        self, tmp_path: Path, header: Toggle, count: int
+    ) -> None:
+        lines = [f"{'good' if row % 2 else 'bad'} film number {row},{row % 2}" for row in range(12)]
+        path = str(write(tmp_path, "rows.csv", csv(*lines)))
+        named = {"text_columns": ("column 1",), "label_column": "column 2"} if header is Toggle.OFF else {}
+        data = DataOptions(train=path, eval=path, header=header, **named)
+        found = load_labelled_texts(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
+        assert (len(found.train), len(found.eval or ())) == (count, count)
+
+
+class TestConll:
+    @pytest.mark.parametrize("name", ["a.conll", "a.bio", "a.iob2", "a.txt", "a.tsv", "a"])
+    @pytest.mark.parametrize("divider", [" ", "\t"])
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+    def test_sentences(self, tmp_path: Path, name: str, divider: str, end: str) -> None:
+        table = read_table(write(tmp_path, name, TWO_SENTENCES.replace(" ", divider).replace("\n", end)))
+        assert (table.format, table.columns) == ("CoNLL", ("tokens", "tags"))
+        assert rows(table) == [
+            {"tokens": ["Paris", "is"], "tags": ["B-LOC", "O"]},
+            {"tokens": ["Hi", "#"], "tags": ["O", "O"]},
+        ]
+        assert table.where(1) == f"line 8 of {name}"
+
+    @pytest.mark.parametrize(
+        ("name", "content", "row"),
+        [
+            (
+                *("a.txt", "# id = 7\nParis NNP I-NP B-LOC\nis VBZ I-VP O\n"),
+                {
+                    "tokens": ["Paris", "is"],
+                    "column 2": ["NNP", "VBZ"],
+                    "column 3": ["I-NP", "I-VP"],
+                    "tags": ["B-LOC", "O"],
+                },
+            ),
+            ("a.conll", "New York\tB-LOC\n", {"tokens": ["New York"], "tags": ["B-LOC"]}),
+            (
+                "a.conllu",
+                "# text = We're\n1-2\tWe're\t_\t_{0}\n1\tWe\twe\tPRON{0}\n2\t're\tbe\tAUX{0}\n".format(
+                    "\t_" * 6
+                ),
+                {"tokens": ["We", "'re"], "tags": ["PRON", "AUX"]},
+            ),
+            ("a.tsv", "text\tlabel\nsome words\tO\n", {"text": "some words", "label": "O"}),
+        ],
+    )
+    def test_columns(self, tmp_path: Path, name: str, content: str, row: dict[str, Any]) -> None:
+        assert rows(read_table(write(tmp_path, name, content))) == [row]
