@@ -76,37 +76,22 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-class TestOneRun:
-    @pytest.fixture(scope="class")
-    @classmethod
-    def measured(cls, folder: Path) -> tuple[Measurement, list[int], set[Path]]:
-        """The answer, the widths of its batches, and what lies in the folder for temporary files after it."""
-        with pytest.MonkeyPatch.context() as patch:
-            seen = widths(patch)
-            temporary = folder / "temporary"
-            temporary.mkdir()
-            patch.setattr(tempfile, "tempdir", str(temporary))
-            found = measure(options(folder))
-            return found, seen, set(temporary.iterdir())
-
-    def test_the_longest_batch_comes_first_twice_then_ordinary_ones(self, measured: Any) -> None:
-        found, seen, _ = measured
-        assert seen[:2] == [LONGEST + 2] * 2
-        assert len(seen) == 5
-        assert max(seen[2:4]) < LONGEST + 2
-        assert (found.longest, found.longest_text) == (LONGEST + 2, LONGEST + 2)
-
-    def test_time_is_told_of_the_whole_run(self, measured: Any) -> None:
-        found, _, _ = measured
-        assert found.total_steps == 30
-        assert found.train_samples
-        assert found.longest_step_seconds > 0
-        assert found.step_seconds > 0
-        assert found.run_seconds > 10 * min(found.step_seconds, found.longest_step_seconds)
-        assert found.compile_seconds == 0
-
-    def test_nothing_is_left_behind(self, measured: Any) -> None:
-        assert measured[2] == set()
+def test_the_longest_batch_comes_first_twice_then_ordinary_ones(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = widths(monkeypatch)
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    found = measure(options(folder))
+    assert seen[:2] == [LONGEST + 2] * 2
+    assert len(seen) == 5
+    assert max(seen[2:4]) < LONGEST + 2
+    assert (found.longest, found.longest_text) == (LONGEST + 2, LONGEST + 2)
+    assert (found.total_steps, found.compile_seconds) == (30, 0)
+    assert found.train_samples
+    assert found.run_seconds > 10 * min(found.step_seconds, found.longest_step_seconds) > 0
+    assert set(temporary.iterdir()) == set(), "nothing is left behind"
 
 
 def test_a_short_run_is_measured_no_longer_than_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,32 +152,85 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
         measure(options(folder, data=DataOptions(train=str(empty))))
 
 
-class TestSavedTensors:
-    def test_each_piece_of_memory_counts_once_and_the_models_own_not(self) -> None:
-        from core.engine.memory.weigh import SavedTensors
+@pytest.mark.parametrize(
+    ("half", "activations", "copies"), [(False, 2 * 4 * 8 * 4, 0), (True, None, 8 * 8 * 2)]
+)
+def test_saved_tensors_count_each_storage_once_and_the_models_own_not(
+    half: bool, activations: int | None, copies: int
+) -> None:
+    from core.engine.memory.weigh import SavedTensors
 
-        layer = torch.nn.Linear(8, 8, bias=False)
-        saved = SavedTensors(layer)
-        given = torch.ones(4, 8, requires_grad=True)
-        with saved.watching():
-            (layer(given) * given).sum().backward()  # keeps what came in, and what the layer put out
-        assert saved.activations == 2 * 4 * 8 * 4
-        assert saved.copies == 0
-
-    def test_copies_of_weights_in_half_precision_are_told_apart(self) -> None:
-        from core.engine.memory.weigh import SavedTensors
-
-        layer = torch.nn.Linear(8, 8, bias=False)
-        saved = SavedTensors(layer)
-        with saved.watching(), torch.autocast("cpu", torch.bfloat16):
-            layer(torch.ones(4, 8, requires_grad=True)).sum().backward()
-        assert saved.copies == 8 * 8 * 2
+    layer = torch.nn.Linear(8, 8, bias=False)
+    saved = SavedTensors(layer)
+    given = torch.ones(4, 8, requires_grad=True)
+    with saved.watching(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+        (layer(given) * given).sum().backward()  # keeps what came in, and what the layer put out
+    assert saved.activations == activations or half
+    assert saved.copies == copies
 
 
 def test_the_peak_is_that_of_this_process_alone(tmp_path: Path) -> None:
     status = tmp_path / "status"
     status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
     assert process_peak(status) == 512 * 1024
+
+
+# --- Which rows a dry run trains on
+
+LENGTHS = [3, 9, 4, 8, 5, 7, 6, 2, 30, 1, 20, 10]
+ORDER = [5, 11, 0, 8, 3, 1, 10, 2, 4, 6, 9, 7]
+
+
+@pytest.mark.parametrize(
+    ("memory", "training", "lengths", "longest", "repeats", "ordinary"),
+    [
+        ((2, 1), {}, LENGTHS, [8, 10], 2, 3),
+        ((2, 2), {}, LENGTHS, [8, 10, 11, 1], 2, 3),
+        ((3, 1), {}, None, ORDER[:3], 2, 3),  # rows of one length come as they are drawn
+        ((2, 1), {"max_steps": 1}, LENGTHS, [8, 10], 1, 0),
+        ((2, 1), {"max_steps": 3}, LENGTHS, [8, 10], 2, 1),
+    ],
+)
+def test_rows_are_the_longest_then_some_as_the_run_draws_them(
+    memory: tuple[int, int],
+    training: dict[str, Any],
+    lengths: Any,
+    longest: list[int],
+    *,
+    repeats: int,
+    ordinary: int,
+) -> None:
+    from core.engine.memory.measure import pick
+
+    size, accumulated = memory
+    asked = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        memory=MemoryOptions(batch_size=size, gradient_accumulation_steps=accumulated),
+        training=TrainingOptions(**training),
+    )
+    found = pick(ORDER, lengths, asked)
+    step = size * accumulated
+    assert (found.longest, found.repeats) == (longest, repeats)
+    assert found.order[: step * repeats] == longest * repeats
+    drawn = [ORDER[start : start + step] for start in range(0, 12, step)]
+    assert all(one in drawn for one in found.ordinary)
+    assert len(found.ordinary) == ordinary
+    if lengths and accumulated == 1:
+        most = [max(lengths[row] for row in one) for one in found.ordinary]
+        assert most == sorted(most), "short, middling and long ones"
+
+
+def test_a_step_larger_than_the_data_has_all_of_it() -> None:
+    from core.engine.memory.measure import fitted, pick
+
+    def asked(size: int, accumulated: int) -> RunOptions:
+        memory = MemoryOptions(batch_size=size, gradient_accumulation_steps=accumulated)
+        return RunOptions(task=Task.TEXT_CLASSIFICATION, memory=memory)
+
+    assert (fitted(asked(8, 4), 12), fitted(asked(64, 2), 12)) == ((8, 2), (12, 1))
+    found = pick(ORDER, LENGTHS, asked(8, 4))
+    assert len(found.longest) == 16
+    assert set(found.longest) == set(ORDER)
 
 
 class TestInAProcessOfItsOwn:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 
@@ -16,67 +15,33 @@ from core.engine.models.parts import apply_method
 from core.engine.models.vision import load_vision_model
 from core.memory import estimate
 from core.memory.estimate import case_of
-from core.memory.model import ModelShape
+from core.memory.model import ModelShape, with_changes
 from core.options import RunOptions
-from core.options.choices import Method, Task
+from core.options.choices import Method, Precision, Task
 from core.options.device_support import DeviceReport
-from core.options.sections import ModelOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
-from core.options.validate import read_options
-from tests.fakes.tiny_bert import edit_config, save_tiny_bert
+from tests.fakes.tiny_bert import save_tiny_bert
 
 prepare_torchvision()
 
+WIDTHS = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40}
+SIZES = {**WIDTHS, "max_position_embeddings": 64}
 SMALL: dict[str, dict[str, Any]] = {
-    "bert": {
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 40,
-        "max_position_embeddings": 64,
-    },
+    "bert": SIZES,
     "distilbert": {"dim": 16, "n_layers": 3, "n_heads": 4, "hidden_dim": 40, "max_position_embeddings": 64},
     "gpt2": {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_inner": 40, "n_positions": 64},
-    "llama": {
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 40,
-        "max_position_embeddings": 64,
-    },
-    "modernbert": {
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 40,
-        "max_position_embeddings": 64,
-    },
-    "mixtral": {
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 40,
-        "max_position_embeddings": 64,
-        "num_local_experts": 8,
-        "num_experts_per_tok": 2,
-    },
-    "albert": {
-        "embedding_size": 8,
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 40,
-        "max_position_embeddings": 64,
-    },
+    "llama": {**SIZES, "num_key_value_heads": 2},
+    "modernbert": SIZES,
+    "mixtral": {**SIZES, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
+    "albert": {**SIZES, "embedding_size": 8},
 }
 
 
 def empty(kind: str, **changes: Any) -> Any:
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
-    config = AutoConfig.for_model(kind, vocab_size=50, pad_token_id=0, **{**SMALL[kind], **changes})
+    config = AutoConfig.for_model(kind, vocab_size=50, pad_token_id=0, **{**SMALL.get(kind, {}), **changes})
     with torch.device("meta"):
         return AutoModelForSequenceClassification.from_config(config)
 
@@ -115,32 +80,20 @@ def test_blocks_left_out_of_the_pass_are_counted_all_the_same() -> None:
     assert (three.outside, three.largest) == (nine.outside, pytest.approx(1 / 3))
 
 
-T5 = {"d_model": 16, "d_kv": 4, "num_layers": 3, "d_ff": 40, "num_heads": 4, "decoder_start_token_id": 0}
-BART = {
+T5 = {
+    "eos_token_id": 1,
     "d_model": 16,
-    "encoder_layers": 3,
-    "decoder_layers": 2,
-    "encoder_ffn_dim": 40,
-    "decoder_ffn_dim": 40,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "max_position_embeddings": 64,
-    "bos_token_id": 2,
-    "decoder_start_token_id": 2,
+    "d_kv": 4,
+    "num_layers": 3,
+    "d_ff": 40,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
 }
-
-
-def encoder_decoder(kind: str, **sizes: Any) -> ModelShape:
-    from transformers import AutoConfig, AutoModelForSequenceClassification
-
-    config = AutoConfig.for_model(kind, vocab_size=50, pad_token_id=0, eos_token_id=1, **sizes)
-    with torch.device("meta"):
-        return shape_of(AutoModelForSequenceClassification.from_config(config))
 
 
 def test_a_table_under_three_names_is_counted_once() -> None:
     relative = 2 * 32 * 4  # each stack's biases by distance: 32 spans, 4 heads
-    assert encoder_decoder("t5", **T5).embeddings == 50 * 16 + relative
+    assert shape_of(empty("t5", **T5)).embeddings == 50 * 16 + relative
 
 
 def test_what_adafactor_remembers_goes_by_the_weights_sides() -> None:
@@ -167,15 +120,6 @@ def test_lora_and_packing_see_their_layers() -> None:
     assert shape.head == 2 * 16 + 2
     assert shape.embeddings == (50 + 64 + 2) * 16
     assert shape.largest == 64 * 16
-
-
-def test_lora_has_so_many_weights(tmp_path: Path) -> None:
-    source = ModelOptions(
-        source=str(save_tiny_bert(tmp_path / "bert")), method=Method.LORA, lora_rank=4, lora_dropout=0.0
-    )
-    report = check_model(RunOptions(task=Task.TEXT_CLASSIFICATION, model=source))
-    assert report.shape is not None
-    assert report.trainable_parameters == 4 * report.shape.linear_sides + report.shape.head
 
 
 def image_shape(name: str) -> ModelShape:
@@ -225,87 +169,61 @@ def test_every_vision_model_has_a_shape(name: str) -> None:
     assert (shape.layers, shape.packable) == (0, 0)
 
 
-def test_the_report_has_it_whatever_learns(tmp_path: Path) -> None:
-    source = save_tiny_bert(tmp_path / "bert", num_hidden_layers=2)
-    asked = [
-        RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(source), method=method))
-        for method in (Method.FULL, Method.LORA, Method.HEAD)
+def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path: Path) -> None:
+    source = str(save_tiny_bert(tmp_path / "bert", num_hidden_layers=2))
+    models = [
+        ModelOptions(source=source, method=method) for method in (Method.FULL, Method.LORA, Method.HEAD)
     ]
-    full, *others = [check_model(options).shape for options in asked]
+    models.append(ModelOptions(source=source, method=Method.LORA, lora_targets=("nothing",)))
+    reports = [check_model(RunOptions(task=Task.TEXT_CLASSIFICATION, model=model)) for model in models]
+    full = reports[0].shape
     assert full is not None
     assert full.layers == 2
-    assert others == [full, full]
-
-
-def test_it_has_it_also_where_the_method_is_refused(tmp_path: Path) -> None:
-    source = save_tiny_bert(tmp_path / "bert")
-    edit_config(source, hidden_dropout_prob=0.1)
-    asked = ModelOptions(source=str(source), method=Method.LORA, lora_targets=("nothing",))
-    report = check_model(RunOptions(task=Task.TEXT_CLASSIFICATION, model=asked))
-    assert report.problems
-    assert report.shape is not None
-    assert report.shape.kept
+    assert [report.shape for report in reports] == [full] * 4
+    assert [bool(report.problems) for report in reports] == [False, False, False, True]
+    lora = models[1].lora_rank * full.linear_sides + full.head
+    assert reports[1].trainable_parameters == lora
 
 
 # --- Real passes of text models
 
 CPU = DeviceReport(name="cpu", title="a processor", available=True)
 ROWS, TOKENS = 4, 96
-BERT = {
-    "hidden_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 256,
-    "max_position_embeddings": 128,
-}
+BERT = {**WIDTHS, "hidden_size": 64, "intermediate_size": 256, "max_position_embeddings": 128}
+NO_DROPOUT = {**BERT, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 LLAMA = {**BERT, "num_key_value_heads": 2, "intermediate_size": 160}
 GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128}
 MIXTRAL = {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}
 DISTILBERT = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 256, "max_position_embeddings": 128}
-T5_SIZES = {
-    "d_model": 64,
-    "d_kv": 16,
-    "num_layers": 3,
-    "d_ff": 256,
-    "num_heads": 4,
-    "decoder_start_token_id": 0,
+LARGER_T5 = {**T5, "d_model": 64, "d_kv": 16, "d_ff": 256}
+GATED_T5 = {**LARGER_T5, "feed_forward_proj": "gated-gelu", "d_ff": 160}
+BART = {
+    **{"d_model": 64, "encoder_layers": 3, "decoder_layers": 3, "max_position_embeddings": 128},
+    **{"encoder_ffn_dim": 256, "decoder_ffn_dim": 256, "decoder_start_token_id": 0, "bos_token_id": 2},
+    **{"encoder_attention_heads": 4, "decoder_attention_heads": 4},
 }
-BART_SIZES = {
-    "d_model": 64,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
-    "encoder_ffn_dim": 256,
-    "decoder_ffn_dim": 256,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "decoder_start_token_id": 0,
-    "bos_token_id": 2,
-    "max_position_embeddings": 128,
-}
+HALF, LORA = {"device.precision": "bf16"}, {"model.method": "lora"}
+EAGER = {"model.attention": "eager"}
 RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "BERT": ("bert", BERT, {}),
-    "BERT, bf16": ("bert", BERT, {"device.precision": "bf16"}),
-    "BERT, eager": ("bert", BERT, {"model.attention": "eager"}),
-    "BERT, eager, bf16": ("bert", BERT, {"model.attention": "eager", "device.precision": "bf16"}),
-    "BERT without dropout": (
-        "bert",
-        {**BERT, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-        {},
-    ),
-    "BERT, LoRA": ("bert", BERT, {"model.method": "lora"}),
-    "BERT, LoRA, bf16": ("bert", BERT, {"model.method": "lora", "device.precision": "bf16"}),
-    "BERT, LoRA without dropout": ("bert", BERT, {"model.method": "lora", "model.lora_dropout": 0.0}),
+    "BERT, bf16": ("bert", BERT, HALF),
+    "BERT, eager": ("bert", BERT, EAGER),
+    "BERT, eager, bf16": ("bert", BERT, {**EAGER, **HALF}),
+    "BERT without dropout": ("bert", NO_DROPOUT, {}),
+    "BERT, LoRA": ("bert", BERT, LORA),
+    "BERT, LoRA, bf16": ("bert", BERT, {**LORA, **HALF}),
+    "BERT, LoRA without dropout": ("bert", BERT, {**LORA, "model.lora_dropout": 0.0}),
     "BERT, last layer": ("bert", BERT, {"model.method": "head"}),
     "GPT-2": ("gpt2", GPT2, {}),
     "Llama": ("llama", LLAMA, {}),
-    "Llama, bf16": ("llama", LLAMA, {"device.precision": "bf16"}),
+    "Llama, bf16": ("llama", LLAMA, HALF),
     "Mixtral": ("mixtral", MIXTRAL, {}),
     "DistilBERT": ("distilbert", DISTILBERT, {}),
-    "T5": ("t5", T5_SIZES, {}),
-    "T5, bf16": ("t5", T5_SIZES, {"device.precision": "bf16"}),
-    "T5, LoRA": ("t5", T5_SIZES, {"model.method": "lora"}),
-    "gated T5": ("t5", {**T5_SIZES, "feed_forward_proj": "gated-gelu", "d_ff": 160}, {}),
-    "BART": ("bart", BART_SIZES, {}),
+    "T5": ("t5", LARGER_T5, {}),
+    "T5, bf16": ("t5", LARGER_T5, HALF),
+    "T5, LoRA": ("t5", LARGER_T5, LORA),
+    "gated T5": ("t5", GATED_T5, {}),
+    "BART": ("bart", BART, {}),
 }
 ENDS = 1
 """The token at the end of a text, by which an encoder-decoder finds where to look."""
@@ -315,54 +233,36 @@ ENDS = 1
 def test_it_keeps_what_the_formula_says(name: str) -> None:
     kind, sizes, changes = RUNS[name]
     options = asked(changes)
-    real = kept_by_torch(kind, sizes, options)
-    case = case_of(options, shape(kind, sizes, options), CPU, TOKENS)
+    real = kept_by_torch(build(kind, sizes, options), options)
+    with torch.device("meta"):
+        shape = shape_of(build(kind, sizes, options))
+    case = case_of(options, shape, CPU, TOKENS)
     told = estimate.kept_bytes(case) + estimate.cast_bytes(case)
     assert told == pytest.approx(real, rel=0.05, abs=100_000)
 
 
 def asked(changes: dict[str, Any]) -> RunOptions:
-    tree: dict[str, Any] = {
-        "task": "text-classification",
-        "memory": {"batch_size": ROWS},
-        "device": {"precision": "fp32"},
-    }
-    for path, value in changes.items():
-        section, name = path.split(".")
-        tree.setdefault(section, {})[name] = value
-    options, problems = read_options(tree)
-    assert options is not None, problems
-    return msgspec.structs.replace(options, device=msgspec.structs.replace(options.device, name="cpu"))
-
-
-def config_of(kind: str, sizes: dict[str, Any]) -> Any:
-    from transformers import AutoConfig
-
-    found = AutoConfig.for_model(kind, vocab_size=100, pad_token_id=0, eos_token_id=ENDS, **sizes)
-    found.use_cache = False  # as Trainer does
-    return found
-
-
-def shape(kind: str, sizes: dict[str, Any], options: RunOptions) -> ModelShape:
-    from transformers import AutoModelForSequenceClassification
-
-    attention = options.model.attention.value
-    with torch.device("meta"):
-        return shape_of(
-            AutoModelForSequenceClassification.from_config(
-                config_of(kind, sizes), attn_implementation=attention
-            )
-        )
-
-
-def kept_by_torch(kind: str, sizes: dict[str, Any], options: RunOptions) -> int:
-    """Bytes that autograd saves of one forward pass with real numbers."""
-    from transformers import AutoModelForSequenceClassification
-
-    plain = AutoModelForSequenceClassification.from_config(
-        config_of(kind, sizes), attn_implementation=options.model.attention.value
+    options = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        memory=MemoryOptions(batch_size=ROWS),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32),
     )
-    model = apply_method(plain, options).train()
+    return with_changes(options, changes)
+
+
+def build(kind: str, sizes: dict[str, Any], options: RunOptions) -> Any:
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    sizes = {"eos_token_id": ENDS, **sizes}
+    config = AutoConfig.for_model(kind, vocab_size=100, pad_token_id=0, **sizes)
+    config.use_cache = False  # as Trainer does
+    attention = options.model.attention.value
+    return AutoModelForSequenceClassification.from_config(config, attn_implementation=attention)
+
+
+def kept_by_torch(model: Any, options: RunOptions) -> int:
+    """Bytes that autograd saves of one forward pass with real numbers."""
+    model = apply_method(model, options).train()
     ids, mask = torch.randint(2, 100, (ROWS, TOKENS)), torch.ones(ROWS, TOKENS, dtype=torch.long)
     ids[0, 80:] = mask[0, 80:] = 0
     ids[:, 79] = ENDS

@@ -45,6 +45,9 @@ def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path: Path
     (kept,) = history.read()
     assert kept.forecast == told.parts.total
     assert kept.measured == next(event.peak_bytes for event in done.events if hasattr(event, "peak_bytes"))
+    few = TrainingOptions(max_steps=1, learning_rate=1e-2)
+    assert len(train(tmp_path / "short", model=ModelOptions(source=str(model)), training=few).steps) == 1
+    assert history.read() == (kept,), "one that hasn't seen all its data teaches nothing"
 
 
 def test_memory_that_runs_out_is_told_with_what_was_forecast(
@@ -131,10 +134,3 @@ def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path
     told = foretell(resolved, prepare(resolved.options, Reporter(None)), known)
     assert told is not None
     assert (told.basis, told.parts) == (Basis.MEASURED, known.parts)
-
-
-def test_a_run_that_has_not_seen_all_its_data_teaches_nothing(tmp_path: Path, model: Path) -> None:
-    few = TrainingOptions(max_steps=1, learning_rate=1e-2)
-    done = train(tmp_path / "run", model=ModelOptions(source=str(model)), training=few)
-    assert len(done.steps) == 1
-    assert history.read() == ()
