@@ -27,7 +27,7 @@ from core.memory.model import (
     Parts,
     Room,
     Verdict,
-    forecast_request,
+    options_request,
     with_changes,
 )
 from core.memory.remedies import Remedy, ladder
@@ -189,7 +189,7 @@ class _Situation:
     def forecast(self) -> Forecast:
         """The forecast with the longest row of the data; without the data where it can't be read, which is said."""
         try:
-            found = run_job("forecast", forecast_request(self.options), Forecast)
+            found = run_job("forecast", options_request(self.options), Forecast)
         except (UserError, EngineCrashed) as error:
             note = "the data could not be read, so this is for rows as long as is allowed"
             say(f"Note: {note}. {error}", sys.stderr)

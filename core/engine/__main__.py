@@ -239,9 +239,9 @@ def _inspect(channel: Channel) -> msgspec.Struct:
 
 
 def _check_model(channel: Channel) -> msgspec.Struct:
-    from core.memory.model import ModelRequest
+    from core.memory.model import OptionsRequest
 
-    request = channel.read(ModelRequest)
+    request = channel.read(OptionsRequest)
     options = _prepared_for(request.asked)
     from core.engine.models.check import check_model
 
@@ -249,9 +249,9 @@ def _check_model(channel: Channel) -> msgspec.Struct:
 
 
 def _forecast(channel: Channel) -> msgspec.Struct:
-    from core.memory.model import ForecastRequest
+    from core.memory.model import OptionsRequest
 
-    request = channel.read(ForecastRequest)
+    request = channel.read(OptionsRequest)
     options = _prepared_for(request.asked)
     from core.engine.memory.forecast import forecast
 
@@ -259,9 +259,9 @@ def _forecast(channel: Channel) -> msgspec.Struct:
 
 
 def _measure(channel: Channel) -> msgspec.Struct:
-    from core.memory.model import MeasureRequest
+    from core.memory.model import OptionsRequest
 
-    options = _prepared_for(channel.read(MeasureRequest).asked)
+    options = _prepared_for(channel.read(OptionsRequest).asked)
     from core.engine.memory.measure import measure
 
     return measure(options)

@@ -156,25 +156,18 @@ def verdict(total: int, room: Room | None) -> Verdict:
     return Verdict.TIGHT if total > TIGHT * room.free else Verdict.FITS
 
 
-class ForecastRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question "how much memory would this run take?", best made by `forecast_request`.
+class OptionsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that the jobs `forecast`, `measure` and `check-model` are asked about, best made by `options_request`.
 
-    `asked` is a run's options as plain values, folders absolute; `labels` is how many labels the data has.
+    `asked` is its options as plain values, folders absolute; `labels` is how many labels the data has.
     """
 
     asked: Tree
     labels: int = 2
 
 
-def forecast_request(options: RunOptions, labels: int = 2) -> ForecastRequest:
-    """The question about the memory of `options`; `labels` as in `ForecastRequest`."""
-    return ForecastRequest(asked=msgspec.to_builtins(options), labels=labels)
-
-
-class MeasureRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The wish for a dry run: `asked` as in `ForecastRequest`."""
-
-    asked: Tree
+def options_request(options: RunOptions, labels: int = 2) -> OptionsRequest:
+    return OptionsRequest(asked=msgspec.to_builtins(options), labels=labels)
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,25 +321,6 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     def linear_sides(self) -> int:
         """Inputs and outputs of all layers that LoRA can stand beside."""
         return sum(map(sum, self.linears.values()))
-
-
-# --- The engine's answer to "what is this model, and what of it would learn?"
-
-
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question, best made by `model_request`.
-
-    `asked` is a run's options as plain values, folders absolute; the data is not looked at. `labels` is how many labels
-    the data has; 2 where that isn't known yet.
-    """
-
-    asked: Tree
-    labels: int = 2
-
-
-def model_request(options: RunOptions, labels: int = 2) -> ModelRequest:
-    """The question about the model of `options`; `labels` as in `ModelRequest`."""
-    return ModelRequest(asked=msgspec.to_builtins(options), labels=labels)
 
 
 class ModelReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from core.base import settings
 from core.base.errors import Fix, ModelError
 from core.base.jobs import JobProgress
 from core.base.processes import is_frozen
-from core.memory.model import ModelRequest, model_request
+from core.memory.model import OptionsRequest, options_request
 from core.options import RunOptions
 from core.options.data import DataOptions
 from core.options.past_runs import is_run, model_folder
@@ -533,7 +533,7 @@ def host() -> str:
 # --- Whether and how the engine is asked about a model before a run
 
 
-def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
+def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | None:
     """The question about the model of `options`; None where it isn't on this computer, or none is chosen.
 
     Options that change nothing about the answer are left at their defaults, so that equal questions compare equal.
@@ -553,7 +553,7 @@ def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
         device=DeviceOptions(name=options.device.name),
         memory=MemoryOptions(activation_checkpointing=checkpointing),
     )
-    return model_request(plain, max(2, labels))
+    return options_request(plain, max(2, labels))
 
 
 def is_at_hand(options: RunOptions) -> bool:

@@ -16,7 +16,7 @@ from core.base.ceiling import RanOut, but_a_reserve
 from core.base.formats import counted, size
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
-from core.memory.model import Measurement, MeasureRequest, Parts, Room
+from core.memory.model import Measurement, Parts, Room, options_request
 from core.monitor.nvidia import NvidiaGpu, gpu_of
 from core.options import RunOptions
 from core.options.device_support import DeviceReport
@@ -159,7 +159,7 @@ class DryRun(GuardedJob):
             JobCancelled: `kill` was called.
             OSError: It can't be started.
         """
-        request = MeasureRequest(asked=msgspec.to_builtins(self._options))
+        request = options_request(self._options)
         try:
             answer = self.ask(msgspec.json.encode(request), MEASURE_SECONDS)
         except RanOut as ran_out:

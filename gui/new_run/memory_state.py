@@ -12,15 +12,15 @@ from core.base.errors import UserError
 from core.memory import estimate, history
 from core.memory.model import (
     Forecast,
-    ForecastRequest,
     Measurement,
     ModelReport,
     ModelShape,
+    OptionsRequest,
     Room,
     Verdict,
-    forecast_request,
     key_of,
     matters,
+    options_request,
     that_matter,
     verdict,
     with_changes,
@@ -220,7 +220,7 @@ def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
     return not is_at_hand(options) or model.report == ModelReport()
 
 
-class RefinedForecast(DebouncedTask[ForecastRequest, Forecast]):
+class RefinedForecast(DebouncedTask[OptionsRequest, Forecast]):
     """The engine's forecast, which knows the data's longest row. It takes a process, so that it waits longer."""
 
     patience_ms = 600
@@ -493,7 +493,7 @@ class MemoryState(QObject):
             correction=self.correction,
         )
         is_wanted = case.is_ready and self.measured is None
-        request = forecast_request(that_matter(case.options), case.labels) if is_wanted else None
+        request = options_request(that_matter(case.options), case.labels) if is_wanted else None
         self.refined.look_at(request, is_early=self._is_busy or self._rests or self.measuring.is_running)
 
     def _take_refined(self) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem
-from core.memory.model import ModelReport, ModelRequest
+from core.memory.model import ModelReport, OptionsRequest
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at
 from core.options.choices import Task
@@ -115,7 +115,7 @@ def all_problems(
     return sorted(found, key=lambda problem: places.get(problem.path, len(places)))
 
 
-class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
+class ModelCheck(DebouncedTask[OptionsRequest, ModelReport]):
     """What is known about the chosen model.
 
     `longest` is the most tokens the model can see, `shaped` the newest report that tells its shape; both stay known
@@ -127,7 +127,7 @@ class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
         self.longest: int | None = None
         self.shaped: ModelReport | None = None
 
-    def look_at(self, request: ModelRequest | None, *, is_early: bool = False) -> bool:
+    def look_at(self, request: OptionsRequest | None, *, is_early: bool = False) -> bool:
         """Find out about a model; None: it can't be known. The same request again changes nothing.
 
         Early is a question while the data is being read, whose labels it counts.
@@ -147,7 +147,7 @@ class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
         super()._take(report)
 
 
-def _source(request: ModelRequest | None) -> tuple[object, object] | None:
+def _source(request: OptionsRequest | None) -> tuple[object, object] | None:
     return None if request is None else (request.asked["task"], request.asked["model"]["source"])
 
 
@@ -278,7 +278,7 @@ class FormQuestions(QObject):
         self.data.close()
         self.model.close()
 
-    def _model_request(self, checked: Checked) -> ModelRequest | None:
+    def _model_request(self, checked: Checked) -> OptionsRequest | None:
         has_source = not any(problem.path == "model.source" for problem in checked.problems)
         is_clear = not any(path.startswith(MODEL_PATHS) for path in checked.unreadable)
         if checked.readable is None or not has_source or not is_clear:

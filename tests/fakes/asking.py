@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from core.base.jobs import JobCancelled, JobProgress, TellProgress
-from core.memory.model import Basis, Forecast, ForecastRequest, ModelRequest, Parts
+from core.memory.model import Basis, Forecast, OptionsRequest, Parts
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.services.devices import Agreement, Comparison, DeviceCheckReport
 from core.services.hub import Account, CacheReport
@@ -140,18 +140,16 @@ class FakeEngine:
             msgspec.json.decode(body, type=InspectRequest) for job, body in self.requests if job == "inspect"
         ]
 
-    def traced(self) -> list[ForecastRequest]:
+    def traced(self) -> list[OptionsRequest]:
         """The runs it was asked to trace."""
         return [
-            msgspec.json.decode(body, type=ForecastRequest)
-            for job, body in self.requests
-            if job == "forecast"
+            msgspec.json.decode(body, type=OptionsRequest) for job, body in self.requests if job == "forecast"
         ]
 
-    def looked_at(self) -> list[ModelRequest]:
+    def looked_at(self) -> list[OptionsRequest]:
         """The models it was asked about."""
         return [
-            msgspec.json.decode(body, type=ModelRequest)
+            msgspec.json.decode(body, type=OptionsRequest)
             for job, body in self.requests
             if job == "check-model"
         ]

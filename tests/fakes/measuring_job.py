@@ -14,14 +14,14 @@ import msgspec
 
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.benchmark.result import Sample, SampleRequest
-from core.memory.model import Measurement, MeasureRequest, Parts
+from core.memory.model import Measurement, OptionsRequest, Parts
 
 PIECE = 10 << 20
 MOST = 40
 """So many pieces at most: where nobody ends it, it ends itself."""
 
 
-def answer(request: MeasureRequest) -> bytes:
+def answer(request: OptionsRequest) -> bytes:
     """A measurement that tells, as its batch, how ready the kernel is to end this process."""
     score = Path("/proc/self/oom_score_adj")
     known = int(score.read_text()) if score.exists() else 0
@@ -57,7 +57,7 @@ if __name__ == "__main__":
     asked = sys.stdin.buffer.read()
     match sys.argv[1]:
         case "answer":
-            sys.stdout.buffer.write(answer(msgspec.json.decode(asked, type=MeasureRequest)))
+            sys.stdout.buffer.write(answer(msgspec.json.decode(asked, type=OptionsRequest)))
         case "sample":
             sys.stdout.buffer.write(sample(msgspec.json.decode(asked, type=SampleRequest)))
         case "grow":

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from core.base.jobs import run_job
 from core.benchmark.published import GUIDE
 from core.memory import estimate
-from core.memory.model import ModelReport, model_request
+from core.memory.model import ModelReport, options_request
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.validate import read_options
@@ -329,7 +329,7 @@ def find_device(name: str) -> DeviceReport:
 
 
 def forecast_bytes(options: RunOptions, device: DeviceReport) -> int:
-    report = run_job("check-model", model_request(options), ModelReport)
+    report = run_job("check-model", options_request(options), ModelReport)
     if report.shape is None:
         raise SystemExit(f"{options.model.source}: {report.problems}")
     return estimate.forecast(options, report.shape, device).parts.total

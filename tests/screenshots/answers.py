@@ -18,11 +18,10 @@ from core.engine.devices.choose import report
 from core.memory import estimate
 from core.memory.model import (
     Forecast,
-    ForecastRequest,
     Measurement,
     ModelReport,
-    ModelRequest,
     ModelShape,
+    OptionsRequest,
     Room,
 )
 from core.options import RunOptions
@@ -150,7 +149,7 @@ def _inspected(request: bytes) -> DataReport:
 
 def _looked_at(request: bytes) -> ModelReport:
     """A ResNet-18 for images, a small Llama to write texts, DistilBERT to read them, with odd projections."""
-    asked = msgspec.json.decode(request, type=ModelRequest).asked
+    asked = msgspec.json.decode(request, type=OptionsRequest).asked
     task, model = Task(asked["task"]), asked["model"]
     shape = _shape(task)
     is_whole = model["method"] == Method.FULL
@@ -189,7 +188,7 @@ def forecast_of(options: RunOptions) -> Forecast:
 
 
 def _traced(request: bytes) -> Forecast:
-    options, _ = read_options(msgspec.json.decode(request, type=ForecastRequest).asked)
+    options, _ = read_options(msgspec.json.decode(request, type=OptionsRequest).asked)
     assert options is not None
     return msgspec.structs.replace(forecast_of(options), notes=())
 

@@ -17,7 +17,7 @@ from core.base.ceiling import Ceiling, Pace, RanOut, room_for_reading
 from core.base.errors import UserError
 from core.base.jobs import EngineJob
 from core.base.system import SystemMemory
-from core.memory.model import ModelRequest
+from core.memory.model import OptionsRequest
 from core.options import Tree
 from core.options.choices import Task
 from core.runs.event_log import EventReader, RunFollower
@@ -145,7 +145,7 @@ def test_a_config_of_a_million_layers(tmp_path: Path) -> None:
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "num_hidden_layers": 10**6, "layer_types": None}))
-    error = ask("check-model", ModelRequest(asked=asked))
+    error = ask("check-model", OptionsRequest(asked=asked))
     assert "config" in error.title
     assert str(tmp_path / "model") in error.title
 

@@ -12,7 +12,7 @@ from core.base.errors import ModelError, UserError
 from core.base.jobs import run_job
 from core.engine.hub.account import FAILURES, Subject, as_user_error
 from core.engine.hub.download import MOST_CONFIG_BYTES, fetch_config
-from core.memory.model import Basis, Forecast, forecast_request
+from core.memory.model import Basis, Forecast, options_request
 from core.options import RunOptions
 from core.options.validate import read_options
 from core.services import hub as asking
@@ -83,7 +83,7 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
     assert question_about(asked) is not None
     assert not is_complete(asked), "the weights are still to be fetched"
     hub.asked.clear()
-    found = run_job("forecast", forecast_request(asked), Forecast)
+    found = run_job("forecast", options_request(asked), Forecast)
     assert (found.basis, found.length) == (Basis.FORMULA, 64)
     assert found.parts.activations > 0
     assert hub.asked == []

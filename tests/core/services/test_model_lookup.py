@@ -12,7 +12,7 @@ import pytest
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed, run_job
 from core.cli.main import main
-from core.memory.model import ModelReport, ModelRequest
+from core.memory.model import ModelReport, OptionsRequest
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
@@ -181,9 +181,9 @@ class FakeAsk:
 
     def __init__(self, answer: ModelReport | Exception) -> None:
         self._answer = answer
-        self.requests: list[ModelRequest] = []
+        self.requests: list[OptionsRequest] = []
 
-    def __call__(self, request: ModelRequest) -> ModelReport:
+    def __call__(self, request: OptionsRequest) -> ModelReport:
         self.requests.append(request)
         if isinstance(self._answer, Exception):
             raise self._answer

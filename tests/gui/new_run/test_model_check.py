@@ -5,7 +5,7 @@ import pytest
 
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
-from core.memory.model import ModelRequest
+from core.memory.model import OptionsRequest
 from gui.new_run.state import ModelCheck
 from tests.fakes.asking import MODEL, PAIRS
 
@@ -152,7 +152,7 @@ def test_a_value_that_cant_be_read_asks_nothing(qtbot, page, engine, model, pair
 
 def test_the_newest_question_wins_and_closing_leaves_no_thread(qtbot, engine):
     def of(source):
-        return ModelRequest(asked={"task": "text-classification", "model": {"source": source}})
+        return OptionsRequest(asked={"task": "text-classification", "model": {"source": source}})
 
     check = ModelCheck(engine)
     engine.gate.clear()

@@ -9,7 +9,7 @@ import pytest
 from core.base.jobs import run_job
 from core.engine.environment import prepare_torchvision
 from core.engine.models.check import check_model
-from core.memory.model import ModelReport, model_request
+from core.memory.model import ModelReport, options_request
 from core.options import RunOptions
 from core.options.choices import Attention, Method, Task
 from core.options.sections import MemoryOptions, ModelOptions
@@ -131,7 +131,9 @@ def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None
 @pytest.mark.long
 def test_the_engine_answers_it_as_a_job(bert: Path) -> None:
     asked = of_texts(bert, method=Method.LORA, lora_targets=("query",))
-    assert run_job("check-model", model_request(asked, labels=3), ModelReport) == check_model(asked, labels=3)
+    assert run_job("check-model", options_request(asked, labels=3), ModelReport) == check_model(
+        asked, labels=3
+    )
 
 
 def test_a_model_whose_widths_cant_be_read_is_described_all_the_same(
