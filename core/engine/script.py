@@ -478,7 +478,7 @@ def _random(task: Task, count: int, size: int) -> dict[str, Any]:
 def _read(files: Files, table: Table | PlainText) -> dict[str, Any]:
     """The expression that reads files of rows, or of text."""
     if isinstance(table, PlainText):
-        paths = [str(document.path) for document in table.documents]
+        paths = [str(path) for path in table.files]
         return {"rows": _loaded("text", paths, {"sample_by": "document", **_encoding(table.reading)})}
     paths = [str(path) for path in files]
     reading = table.reading

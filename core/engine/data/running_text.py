@@ -1,4 +1,4 @@
-"""Running text: documents to train on and documents held out, and their cutting into pieces."""
+"""Running text: read as whole texts, split into training and evaluation, and cut into blocks of tokens."""
 
 import os
 import tempfile
@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
 from core.engine.data.batches import TOKENS, lengths_of
-from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
+from core.engine.data.checks import noted, refuse_problems, repeats
 from core.engine.data.columns import Guess, guess_text
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
 from core.engine.data.json_files import looks_like_json
 from core.engine.data.labelled_texts import RowReader
-from core.engine.data.splits import Files, HeldOut, held_out_of, texts_of
+from core.engine.data.splits import Files, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files
 from core.engine.data.text_files import (
     ENDINGS,
@@ -26,7 +25,6 @@ from core.engine.data.text_files import (
     Passes,
     Reading,
     Tell,
-    TextFile,
     ending,
     first_bytes,
     in_order,
@@ -38,15 +36,16 @@ from core.engine.data.text_files import (
     size_of,
     unreadable,
 )
-from core.engine.data.tokens import cache_key, cached_tokens
+from core.engine.data.tokens import cache_key, cached_tokens, tokenizer_print
 from core.options import RunOptions
+from core.options.data import DataOptions
 from core.options.sources import Scheme, scheme_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
-# --- Running text to continue: one file as one document, or a folder of files as several
+# --- Reading: one file as one text, or a folder of files as several
 
 
 PROSE_ENDINGS = (".md", ".markdown", ".rst")
@@ -54,32 +53,13 @@ PROSE_ENDINGS = (".md", ".markdown", ".rst")
 
 
 @dataclass(frozen=True)
-class Document:
-    """One text; `name` is its path below the folder that was chosen."""
-
-    path: Path
-    name: str
-    content: str = field(repr=False)
-
-    def where(self, place: int) -> str:
-        """Where a character stands, such as "line 17 of chapters/one.txt"."""
-        return f"line {self.content.count(chr(10), 0, place) + 1:,} of {self.name}"
-
-
-@dataclass(frozen=True)
 class PlainText:
-    """Documents in the order of their names; lines end in a line feed, whatever they ended in on disk."""
+    """The texts of files, in the order of their names; lines end in a line feed, whatever they ended in on disk."""
 
-    path: Path
-    documents: tuple[Document, ...]
+    files: tuple[Path, ...]
+    texts: tuple[str, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
-    format: str = "text"
     reading: Reading = field(default_factory=dict)
-
-    @property
-    def characters(self) -> int:
-        """How long all documents are together."""
-        return sum(len(document.content) for document in self.documents)
 
 
 def is_plain_text(path: Path) -> bool:
@@ -89,7 +69,7 @@ def is_plain_text(path: Path) -> bool:
         DataError: It can't be read.
     """
     if path.is_dir():
-        return next(_files(path), None) is not None
+        return next(_text_files(path), None) is not None
     if ending(path) in ENDINGS:
         return False
     size_of(path)
@@ -101,63 +81,61 @@ def is_plain_text(path: Path) -> bool:
     return not (looks_like_json(head) or looks_like_conll(path, head) or is_split(path, head))
 
 
-def read_plain_text(path: Path, progress: Tell | None = None) -> PlainText:
-    """Read a text, or all texts of a folder and its subfolders, by the order of their names.
+def read_running(files: Files, columns: tuple[str, ...], progress: Tell | None = None) -> PlainText | Table:
+    """Files or a folder of running text, or a table.
+
+    Whoever names a column means a table. What ends like a text is one, even where its lines have as many commas each.
 
     Raises:
-        DataError: There is none, or one is no text.
+        DataError: There is nothing, or no text in it.
     """
-    if not path.is_dir():
-        document, source = _document(path, path.name, progress)
-        return PlainText(path, (document,), source.notes, reading=of_text(source))
-    found = sorted(in_order(_files(path)), key=lambda file: file.relative_to(path).parts)
-    if not found:
-        raise DataError(
-            f"{path.name} holds no texts",
-            f"{path}: there is no file in it that ends in {', '.join(TEXT_ENDINGS)}.",
-            (Fix("Choose a text, or a folder of texts"),),
-        )
-    return _read_documents(path, found, progress)
+    path = files[0]
+    if columns or not (path.is_dir() or ending(path) in TEXT_ENDINGS or is_plain_text(path)):
+        return read_files(files, progress)
+    if path.is_dir() and len(files) == 1:
+        found = sorted(in_order(_text_files(path)), key=lambda file: file.relative_to(path).parts)
+        if not found:
+            raise DataError(
+                f"{path.name} holds no texts",
+                f"{path}: there is no file in it that ends in {', '.join(TEXT_ENDINGS)}.",
+                (Fix("Choose a text, or a folder of texts"),),
+            )
+        return _read_texts(path, found, progress)
+    if len(files) > 1:
+        folder = Path(os.path.commonpath([file.parent for file in files]))
+        return _read_texts(folder, list(files), progress)
+    return _read_text(path, progress)
 
 
-def read_texts(files: Sequence[Path], progress: Tell | None = None) -> PlainText:
-    """Several files of a folder as documents, in this order.
-
-    Raises:
-        DataError: One is no text.
-    """
-    return _read_documents(Path(os.path.commonpath([path.parent for path in files])), list(files), progress)
-
-
-def _read_documents(path: Path, found: list[Path], progress: Tell | None) -> PlainText:
-    documents, notes, empty = list[Document](), list[str](), list[str]()
-    for file in found:
-        name = file.relative_to(path).as_posix()
-        if file.exists() and file.stat().st_size == 0:
-            empty.append(name)
-            continue
-        document, source = _document(file, name, None)
-        documents.append(document)
-        notes.extend(source.notes)
-        if progress:
-            progress(len(documents), len(found))
-    if not documents:
-        raise DataError(f"{path.name} holds only empty texts", f"{path}: {', '.join(empty[:5])}.")
-    if empty:
-        notes.append(f"Left out, because empty: {', '.join(empty[:5])}{', ...' if len(empty) > 5 else ''}.")
-    return PlainText(path, tuple(documents), tuple(notes))
-
-
-def _document(path: Path, name: str, progress: Tell | None) -> tuple[Document, TextFile]:
+def _read_text(path: Path, progress: Tell | None) -> PlainText:
     passes = Passes(size_of(path), progress)
     refuse_foreign(path, first_bytes(path))
     source = open_text(path, passes)
     content = source.whole().replace("\r\n", "\n").replace("\r", "\n")
     passes.end()
-    return Document(path, name, content), source
+    return PlainText((path,), (content,), source.notes, of_text(source))
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _read_texts(folder: Path, files: list[Path], progress: Tell | None) -> PlainText:
+    empty = [
+        file.relative_to(folder).as_posix() for file in files if file.exists() and not file.stat().st_size
+    ]
+    read: list[PlainText] = []
+    for file in files:
+        if file.relative_to(folder).as_posix() not in empty:
+            read.append(_read_text(file, None))
+            if progress:
+                progress(len(read), len(files))
+    names = ", ".join(empty[:5])
+    if not read:
+        raise DataError(f"{folder.name} holds only empty texts", f"{folder}: {names}.")
+    notes = [note for one in read for note in one.notes]
+    if empty:
+        notes.append(f"Left out, because empty: {names}{', ...' if len(empty) > 5 else ''}.")
+    return PlainText(tuple(one.files[0] for one in read), tuple(one.texts[0] for one in read), tuple(notes))
+
+
+def _text_files(folder: Path) -> Iterator[Path]:
     """The texts in a folder and below, hidden ones left out; a link back to a folder above is followed once."""
     seen = set[tuple[int, int]]()
 
@@ -177,40 +155,43 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield Path(at, name)
 
 
-# --- Running text: documents to train on and documents held out, and their cutting into pieces
+def text_column(table: Table, chosen: tuple[str, ...]) -> str:
+    """The column of a table that holds the texts: the chosen one, or the likeliest.
+
+    Raises:
+        DataError: Several are chosen, or there is none.
+    """
+    if len(chosen) > 1:
+        raise DataError(
+            "A text to continue stands in one column",
+            f"{listed(chosen)} were chosen.",
+            tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in chosen),
+        )
+    names = chosen or guess_text(table)
+    known = listed(table.columns)
+    if not names:
+        raise DataError(f"{table.path.name} has no text in it", f"{table.path}: its columns are {known}.")
+    if names[0] not in table.columns:
+        raise DataError(
+            f"There is no column “{names[0]}”",
+            f"The columns of {table.path.name} are {known}.",
+            tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in guess_text(table)),
+        )
+    return names[0]
 
 
-PIECE_CHARACTERS = 1 << 16
-"""Texts are cut into pieces of about this size, which are tokenized side by side."""
+# --- Texts to train on and texts to evaluate on
+
 
 NOTHING_HELD_OUT = "The text is too short to hold out a part of it, so nothing is evaluated."
 
 
 @dataclass(frozen=True)
-class Documents:
-    """Texts in their order, as an Arrow column of strings."""
-
-    texts: pa.ChunkedArray = field(repr=False)
-
-    @property
-    def characters(self) -> int:
-        """How long they are together."""
-        return sum(pc.sum(pc.utf8_length(chunk)).as_py() or 0 for chunk in self.texts.chunks)
-
-    def __iter__(self) -> Iterator[str]:
-        return (text for chunk in self.texts.chunks for text in _strings(chunk))
-
-    def pieces(self) -> Iterator[str]:
-        """All of them cut into pieces."""
-        return (piece for text in self for piece in pieces(text))
-
-
-@dataclass(frozen=True)
 class RunningText:
-    """What is trained on and what is held out; `eval` is None where nothing is."""
+    """Texts to train on and those held out; `eval` is None where none are."""
 
-    train: Documents
-    eval: Documents | None
+    train: list[str] = field(repr=False)
+    eval: list[str] | None = field(repr=False)
     notes: tuple[str, ...] = ()
 
 
@@ -225,138 +206,80 @@ def load_running_text(options: RunOptions) -> RunningText:
     """
     data = options.data
     found = read_running(texts_of(data.train, data.train_split), data.text_columns)
-    apart = held_out_of(data)
-    fraction = 0.0 if apart else data.eval_fraction
-    if isinstance(found, Table):
-        documents, notes = _rows(found, data.text_columns, skip=data.skip_bad_rows)
-        if data.drop_duplicates:
-            documents, more = _unrepeated(documents, found.row_word)
-            notes = (*notes, *more)
-        train, held_out = _split_rows(documents, fraction, options.training.seed)
+    train, notes = _texts(found, data)
+    if data.drop_duplicates and isinstance(found, Table):
+        count, train = len(train), list(dict.fromkeys(train))
+        notes = (*notes, *repeats(count - len(train), found.row_word))
+    if apart := held_out_of(data):
+        if scheme_of(apart.source) not in (None, Scheme.HUB):
+            raise DataError(
+                f"{apart.source} can't be evaluated on",
+                "A model that continues texts needs a text to be measured by.",
+                (apart.instead,),
+            )
+        other = read_running(texts_of(apart.source, apart.split, apart.option), data.text_columns)
+        held_out, more = _texts(other, data)
+        return RunningText(train, held_out, (*notes, *more))
+    if not data.eval_fraction:
+        return RunningText(train, None, notes)
+    if isinstance(found, Table) and len(train) > 1:
+        share = min(round(len(train) * data.eval_fraction), len(train) - 1)
+        chosen = set(np.random.default_rng(options.training.seed).permutation(len(train))[:share].tolist())
+        held_out = [text for place, text in enumerate(train) if place in chosen]
+        train = [text for place, text in enumerate(train) if place not in chosen]
     else:
-        notes = found.notes
-        train, held_out = _split_tails([document.content for document in found.documents], fraction)
-    if apart:
-        held_out, more = _read_eval(apart, data.text_columns, skip=data.skip_bad_rows)
-        notes = (*notes, *more)
-    elif fraction and held_out is None:
-        notes = (*notes, NOTHING_HELD_OUT)
+        ends = [_end_of_training(text, data.eval_fraction) for text in train]
+        held_out = [text[end:] for text, end in zip(train, ends, strict=True) if end < len(text)]
+        train = [text[:end] for text, end in zip(train, ends, strict=True)]
+    if not held_out:
+        return RunningText(train, None, (*notes, NOTHING_HELD_OUT))
     return RunningText(train, held_out, notes)
 
 
-def read_running(files: Files, columns: tuple[str, ...], progress: Tell | None = None) -> PlainText | Table:
-    """Files or a folder of running text, or a table.
-
-    Whoever names a column means a table. What ends like a text is one, even where its lines have as many commas each.
-    """
-    path = files[0]
-    if columns or not (path.is_dir() or ending(path) in TEXT_ENDINGS or is_plain_text(path)):
-        return read_files(files, progress)
-    return read_plain_text(path, progress) if len(files) == 1 else read_texts(files, progress)
-
-
-def _read_eval(apart: HeldOut, columns: tuple[str, ...], *, skip: bool) -> tuple[Documents, tuple[str, ...]]:
-    if scheme_of(apart.source) not in (None, Scheme.HUB):
-        raise DataError(
-            f"{apart.source} can't be evaluated on",
-            "A model that goes on writing a text needs a text to be measured by.",
-            (apart.instead,),
-        )
-    found = read_running(texts_of(apart.source, apart.split, apart.option), columns)
-    if isinstance(found, Table):
-        return _rows(found, columns, skip=skip)
-    return _as_documents([document.content for document in found.documents]), found.notes
-
-
-def _rows(table: Table, asked: tuple[str, ...], *, skip: bool) -> tuple[Documents, tuple[str, ...]]:
-    """The texts of a table's column, those that are blank left out; with `skip` lists and objects, too.
+def _texts(found: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[str, ...]]:
+    """The texts, of a table those of a column: blank ones are left out, and with `skip_bad_rows` lists and objects.
 
     Raises:
         DataError: There is no such column, nothing in it, or something else than text.
     """
-    reader = RowReader(table, Guess((text_column(table, asked),), None), skip=skip)
-    texts = [pa.array([text for (text,) in block.inputs], pa.large_string()) for block in reader.texts()]
-    found = Documents(pa.chunked_array(texts, pa.large_string()))
+    if isinstance(found, PlainText):
+        return list(found.texts), found.notes
+    columns = Guess((text_column(found, data.text_columns),), None)
+    reader = RowReader(found, columns, skip=data.skip_bad_rows)
+    texts = [text for block in reader.texts() for (text,) in block.inputs]
     findings = reader.tally.findings()
-    refuse_problems(table, findings, len(found.texts))
-    if not len(found.texts):
+    refuse_problems(found, findings, len(texts))
+    if not texts:
         raise reader.no_usable_rows()
-    return found, (*table.notes, *noted(findings))
+    return texts, (*found.notes, *noted(findings))
 
 
-def _unrepeated(documents: Documents, row_word: str) -> tuple[Documents, tuple[str, ...]]:
-    """The texts that are the same as no earlier one."""
-    count = len(documents.texts)
-    kept = first_of_equals(((text,) for text in documents), ("" for _ in range(count)))
-    chosen: Any = np.zeros(count, dtype=bool)
-    chosen[kept] = True
-    return Documents(documents.texts.filter(pa.array(chosen))), repeats(count - len(kept), row_word)
-
-
-def text_column(table: Table, asked: tuple[str, ...]) -> str:
-    """The column of a table that holds the texts: the one asked for, or the likeliest.
-
-    Raises:
-        DataError: Several were asked for, or there is none.
-    """
-    if len(asked) > 1:
-        raise DataError(
-            "A text to go on writing stands in one column",
-            f"{listed(asked)} were asked for.",
-            tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in asked),
-        )
-    chosen = asked or guess_text(table)
-    known = listed(table.columns)
-    if not chosen:
-        raise DataError(f"{table.path.name} has no text in it", f"{table.path}: its columns are {known}.")
-    if chosen[0] not in table.columns:
-        raise DataError(
-            f"There is no column “{chosen[0]}”",
-            f"The columns of {table.path.name} are {known}.",
-            tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in guess_text(table)),
-        )
-    return chosen[0]
-
-
-def _split_rows(documents: Documents, fraction: float, seed: int) -> tuple[Documents, Documents | None]:
-    """A share of the rows, chosen by the seed; a single one is cut like a file."""
-    count = len(documents.texts)
-    if count == 1:
-        return _split_tails(list(documents), fraction)
-    share = min(round(count * fraction), count - 1)
-    if not share:
-        return documents, None
-    chosen: Any = np.zeros(count, dtype=bool)
-    chosen[np.random.default_rng(seed).permutation(count)[:share]] = True
-    return Documents(documents.texts.filter(pa.array(~chosen))), Documents(
-        documents.texts.filter(pa.array(chosen))
-    )
-
-
-def _split_tails(texts: list[str], fraction: float) -> tuple[Documents, Documents | None]:
-    """The last part of each text apart from the rest, at the end of a line where there is one near."""
-    ends = [_place(text, fraction) for text in texts]
-    tails = [text[end:] for text, end in zip(texts, ends, strict=True) if end < len(text)]
-    heads = [text[:end] for text, end in zip(texts, ends, strict=True)]
-    return _as_documents(heads), _as_documents(tails) if tails else None
-
-
-def _place(text: str, fraction: float) -> int:
-    """Where the held-out part of a text begins; its end where none can be held out."""
+def _end_of_training(text: str, fraction: float) -> int:
+    """Where the held-out part of a text begins: at the end of a line near; its end where none can be held out."""
     wanted = round(len(text) * (1 - fraction))
     line = text.find("\n", wanted, wanted + max(1, round(len(text) * fraction / 2))) + 1
     return line or wanted or len(text)
 
 
-def _as_documents(texts: list[str]) -> Documents:
-    return Documents(
-        pa.chunked_array([pa.array([text], pa.large_string()) for text in texts], pa.large_string())
-    )
+# --- Blocks of tokens: every row as long as the next
 
 
-def _strings(chunk: Any) -> Iterator[str]:
-    """The strings of an Arrow array, made one after the other."""
-    return (text.as_py() for text in chunk)
+PIECE_CHARACTERS = 1 << 16
+"""Texts are cut into pieces of about this size, which are tokenized side by side."""
+
+TOGETHER_CHARACTERS = 1 << 20
+"""So much is handed to the tokenizer at once, which spreads the pieces over the cores."""
+
+UNUSED = "blocks"
+"""A fingerprint for `datasets`, which would copy all rows to make one; Hone has a cache of its own."""
+
+LEAST_TOKENS = 2
+"""One to see and one to say."""
+
+
+def all_pieces(texts: Iterable[str]) -> list[str]:
+    """Texts in pieces, such as tokenizers are trained on."""
+    return [piece for text in texts for piece in pieces(text)]
 
 
 def pieces(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
@@ -369,19 +292,6 @@ def pieces(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
             end = text.rfind("\n", near, end) + 1 or max(text.rfind(" ", near, end), 0) or end
         yield text[start:end]
         start = end
-
-
-# --- Running text as blocks of tokens: every row as long as the next
-
-
-TOGETHER_CHARACTERS = 1 << 20
-"""So much is handed to the tokenizer at once, which spreads the pieces over the cores."""
-
-UNUSED = "blocks"
-"""A fingerprint for `datasets`, which would copy all rows to make one; Hone has a cache of its own."""
-
-LEAST_TOKENS = 2
-"""One to see and one to say."""
 
 
 @dataclass(frozen=True)
@@ -401,29 +311,36 @@ class Blocks:
         return self.tokens - len(self.rows) * min(self.length, self.tokens)
 
 
-def make_blocks(documents: Documents, tokenizer: Any, length: int, known: str) -> Blocks | None:
-    """Tokenize documents and cut them into rows; the token that ends a text stands after each.
+def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | None:
+    """Tokenize texts and cut them into rows; the token that ends a text stands after each.
 
     Args:
-        documents: The texts.
+        texts: The texts.
         tokenizer: The model's.
         length: Tokens of a row.
-        known: What `tokenizer_print` told of the tokenizer; empty: nothing is kept.
 
     Returns:
         None where the texts have too few tokens to learn from or be measured by.
     """
+    from datasets import Dataset
 
     def make() -> "Dataset":
-        return _rows_of(_tokens(documents, tokenizer), length)
+        tokens = _tokens(texts, tokenizer)
+        places: Any = np.append(np.arange(0, len(tokens), length, dtype=np.int64), len(tokens))
+        values = pa.Array.from_buffers(pa.int32(), len(tokens), [None, pa.py_buffer(tokens)])
+        rows = pa.LargeListArray.from_arrays(pa.array(places), values)
+        return Dataset(pa.table({TOKENS: rows}), fingerprint=UNUSED)
 
-    decides = f"{known}\0{tokenizer.eos_token_id}"  # models may share all but the token that ends a text
-    key = f"blocks-{cache_key(_table(documents), decides, length)}"
-    found = cached_tokens(key, make) if known else make()
+    if known := tokenizer_print(tokenizer):
+        decides = f"{known}\0{tokenizer.eos_token_id}"  # models may share all but the token that ends a text
+        table = Dataset(pa.table({"text": pa.array(texts, pa.large_string())}), fingerprint=UNUSED)
+        found = cached_tokens(f"blocks-{cache_key(table, decides, length)}", make)
+    else:
+        found = make()
     lengths = lengths_of(found) or []
     if sum(lengths) < LEAST_TOKENS:
         return None
-    full = sum(1 for count in lengths if count == length) or 1
+    full = lengths.count(length) or 1
     rows = found if full == len(lengths) else found.select(range(full))
     return Blocks(rows.with_format("numpy"), length, sum(lengths))
 
@@ -437,20 +354,14 @@ def too_short(source: str) -> DataError:
     )
 
 
-def _table(documents: Documents) -> "Dataset":
-    from datasets import Dataset
-
-    return Dataset(pa.table({"text": documents.texts}), fingerprint=UNUSED)
-
-
-def _tokens(documents: Documents, tokenizer: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """All tokens one after the other, in a file that is gone once nobody looks at it any more."""
+def _tokens(texts: Sequence[str], tokenizer: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """All tokens one after the other, in a temporary file, which goes with the last reference to it."""
     end = tokenizer.eos_token_id
     with tempfile.TemporaryFile() as file:
-        for batch in _together(documents, end is not None):
+        for batch in _together(texts):
             found = _ids([piece for piece, _ in batch], tokenizer)
             for ids, (_, is_last) in zip(found, batch, strict=True):
-                np.asarray([*ids, end] if is_last else ids, dtype=np.int32).tofile(file)
+                np.asarray([*ids, end] if is_last and end is not None else ids, dtype=np.int32).tofile(file)
         file.flush()
         if not file.tell():
             return np.zeros(0, np.int32)
@@ -468,32 +379,21 @@ def _ids(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
         backend.no_padding()
         return (found.ids for found in backend.encode_batch_fast(texts, add_special_tokens=False))
     # it would warn of texts that are longer than its model can see
-    found = tokenizer(texts, add_special_tokens=False, verbose=False)
-    return iter(found[TOKENS])
+    return iter(tokenizer(texts, add_special_tokens=False, verbose=False)[TOKENS])
 
 
-def _together(documents: Iterable[str], ends: bool) -> Iterator[list[tuple[str, bool]]]:
-    """Pieces to be tokenized together, each with whether the token that ends a text follows."""
+def _together(texts: Sequence[str]) -> Iterator[list[tuple[str, bool]]]:
+    """Pieces to be tokenized together, each with whether it is the last of its text."""
     batch: list[tuple[str, bool]] = []
     size = 0
-    for text in documents:
+    for text in texts:
         place = 0
         for piece in pieces(text):
             place += len(piece)
-            batch.append((piece, ends and place == len(text)))
+            batch.append((piece, place == len(text)))
             size += len(piece)
             if size >= TOGETHER_CHARACTERS:
                 yield batch
                 batch, size = [], 0
     if batch:
         yield batch
-
-
-def _rows_of(tokens: Any, length: int) -> "Dataset":
-    """The tokens in rows of `length`, the last one shorter."""
-    from datasets import Dataset
-
-    places: Any = np.append(np.arange(0, len(tokens), length, dtype=np.int64), len(tokens))
-    values = pa.Array.from_buffers(pa.int32(), len(tokens), [None, pa.py_buffer(tokens)])
-    rows = pa.LargeListArray.from_arrays(pa.array(places), values)
-    return Dataset(pa.table({TOKENS: rows}), fingerprint=UNUSED)

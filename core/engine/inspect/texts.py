@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from core.base.errors import DataError
 from core.engine.data import checks
@@ -22,8 +21,7 @@ from core.engine.data.running_text import (
     NOTHING_HELD_OUT as TEXT_TOO_SHORT,
 )
 from core.engine.data.running_text import (
-    Blocks,
-    Documents,
+    all_pieces,
     load_running_text,
     make_blocks,
     pieces,
@@ -42,7 +40,6 @@ from core.engine.data.splits import (
     texts_of,
 )
 from core.engine.data.tables import Table, read_training
-from core.engine.data.tokens import tokenizer_print
 from core.engine.inspect import report as shared
 from core.engine.inspect.report import (
     CHARACTERS,
@@ -422,11 +419,11 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
         first, some = ([row.inputs[0] for row in rows] for rows in (found.first, found.evenly))
         texts = _Texts(found.characters, first, some, found)
     else:
-        contents = [document.content for document in source.documents]
-        texts = _Texts(source.characters, contents[:SHOWN], _stretches(contents))
+        contents = source.texts
+        texts = _Texts(sum(map(len, contents)), list(contents[:SHOWN]), _stretches(contents))
         count = "1 text" if len(contents) == 1 else f"{len(contents):,} texts"
         draft = Draft([f"{count} of {texts.characters:,} characters.", *source.notes])
-        fields = {"format": source.format, "rows": len(contents), "reading": dict(source.reading)}
+        fields = {"format": "text", "rows": len(contents), "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
             length = "1 character" if texts.characters == 1 else f"{texts.characters:,} characters"
             message = checks.LITTLE_TEXT.message(1, detail=f"The text is {length} long")
@@ -452,7 +449,7 @@ def _counted(options: RunOptions, draft: Draft, texts: _Texts, tell: Tell) -> di
             draft.add_notes(text.notes)
         except DataError as error:
             draft.problems.append(as_problem(apart.option if apart else "data.train", error))
-    at_hand = tokenizer_at_hand(options, lambda: list(text.train.pieces()) if text else texts.some)
+    at_hand = tokenizer_at_hand(options, lambda: all_pieces(text.train) if text else texts.some)
     if texts.rows and at_hand:
         found["lengths"] = histogram(token_lengths(texts.rows.evenly, at_hand.tokenizer, tell), UNIT)
     elif texts.rows:
@@ -461,10 +458,10 @@ def _counted(options: RunOptions, draft: Draft, texts: _Texts, tell: Tell) -> di
         shown = islice((piece for one in texts.first for piece in pieces(one, SHOWN_CHARACTERS)), SHOWN)
         parts = [(SeenPart(piece, trained=True),) for piece in shown]
         return {**found, "seen": tuple(Seen(row=row, parts=part) for row, part in enumerate(parts, 1))}
-    train = _blocks(text.train, at_hand) if text else None
+    train = make_blocks(text.train, at_hand.tokenizer, at_hand.length) if text else None
     if text and train:
         draft.notes += at_hand.notes
-        held_out = _blocks(text.eval, at_hand) if text.eval else None
+        held_out = make_blocks(text.eval, at_hand.tokenizer, at_hand.length) if text.eval else None
         if text.eval and not held_out:
             draft.notes.append(TEXT_TOO_SHORT)
         counts = len(train.rows), len(held_out.rows) if held_out else 0
@@ -479,8 +476,7 @@ def _counted(options: RunOptions, draft: Draft, texts: _Texts, tell: Tell) -> di
         draft.notes += [about, *at_hand.notes]
     if train is None:
         size = SHOWN * at_hand.length * PER_TOKEN // max(1, len(texts.first))
-        beginning = pa.chunked_array([[text[:size] for text in texts.first]], pa.large_string())
-        train = _blocks(Documents(beginning), at_hand)
+        train = make_blocks([text[:size] for text in texts.first], at_hand.tokenizer, at_hand.length)
     ids = [row[TOKENS].tolist() for row in islice(train.rows, SHOWN)] if train else []
     found["seen"] = tuple(
         Seen(row=row, parts=(SeenPart(at_hand.decode(some), trained=True),), tokens=len(some))
@@ -496,12 +492,6 @@ def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str
         name: count if limit is None or count is None else min(count, limit)
         for name, (count, limit) in limits.items()
     }
-
-
-def _blocks(documents: Documents, at_hand: AtHand) -> Blocks | None:
-    """The blocks of a run; their tokens are kept for it."""
-    known = tokenizer_print(at_hand.tokenizer)
-    return make_blocks(documents, at_hand.tokenizer, at_hand.length, known)
 
 
 def _estimated_rows(texts: _Texts, at_hand: AtHand) -> float:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from core.engine.data.batches import pad_as
-from core.engine.data.labelled_texts import load_labelled_texts
-from core.engine.data.tokens import encode_texts, load_random_texts, row_length, texts_of
+from core.engine.data.labelled_texts import EncodedTexts, load_labelled_texts
+from core.engine.data.tokens import encode_texts, row_length, texts_of
 from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_tells_words
@@ -13,6 +13,7 @@ from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
+from core.engine.tasks.synthetic import CLASSES, random_samples
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sources import parse_synthetic
@@ -35,9 +36,10 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     if labels_words:
         check_tells_words(options.model.source, tokenizer)
     longest = text.longest_text(config, tokenizer)
-    encoded = load_random_texts(options, config.vocab_size, longest)
-    if encoded is None:
-        assert data is not None, "where there are no random texts there are real ones"
+    if data is None:
+        labels = CLASSES if options.task.has_labels else ()
+        encoded = EncodedTexts(random_samples(options, config.vocab_size, longest), None, labels)
+    else:
         for index, note in enumerate(data.notes):
             reporter.note(f"data-{index}", note)
         reporter.phase(Phase.TOKENIZING)

@@ -5,20 +5,15 @@ where batches are accumulated. What it would do beside that is left out: it send
 LoRA's matrices in the format they came in, and takes samples that are tokens already, those the preview shows.
 """
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import Any
 
 import torch
-
-from core.engine.models.parts import base_of
-from core.engine.training.trainer import WatchedTrainer
-
-if TYPE_CHECKING:
-    pass
-import warnings
-
 from trl import DPOTrainer, SFTTrainer
 
+from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import Means, surprise
+from core.engine.training.trainer import WatchedTrainer
 
 # TRL 1.16 asks transformers 5 by names that are going, at every batch of preferences
 warnings.filterwarnings(

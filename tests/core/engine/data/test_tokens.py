@@ -1,8 +1,7 @@
-"""From texts and words to tokens, what is lost on the way, tokens kept for the next run, and random tokens."""
+"""From texts and words to tokens, what is lost on the way, and tokens kept for the next run."""
 
 import os
 import pickle
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from core.base.errors import DataError, ModelError
+from core.base.errors import ModelError
 from core.engine.data import tokens
 from core.engine.data.batches import NO_LABEL, PadTexts, lengths_of
 from core.engine.data.labelled_texts import TextData
@@ -20,8 +19,6 @@ from core.engine.data.tokens import (
     cached_tokens,
     encode_texts,
     encode_words,
-    load_random_texts,
-    random_tokens,
     tokenizer_print,
 )
 from core.engine.environment import prepare_torchvision
@@ -221,62 +218,3 @@ class TestCache:
         tokenizer.add_tokens(["film-like"])
         assert tokenizer_print(tokenizer) != known
         assert tokenizer_print(object()) == ""
-
-
-def random_texts(**data: Any) -> Any:
-    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(**data))
-    return load_random_texts(options, vocab_size=100, longest=512)
-
-
-class TestRandom:
-    def test_both_labels_and_the_same_with_the_same_seed(self) -> None:
-        data = random_tokens(64, 16, vocab_size=100, seed=7)
-        assert Counter(data["labels"]) == {0: 32, 1: 32}
-        assert all(len(row["input_ids"]) == len(row["attention_mask"]) == 16 for row in data)
-        assert max(max(ids) for ids in data["input_ids"]) < 100
-        assert random_tokens(64, 16, 100, 7)["input_ids"][:] == data["input_ids"][:]
-        assert random_tokens(64, 16, 100, 8)["input_ids"][:] != data["input_ids"][:]
-
-    @pytest.mark.parametrize(
-        "task", [Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION]
-    )
-    def test_every_length_of_a_range_comes_about_as_often(self, task: Task) -> None:
-        same = random_tokens(400, 9, 100, 7, task)
-        data = random_tokens(400, 9, 100, 7, task, shortest=6)
-        lengths = Counter(len(row["input_ids"]) for row in data)
-        assert set(lengths) == {6, 7, 8, 9}
-        assert min(lengths.values()) > 70
-        for row, whole in zip(data, same, strict=True):
-            size = len(row["input_ids"])
-            assert row["input_ids"] == whole["input_ids"][:size]
-            assert row["attention_mask"] == [1] * size
-            by_token = task is Task.TOKEN_CLASSIFICATION
-            assert row["labels"] == (whole["labels"][:size] if by_token else whole["labels"])
-
-    @pytest.mark.parametrize(
-        ("data", "rows", "lengths"),
-        [
-            ({"train": "synthetic:40x2-4"}, 40, {2, 3, 4}),
-            ({"train": "synthetic:4x512"}, 4, {512}),
-            ({"train": "synthetic:6x16", "max_train_samples": 5}, 5, {16}),
-        ],
-    )
-    def test_as_many_and_as_long_as_requested(self, data: Any, rows: int, lengths: set[int]) -> None:
-        found = random_texts(**data)
-        assert (len(found.train), found.eval, found.labels) == (rows, None, ("0", "1"))
-        assert {len(row["input_ids"]) for row in found.train} == lengths
-        assert random_texts(train="reviews.csv") is None
-
-    @pytest.mark.parametrize(
-        ("data", "changes"),
-        [
-            ({"train": "synthetic:4x600"}, {"data.train": "synthetic:4x512"}),
-            ({"train": "synthetic:4x64-600"}, {"data.train": "synthetic:4x64-512"}),
-            ({"train": "synthetic:6x16", "eval": "reviews.csv"}, {"data.eval": None}),
-            ({"train": "synthetic:6x16", "eval": "synthetic:6x16"}, {"data.eval": None}),
-        ],
-    )
-    def test_refused(self, data: Any, changes: Any) -> None:
-        with pytest.raises(DataError) as caught:
-            random_texts(**data)
-        assert [fix.changes for fix in caught.value.fixes] == [changes]
