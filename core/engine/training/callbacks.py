@@ -21,7 +21,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks.metrics import confusion_of
 from core.engine.training import checkpoints
 from core.engine.training.failures import lost_weights
-from core.engine.training.observe import Part, StepParts, StepTimes
+from core.engine.training.observe import Part, StepTimes
 from core.engine.training.requests import EndRequested, RequestBox
 from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import differences, what_ran
@@ -190,13 +190,12 @@ FLUSH_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class _Pending:
-    """A step whose figures are still on the device. `waits` is what its being taken apart cost beyond its time."""
+    """A step whose figures are still on the device."""
 
     event: StepFinished
     losses: list[torch.Tensor]
     grad_norm: torch.Tensor | float | None
     tokens: list[torch.Tensor]
-    waits: float
 
     @property
     def was_waited_for(self) -> bool:
@@ -239,7 +238,7 @@ class StepLog:
         self._samples = 0
         self._seconds = 0.0
         self._pending: list[_Pending] = []
-        self._parts: StepParts | None = None
+        self._is_asynchronous = False
         self._flushed = time.monotonic()
         self.non_finite_in_a_row = 0
 
@@ -261,9 +260,8 @@ class StepLog:
             learning_rate=learning_rate,
             samples=trainer.step_samples,
         )
-        figures = trainer.step_losses, trainer.grad_norm, trainer.step_tokens
-        self._pending.append(_Pending(event, *figures, trainer.parts.price()))
-        self._parts = trainer.parts
+        self._pending.append(_Pending(event, trainer.step_losses, trainer.grad_norm, trainer.step_tokens))
+        self._is_asynchronous = trainer.parts.is_asynchronous
         trainer.forget_step()
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
             self.flush()
@@ -294,19 +292,14 @@ class StepLog:
         pending, self._pending = self._pending, []
         begun = time.perf_counter()
         events = _with_figures(pending)
-        if self._parts is None or not self._parts.is_asynchronous:
-            return events
         hurried = sum(not one.was_waited_for for one in pending)
-        share = (time.perf_counter() - begun) / max(1, hurried)
-        told = []
-        for one, event in zip(pending, events, strict=True):
-            seconds = event.seconds if one.was_waited_for else event.seconds + share
-            told.append(msgspec.structs.replace(event, seconds=seconds))
-            if one.was_waited_for:
-                self._parts.sampling.add_sampled(seconds, one.waits)
-            elif not event.compile_seconds:
-                self._parts.sampling.add_plain(seconds)
-        return told
+        if not self._is_asynchronous or not hurried:
+            return events
+        share = (time.perf_counter() - begun) / hurried
+        return [
+            event if one.was_waited_for else msgspec.structs.replace(event, seconds=event.seconds + share)
+            for one, event in zip(pending, events, strict=True)
+        ]
 
 
 NON_FINITE_STEPS = 3

@@ -1,9 +1,6 @@
 """What is observed of training from inside: how the first batch was computed, and where a step's time goes."""
 
-import math
-import statistics
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -133,15 +130,11 @@ def _outermost(model: torch.nn.Module, again: set[torch.nn.Module]) -> int:
 # --- Where the time of an optimizer step goes
 
 
-SHARE = 0.01
-"""Taking steps apart may cost this share of the training time."""
+FIRST, EVERY = 10, 100
+"""Where waiting for the device costs something, one step in `EVERY` is taken apart, the first after `FIRST` steps.
 
-LEAST = 10
-"""At most one step in so many is taken apart where that costs anything, and the first so many never are."""
-
-PLAIN_STEPS = 50
-SAMPLED_STEPS = 5
-"""Steps remembered, to tell by their medians what sampling costs: one step that others held up must not decide."""
+Such a step takes at most twice as long, as this process and the device no longer work at the same time: 1 % in all.
+"""
 
 Wait = Callable[[], None]
 
@@ -178,32 +171,6 @@ def wait_for(kind: str) -> Wait | None:
     return torch.mps.synchronize if kind == "mps" else None
 
 
-class Sampling:
-    """Which steps are taken apart: one in `every`, so that it costs at most `SHARE` of the training time."""
-
-    def __init__(self) -> None:
-        self.every = LEAST
-        self._plain: deque[float] = deque(maxlen=PLAIN_STEPS)
-        self._costs: deque[float] = deque(maxlen=SAMPLED_STEPS)
-
-    def add_plain(self, seconds: float) -> None:
-        """Learn how long a step takes that isn't taken apart."""
-        self._plain.append(seconds)
-
-    def add_sampled(self, seconds: float, waits: float) -> None:
-        """Learn how long a step took that was.
-
-        Args:
-            seconds: The step.
-            waits: What it costs to ask the device whether it is done, in seconds: as often as was asked for this step.
-        """
-        usual = statistics.median(self._plain) if self._plain else 0.0
-        if usual <= 0.0:
-            return
-        self._costs.append(max(0.0, seconds - usual) + waits)
-        self.every = max(LEAST, math.ceil(statistics.median(self._costs) / (SHARE * usual)))
-
-
 class StepParts:
     """Adds up the parts of the step that is under way.
 
@@ -216,20 +183,18 @@ class StepParts:
     """
 
     def __init__(self, wait: Wait | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.sampling = Sampling()
         self._wait = wait
         self._clock = clock
-        self._steps_since = 0
+        self._until_sampled = FIRST
         self._is_sampled = False
         self._mark = 0.0
         self._spent = dict.fromkeys(Part, 0.0)
         self._fetched: float | None = None
-        self._laps = 0
 
     @property
     def is_due(self) -> bool:
         """Whether the next step will be taken apart although that costs something: let the device be idle before it."""
-        return self._wait is not None and self._steps_since >= self.sampling.every
+        return self._wait is not None and self._until_sampled == 0
 
     @property
     def is_asynchronous(self) -> bool:
@@ -241,7 +206,6 @@ class StepParts:
         self._is_sampled = self.is_due
         self._spent = dict.fromkeys(Part, 0.0)
         self._fetched = None
-        self._laps = 0
         self.skip()
 
     def skip(self) -> None:
@@ -252,25 +216,16 @@ class StepParts:
         """The time since the last part ended, or since `skip`, belongs to `part`."""
         if self._is_sampled and self._wait is not None:
             self._wait()
-            self._laps += 1
         now = self._clock()
         self._spent[part] += now - self._mark
         self._mark = now
 
     def end(self) -> StepTimes:
         """The step is over; returns its parts."""
-        self._steps_since = 0 if self._is_sampled else self._steps_since + 1
+        self._until_sampled = EVERY - 1 if self._is_sampled else max(0, self._until_sampled - 1)
         if self._wait is None or self._is_sampled:
             return StepTimes(*(self._spent[part] for part in Part))
         return StepTimes(data=self._fetched)
-
-    def price(self) -> float:
-        """What asking the device has cost in this step, in seconds, the device being done; 0 where it wasn't asked."""
-        if not self._laps or self._wait is None:
-            return 0.0
-        begun = self._clock()
-        self._wait()
-        return (self._clock() - begun) * (self._laps + 1)
 
     def timed(self, loader: Any) -> None:
         """Time what `loader`, torch's own, is waited for.

@@ -15,10 +15,9 @@ from core.engine.devices.memory import DeviceMemory  # noqa: E402
 from core.engine.reporter import Reporter  # noqa: E402
 from core.engine.training.callbacks import StepLog  # noqa: E402
 from core.engine.training.observe import (  # noqa: E402
-    LEAST,
-    SHARE,
+    EVERY,
+    FIRST,
     Part,
-    Sampling,
     StepParts,
     StepTimes,
 )
@@ -64,7 +63,6 @@ def test_on_a_cpu_every_step_has_its_parts_and_nothing_is_waited_for() -> None:
     )
     assert not parts.is_due
     assert device.waits == 0
-    assert parts.price() == 0.0
 
 
 def test_accumulated_batches_add_up_and_the_loop_between_them_is_no_part() -> None:
@@ -94,7 +92,7 @@ def test_what_came_between_two_steps_belongs_to_none() -> None:
 def test_a_device_is_waited_for_in_one_step_of_several_which_then_has_its_parts() -> None:
     device = AsynchronousDevice()
     parts = StepParts(device.wait, clock=device.clock)
-    for _ in range(LEAST):
+    for _ in range(FIRST):
         assert not parts.is_due
         run_step(parts, device)
         assert parts.end() == StepTimes()
@@ -107,12 +105,16 @@ def test_a_device_is_waited_for_in_one_step_of_several_which_then_has_its_parts(
     assert found.backward == pytest.approx(DEVICE[2] + HOST)
     assert found.optimizer == pytest.approx(DEVICE[3] + HOST + HOST / 10)
     assert (found.data or 0) + found.forward + found.backward + found.optimizer < seconds
-    assert not parts.is_due
+    for _ in range(EVERY - 1):
+        assert not parts.is_due
+        parts.begin()
+        parts.end()
+    assert parts.is_due
 
 
 def test_a_step_begun_twice_counts_once() -> None:
     parts = StepParts(AsynchronousDevice().wait, clock=lambda: 0.0)
-    for _ in range(LEAST):
+    for _ in range(FIRST):
         parts.begin()
         parts.begin()
         parts.end()
@@ -143,38 +145,6 @@ def test_what_is_fetched_is_timed_beside_a_device_that_is_behind() -> None:
     parts.lap(Part.DATA)
     assert parts.end() == StepTimes(data=0.25)
     assert list(batches) == [1]
-
-
-@pytest.mark.parametrize(
-    ("cost", "every"),
-    [(0.0, LEAST), (0.0009, LEAST), (0.02, 200), (1.0, 10_000)],
-)
-def test_sampling_grows_rarer_until_it_costs_a_hundredth(cost: float, every: int) -> None:
-    sampling = Sampling()
-    for _ in range(20):
-        sampling.add_plain(0.01)
-    sampling.add_sampled(0.01 + cost, waits=0.0)
-    assert sampling.every == pytest.approx(every, abs=1)
-    assert cost / sampling.every <= SHARE * 0.01 * 1.001
-
-
-@pytest.mark.parametrize(
-    ("plain", "sampled", "waits", "every"),
-    [
-        (0.001, (0.0009,), 0.0005, 50),  # asking the device costs, where the step itself was lucky
-        (0.01, (0.0101, 5.0, 0.0102), 0.0, LEAST),  # one step that others held up does not decide
-        (None, (3.0,), 1.0, LEAST),  # nothing is learnt before an ordinary step
-    ],
-)
-def test_what_decides_how_often(
-    plain: float | None, sampled: tuple[float, ...], waits: float, every: int
-) -> None:
-    sampling = Sampling()
-    if plain is not None:
-        sampling.add_plain(plain)
-    for seconds in sampled:
-        sampling.add_sampled(seconds, waits)
-    assert sampling.every == pytest.approx(every, abs=1)
 
 
 @pytest.fixture(scope="module")
@@ -218,8 +188,8 @@ def test_a_real_run_on_a_device_that_works_on_loses_no_time_and_computes_the_sam
     watched = tiny_training.train(tmp_path / "watched", **sections)
     assert [step.loss for step in watched.steps] == [step.loss for step in plain.steps]
     sampled = [step.step for step in watched.steps if step.forward_seconds is not None]
-    assert sampled[0] == LEAST + 1
-    assert len(sampled) <= 2
+    assert sampled[0] == FIRST + 1
+    assert len(sampled) == 1
     assert all(step.data_seconds is not None and step.data_seconds > 0 for step in watched.steps)
 
 
