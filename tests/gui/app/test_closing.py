@@ -60,13 +60,18 @@ def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice):
 
 
 def test_going_on_and_calling_it_off_ask_nothing_of_them(tmp_path, training):
+    assert may_close([], None, None), "nothing is asked where nothing goes on"
     assert may_close(underway(tmp_path / "runs"), None, lambda *_, **_more: Closing.KEEP_TRAINING)
     assert not may_close(underway(tmp_path / "runs"), None, lambda *_, **_more: Closing.CANCEL)
     assert training.open_requests() == []
+    asked = []
 
+    def answer(found, _parent, *, is_measuring):
+        asked.append((list(found), is_measuring))
+        return Closing.CANCEL
 
-def test_nothing_is_asked_where_nothing_goes_on(tmp_path):
-    assert may_close(underway(tmp_path / "runs"), None, None)
+    assert not may_close([], None, answer, is_measuring=True)
+    assert asked == [([], True)]
 
 
 def test_of_runs_that_nobody_works_on_no_file_is_read(tmp_path, training, waiting, monkeypatch):
@@ -89,15 +94,10 @@ def test_the_question_names_the_runs_and_counts_many():
     assert title_for(both) == "2 runs are training"
     assert words_for(both).split("\n\n")[:2] == ["“A”, “B”", "Waiting for their turn: “C”"]
     assert title_for([one("C", State.QUEUED)]) == "“C” waits for its turn"
+    assert "the waiting run out of the queue" in words_for(both)
+    assert "queue" not in words_for([one("A")])
     many = [one(f"R{number}") for number in range(6)]
     assert words_for(many).startswith("“R0”, “R1”, “R2”, “R3”, and 2 more")
-
-
-def test_what_becomes_of_waiting_runs_is_said():
-    waits = one("C", State.QUEUED)
-    assert "the waiting run out of the queue" in words_for([one("A"), waits])
-    assert "the waiting runs out of the queue" in words_for([waits, waits])
-    assert "queue" not in words_for([one("A")])
 
 
 def test_a_benchmark_is_said_in_the_same_question(qtbot):
@@ -111,20 +111,11 @@ def test_a_benchmark_is_said_in_the_same_question(qtbot):
     assert list(alone.says()) == ["End it and close"]
 
 
-def test_closing_asks_where_only_a_benchmark_is_under_way():
-    asked = []
-
-    def answer(found, _parent, *, is_measuring):
-        asked.append((list(found), is_measuring))
-        return Closing.CANCEL
-
-    assert not may_close([], None, answer, is_measuring=True)
-    assert asked == [([], True)]
-
-
 def test_each_button_says_what_it_stands_for(qtbot):
-    asked = question_about([one("A")], None)
+    asked = question_about([one("a<b>c</b>")], None)
     qtbot.addWidget(asked)
+    (named,) = [label for label in asked.findChildren(QLabel) if "<b>" in label.text()]
+    assert named.textFormat() is Qt.TextFormat.PlainText
     assert asked.says() == {
         "Keep training": Closing.KEEP_TRAINING,
         "Pause": Closing.PAUSE,
@@ -195,12 +186,3 @@ def make_window(qtbot, tmp_path):
     yield make
     for window in made:
         window.end_work()
-
-
-def test_a_name_is_shown_as_it_is_written(qtbot):
-    found = [one("a<b>c</b>")] * 2
-    box = question_about(found, None)
-    qtbot.addWidget(box)
-    named = [label for label in box.findChildren(QLabel) if "<b>" in label.text()]
-    assert named
-    assert all(label.textFormat() is Qt.TextFormat.PlainText for label in named)

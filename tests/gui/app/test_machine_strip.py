@@ -75,39 +75,70 @@ def meters(strip) -> dict[str, Meter]:
     return {meter.accessibleName(): meter for meter in strip.findChildren(Meter) if meter.isVisibleTo(strip)}
 
 
-def test_a_computer_without_a_gpu(strip):
+CALM_MAC = {"memory": {"pressure": Pressure.NORMAL}, "gpu": {"thermal": 0}}
+MAC_LINES = ["Memory 33.1 of 36 GB", "GPU 91 % busy"]
+SWAPPED = {"memory": {"swap": 3 * GB}}
+
+
+@pytest.mark.parametrize(
+    ("picture", "trains", "lines", "alarms"),
+    [
+        (PC, False, ["Memory 11.2 of 32 GB", "CPU 38 % busy"], []),
+        (CARD, False, ["GPU 18.3 of 23.6 GB", "Memory 14.0 of 64 GB", "GPU 97 % busy"], []),
+        (changed(MAC, **CALM_MAC), False, MAC_LINES, []),
+        (changed(MAC, memory={"pressure": None}, gpu={"thermal": 1}), False, MAC_LINES, []),
+        (changed(MAC, gpu={"thermal": 1}), False, None, ["Memory pressure high"]),
+        (
+            changed(MAC, memory={"pressure": Pressure.CRITICAL}, gpu={"thermal": 1}),
+            False,
+            None,
+            ["Memory pressure critical"],
+        ),
+        (changed(MAC, **CALM_MAC), True, [*MAC_LINES, "On battery, 43 % left"], ["On battery, 43 % left"]),
+        (
+            changed(MAC, memory={"pressure": None}, gpu={"busy": None}),
+            False,
+            ["Memory 33.1 of 36 GB", "CPU 20 % busy", "Slowed by heat"],
+            ["Slowed by heat"],
+        ),
+        (
+            changed(PC, swap_grown=SWAP_MATTERS - 1, **SWAPPED),
+            False,
+            ["Memory 11.2 of 32 GB", "CPU 38 % busy"],
+            [],
+        ),
+        (
+            changed(PC, swap_grown=SWAP_MATTERS, **SWAPPED),
+            False,
+            ["Memory 11.2 of 32 GB", "Swap grew to 3.00 GB", "CPU 38 % busy"],
+            [],
+        ),
+        (MachinePicture(), False, [], []),
+        (
+            changed(CARD, card=None, gpu={"busy": None, "throttled": None}),
+            False,
+            ["Memory 14.0 of 64 GB", "CPU 12 % busy"],
+            [],
+        ),
+    ],
+)
+def test_what_a_machine_tells(strip, picture, trains, lines, alarms):
+    strip.show_picture(CARD)
+    strip.show_picture(picture, trains=trains)
+    assert lines is None or said(strip) == lines
+    assert alarming(strip) == alarms
+
+
+def test_bars_are_as_full_as_the_figures_and_warn(strip):
     strip.show_picture(PC)
-    assert said(strip) == ["Memory 11.2 of 32 GB", "CPU 38 % busy"]
     assert meters(strip)["Memory in use"].share == pytest.approx(11.2 / 32)
     assert meters(strip)["How busy the device is"].share == 0.38
-
-
-def test_a_graphics_card_shows_its_own_memory_and_its_duty(strip):
     strip.show_picture(CARD)
-    assert said(strip) == ["GPU 18.3 of 23.6 GB", "Memory 14.0 of 64 GB", "GPU 97 % busy"]
-    assert (
-        meters(strip)["How busy the device is"].toolTip()
-        == "71 °C, 320 of 450 W, 2,520 of 3,105 MHz, at its power limit"
-    )
-    assert alarming(strip) == [], "a card at its power limit does as it should"
-
-
-def test_unified_memory_is_one_picture(strip):
-    strip.show_picture(changed(MAC, memory={"pressure": Pressure.NORMAL}, gpu={"thermal": 0}))
-    assert said(strip) == ["Memory 33.1 of 36 GB", "GPU 91 % busy"]
-    assert list(meters(strip)) == ["Memory in use", "How busy the device is"]
-
-
-def test_pressure_speaks_up_and_a_normal_one_says_nothing(strip):
-    strip.show_picture(changed(MAC, gpu={"thermal": 1}))
-    assert alarming(strip) == ["Memory pressure high"]
-    assert meters(strip)["Memory in use"].colour == "warn"
-    strip.show_picture(changed(MAC, memory={"pressure": Pressure.CRITICAL}, gpu={"thermal": 1}))
-    assert alarming(strip) == ["Memory pressure critical"]
-    for calm in (Pressure.NORMAL, None):
-        strip.show_picture(changed(MAC, memory={"pressure": calm}, gpu={"thermal": 1}))
-        assert alarming(strip) == []
-        assert meters(strip)["Memory in use"].colour == "run"
+    tip = "71 °C, 320 of 450 W, 2,520 of 3,105 MHz, at its power limit"
+    assert meters(strip)["How busy the device is"].toolTip() == tip
+    for picture, colour in ((changed(MAC, gpu={"thermal": 1}), "warn"), (changed(MAC, **CALM_MAC), "run")):
+        strip.show_picture(picture)
+        assert meters(strip)["Memory in use"].colour == colour
 
 
 @pytest.mark.parametrize(
@@ -129,34 +160,6 @@ def test_pressure_speaks_up_and_a_normal_one_says_nothing(strip):
 def test_what_holds_the_gpu_back_is_said_only_while_it_does(strip, figures, words):
     strip.show_picture(changed(CARD, gpu={"throttled": (), "temperature": 87.0, **figures}))
     assert alarming(strip) == words
-
-
-def test_heat_is_said_where_the_gpu_does_not_tell_its_duty(strip):
-    strip.show_picture(changed(MAC, memory={"pressure": None}, gpu={"busy": None}))
-    assert said(strip) == ["Memory 33.1 of 36 GB", "CPU 20 % busy", "Slowed by heat"]
-
-
-def test_a_battery_matters_only_while_a_run_trains(strip):
-    strip.show_picture(MAC, trains=False)
-    assert "On battery, 43 % left" not in said(strip)
-    strip.show_picture(MAC, trains=True)
-    assert "On battery, 43 % left" in alarming(strip)
-
-
-def test_swap_is_told_once_it_has_grown(strip):
-    strip.show_picture(changed(PC, swap_grown=SWAP_MATTERS - 1, memory={"swap": 3 * GB}))
-    assert len(said(strip)) == 2
-    strip.show_picture(changed(PC, swap_grown=SWAP_MATTERS, memory={"swap": 3 * GB}))
-    assert said(strip)[1] == "Swap grew to 3.00 GB"
-    assert alarming(strip) == []
-
-
-def test_what_is_not_available_has_no_line_and_is_no_zero(strip):
-    strip.show_picture(CARD)
-    strip.show_picture(MachinePicture())
-    assert said(strip) == []
-    strip.show_picture(changed(CARD, card=None, gpu={"busy": None, "throttled": None}))
-    assert said(strip) == ["Memory 14.0 of 64 GB", "CPU 12 % busy"]
 
 
 def test_it_looks_while_it_is_seen_and_in_a_thread_of_its_own(qtbot, make_strip):

@@ -14,9 +14,11 @@ from core.memory.model import Basis
 from core.options import past_runs
 from core.options.past_runs import RunNotes
 from core.runs.folder import Action, RunFolder
+from core.runs.start import Extension
 from gui.base import background
 from gui.base.theme import Theme
 from gui.run.export_dialog import ExportSheet
+from gui.run.extend_dialog import ExtendSheet
 from gui.runs.columns import Column
 from gui.runs.page import RunsPage
 from gui.runs.table import RunsReader, share_out
@@ -94,25 +96,46 @@ def test_a_run_that_changes_is_read_again(qtbot, page, folder):
     qtbot.waitUntil(lambda: column(page, Column.STATE) == ["Crashed", "Finished"], timeout=2000)
 
 
-def test_duplicate_from_the_menu(qtbot, page):
-    menu = page.menu_for(page.table.model().index(1, 0))
+def offered(page, row):
+    return [
+        action.text() for action in page.menu_for(page.table.model().index(row, 0)).actions() if action.text()
+    ]
+
+
+def press(page, row, words):
+    menu = page.menu_for(page.table.model().index(row, 0))
+    next(action for action in menu.actions() if action.text() == words).trigger()
+
+
+def labels(page):
+    return [label.text() for label in page.strip.findChildren(QLabel)]
+
+
+def test_the_menu_edits_shows_and_extends_a_run(qtbot, page, folder, monkeypatch):
+    assert not {"New run from its model", "Train longer…", "Export…"} & set(offered(page, 0)), "it trains"
     with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
-        next(action for action in menu.actions() if action.text() == "Duplicate").trigger()
+        press(page, 1, "Duplicate")
     assert asked.args[0]["model"]["source"] == "torchvision:resnet18"
-
-
-def test_a_folder_that_cant_be_shown_is_named(page, folder, monkeypatch):
+    with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
+        press(page, 1, "New run from its model")
+    assert asked.args[0]["model"]["source"] == f"run:{folder / 'older'}"
+    kept = RunFolder(folder / "older").checkpoints.rename(folder.parent / "kept")
+    press(page, 1, "Train longer…")
+    qtbot.waitUntil(page.strip.isVisible, timeout=2000)
+    assert any("No checkpoint was saved" in words for words in labels(page))
+    kept.rename(RunFolder(folder / "older").checkpoints)
+    press(page, 1, "Train longer…")
+    qtbot.waitUntil(lambda: bool(page.findChildren(ExtendSheet)), timeout=2000)
+    (sheet,) = page.findChildren(ExtendSheet)
+    with qtbot.waitSignal(page.extend_requested, timeout=1000) as asked:
+        sheet.start.click()
+    assert (asked.args[0].name, asked.args[1]) == ("older", Extension(epochs=9.0))
     monkeypatch.setattr("gui.runs.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
-    menu = page.menu_for(page.table.model().index(1, 0))
-    next(action for action in menu.actions() if action.text() == "Show the folder").trigger()
-    assert page.strip.isVisible()
-    assert f"It is {folder / 'older'}" in [label.text() for label in page.strip.findChildren(QLabel)]
-
-
-def test_a_run_that_cant_be_duplicated_says_why(page, folder):
+    press(page, 1, "Show the folder")
+    assert f"It is {folder / 'older'}" in labels(page)
+    page.strip.hide()
     (folder / "older" / "run.toml").write_text("task = [")
-    menu = page.menu_for(page.table.model().index(1, 0))
-    next(action for action in menu.actions() if action.text() == "Duplicate").trigger()
+    press(page, 1, "Duplicate")
     assert page.strip.isVisible()
 
 
@@ -139,24 +162,12 @@ def test_a_folder_that_may_not_be_looked_into_is_told_of(qtbot, page, monkeypatc
     qtbot.waitUntil(page.table.isVisible, timeout=2000)
 
 
-def test_hiding_the_page_ends_its_thread(page):
-    page.refresh()
-    page.hide()
-    assert not page._reader.isRunning()
-
-
 def test_the_list_does_not_load_the_charts():
     import subprocess
     import sys
 
     code = "import sys, gui.runs.page; sys.exit('pyqtgraph' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
-
-
-def test_the_columns_fit_into_a_narrow_window(qtbot, page):
-    page.resize(822, 600)
-    table = page.table
-    assert table.horizontalHeader().length() <= table.viewport().width()
 
 
 def test_a_result_with_a_long_name_is_not_cut_beside_an_empty_name(page):
@@ -192,10 +203,6 @@ def choose(page, *rows):
         selection = page.table.selectionModel()
         index = page.table.model().index(row, 0)
         selection.select(index, selection.SelectionFlag.Select | selection.SelectionFlag.Rows)
-
-
-def entries(menu):
-    return [action.text() for action in menu.actions() if action.text()]
 
 
 def settle(qtbot, page):
@@ -259,16 +266,14 @@ def test_two_runs_are_compared_by_the_button_and_the_menu(qtbot, page, folder):
     page.table.selectRow(0)
     assert not page.panel.compare.isEnabled()
     choose(page, 0, 1)
-    assert entries(page.menu_for(page.table.model().index(0, 0)))[-2:] == ["Compare", "Move to the bin"]
+    assert offered(page, 0)[-2:] == ["Compare", "Move to the bin"]
     with qtbot.waitSignal(page.compare_requested, timeout=1000) as asked:
         page.panel.compare.click()
     assert [run.name for run in asked.args[0]] == ["newer", "older"]
 
 
 def test_a_model_can_be_exported_from_the_list(page):
-    assert "Export…" not in entries(page.menu_for(page.table.model().index(0, 0)))
-    menu = page.menu_for(page.table.model().index(1, 0))
-    next(action for action in menu.actions() if action.text() == "Export…").trigger()
+    press(page, 1, "Export…")
     (sheet,) = page.findChildren(ExportSheet)
     assert sheet.isVisible()
     page.end_work()
@@ -276,29 +281,21 @@ def test_a_model_can_be_exported_from_the_list(page):
 
 
 def test_what_the_menu_offers_depends_on_the_state(qtbot, page, folder):
-    training, finished = (entries(page.menu_for(page.table.model().index(row, 0))) for row in range(2))
-    assert "Pause" in training
-    assert "Resume" not in training
-    assert "Pause" not in finished
-    assert "Try it" not in training
+    assert "Pause" in offered(page, 0)
+    assert not {"Resume", "Try it"} & set(offered(page, 0))
+    assert "Pause" not in offered(page, 1)
+    press(page, 0, "Pause")
+    page.work.end_work()
+    assert [request.action for request in RunFolder(folder / "newer").open_requests()] == [Action.PAUSE]
     with qtbot.waitSignal(page.try_requested, timeout=1000) as asked:
-        menu = page.menu_for(page.table.model().index(1, 0))
-        next(action for action in menu.actions() if action.text() == "Try it").trigger()
+        press(page, 1, "Try it")
     assert asked.args[0].name == "older"
     crash(RunFolder(folder / "newer"), time.time())
     settle(qtbot, page)
     qtbot.waitUntil(lambda: column(page, Column.STATE) == ["Crashed", "Finished"], timeout=2000)
-    menu = page.menu_for(page.table.model().index(0, 0))
     with qtbot.waitSignal(page.resume_requested, timeout=1000) as asked:
-        next(action for action in menu.actions() if action.text() == "Resume").trigger()
+        press(page, 0, "Resume")
     assert asked.args[0].name == "newer"
-
-
-def test_a_run_that_trains_is_asked_to_pause(qtbot, page, folder):
-    menu = page.menu_for(page.table.model().index(0, 0))
-    next(action for action in menu.actions() if action.text() == "Pause").trigger()
-    page.work.end_work()
-    assert [request.action for request in RunFolder(folder / "newer").open_requests()] == [Action.PAUSE]
 
 
 def answer(qtbot, page, button, *, is_plain=False):
