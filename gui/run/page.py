@@ -40,38 +40,29 @@ from gui.widgets.layout import FLUSH, QuietBar, fill
 
 
 class RunModel(QWidget):
-    """A line with the model's folder; hidden while there is none.
+    """A line with the model's folder, and a button to show it; hidden while there is none."""
 
-    Signals:
-        reveal_pressed: The `Path` of the model's folder, to be shown in the file manager.
-    """
-
-    reveal_pressed = Signal(object)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._folder: Path | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder: Path | None = None
         self.title = QLabel(_("Trained model"))
         set_role(self.title, Role.MUTED)
         self.path = PathLabel()
         self.button = QPushButton(_("Show the model"))
         set_role(self.button, Role.LINK)
-        self.button.clicked.connect(self._reveal)
         fill(QHBoxLayout(self), self.title, self.path, self.button, None, margins=FLUSH, spacing=SPACING)
         self.hide()
 
     def show_model(self, folder: Path | None, step: int | None = None) -> None:
-        """Say that the model is in this folder; None: there is none. `step` is told where it isn't the run's last."""
-        self._folder = folder
-        of_step = _("Trained model of step {}")
-        self.title.setText(_("Trained model") if step is None else of_step.format(formats.count(step)))
+        """Show where the model lies; None: there is none. `step` is given where it isn't the run's last."""
+        self.folder = folder
+        title = (
+            _("Trained model") if step is None else _("Trained model of step {}").format(formats.count(step))
+        )
+        self.title.setText(title)
         self.path.setText("" if folder is None else str(folder))
         self.path.setAccessibleName("" if folder is None else _("Trained model: {}").format(folder))
         self.setVisible(folder is not None)
-
-    def _reveal(self) -> None:
-        if self._folder is not None:
-            self.reveal_pressed.emit(self._folder)
 
 
 TICK_MS = 1000
@@ -202,7 +193,7 @@ class RunView(QWidget):
             RunAction.TRASH: self.bin_requested.emit,
         }
         self.header.buttons.requested.connect(lambda action: do[action]())
-        self.model.reveal_pressed.connect(self._reveal)
+        self.model.button.clicked.connect(lambda: self._reveal(self.model.folder or self.run.path))
         self.taking.told.connect(self._note)
         self.messages.fix_chosen.connect(self._apply_fix)
         self.job.news_arrived.connect(self._take_news)
@@ -430,7 +421,7 @@ class RunPage(QScrollArea):
         self.view: RunView | None = None
         self.bin = RunBin(self, runs_folder)
         self.bin.moved.connect(self.forget)
-        self.bin.failed.connect(self._tell_not_gone)
+        self.bin.failed.connect(self._show_error)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -450,9 +441,9 @@ class RunPage(QScrollArea):
         self.close_run()
         self.view = RunView(self._theme, run, begin=begin)
         self.view.edit_requested.connect(self.edit_requested)
-        self.view.state_changed.connect(self._tell)
-        self.view.bin_requested.connect(self._throw_away)
-        self.view.try_requested.connect(self._ask_for_try)
+        self.view.state_changed.connect(lambda _state: self.run_changed.emit(run))
+        self.view.bin_requested.connect(lambda: self.bin.begin([run]))
+        self.view.try_requested.connect(lambda: self.try_requested.emit(run))
         set_role(self.view, Role.PAGE)
         self.setWidget(self.view)
         self.setFocus()
@@ -464,27 +455,15 @@ class RunPage(QScrollArea):
             self.view = None
             self._show_nothing()
 
-    def _tell(self, _state: State) -> None:
-        if self.view is not None:
-            self.run_changed.emit(self.view.run)
-
     def forget(self, gone: list[Path]) -> None:
         """Show a run no longer whose folder has been moved away."""
         if self.view is not None and self.view.run.path in gone:
             self.close_run()
             self.run_gone.emit()
 
-    def _throw_away(self) -> None:
-        if self.view is not None:
-            self.bin.begin([self.view.run])
-
-    def _tell_not_gone(self, error: UserError) -> None:
+    def _show_error(self, error: UserError) -> None:
         if self.view is not None:
             self.view.show_error(error)
-
-    def _ask_for_try(self) -> None:
-        if self.view is not None:
-            self.try_requested.emit(self.view.run)
 
     def _show_nothing(self) -> None:
         words = QLabel(_("No run is open. Choose one under Runs."), alignment=Qt.AlignmentFlag.AlignCenter)

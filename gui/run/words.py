@@ -64,6 +64,21 @@ def _signed(share: float) -> str:
     return f"{'+' if share > 0 else MINUS}{formats.whole_percent(abs(share))}"
 
 
+STATE_COLOURS = {
+    State.QUEUED: "others",
+    State.STARTING: "accent",
+    State.TRAINING: "accent",
+    State.PAUSING: "warn",
+    State.PAUSED: "warn",
+    State.STOPPING: "warn",
+    State.STOPPED: "others",
+    State.FINISHED: "ok",
+    State.FAILED: "bad",
+    State.CRASHED: "bad",
+}
+"""The field of `gui.base.theme.Tokens` that stands for a state."""
+
+
 def state_title(state: State) -> str:
     """One word for a state."""
     titles = {
@@ -81,23 +96,6 @@ def state_title(state: State) -> str:
     return titles[state]
 
 
-def state_colour(state: State) -> str:
-    """The field of `gui.base.theme.Tokens` that stands for a state."""
-    colours = {
-        State.QUEUED: "others",
-        State.STARTING: "accent",
-        State.TRAINING: "accent",
-        State.PAUSING: "warn",
-        State.PAUSED: "warn",
-        State.STOPPING: "warn",
-        State.STOPPED: "others",
-        State.FINISHED: "ok",
-        State.FAILED: "bad",
-        State.CRASHED: "bad",
-    }
-    return colours[state]
-
-
 class Turn(Enum):
     """When a run begins."""
 
@@ -111,38 +109,22 @@ AskTurn = Callable[[TurnAwaited, QWidget], Turn]
 
 
 def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
-    """What is asked."""
+    """What is asked: whether to wait for the runs ahead, or for a benchmark."""
     if awaited.behind == queue.BENCHMARK:
-        return _about_benchmark(parent)
-    words = _(
-        "Two runs at once share the device: both become slower, and together they need the memory of both. "
-        "Where that runs out, one of them ends.",
-    )
-    one = _("Start when that one is done")
-    several = _("Start when those are done")
-    answers = {
-        Turn.WAIT: one if awaited.ahead == 1 else several,
-        Turn.NOW: _("Start now beside it"),
-    }
-    return Question(_title(awaited), words, answers, parent)
-
-
-def _about_benchmark(parent: QWidget | None) -> Question[Turn]:
-    words = _(
-        "A run beside it would make both slower, and the benchmark's figures would say as much of the run as of what "
-        "is measured.",
-    )
-    answers = {
-        Turn.WAIT: _("Start when it is done"),
-        Turn.NOW: _("Start now beside it"),
-    }
-    return Question(_("A benchmark is being measured"), words, answers, parent)
-
-
-def _title(awaited: TurnAwaited) -> str:
-    if awaited.ahead == 1:
-        return _("{} uses this device").format(awaited.behind)
-    return _("{} runs train on this device, or wait for it").format(awaited.ahead)
+        title, wait = _("A benchmark is being measured"), _("Start when it is done")
+        words = _(
+            "A run beside it would make both slower, and the benchmark's figures would say as much of the run as of "
+            "what is measured.",
+        )
+    else:
+        one, several = _("{} uses this device"), _("{} runs train on this device, or wait for it")
+        title = one.format(awaited.behind) if awaited.ahead == 1 else several.format(awaited.ahead)
+        wait = _("Start when that one is done") if awaited.ahead == 1 else _("Start when those are done")
+        words = _(
+            "Two runs at once share the device: both become slower, and together they need the memory of both. "
+            "Where that runs out, one of them ends.",
+        )
+    return Question(title, words, {Turn.WAIT: wait, Turn.NOW: _("Start now beside it")}, parent)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
@@ -337,7 +319,10 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
     if facts.exit_record is not None and facts.exit_record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.story.forecast)
         title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes
-    detail = "\n".join(part for part in (reason, _kept(facts.saved_step)) if part)
+    kept = ""
+    if facts.saved_step is not None:
+        kept = _("Its checkpoint of step {} is complete.").format(formats.count(facts.saved_step))
+    detail = "\n".join(part for part in (reason, kept) if part)
     if facts.options is not None:
         fixes = (*fixes, going_on(facts.saved_step))
     return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail, fixes=fixes)
@@ -363,13 +348,6 @@ def _crash_words(facts: RunFacts) -> tuple[str, str]:
     else:
         title = _("The training process crashed")
     return title, record.reason
-
-
-def _kept(saved_step: int | None) -> str:
-    """What of a crashed run's work is still there."""
-    if saved_step is None:
-        return ""
-    return _("Its checkpoint of step {} is complete.").format(formats.count(saved_step))
 
 
 def unread_message(story: RunStory) -> MessageRaised | None:
@@ -410,7 +388,7 @@ def left_queue_message(facts: RunFacts) -> MessageRaised | None:
 
 
 def _standing(facts: RunFacts) -> str:
-    """At which step it stands, and from where it would go on."""
+    """The step it has reached, and the one it would continue from."""
     at = _("It stands at step {}.").format(formats.count(facts.story.step))
     if facts.saved_step is None:
         return " ".join((at, _("No checkpoint was saved, so it would begin anew.")))

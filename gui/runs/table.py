@@ -32,7 +32,7 @@ from core.runs.summary import RunSizes, RunSummary, summarize
 from gui.base.background import wait_briefly
 from gui.base.theme import Theme
 from gui.base.trash import told_apart
-from gui.run.words import state_colour
+from gui.run.words import STATE_COLOURS
 from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of
 from gui.widgets.tables import set_up_rows
@@ -199,7 +199,7 @@ class RunsModel(QAbstractTableModel):
 
     def _dot(self, state: State) -> QIcon:
         if state not in self._dots:
-            self._dots[state] = dot(QColor(getattr(self._theme.tokens, state_colour(state))))
+            self._dots[state] = dot(QColor(getattr(self._theme.tokens, STATE_COLOURS[state])))
         return self._dots[state]
 
     def _repaint_dots(self) -> None:

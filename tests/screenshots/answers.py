@@ -261,7 +261,7 @@ REFUSED = {
     ExportKind.COREML: FOR_OTHERS.format("Core ML"),
 }
 NO_LLAMA = (
-    "llama.cpp isn't installed here: you get the model folder that it takes, and are told how to go on."
+    "llama.cpp isn't installed here: you get the model folder that it takes, and the command to convert it."
 )
 OFFERS = tuple(
     Offer(kind, REFUSED.get(kind, ""), NO_LLAMA if kind is ExportKind.GGUF else "") for kind in ExportKind
