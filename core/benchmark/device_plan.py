@@ -23,7 +23,6 @@ from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import (
     DIGITS,
     VISION_MODELS,
-    VISION_TITLES,
     Scheme,
     parse_synthetic,
     scheme_of,
@@ -199,7 +198,7 @@ def devices_plan(
 
 
 def title_of(name: str) -> str:
-    return VISION_TITLES.get(name) or SIZES[name].title
+    return VISION_MODELS[name].title if name in VISION_MODELS else SIZES[name].title
 
 
 def default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:

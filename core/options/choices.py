@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Self
 
-from core.options.sources import VISION_TITLES
+from core.options.sources import VISION_MODELS
 
 
 class Described(StrEnum):
@@ -248,34 +248,20 @@ class Schedule(Described):
 FP16_NEEDS_GPU = "needs a GPU: PyTorch has no fp16 training on the CPU"
 
 
-class ColumnRole(StrEnum):
+class ColumnRole(Described):
     """What a column of a table holds, as `data.columns` names it."""
 
-    CONVERSATION = "conversation"
-    SYSTEM = "system"
-    PROMPT = "prompt"
-    INPUT = "input"
-    HISTORY = "history"
-    ANSWER = "answer"
-    CHOSEN = "chosen"
-    REJECTED = "rejected"
-    TOOLS = "tools"
-    TEXT = "text"
+    CONVERSATION = "conversation", "Conversation", "A list of messages with role and content."
+    SYSTEM = "system", "System prompt", "Instructions to the assistant before the conversation."
+    PROMPT = "prompt", "Prompt", "An instruction, a question, a prompt."
+    INPUT = "input", "Input", "Additional input that follows the prompt."
+    HISTORY = "history", "History", "A list of earlier prompts and answers."
+    ANSWER = "answer", "Answer", "The answer to learn."
+    CHOSEN = "chosen", "Chosen", "The better answer."
+    REJECTED = "rejected", "Rejected", "The worse answer."
+    TOOLS = "tools", "Tools", "Functions the assistant may call."
+    TEXT = "text", "Text", "Plain text, learned from the first token to the last."
 
-
-COLUMN_TITLES: dict[ColumnRole, tuple[str, str]] = {
-    ColumnRole.CONVERSATION: ("Conversation", "A list of messages with role and content."),
-    ColumnRole.SYSTEM: ("System prompt", "Instructions to the assistant before the conversation."),
-    ColumnRole.PROMPT: ("Prompt", "An instruction, a question, a prompt."),
-    ColumnRole.INPUT: ("Input", "Additional input that follows the prompt."),
-    ColumnRole.HISTORY: ("History", "A list of earlier prompts and answers."),
-    ColumnRole.ANSWER: ("Answer", "The answer to learn."),
-    ColumnRole.CHOSEN: ("Chosen", "The better answer."),
-    ColumnRole.REJECTED: ("Rejected", "The worse answer."),
-    ColumnRole.TOOLS: ("Tools", "Functions the assistant may call."),
-    ColumnRole.TEXT: ("Text", "Plain text, learned from the first token to the last."),
-}
-"""Title and one sentence of each."""
 
 CHAT_COLUMNS = (
     *(ColumnRole.CONVERSATION, ColumnRole.PROMPT, ColumnRole.INPUT, ColumnRole.ANSWER, ColumnRole.SYSTEM),
@@ -314,4 +300,4 @@ def device_title(name: str) -> str:
 
 def model_title(short_name: str) -> str:
     """A model's name as its makers write it, where it is one of torchvision's."""
-    return VISION_TITLES.get(short_name, short_name)
+    return VISION_MODELS[short_name].title if short_name in VISION_MODELS else short_name

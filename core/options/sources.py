@@ -195,8 +195,8 @@ def short_name(source: str) -> str:
 # --- torchvision models
 
 
-class ImageLimits(msgspec.Struct, frozen=True):
-    """Sizes in pixels below which a model can't be trained.
+class VisionModel(msgspec.Struct, frozen=True):
+    """A vision model: sizes in pixels below which it can't be trained, and its name as its makers write it.
 
     `smallest` holds for every batch, `smallest_alone` for a batch of one image: batch normalisation needs more than
     one value a channel, so a single image must still be larger than 1 x 1 where the network ends.
@@ -204,6 +204,7 @@ class ImageLimits(msgspec.Struct, frozen=True):
 
     smallest: int
     smallest_alone: int
+    title: str = ""
 
     @property
     def normalises_batch(self) -> bool:
@@ -211,25 +212,15 @@ class ImageLimits(msgspec.Struct, frozen=True):
         return self.smallest_alone > self.smallest
 
 
-VISION_MODELS: dict[str, ImageLimits] = {
-    "resnet18": ImageLimits(1, 33),
-    "mobilenet_v2": ImageLimits(1, 33),
-    "efficientnet_b0": ImageLimits(1, 33),
-    "squeezenet1_0": ImageLimits(21, 21),
-    "alexnet": ImageLimits(63, 63),
-    "vgg16": ImageLimits(32, 32),
+VISION_MODELS: dict[str, VisionModel] = {
+    "resnet18": VisionModel(1, 33, "ResNet-18"),
+    "mobilenet_v2": VisionModel(1, 33, "MobileNet V2"),
+    "efficientnet_b0": VisionModel(1, 33, "EfficientNet-B0"),
+    "squeezenet1_0": VisionModel(21, 21, "SqueezeNet 1.0"),
+    "alexnet": VisionModel(63, 63, "AlexNet"),
+    "vgg16": VisionModel(32, 32, "VGG-16"),
 }
-"""The torchvision models Hone trains, smallest computation per accuracy first, each with what a test found it needs."""
-
-VISION_TITLES = {
-    "resnet18": "ResNet-18",
-    "mobilenet_v2": "MobileNet V2",
-    "efficientnet_b0": "EfficientNet-B0",
-    "squeezenet1_0": "SqueezeNet 1.0",
-    "alexnet": "AlexNet",
-    "vgg16": "VGG-16",
-}
-"""What they are called in words, as their makers write it."""
+"""The torchvision models Hone trains, smallest computation per accuracy first; the sizes are held by a test."""
 
 
 # --- Models from scratch

@@ -14,7 +14,7 @@ import msgspec
 from core.base.errors import Fix, Problem
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at
-from core.options.choices import CHAT_COLUMNS, COLUMN_TITLES, PREFERENCE_COLUMNS, Task
+from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, Task
 
 # --- What a check of data has found: one finding a kind
 
@@ -371,7 +371,7 @@ def uses_for(task: Task) -> tuple[ColumnUse, ...]:
             return (_IMAGE, _LABEL)
         case _:
             roles = PREFERENCE_COLUMNS if task is Task.PREFERENCE else CHAT_COLUMNS
-            return tuple(ColumnUse(role.value, *COLUMN_TITLES[role]) for role in roles)
+            return tuple(ColumnUse(role.value, role.label, role.help) for role in roles)
 
 
 def chosen_columns(task: Task, value_at: Callable[[str], Any]) -> Columns:

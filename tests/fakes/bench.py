@@ -12,7 +12,7 @@ from core.base.jobs import JobCancelled
 from core.benchmark.plan import Kind, Plan, Variant
 from core.benchmark.result import Conditions, Machine, Pass, Result, Row, Sample
 from core.memory.model import Parts
-from core.options.sources import VISION_TITLES
+from core.options.sources import VISION_MODELS
 
 MB = 1 << 20
 MACHINE = Machine(
@@ -303,7 +303,7 @@ def devices_result(
             for side, seconds in zip(sides, epochs[place], strict=True):
                 of = msgspec.structs.replace(
                     variant(f"{model}-{batch}-{side.lower()}", group=f"{model}-{batch}", side=side),
-                    title=f"{VISION_TITLES[model]}, batch {batch}",
+                    title=f"{VISION_MODELS[model].title}, batch {batch}",
                     asked={
                         "task": "image-classification",
                         "model": {"source": f"torchvision:{model}"},

@@ -30,7 +30,7 @@ from core.options import RunOptions
 from core.options.choices import Attention
 from core.options.past_runs import model_folder
 from core.options.sections import ModelOptions
-from core.options.sources import VISION_MODELS, ImageLimits, Scheme, short_name
+from core.options.sources import VISION_MODELS, Scheme, VisionModel, short_name
 from core.services import hub
 from core.services.hub import CONFIG
 
@@ -408,7 +408,7 @@ def image_model_without_numbers(options: RunOptions, found: ImageModel, classes:
         return text.random_model(config, options.task, attn_implementation=attention)
 
 
-def limits_of(options: RunOptions, found: ImageModel, size: int) -> ImageLimits:
+def limits_of(options: RunOptions, found: ImageModel, size: int) -> VisionModel:
     """Whether images of `size` pixels can be trained on: below `smallest` none, below `smallest_alone` no single one.
 
     Those of torchvision's models are known; of another model it is tried, without numbers.
@@ -420,7 +420,7 @@ def limits_of(options: RunOptions, found: ImageModel, size: int) -> ImageLimits:
         return VISION_MODELS[found.network]
     model = image_model_without_numbers(options, found, 2).train()
     _refuse_size(model, found, size)
-    return ImageLimits(1, 1 if _reason_against(model, 1, size) == "" else size + 1)
+    return VisionModel(1, 1 if _reason_against(model, 1, size) == "" else size + 1)
 
 
 def own_size(config: Any) -> int | None:

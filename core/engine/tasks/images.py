@@ -29,7 +29,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import classification_metrics
 from core.options import RunOptions
-from core.options.sources import ImageLimits, Scheme, parse_synthetic, synthetic
+from core.options.sources import Scheme, VisionModel, parse_synthetic, synthetic
 from core.runs.events import Phase
 
 # --- A last batch of a single image, which some models can't train on, made to go away
@@ -146,7 +146,7 @@ def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter
     return without_one(data.train)
 
 
-def _limits(data: ImageData, found: ImageModel, options: RunOptions) -> ImageLimits:
+def _limits(data: ImageData, found: ImageModel, options: RunOptions) -> VisionModel:
     try:
         return limits_of(options, found, data.size)
     except WrongSize as error:
