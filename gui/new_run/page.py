@@ -47,19 +47,6 @@ from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll
 
 
-class TaskMemory:
-    """The form of each task that was shown; of one that wasn't, good values to start from."""
-
-    def __init__(self) -> None:
-        self._trees: dict[Task, Tree] = {}
-
-    def exchange(self, before: Tree, task: Task) -> Tree:
-        """Keep the form as it is and give that of another task; the device stays."""
-        self._trees[Task(before["task"])] = before
-        tree = self._trees.get(task) or _with_chosen(starting_tree(task), before, task)
-        return {**tree, "device": before.get("device", {})}
-
-
 def starting_tree(task: Task) -> Tree:
     """Good values for a first run of a task, its data left open; a text model is for the person to choose."""
     tree = run_file.to_tree(starting_options(task))
@@ -69,9 +56,9 @@ def starting_tree(task: Task) -> Tree:
     return tree
 
 
-def _with_chosen(tree: Tree, before: Tree, task: Task) -> Tree:
+def tree_for_task(task: Task, before: Tree) -> Tree:
     """Good values, with the data that was chosen for another task, and the model where it can do this one, too."""
-    made = copied(tree)
+    made = copied(starting_tree(task))
     data, model = before["data"].get("train") or "", before["model"].get("source") or ""
     if Path(data).is_absolute() or scheme_of(data) is Scheme.HUB:
         made["data"]["train"] = data
@@ -101,8 +88,12 @@ class Remedies(QObject):
     def apply(self, fix: Fix) -> None:
         changes = dict(fix.changes)
         if "task" in changes:
-            task = Task(changes.pop("task"))
-            changes = {**self._carried_over(task), **changes}
+            task, form = Task(changes.pop("task")), self._options.form
+            kept = {path: str(form.value(path) or "") for path in ("data.train", "model.source")}
+            is_for_both = form.task.reads_text and task.reads_text
+            if not is_for_both or scheme_of(kept["model.source"]) is Scheme.SCRATCH:
+                del kept["model.source"]
+            changes = {**{path: value for path, value in kept.items() if value}, **changes}
             self._strip.hide()
             self._change_task(task)
         if ROLES in changes:  # pressed one after the other, each has the roles known when it was offered
@@ -141,15 +132,6 @@ class Remedies(QObject):
             self._strip.hide()
         self._has_offered = is_other
 
-    def _carried_over(self, task: Task) -> Tree:
-        """What another task begins with, too: the data, and a model for texts that was made before."""
-        form = self._options.form
-        kept = {path: form.field(path).value() for path in ("data.train", "model.source")}
-        is_for_both = form.task.reads_text and task.reads_text
-        if not is_for_both or scheme_of(str(kept["model.source"] or "")) is Scheme.SCRATCH:
-            del kept["model.source"]
-        return {path: value for path, value in kept.items() if value}
-
 
 class NewRunPage(QWidget):
     """Puts a run together.
@@ -178,7 +160,7 @@ class NewRunPage(QWidget):
         self.hub_sheet: HubSheet | None = None
         self._ask = ask
         self._machine: MachineReport | None = None
-        self._tasks = TaskMemory()
+        self._trees: dict[Task, Tree] = {}  # the form of each task that was shown
         self._adopted: DataReport | None = None
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -409,7 +391,10 @@ class NewRunPage(QWidget):
 
     def _change_task(self, task: Task) -> None:
         """Show what was chosen for this task before, or good values to start from; the device stays."""
-        self.load_tree(self._tasks.exchange(self._options.full_tree(), task))
+        before = self._options.full_tree()
+        self._trees[Task(before["task"])] = before
+        tree = self._trees.get(task) or tree_for_task(task, before)
+        self.load_tree({**tree, "device": before.get("device", {})})
 
     def _take_reading(self) -> None:
         report = self._reading.report
