@@ -8,7 +8,7 @@ moment, so that they add up to the peak. All figures are bytes.
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import msgspec
 
@@ -143,12 +143,10 @@ class Case:
 
     @property
     def is_text(self) -> bool:
-        """Whether the model is a transformer that reads tokens."""
         return self.options.task.reads_text
 
     @property
     def method(self) -> Method:
-        """Which weights learn."""
         return self.options.model.method
 
     @property
@@ -188,7 +186,6 @@ class Case:
 
     @property
     def places(self) -> int:
-        """Tokens of a batch, or its pixels."""
         return self.rows * self.row_places
 
     @cached_property
@@ -201,19 +198,16 @@ class Case:
 
     @cached_property
     def lora_weights(self) -> int:
-        """How many weights LoRA's matrices have."""
         return sum(self.lora_sides) * self.options.model.lora_rank if self.has_lora else 0
 
     @property
     def trainable(self) -> int:
-        """How many weights learn."""
         if self.method is Method.FULL:
             return self.shape.parameters
         return self.shape.head + self.lora_weights
 
     @property
     def trained_tables(self) -> int:
-        """Weights of tables of tokens and positions that learn."""
         return self.shape.embeddings if self.method is Method.FULL else 0
 
     @property
@@ -223,7 +217,6 @@ class Case:
 
     @property
     def zero(self) -> DeepSpeed:
-        """Which stage of DeepSpeed's ZeRO, if any."""
         return self.options.memory.deepspeed
 
     @property
@@ -301,50 +294,31 @@ def forecast(
 
 def moments(case: Case) -> Iterator[Parts]:
     """The parts at each moment of a step, from the second step on, that can be its fullest."""
-    weights, gradients, state = weight_bytes(case), gradient_bytes(case), state_bytes(case)
-    overhead, casts = overhead_bytes(case), cast_bytes(case)
+    gradients, casts = gradient_bytes(case), cast_bytes(case)
+    lasting = Parts(weights=weight_bytes(case), optimizer=state_bytes(case), overhead=overhead_bytes(case))
+    moment = partial(msgspec.structs.replace, lasting)
     earlier = gradients if case.accumulates else 0
     block = block_bytes(case) if case.recomputes else 0
     unpacked = case.number * case.shape.largest_linear if case.method is Method.QLORA else 0
-    first = (
-        0 if case.is_text else min(gradients, NUMBER * case.largest_trained)
-    )  # a classifier's, if it is large
-    if case.recomputes:
-        yield Parts(  # the forward pass has ended: autocast has cast every weight, and lets go of them now
-            weights=weights,
-            gradients=earlier,
-            optimizer=state,
-            activations=kept_bytes(case),
-            temporary=casts,
-            overhead=overhead,
-        )
+    first = 0 if case.is_text else min(gradients, NUMBER * case.largest_trained)  # a large classifier's
+    if case.recomputes:  # the forward pass has ended: autocast has cast every weight, and lets go of them now
+        yield moment(gradients=earlier, activations=kept_bytes(case), temporary=casts)
         casts //= max(1, case.shape.layers)
     at_the_end = passing_bytes(case) * (1 if case.is_text else LAST_MAPS)
     widest = max(round(at_the_end), saying_bytes(case) - block)  # the last block comes after the logits
-    yield Parts(  # the backward pass begins
-        weights=weights,
+    yield moment(  # the backward pass begins
         gradients=max(earlier, first),
-        optimizer=state,
         activations=kept_bytes(case) + block,
         temporary=casts + widest + unpacked,
-        overhead=overhead,
     )
-    yield Parts(  # the first block's turn: but for its own and the tables', gradients are there
-        weights=weights,
+    yield moment(  # the first block's turn: but for its own and the tables', gradients are there
         gradients=max(earlier, gradients - _first_block_gradients(case)),
-        optimizer=state,
         activations=_last_kept_bytes(case),
         temporary=passing_bytes(case) + unpacked,
-        overhead=overhead,
     )
     arriving = NUMBER * case.largest_trained if case.accumulates else 0  # added to that of earlier batches
-    yield Parts(  # it ends, and the optimizer steps
-        weights=weights,
-        gradients=gradients,
-        optimizer=state,
-        temporary=max(arriving, step_bytes(case)),
-        overhead=overhead,
-    )
+    # it ends, and the optimizer steps
+    yield moment(gradients=gradients, temporary=max(arriving, step_bytes(case)))
 
 
 # --- Weights, gradients and the optimizer

@@ -1,6 +1,6 @@
 """Each part of a run's memory explained: by a sentence, its formula with this run's numbers, and a source."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.memory import estimate
 from core.memory.estimate import MIB, NUMBER, Case, case_of
@@ -18,8 +18,7 @@ COUNTED = (
 )
 
 
-@dataclass(frozen=True)
-class PartExplained:
+class PartExplained(NamedTuple):
     """One part of a forecast.
 
     `name` is its field in `Parts`, `bytes` what the forecast gives it. `formula` says how the closed form comes to it,
@@ -41,13 +40,13 @@ def explain_parts(
     """Explain each part of `forecast`, in the order of `Parts`.
 
     Args:
-        options: What is asked.
+        options: The run's.
         shape: The model's.
         device: Where it computes.
-        forecast: What was told of its memory, on whatever basis.
+        forecast: What is known of its memory, on whatever basis.
     """
     case = case_of(options, shape, device, forecast.length)
-    told = {
+    found = {
         "weights": _weights(case),
         "gradients": _gradients(case, forecast),
         "optimizer": _optimizer(case),
@@ -56,89 +55,75 @@ def explain_parts(
         "overhead": _overhead(case),
     }
     return tuple(
-        PartExplained(name, PART_TITLES[name], getattr(forecast.parts, name), *told[name])
+        PartExplained(name, PART_TITLES[name], getattr(forecast.parts, name), *found[name])
         for name in Parts.__struct_fields__
     )
 
 
-Told = tuple[str, str, str]
+Explanation = tuple[str, str, str]
 """A sentence, a formula, a source."""
 
 
-def _weights(case: Case) -> Told:
+def _weights(case: Case) -> Explanation:
     shape = case.shape
+    weights = counted(shape.parameters)
     if case.zero is not DeepSpeed.OFF:
-        each = estimate.stored_number(case)
-        return (
-            "What the model knows, as DeepSpeed holds it on the device.",
-            f"{counted(shape.parameters)} weights × {each} bytes",
-            "DeepSpeed, page “ZeRO”",
-        )
+        sentence = "What the model knows, as DeepSpeed holds it on the device."
+        return sentence, f"{weights} weights × {estimate.stored_number(case)} bytes", "DeepSpeed, page “ZeRO”"
     if case.method is Method.QLORA:
-        rest = shape.parameters - shape.packable + estimate.added(case)
-        return (
-            "What the model knows: its frozen layers packed, all else in fp32.",
-            f"{counted(shape.packable)} packed weights × {estimate.packed_number(case):.2f} bytes + "
-            f"{counted(rest)} others × {NUMBER} bytes",
-            QLORA,
+        rest = counted(shape.parameters - shape.packable + estimate.added(case))
+        each = estimate.packed_number(case)
+        formula = (
+            f"{counted(shape.packable)} packed weights × {each:.2f} bytes + {rest} others × {NUMBER} bytes"
         )
+        return "What the model knows: its frozen layers packed, all else in fp32.", formula, QLORA
     if case.method is Method.LORA:
-        return (
-            "What the model knows, frozen, and LoRA's matrices beside it: all in fp32.",
-            f"({counted(shape.parameters)} + {counted(estimate.added(case))} of LoRA) weights × {NUMBER} bytes",
-            LORA,
-        )
+        formula = f"({weights} + {counted(estimate.added(case))} of LoRA) weights × {NUMBER} bytes"
+        return "What the model knows, frozen, and LoRA's matrices beside it: all in fp32.", formula, LORA
+    sentence = "What the model knows, in fp32 whatever precision it computes in."
+    return sentence, f"{weights} weights × {NUMBER} bytes", ANATOMY
+
+
+def _gradients(case: Case, forecast: Forecast) -> Explanation:
+    formula = f"{counted(case.trainable)} weights that learn × {estimate.stored_number(case)} bytes"
+    if forecast.basis is Basis.MEASURED or forecast.parts.gradients or not case.trainable:
+        return "In which direction each weight should move, in fp32.", formula, ANATOMY
     return (
-        "What the model knows, in fp32 whatever precision it computes in.",
-        f"{counted(shape.parameters)} weights × {NUMBER} bytes",
+        "In which direction each weight should move. At the fullest moment of this run there are none yet: "
+        "activations take more then than gradients do later.",
+        f"at another moment: {formula}",
         ANATOMY,
     )
 
 
-def _gradients(case: Case, forecast: Forecast) -> Told:
-    formula = f"{counted(case.trainable)} weights that learn × {estimate.stored_number(case)} bytes"
-    if forecast.basis is not Basis.MEASURED and not forecast.parts.gradients and case.trainable:
-        return (
-            "In which direction each weight should move. At the fullest moment of this run there are none yet: "
-            "activations take more then than gradients do later.",
-            f"at another moment: {formula}",
-            ANATOMY,
-        )
-    return "In which direction each weight should move, in fp32.", formula, ANATOMY
-
-
-def _optimizer(case: Case) -> Told:
+def _optimizer(case: Case) -> Explanation:
     name = case.options.training.optimizer
     source = ADAFACTOR if name is Optimizer.ADAFACTOR else ANATOMY
     if estimate.is_elsewhere(case):
-        return (
-            "What the optimizer remembers of earlier steps lies elsewhere, not on the device.",
-            "0 bytes",
-            source,
-        )
+        sentence = "What the optimizer remembers of earlier steps lies elsewhere, not on the device."
+        return sentence, "0 bytes", source
     apart = estimate.tables_apart(case)
-    rest, each = case.trainable - apart, estimate.state_each(case)
-    formula = f"{counted(rest)} weights that learn × {round(each, 2):g} bytes"
+    each = round(estimate.state_each(case), 2)
+    formula = f"{counted(case.trainable - apart)} weights that learn × {each:g} bytes"
     if apart:
         in_full = estimate.TABLES_IN_32_BITS[name]
         formula += f" + {counted(apart)} of token tables × {in_full} bytes, kept in 32 bits"
-    title = name.label
-    return f"What {title} remembers of earlier steps, for each weight that learns.", formula, source
+    return f"What {name.label} remembers of earlier steps, for each weight that learns.", formula, source
 
 
-def _activations(case: Case, forecast: Forecast) -> Told:
+def _activations(case: Case, forecast: Forecast) -> Explanation:
     if case.method is Method.HEAD:
         return "The frozen layers keep nothing: gradients end at the last layer.", "0 bytes", ANATOMY
+    formula = _activation_formula(case)
     if not forecast.parts.activations:
-        return (
-            "What the layers computed is gone again at the fullest moment of this run: when the weights move.",
-            f"at another moment: {_activation_formula(case)}",
-            COUNTED,
+        sentence = (
+            "What the layers computed is gone again at the fullest moment of this run: when the weights move."
         )
-    sentence = "What the layers computed and the gradients need again; it grows with batch and length."
+        return sentence, f"at another moment: {formula}", COUNTED
     if case.recomputes:
-        sentence = "What enters each block, and all of the one that is being computed again."
-    return sentence, _activation_formula(case), COUNTED
+        return "What enters each block, and all of the one that is being computed again.", formula, COUNTED
+    sentence = "What the layers computed and the gradients need again; it grows with batch and length."
+    return sentence, formula, COUNTED
 
 
 def _activation_formula(case: Case) -> str:
@@ -157,43 +142,40 @@ def _activation_formula(case: Case) -> str:
     return f"{tokens} × {shape.layers} blocks × {block:,.0f} bytes a token{of_them}"
 
 
-def _temporary(case: Case, forecast: Forecast) -> Told:
+def _temporary(case: Case, forecast: Forecast) -> Explanation:
     casts = estimate.cast_bytes(case)
-    if casts and forecast.parts.activations:
+    if not forecast.parts.activations:
+        largest = counted(case.largest_trained)
+        return (
+            "What the optimizer computes on the side while the weights move.",
+            f"{largest} numbers of the largest weight × a few copies of {NUMBER} bytes",
+            "read in transformers.optimization and torch.optim",
+        )
+    if casts:
         return (
             "Copies of the weights in half precision, with which mixed precision takes 6 bytes a weight, and what the "
             "widest layer needs while its gradients are computed.",
             f"{counted(casts // 2)} multiplied weights × 2 bytes + the widest layer's gradients",
             ANATOMY,
         )
-    if forecast.parts.activations:
-        return (
-            "What the widest layer needs while its gradients are computed.",
-            "widest layer × 2: the gradient that comes in and the one that goes out",
-            COUNTED,
-        )
-    return (
-        "What the optimizer computes on the side while the weights move.",
-        f"{counted(case.largest_trained)} numbers of the largest weight × a few copies of {NUMBER} bytes",
-        "read in transformers.optimization and torch.optim",
-    )
+    formula = "widest layer × 2: the gradient that comes in and the one that goes out"
+    return "What the widest layer needs while its gradients are computed.", formula, COUNTED
 
 
-def _overhead(case: Case) -> Told:
+def _overhead(case: Case) -> Explanation:
+    process, gaps = estimate.process_bytes(case) // MIB, estimate.unused_bytes(case) // MIB
     if case.kind == "cuda":
         return (
             "The CUDA context (the driver's own memory and its kernels), and what PyTorch's allocator holds unused.",
             f"{estimate.CUDA_CONTEXT // MIB:,} MB, whatever the model + {estimate.CUDA_UNUSED:.0%} of the tensors",
             "context: transformers, guide “Efficient training on a single GPU”; allocator: played through its rules",
         )
-    process = estimate.process_bytes(case) // MIB
     if case.kind == "mps":
         return (
             "Python, PyTorch and the other libraries, in the memory the GPU shares, and Metal's own buffers.",
             f"{process:,} MB + {estimate.MPS_DRIVER // MIB:,} MB, whatever the model",
             "an estimate: never measured on a Mac",
         )
-    gaps = estimate.unused_bytes(case) // MIB
     if not gaps:
         return (
             "Python, PyTorch and the other libraries, and what they take when they first compute.",

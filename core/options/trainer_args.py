@@ -100,34 +100,21 @@ GONE = _by_name(
 
 BY_ITSELF = _by_name(
     {
-        "evaluation is computed as training is": "bf16_full_eval fp16_full_eval",
         "each run has a folder of its own": "output_dir",
-        "a run always trains": "do_train",
-        "a run evaluates after each epoch": "do_eval do_predict eval_strategy",
-        "Hone hands on what the model takes": "remove_unused_columns",
+        "a run trains, and evaluates after each epoch": "do_train do_eval do_predict eval_strategy",
         "nothing is sent anywhere; the run page shows it all": "report_to project",
         "output.name is what the run is called": "run_name",
         "evaluation takes the batch size of training": "per_device_eval_batch_size",
         "a checkpoint is saved after each epoch (output.keep_checkpoints)": "save_strategy",
-        "the non-reentrant variant is used, which suits every model": "gradient_checkpointing_kwargs "
-        "activation_checkpointing_kwargs",
-        "progress is always shown": "disable_tqdm",
         "Hone trains in one process": "ddp_find_unused_parameters local_rank average_tokens_across_devices "
         "log_level_replica log_on_each_node",
-        "workers stay for the whole run": "dataloader_persistent_workers",
-        "a loss that is no number is always reported": "logging_nan_inf_filter",
         "Hone runs no code that comes with a model": "trust_remote_code",
         "models are kept where the Hub's own library keeps them": "cache_dir",
-        "Hone looks after its own caches": "overwrite_cache",
-        "fast tokenizers are always used": "use_fast_tokenizer",
-        "batches always come in their order": "dataloader_in_order",
-        "workers are started in the way this system needs": "dataloader_multiprocessing_context",
-        "Hone measures the texts itself": "length_column_name",
-        "memory is always measured": "skip_memory_metrics",
-        "the log has everything": "log_level",
         "the labels are those of the data": "label_names",
-        "nothing is kept between batches while a model trains": "use_cache",
-        "a head for other labels is replaced in any case": "ignore_mismatched_sizes",
+        "Hone decides that itself": "bf16_full_eval fp16_full_eval remove_unused_columns disable_tqdm "
+        "gradient_checkpointing_kwargs activation_checkpointing_kwargs dataloader_persistent_workers "
+        "dataloader_in_order dataloader_multiprocessing_context overwrite_cache use_fast_tokenizer "
+        "length_column_name skip_memory_metrics log_level use_cache ignore_mismatched_sizes",
     }
 )
 BY_ITSELF_BEGINNINGS = (

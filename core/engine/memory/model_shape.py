@@ -333,24 +333,21 @@ def _kept_of_images(model: Any) -> dict[str, Kept]:
     pixels = IMAGES * side * side
     by_place: dict[Any, float] = {}
     for place, size in saved.found.values():
-        by_place[place] = by_place.get(place, 0.0) + size
-    by_place.pop(None, None)
-    tensors = [(place, size / pixels) for place, size in saved.found.values()]
-    single = Kept(
-        blocks=tuple(KeptTensor(size) for place, size in tensors if place is not None),
-        outside=tuple(KeptTensor(size) for place, size in tensors if place is None),
-        entering=sum(saved.entering.values()) / pixels,
-        largest=max(by_place.values(), default=0.0) / max(1.0, sum(by_place.values())),
-        into_linears=into_linears[0] / pixels,
-    )
-    half = Kept(
-        blocks=tuple(KeptTensor(HALF * one.each) for one in single.blocks),
-        outside=tuple(KeptTensor(HALF * one.each) for one in single.outside),
-        entering=HALF * single.entering,
-        largest=single.largest,
-        into_linears=single.into_linears,
-        casts=2 * _numbers(network.parameters()),
-    )
+        if place is not None:
+            by_place[place] = by_place.get(place, 0.0) + size
+
+    def kept(share: float, casts: int) -> Kept:
+        tensors = [(place, KeptTensor(share * size / pixels)) for place, size in saved.found.values()]
+        return Kept(
+            blocks=tuple(tensor for place, tensor in tensors if place is not None),
+            outside=tuple(tensor for place, tensor in tensors if place is None),
+            entering=share * sum(saved.entering.values()) / pixels,
+            largest=max(by_place.values(), default=0.0) / max(1.0, sum(by_place.values())),
+            into_linears=into_linears[0] / pixels,
+            casts=casts,
+        )
+
+    single, half = kept(1.0, 0), kept(HALF, 2 * _numbers(network.parameters()))
     return {
         Kept.key(frozen=frozen, half=is_half): half if is_half else single
         for frozen in (False, True)
