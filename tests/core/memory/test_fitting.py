@@ -64,14 +64,14 @@ def fitting(runs: FakeDryRuns, free: int, options: RunOptions | None = None) -> 
 
 
 def test_what_fits_as_it_is_stays_as_it_is() -> None:
-    found = fitting(FakeDryRuns(as_forecast), 64 << 30)
+    runs = FakeDryRuns(as_forecast)
     begun: list[str] = []
-    found.heed(begun.append)
-    tries = list(found.tries())
-    assert begun == ["As asked"]
-    assert [done.verdict for done in tries] == [Verdict.FITS]
-    assert tries[0].title == "As asked"
-    assert (found.result, found.changes) == (asked(), {})
+    for found in (fitting(runs, 64 << 30), Fitting(asked(), MODEL, DEVICE, None, runs)):  # or no room known
+        found.heed(begun.append)
+        assert [(done.title, done.verdict) for done in found.tries()] == [("As asked", Verdict.FITS)]
+        assert (found.result, found.changes) == (asked(), {})
+    assert begun == ["As asked"] * 2
+    assert runs.asked[0].device.name == "cuda:0", "whose memory the guard watches"
 
 
 def test_what_keeps_the_result_is_tried_first_and_the_fastest_wins() -> None:
@@ -187,12 +187,6 @@ def _all_small() -> list[RunOptions]:
     ]
 
 
-def test_the_guard_is_told_whose_memory_it_watches() -> None:
-    runs = FakeDryRuns(as_forecast)
-    list(fitting(runs, 64 << 30).tries())
-    assert runs.asked[0].device.name == "cuda:0"
-
-
 def test_a_run_that_fails_for_another_reason_is_given_up() -> None:
     class Failing(FakeDryRun):
         def run(self) -> Measurement:
@@ -207,11 +201,6 @@ def test_a_run_that_fails_for_another_reason_is_given_up() -> None:
     assert "The file is gone" in tries[0].problem
     assert "The file is gone" in found.reason
     assert found.result is None
-
-
-def test_without_a_room_whatever_runs_to_its_end_fits() -> None:
-    found = Fitting(asked(), MODEL, DEVICE, None, FakeDryRuns(as_forecast))
-    assert [done.verdict for done in found.tries()] == [Verdict.FITS]
 
 
 def test_of_an_unknown_model_nothing_is_tried() -> None:
@@ -249,14 +238,7 @@ def test_stopping_ends_the_try_that_runs() -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert (told, found.result, found.reason) == ([], None, "It was stopped.")
-
-
-def test_stopped_before_it_began_it_tries_nothing() -> None:
-    runs = FakeDryRuns(as_forecast)
-    found = fitting(runs, 64 << 30)
-    found.stop()
-    assert list(found.tries()) == []
-    assert runs.asked == []
+    assert list(found.tries()) == [], "once stopped it tries nothing"
 
 
 def test_measure_all_runs_each_remedy_alone() -> None:

@@ -47,23 +47,20 @@ def test_one_long_text_is_found_among_thousands(bert: Path, tmp_path: Path) -> N
     assert found(bert, train=str(path)).tokens == 9
 
 
-def test_fixed_padding_makes_every_row_as_long(bert: Path, tmp_path: Path) -> None:
+def test_fixed_padding_makes_every_row_as_long_and_random_ones_never_shorter(
+    bert: Path, tmp_path: Path
+) -> None:
     path = str(write_reviews(tmp_path / "reviews.csv"))
-    longest = found(bert, train=path, max_length=40, padding=Padding.FIXED)
-    assert (longest.tokens, longest.text) == (40, found(bert, train=path, max_length=40).tokens)
-    assert longest.text < 40
+    plain = found(bert, train=path, max_length=40).tokens
 
+    def padded(train: str, most: int) -> tuple[int, int]:
+        longest = found(bert, train=train, max_length=most, padding=Padding.FIXED)
+        return longest.tokens, longest.text
 
-def test_fixed_padding_makes_random_texts_longer_and_never_shorter(bert: Path) -> None:
-    longest = [
-        found(bert, train=train, max_length=32, padding=Padding.FIXED)
-        for train in ("synthetic:10x16", "synthetic:10x48")
-    ]
-    assert [(one.tokens, one.text) for one in longest] == [(32, 16), (48, 48)]
-
-
-def test_the_model_s_limit_is_told(bert: Path, tmp_path: Path) -> None:
-    path = str(write_reviews(tmp_path / "reviews.csv"))
+    assert padded(path, 40) == (40, plain)
+    assert plain < 40
+    assert padded("synthetic:10x16", 32) == (32, 16)
+    assert padded("synthetic:10x48", 32) == (48, 48)
     longest = found(bert, train=path, max_length=500, padding=Padding.FIXED)
     assert longest.tokens == 64
     assert "truncated at 64 tokens" in longest.notes[0]
