@@ -1,4 +1,4 @@
-"""A run's figures as a table: what is in it, what is not, and how its files are read by others."""
+"""Tables of a run's metrics: their rows, and the files."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ from core.runs.events import (
     StepFinished,
 )
 from core.runs.folder import RunFolder
-from core.runs.metrics import MetricsTable, What, write_csv
+from core.runs.metrics import STEP_COLUMNS, MetricsTable, What, write_csv
 from tests.fakes.runs import new_run, write_events
 
 
@@ -39,12 +39,6 @@ def run(tmp_path: Path) -> RunFolder:
     return new_run(tmp_path)
 
 
-@pytest.fixture
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def step(number: int, **figures: Any) -> StepFinished:
     known = {"time": 100.0 + number, "epoch": number / 4, "seconds": 0.5, "learning_rate": 0.1, "samples": 8}
     return StepFinished(step=number, **{**known, **figures})
@@ -52,8 +46,7 @@ def step(number: int, **figures: Any) -> StepFinished:
 
 def write_attempt(run: RunFolder, attempt: int, *events: Event) -> None:
     writer = EventWriter(run.events_file, attempt)
-    for event in events:
-        writer.write(event)
+    writer.write(*events)
     writer.close()
 
 
@@ -69,39 +62,32 @@ def as_csv(run: RunFolder, what: What = What.STEPS) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(stream.getvalue())))
 
 
-def test_a_step_is_a_row_with_all_that_is_known_of_it(run: RunFolder) -> None:
-    parts = {
+def test_a_step_is_a_row(run: RunFolder) -> None:
+    figures = {
+        "loss": 0.7,
+        "grad_norm": 2.0,
+        "tokens": 64,
         "data_seconds": 0.01,
         "forward_seconds": 0.1,
         "backward_seconds": 0.2,
         "optimizer_seconds": 0.05,
     }
-    write_events(run.events_file, RunStarted(time=90.0), step(1, loss=0.7, grad_norm=2.0, tokens=64, **parts))
-    assert rows(run) == [
-        {
-            "step": 1,
-            "epoch": 0.25,
-            "attempt": 1,
-            "time": 101.0,
-            "seconds_since_start": 11.0,
-            "loss": 0.7,
-            "learning_rate": 0.1,
-            "grad_norm": 2.0,
-            "samples": 8,
-            "tokens": 64,
-            "seconds": 0.5,
-            "compile_seconds": 0.0,
-            **parts,
-        }
-    ]
+    write_events(run.machine_file, DiskSampled(time=88.0, free=7, total=9))
+    write_events(run.events_file, RunStarted(time=90.0), step(1, **figures))
+    [row] = rows(run)
+    assert list(row) == [column.name for column in STEP_COLUMNS]
+    assert row == {
+        **figures,
+        **{"step": 1, "epoch": 0.25, "attempt": 1, "time": 101.0, "learning_rate": 0.1, "samples": 8},
+        **{"seconds_since_start": 13.0, "seconds": 0.5, "compile_seconds": 0.0},
+    }, "since the first event of either file"
 
 
-def test_missing_figures_are_empty_and_a_loss_that_is_no_number_says_so(run: RunFolder) -> None:
+def test_missing_figures_are_empty_and_a_loss_that_is_not_finite_is_named(run: RunFolder) -> None:
     write_events(run.events_file, step(1, non_finite="nan"), step(2, non_finite="inf"), step(3))
     found = as_csv(run)
     assert [row["loss"] for row in found] == ["NaN", "inf", ""]
     assert [row["tokens"] for row in found] == [""] * 3
-    assert found[0]["seconds_since_start"] == "0.0"
 
 
 def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
@@ -110,44 +96,26 @@ def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
     write_attempt(run, 3, RunStarted(from_step=4), step(5, loss=3.0))
     found = [(row["step"], row["attempt"], row["loss"]) for row in rows(run)]
     assert found == [(1, 1, 1.0), (2, 1, 1.0), (3, 2, 2.0), (4, 2, 2.0), (5, 3, 3.0)]
-    assert rows(run)[-1]["seconds_since_start"] == 15.0  # since the first attempt
-
-
-def test_time_begins_with_the_first_event_of_either_file(run: RunFolder) -> None:
-    """The keeper looks at the machine seconds before the engine says that it has started, as the charts have it."""
-    write_events(
-        run.machine_file, DiskSampled(time=88.0, free=7, total=9), DiskSampled(time=89.0, free=7, total=9)
-    )
-    write_events(run.events_file, RunStarted(time=90.0), step(1))
-    assert [row["seconds_since_start"] for row in rows(run, What.MACHINE)] == [0.0, 1.0]
-    assert rows(run)[0]["seconds_since_start"] == 13.0
+    assert rows(run)[-1]["seconds_since_start"] == 15.0, "since the first attempt"
 
 
 def test_evaluations_have_a_column_for_every_metric(run: RunFolder) -> None:
-    first = Evaluated(time=101.0, step=4, epoch=1.0, metrics={"eval_loss": 0.5}, seconds=2.0)
-    second = Evaluated(
-        time=102.0, step=8, epoch=2.0, metrics={"eval_loss": None, "eval_f1": 0.75}, seconds=2.0
-    )
-    write_events(run.events_file, first, step(5), second)
-    found = rows(run, What.EVALUATIONS)
-    assert [(row["step"], row["eval_loss"], row["eval_f1"]) for row in found] == [
-        (4, 0.5, None),
-        (8, None, 0.75),
-    ]
+    for at, metrics in ((4, {"eval_loss": 0.5}), (8, {"eval_loss": None, "eval_f1": 0.75})):
+        write_events(run.events_file, Evaluated(step=at, epoch=1.0, metrics=metrics, seconds=2.0), step(at))
+    found = [(row["step"], row["eval_loss"], row["eval_f1"]) for row in rows(run, What.EVALUATIONS)]
+    assert found == [(4, 0.5, None), (8, None, 0.75)]
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
-def test_what_a_stranger_wrote_is_no_formula_in_a_spreadsheet(run: RunFolder, sign: str) -> None:
+def test_another_persons_text_is_no_formula_in_a_spreadsheet(run: RunFolder, sign: str) -> None:
     formula = f'{sign}HYPERLINK("http://example.com","loss")'
-    write_events(
-        run.events_file, Evaluated(time=1.0, step=4, epoch=1.0, metrics={formula: -0.5}, seconds=2.0)
-    )
+    write_events(run.events_file, Evaluated(step=4, epoch=1.0, metrics={formula: -0.5}, seconds=2.0))
     write_events(run.machine_file, DeviceSampled(time=1.0, source=Source.NVML, name=formula))
     assert as_csv(run, What.EVALUATIONS)[0][f"'{formula}"] == "-0.5"
     assert as_csv(run, What.MACHINE)[0]["name"] == f"'{formula}"
 
 
-def test_samples_of_the_machine_are_told_in_the_order_of_time(run: RunFolder) -> None:
+def test_samples_of_the_machine_are_in_the_order_of_time(run: RunFolder) -> None:
     write_events(
         run.machine_file,
         MemorySampled(time=101.0, source=Source.SYSTEM, bytes=5, pressure=Pressure.WARN),
@@ -157,14 +125,13 @@ def test_samples_of_the_machine_are_told_in_the_order_of_time(run: RunFolder) ->
     )
     write_events(run.events_file, MemorySampled(time=102.0, source=Source.TORCH, bytes=6), step(1))
     found = rows(run, What.MACHINE)
-    assert [(row["sample"], row["source"], row["time"]) for row in found] == [
-        ("memory", "system", 101.0),
-        ("memory", "torch", 102.0),
-        ("device", "nvml", 103.0),
-        ("battery", None, 104.0),
-        ("disk", None, 105.0),
+    assert [(row["sample"], row["source"], row["memory_bytes"]) for row in found] == [
+        ("memory", "system", 5),
+        ("memory", "torch", 6),
+        ("device", "nvml", None),
+        ("battery", None, None),
+        ("disk", None, None),
     ]
-    assert [row["memory_bytes"] for row in found] == [5, 6, None, None, None]
     assert (found[0]["memory_pressure"], found[2]["name"]) == ("warn", "GPU")
     assert (found[2]["device_busy"], found[2]["device_throttled"]) == (0.5, "heat, power")
     assert (found[3]["battery_is_plugged"], found[4]["disk_free"]) == (False, 7)
@@ -176,8 +143,7 @@ def test_lines_that_can_not_be_read_are_counted(run: RunFolder) -> None:
         file.write(b'{"type":"run_started","attempt":"no number"}\nnonsense\n')
     write_events(run.events_file, step(2))
     table = MetricsTable(run, What.STEPS)
-    assert len(list(table.rows())) == 2
-    assert table.skipped == 2
+    assert (len(list(table.rows())), table.skipped) == (2, 2)
 
 
 def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +162,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: p
 
 
 class TestCommand:
-    def test_csv_to_a_file(self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_csv(self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         write_events(run.events_file, step(1, loss=0.5), step(2, loss=0.25))
         target = tmp_path / "steps.csv"
         assert main(["export", str(run.path), "--metrics", str(target)]) == 0
@@ -204,70 +170,39 @@ class TestCommand:
             assert [row["loss"] for row in csv.DictReader(file)] == ["0.5", "0.25"]
         assert b"\r" not in target.read_bytes()
         assert f"2 steps written to {target}" in capsys.readouterr().err
-        assert sorted(path.name for path in tmp_path.iterdir()) == [run.name, "steps.csv"]
-
-    def test_csv_to_standard_output_and_nothing_else(
-        self, run: RunFolder, capsys: pytest.CaptureFixture[str]
-    ) -> None:
         write_events(run.machine_file, DiskSampled(free=7, total=9))
         assert main(["export", str(run.path), "--metrics", "-", "--rows", "machine"]) == 0
         out, err = capsys.readouterr()
-        assert len(out.splitlines()) == 2
         assert out.startswith("attempt,time,seconds_since_start,sample,source,name,memory_bytes,")
-        assert err == "1 sample written\n"
+        assert (len(out.splitlines()), err) == (2, "1 sample written\n")
 
-    def test_parquet_has_types_and_tells_missing_from_nan(
-        self, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_parquet(self, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("core.runs.metrics.ROWS_AT_ONCE", 2)
-        write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
         target = tmp_path / "steps.parquet"
+        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
+        assert parquet.read_table(target).num_rows == 0
+        target.unlink()
+        write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
         assert main(["export", str(run.path), "--metrics", str(target)]) == 0
         table = parquet.read_table(target)
         losses = table.column("loss").to_pylist()
         assert math.isnan(losses[0])
-        assert losses[1:] == [None, 0.5]
+        assert losses[1:] == [None, 0.5], "missing is not NaN"
         assert table.column("tokens").to_pylist() == [None, None, 9]
         assert str(table.schema.field("step").type) == "int64"
         assert parquet.ParquetFile(target).num_row_groups == 2
 
-    def test_a_parquet_file_of_the_machine(self, run: RunFolder, tmp_path: Path) -> None:
-        write_events(run.machine_file, BatterySampled(share=0.5, is_plugged=True))
-        target = tmp_path / "machine.parquet"
-        assert main(["export", str(run.path), "--rows", "machine", "--metrics", str(target)]) == 0
-        [row] = parquet.read_table(target).to_pylist()
-        assert (row["battery_share"], row["battery_is_plugged"], row["memory_bytes"]) == (0.5, True, None)
-
-    def test_a_run_in_which_nothing_has_happened_gives_an_empty_table(
-        self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        target = tmp_path / "steps.parquet"
-        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
-        assert parquet.read_table(target).num_rows == 0
-        assert "0 steps written" in capsys.readouterr().err
-
     @pytest.mark.parametrize(
-        ("arguments", "reason"),
+        ("name", "target", "reason"),
         [
-            (["--metrics", "taken.csv"], "taken.csv is there already; choose another name"),
+            ("", "taken.csv", "is there already"),
+            ("", "no/steps.csv", "There is no folder at"),
+            ("nothing", "steps.csv", "there is no run nothing"),
         ],
     )
-    def test_what_can_not_be_written_is_refused(
-        self, in_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
-    ) -> None:
-        taken = in_folder / "taken.csv"
-        taken.write_text("precious")
-        run = new_run(in_folder / "runs")
-        assert main(["export", str(run.path), *arguments]) == 2
+    def test_refusals(self, tmp_path: Path, name: str, target: str, reason: str, capsys: Any) -> None:
+        (tmp_path / "taken.csv").write_text("precious")
+        run = new_run(tmp_path)
+        assert main(["export", name or str(run.path), "--metrics", str(tmp_path / target)]) == 2
         assert reason in capsys.readouterr().err
-        assert taken.read_text() == "precious"
-
-    def test_a_folder_that_is_not_there_is_named(
-        self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["export", str(run.path), "--metrics", str(tmp_path / "no" / "steps.csv")]) == 2
-        assert f"There is no folder at {tmp_path / 'no'}." in capsys.readouterr().err
-
-    def test_a_run_that_is_not_there_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["export", "nothing", "--metrics", "-"]) == 2
-        assert "there is no run nothing" in capsys.readouterr().err
+        assert (tmp_path / "taken.csv").read_text() == "precious"
