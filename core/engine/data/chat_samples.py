@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.engine.data.batches import lengths_of
 from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
 from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats
 from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
-from core.engine.data.tables import Table, read_held_out, read_training
+from core.engine.data.tables import Table, lengths_of, read_held_out, read_training
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Task
 from core.services.inspect import Finding, FindingKind, FindingLevel, Tally

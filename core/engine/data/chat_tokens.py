@@ -19,7 +19,7 @@ from jinja2.exceptions import TemplateError
 
 from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
-from core.engine.data.batches import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
+from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.conversations import ChatRow, Message
 from core.options.choices import ChatTemplate, LossOn, Speaker
 from core.services.inspect import Seen, SeenPart

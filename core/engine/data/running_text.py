@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
-from core.engine.data.batches import TOKENS, lengths_of
+from core.engine.data import TOKENS
 from core.engine.data.checks import noted, refuse_problems, repeats
 from core.engine.data.columns import Guess, guess_text
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
 from core.engine.data.json_files import looks_like_json
 from core.engine.data.labelled_texts import RowReader
 from core.engine.data.splits import Files, held_out_of, texts_of
-from core.engine.data.tables import Table, read_files
+from core.engine.data.tables import Table, cached_tokens, lengths_of, read_files, tokenizer_print, tokens_key
 from core.engine.data.text_files import (
     ENDINGS,
     TEXT_ENDINGS,
@@ -36,7 +36,6 @@ from core.engine.data.text_files import (
     size_of,
     unreadable,
 )
-from core.engine.data.tokens import cache_key, cached_tokens, tokenizer_print
 from core.options import RunOptions
 from core.options.data import DataOptions
 from core.options.sources import Scheme, scheme_of
@@ -334,7 +333,7 @@ def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | N
     if known := tokenizer_print(tokenizer):
         decides = f"{known}\0{tokenizer.eos_token_id}"  # models may share all but the token that ends a text
         table = Dataset(pa.table({"text": pa.array(texts, pa.large_string())}), fingerprint=UNUSED)
-        found = cached_tokens(f"blocks-{cache_key(table, decides, length)}", make)
+        found = cached_tokens(f"blocks-{tokens_key(table, decides, length)}", make)
     else:
         found = make()
     lengths = lengths_of(found) or []

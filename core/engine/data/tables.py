@@ -14,19 +14,21 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from core.base import settings
 from core.base.ceiling import Pace, reading, say
 from core.base.errors import DataError, Fix
-from core.engine.data import delimited, json_files
+from core.engine.data import PAIR, TOKENS, delimited, json_files
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.text_files import (
     ENDINGS,
@@ -51,6 +53,9 @@ from core.engine.data.text_files import (
     size_of,
 )
 from core.options.data import DataOptions
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 # --- Rows of a Parquet file
 
@@ -455,3 +460,111 @@ def _refuse_other_columns(first: Table, other: Table) -> None:
             f"{other.path} has {listed(other.columns)}; {first.path.name} has {listed(first.columns)}.",
             (Fix("Choose one of the files"),),
         )
+
+
+# --- Tokens of texts, kept between runs
+
+
+TOKENS_LIMIT_BYTES = 2 * 2**30
+"""All files together; the one that wasn't used for longest goes first."""
+TOKENS_FORMAT = "1"
+TOKENS_LIBRARIES = ("transformers", "tokenizers", "datasets")
+
+
+def cached_tokens(key: str, make: Callable[[], "Dataset"]) -> "Dataset":
+    """What `make` returned for this key in an earlier run, or what it returns now."""
+    from datasets import Dataset
+
+    folder = settings.home() / "cache" / "tokens"
+    path = folder / f"{key}.arrow"
+    if path.exists():
+        try:
+            os.utime(path)
+            return Dataset.from_file(str(path))
+        except (OSError, pa.ArrowException) as error:
+            LOG.warning("%s can't be used; the texts are tokenized again: %s", path, error)
+    made = make()
+    table = made.data.table
+    if table.nbytes > TOKENS_LIMIT_BYTES:
+        return made
+    unfinished = folder / f"{key}.{uuid.uuid4().hex[:12]}.unfinished"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+        unfinished.replace(path)
+        make_room(folder, TOKENS_LIMIT_BYTES)
+        return Dataset.from_file(str(path))
+    except OSError as error:
+        LOG.warning("Tokenized texts are not kept for the next run: %s", error)
+        return made
+    finally:
+        if unfinished.exists():
+            unfinished.unlink()
+
+
+def tokens_key(texts: "Dataset", tokenizer: str, length: int) -> str:
+    """What tokenized texts depend on, as 32 hexadecimal digits.
+
+    Args:
+        texts: The texts, with their labels.
+        tokenizer: What `tokenizer_print` told of the tokenizer.
+        length: Tokens at which they are cut off.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (TOKENS_FORMAT, *map(version, TOKENS_LIBRARIES), tokenizer, str(length)):
+        digest.update(part.encode() + b"\0")
+    with pa.ipc.new_stream(_Digesting(digest), texts.data.table.schema.remove_metadata()) as stream:
+        stream.write_table(texts.data.table.replace_schema_metadata(None))
+    return digest.hexdigest()
+
+
+def tokenizer_print(tokenizer: Any) -> str:
+    """Everything about a tokenizer that decides its tokens; empty for one that can't be told apart from others.
+
+    Ask before it is used: tokenizing leaves the last length in it.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:  # written in Python: what it does stands in its code
+        return ""
+    parts = (type(tokenizer).__qualname__, tokenizer.truncation_side, *tokenizer.model_input_names)
+    return "\0".join((*parts, hashlib.blake2b(backend.to_str().encode()).hexdigest()))
+
+
+class _Digesting:
+    """A file for Arrow that keeps nothing of what is written but its digest."""
+
+    closed = False
+
+    def __init__(self, digest: "hashlib.blake2b") -> None:
+        self._digest = digest
+
+    def write(self, content: Any) -> int:
+        self._digest.update(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def lengths_of(samples: Any) -> list[int] | None:
+    """Tokens of each sample of a `datasets.Dataset`, in its order; None for samples that are no texts.
+
+    Of a pair of answers the longer one counts, with the prompt: both get rows of that length. Trainer would make lists
+    of every sample for it at the start of a run.
+    """
+    from datasets import Dataset
+
+    if not isinstance(samples, Dataset):
+        return None
+    names = set(samples.column_names)
+    if TOKENS not in names and not names.issuperset(PAIR):
+        return None
+    table = samples.with_format("arrow")[:]  # as a table, so that a selection of rows is heeded
+    if TOKENS in names:
+        return list(pc.list_value_length(table[TOKENS]).to_pylist())
+    prompt, chosen, rejected = (pc.list_value_length(table[name]) for name in PAIR)
+    return list(pc.add(prompt, pc.max_element_wise(chosen, rejected)).to_pylist())

@@ -15,7 +15,7 @@ from core.base import formats
 from core.base.errors import DeviceError, ModelError, OutOfMemory
 from core.engine import environment
 from core.engine.data.image_files import ImageTransform
-from core.engine.data.tokens import length_limit, row_length
+from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models import text

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from core.base.errors import DataError, UserError
-from core.engine.data.batches import NO_LABEL, collator_for, pad_as, stack
+from core.engine.data import NO_LABEL
+from core.engine.data.batches import collator_for, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.image_files import UNREADABLE, explained, opened
-from core.engine.data.tokens import encode_rows, encode_words
+from core.engine.data.labelled_texts import encode_rows, encode_words
 from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared

@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError
-from core.engine.data import checks
-from core.engine.data.batches import NO_LABEL, TOKENS
+from core.engine.data import NO_LABEL, TOKENS, checks
 from core.engine.data.checks import Prints64, few_rows, offered, similar, told_of
 from core.engine.data.columns import Guess
 from core.engine.data.labelled_texts import KINDS, Block, RowReader, read_evaluation
@@ -310,7 +309,7 @@ def _sampled(found: Gathered) -> Iterator[str]:
 
 def token_lengths(samples: Sequence[Sample], tokenizer: Any, tell: Tell, *, words: bool = False) -> list[int]:
     """Tokens of each sample, whole; `tell` hears how many samples are done."""
-    from core.engine.data.tokens import spaced
+    from core.engine.data.labelled_texts import spaced
 
     lengths: list[int] = []
     for start in range(0, len(samples), TOGETHER):
@@ -340,7 +339,7 @@ def _seen(samples: Sequence[Sample], at_hand: AtHand | None, *, words: bool) -> 
             text = (" " if words else " | ").join(sample.inputs)
             yield Seen(row=sample.row, parts=(SeenPart(text[:LONGEST_SHOWN]),), label=label)
             continue
-        from core.engine.data.tokens import encode_rows
+        from core.engine.data.labelled_texts import encode_rows
 
         texts: dict[str, Any] = dict(zip(("text", "text_pair"), sample.inputs, strict=False))
         row = {name: [value] for name, value in ({"tokens": list(sample.inputs)} if words else texts).items()}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from core.base import formats
 from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
-from core.engine.data.batches import lengths_of
+from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models.check import check_model

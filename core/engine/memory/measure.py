@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
-from core.engine.data.batches import lengths_of
+from core.engine.data.tables import lengths_of
 from core.engine.memory.weigh import WeighedRun, WeighingTrainer, weighing
 from core.memory.model import Measurement
 from core.options import RunOptions

@@ -9,6 +9,7 @@ from core.base.errors import Fix
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer, set_template
+from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.data.running_text import (
     NOTHING_HELD_OUT,
     Blocks,
@@ -18,7 +19,6 @@ from core.engine.data.running_text import (
     make_blocks,
     too_short,
 )
-from core.engine.data.tokens import length_limit, row_length
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.engine.data.batches import NO_LABEL
+from core.engine.data import NO_LABEL
 from core.runs.events import MOST_LABELS, ConfusionCounted
 
 # --- Which labels a classifier takes for which others

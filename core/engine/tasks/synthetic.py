@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.base.errors import DataError, Fix
-from core.engine.data.batches import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
+from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.splits import NO_EVALUATION
 from core.options import RunOptions
 from core.options.choices import Task

@@ -4,8 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from core.engine.data.batches import pad_as
-from core.engine.data.labelled_texts import EncodedTexts, load_labelled_texts
-from core.engine.data.tokens import encode_texts, row_length, texts_of
+from core.engine.data.labelled_texts import (
+    EncodedTexts,
+    encode_texts,
+    load_labelled_texts,
+    row_length,
+    texts_of,
+)
 from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_tells_words

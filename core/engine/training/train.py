@@ -19,7 +19,8 @@ from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES
 from core.base.processes import CANT_WRITE
 from core.engine import environment
-from core.engine.data.batches import NO_LABEL, collator_for
+from core.engine.data import NO_LABEL
+from core.engine.data.batches import collator_for
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.check import warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun, resolve_run

@@ -24,16 +24,9 @@ from transformers import Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
-from core.engine.data.batches import (
-    NO_LABEL,
-    PRELOADED,
-    Collator,
-    SentCollator,
-    SentSamples,
-    begin_worker,
-    lengths_of,
-    received,
-)
+from core.engine.data import NO_LABEL
+from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
+from core.engine.data.tables import lengths_of
 from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, surprise
 from core.engine.training import checkpoints

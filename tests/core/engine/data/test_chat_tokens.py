@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import DataError, ModelError
-from core.engine.data.batches import NO_LABEL, lengths_of
+from core.engine.data import NO_LABEL
 from core.engine.data.chat_samples import TokenizedTable, load_conversations, tokenize_table
 from core.engine.data.chat_tokens import (
     CHATML,
@@ -22,6 +22,7 @@ from core.engine.data.chat_tokens import (
     set_template,
 )
 from core.engine.data.conversations import ChatRow, Message
+from core.engine.data.tables import lengths_of
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, LossOn, Task
 from core.options.data import DataOptions

@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -172,3 +173,10 @@ def test_what_is_odd_but_sound_is_read(lay: Lay, task: Task, rows: int, tmp_path
     assert report.suits is task
     assert (report.rows, report.problems) == (rows, ())
     assert report.train_rows
+
+
+def test_texts_are_looked_into_without_torch() -> None:
+    """It would take longer to load than most files to read."""
+    modules = ", ".join(f"core.engine.inspect.{name}" for name in ("report", "texts", "conversations"))
+    check = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -51,7 +51,7 @@ def forecast_of(asked_for: RunOptions) -> Forecast:
 
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
-    from core.engine.data.batches import lengths_of
+    from core.engine.data.tables import lengths_of
     from core.engine.reporter import Reporter
     from core.engine.training.train import prepare
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import OptionsError
-from core.engine.data.batches import lengths_of
+from core.engine.data.tables import lengths_of
 from core.engine.memory.forecast import CANDIDATES, longest_row
 from core.engine.models import text
 from core.options import RunOptions

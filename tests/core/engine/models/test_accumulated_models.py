@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.data.batches import NO_LABEL, PadTexts, stack
+from core.engine.data import NO_LABEL
+from core.engine.data.batches import PadTexts, stack
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import load_vision_model
 from core.engine.tasks import Prepared

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import DataError
-from core.engine.data.batches import NO_LABEL
+from core.engine.data import NO_LABEL
 from core.engine.tasks.synthetic import random_samples
 from core.options import RunOptions
 from core.options.choices import Task

@@ -20,13 +20,13 @@ from core.engine.data.batches import (
     PadTexts,
     SentCollator,
     SentSamples,
-    lengths_of,
     pad_as,
     received,
     stack,
     start_method,
 )
 from core.engine.data.image_files import Images, ImageSet, ImageTransform
+from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import resolve_run
 from core.options import RunOptions

@@ -11,16 +11,10 @@ import torch
 from datasets import Dataset
 
 from core.base.errors import ModelError
-from core.engine.data import tokens
-from core.engine.data.batches import NO_LABEL, PadTexts, lengths_of
-from core.engine.data.labelled_texts import TextData
-from core.engine.data.tokens import (
-    cache_key,
-    cached_tokens,
-    encode_texts,
-    encode_words,
-    tokenizer_print,
-)
+from core.engine.data import NO_LABEL, labelled_texts, tables
+from core.engine.data.batches import PadTexts
+from core.engine.data.labelled_texts import TextData, encode_texts, encode_words
+from core.engine.data.tables import cached_tokens, lengths_of, tokenizer_print, tokens_key
 from core.engine.environment import prepare_torchvision
 from core.engine.models.refusals import check_tells_words
 from core.engine.reporter import Reporter
@@ -130,8 +124,8 @@ def test_lost_words_and_cut_texts_are_reported(  # noqa: PLR0917
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[int] = []
-    tokenize = tokens._tokenize
-    monkeypatch.setattr(tokens, "_tokenize", lambda *args: made.append(1) or tokenize(*args))
+    tokenize = labelled_texts._tokenize
+    monkeypatch.setattr(labelled_texts, "_tokenize", lambda *args: made.append(1) or tokenize(*args))
     data = TextData(Dataset.from_dict(rows), None, ("x", "y"), ("text",), "label")
     options = RunOptions(task=task, data=DataOptions(max_length=most))
     for run in (RunFolder(tmp_path / "first"), RunFolder(tmp_path / "from the cache")):
@@ -193,26 +187,26 @@ class TestCache:
         for name in "ab":
             cached_tokens(name, Tokenizing())
             os.utime(folder / f"{name}.arrow", (1, 1))
-        monkeypatch.setattr(tokens, "LIMIT_BYTES", 2 * (folder / "a.arrow").stat().st_size)
+        monkeypatch.setattr(tables, "TOKENS_LIMIT_BYTES", 2 * (folder / "a.arrow").stat().st_size)
         cached_tokens("a", Tokenizing())  # used again, so b is older now
         cached_tokens("c", Tokenizing())
         assert sorted(path.stem for path in folder.iterdir()) == ["a", "c"]
-        monkeypatch.setattr(tokens, "LIMIT_BYTES", 8)
+        monkeypatch.setattr(tables, "TOKENS_LIMIT_BYTES", 8)
         cached_tokens("too large", Tokenizing())
         assert not (folder / "too large.arrow").exists()
 
     def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(self, tmp_path: Path) -> None:
         tokenizer = AutoTokenizer.from_pretrained(save_tiny_bert(tmp_path / "a"))
         known = tokenizer_print(tokenizer)
-        base = cache_key(texts("good", "bad"), known, 32)
-        assert base == cache_key(texts("good", "bad"), known, 32)
+        base = tokens_key(texts("good", "bad"), known, 32)
+        assert base == tokens_key(texts("good", "bad"), known, 32)
         others = {
-            cache_key(texts("good", "bat"), known, 32),
-            cache_key(texts("goodb", "ad"), known, 32),
-            cache_key(texts("good", "bad", labels=(1, 0)), known, 32),
-            cache_key(texts("good", "bad"), known, 33),
-            cache_key(texts("good", "bad"), known + "x", 32),
-            cache_key(texts("good", "bad").rename_column("text", "text_pair"), known, 32),
+            tokens_key(texts("good", "bat"), known, 32),
+            tokens_key(texts("goodb", "ad"), known, 32),
+            tokens_key(texts("good", "bad", labels=(1, 0)), known, 32),
+            tokens_key(texts("good", "bad"), known, 33),
+            tokens_key(texts("good", "bad"), known + "x", 32),
+            tokens_key(texts("good", "bad").rename_column("text", "text_pair"), known, 32),
         }
         assert len(others | {base}) == 7
         tokenizer.add_tokens(["film-like"])
