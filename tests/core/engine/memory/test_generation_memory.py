@@ -1,11 +1,17 @@
-"""Memory of chat and preferences: the longest row without rendering all, the forecast, and the dry run beside it."""
+"""Memory of models that generate text: the longest row, the forecast, and the dry run beside it."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import resolve_run
 from core.engine.environment import prepare_torchvision
+from core.engine.memory.forecast import longest_row
+from core.engine.models import text
+from core.engine.models.check import check_model
+from core.memory import estimate
 from core.memory.model import Basis, Forecast
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
@@ -13,6 +19,7 @@ from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from tests.fakes.building import built, options
 from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
+from tests.fakes.tiny_writer import save_tiny_llama, write_text
 
 prepare_torchvision()
 
@@ -95,3 +102,33 @@ def test_a_pair_takes_two_rows(folder: Path) -> None:
     chat = forecast_of(asked(folder, Task.CHAT, lora, size=8, train=length)).parts
     preference = forecast_of(asked(folder, Task.PREFERENCE, lora, size=4, train=length)).parts
     assert preference.activations == pytest.approx(chat.activations, rel=0.1)
+
+
+def by_formula(vocabulary: int) -> Forecast:
+    options = RunOptions(
+        task=Task.CAUSAL_LM,
+        model=ModelOptions(source="scratch:llama-tiny", vocabulary=vocabulary),
+        data=DataOptions(train="synthetic:64x128", max_length=128),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32),
+        memory=MemoryOptions(batch_size=4),
+    )
+    report = check_model(options)
+    assert report.shape is not None
+    device = resolve_run(gather(with_compilers=False), options).device
+    return estimate.forecast(options, report.shape, device, length=128)
+
+
+def test_every_token_it_can_say_takes_memory_at_every_place() -> None:
+    small, large = by_formula(1_000), by_formula(11_000)
+    places = 4 * 128
+    assert large.parts.activations - small.parts.activations == 4 * 10_000 * places
+    assert large.parts.temporary - small.parts.temporary > 7 * 10_000 * places
+
+
+def test_rows_of_a_text_are_as_long_as_is_allowed(tmp_path: Path) -> None:
+    llama = save_tiny_llama(tmp_path / "llama")
+    data = DataOptions(train=str(write_text(tmp_path / "text.txt")), max_length=48)
+    options = RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source=str(llama)), data=data)
+    config = text.load_config(options)
+    assert longest_row(options, config, None).tokens == 48
+    assert longest_row(options, config, text.load_tokenizer(str(llama))).tokens == 48
