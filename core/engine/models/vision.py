@@ -8,10 +8,10 @@ import copy
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 from urllib.error import URLError
 
 import msgspec
@@ -37,14 +37,10 @@ from core.services.hub import CONFIG
 # --- Activation checkpointing: which models can compute their activations again
 
 
-ENABLE = "activation_checkpointing_enable"
-"""The method Trainer 5.23 calls."""
-
-
 def can_checkpoint(model: Any) -> bool:
-    """Whether activations can be computed again: transformers' models say so, others have the method or not."""
-    told = getattr(model, "supports_gradient_checkpointing", None)
-    return bool(told) if told is not None else hasattr(model, ENABLE)
+    """Whether activations can be computed again: transformers' models say so, others have Trainer's method or not."""
+    supports = getattr(model, "supports_gradient_checkpointing", None)
+    return bool(supports) if supports is not None else hasattr(model, "activation_checkpointing_enable")
 
 
 def check_checkpointing(model: Any) -> None:
@@ -79,17 +75,13 @@ def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
     length = max(1, math.isqrt(len(layers)))
     segment: list[torch.nn.Module] = []
     for layer in layers:
-        if len(segment) >= length and not _writes_over_its_input(layer):
+        first = next(part for part in layer.modules() if not any(True for _ in part.children()))
+        if len(segment) >= length and not getattr(first, "inplace", False):
             yield segment
             segment = []
         segment.append(layer)
     if segment:
         yield segment
-
-
-def _writes_over_its_input(layer: torch.nn.Module) -> bool:
-    first = next(part for part in layer.modules() if not any(True for _ in part.children()))
-    return bool(getattr(first, "inplace", False))
 
 
 def checkpoint_rows(network: torch.nn.Module) -> int:
@@ -120,13 +112,10 @@ def _recomputed(layers: list[torch.nn.Module], values: torch.Tensor) -> torch.Te
             entering = layer(entering)
         return entering
 
-    def contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-        return nullcontext(), _statistics_kept(layers)
-
+    options: dict[str, Any] = {"context_fn": lambda: (nullcontext(), _statistics_kept(layers))}
     if torch.compiler.is_compiling():  # a compiled graph changes statistics once, however often it computes
-        found: torch.Tensor = checkpoint(run, values, use_reentrant=False)
-    else:
-        found = checkpoint(run, values, use_reentrant=False, context_fn=contexts)
+        options = {}
+    found: torch.Tensor = checkpoint(run, values, use_reentrant=False, **options)
     return found
 
 
@@ -224,7 +213,8 @@ def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionC
 def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
     """The weights torchvision publishes: checked against their hash, never unpickled as objects."""
     weights = torchvision.models.get_model_weights(name).DEFAULT
-    if hub.is_forbidden() and not _is_here(weights.url):
+    kept = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
+    if hub.is_forbidden() and not kept.is_file():
         raise ModelError(
             f"The pretrained weights of {name} aren't on this computer",
             f"{hub.forbidden_by()} forbids to download them from {weights.url}.",
@@ -237,18 +227,12 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
     except (URLError, ConnectionError, TimeoutError) as error:
         raise ModelError(
             f"The pretrained weights of {name} can't be downloaded",
-            f"Hone asked {weights.url} and got: {error}. They are kept after the first download, so later runs need "
-            "no network.",
+            f"{weights.url}: {error}. They are kept after the first download, so later runs need no network.",
             (RANDOM,),
         ) from error
     except RuntimeError as error:
         raise ModelError(f"The downloaded weights of {name} are damaged", str(error)) from error
     return state
-
-
-def _is_here(url: str) -> bool:
-    """Whether torch's cache has the file of this address."""
-    return (Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]).is_file()
 
 
 def _replace_head(network: Any, classes: int) -> None:
@@ -464,17 +448,18 @@ def _reason_against(model: Any, batch: int, size: int) -> str:
 
 
 def _with_normalisation(found: ImageModel) -> ImageModel:
-    told = _preprocessor(found.source)
-    mean, std = told.get("image_mean"), told.get("image_std")
-    if told.get("do_normalize") is False:
+    preprocessing = _preprocessor(found.source)
+    mean, std = preprocessing.get("image_mean"), preprocessing.get("image_std")
+    if preprocessing.get("do_normalize") is False:
         mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    if not (_is_three(mean) and _is_three(std)):
+    scale = 255 * float(preprocessing.get("rescale_factor") or 1 / 255)
+    offset = 1.0 if preprocessing.get("rescale_offset") else 0.0  # EfficientNet: from -1 to 1 before the mean
+    try:
+        means = msgspec.convert([(value + offset) / scale for value in mean or ()], Colours)
+        spreads = msgspec.convert([value / scale for value in std or ()], Colours)
+    except (TypeError, msgspec.ValidationError):
         return replace(found, is_told=False)
-    scale = 255 * float(told.get("rescale_factor") or 1 / 255)
-    offset = 1.0 if told.get("rescale_offset") else 0.0  # EfficientNet: from -1 to 1 before the mean is taken
-    means = [(value + offset) / scale for value in mean]
-    spreads = [value / scale for value in std]
-    return replace(found, mean=_three(means), std=_three(spreads))
+    return replace(found, mean=means, std=spreads)
 
 
 def _preprocessor(source: str) -> dict[str, Any]:
@@ -487,19 +472,6 @@ def _preprocessor(source: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return told if isinstance(told, dict) else {}
-
-
-def _is_three(values: Any) -> TypeGuard[Sequence[float]]:
-    return (
-        isinstance(values, Sequence)
-        and len(values) == 3
-        and all(isinstance(value, int | float) for value in values)
-    )
-
-
-def _three(values: Sequence[float]) -> Colours:
-    red, green, blue = values
-    return red, green, blue
 
 
 def preprocessor(size: int, mean: Sequence[float], std: Sequence[float]) -> bytes:
