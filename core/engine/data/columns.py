@@ -265,19 +265,8 @@ def _mean_length(table: Table, name: str) -> float:
 
 
 SCORE_NAMES = (
-    *(
-        "score",
-        "scores",
-        "label",
-        "labels",
-        "similarity",
-        "similarity_score",
-        "rating",
-        "stars",
-        "target",
-        "value",
-    ),
-    *("grade", "quality", "y"),
+    *("score", "scores", "label", "labels", "similarity", "similarity_score", "rating", "stars"),
+    *("target", "value", "grade", "quality", "y"),
 )
 NO_SCORES = ("id", "idx", "index", "row", "number", "no", "year", "unnamed: 0", "")
 """Columns of numbers that count rows."""

@@ -230,7 +230,7 @@ def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
     if scheme_of(source) is None and path.is_dir():
         found = _divided(path)
         is_whole = not found.splits or bool(found.rest) or search.TRAIN not in found.splits
-        if split is None and is_whole and not any(_is_table(file) for file in found.files):
+        if split is None and is_whole and not any(ending(file) in ENDINGS for file in found.files):
             return (path,)
     return files_of(source, split, option)
 
@@ -276,7 +276,7 @@ class _Divided:
 
 def _divided(folder: Path) -> _Divided:
     names = {path.relative_to(folder).as_posix(): path for path in _rows_in(folder)}
-    tables = {name: path for name, path in names.items() if _is_table(path)}
+    tables = {name: path for name, path in names.items() if ending(path) in ENDINGS}
     names = tables or names
     told = {name for name in names if search.split_of(name)}
     splits = search.by_names(sorted(told)) if told else {}
@@ -305,13 +305,9 @@ def _visible(folder: Path) -> list[Path]:
         raise unreadable(folder, error) from error
 
 
-def _is_table(path: Path) -> bool:
-    return ending(path) in ENDINGS
-
-
 def _is_rows(path: Path) -> bool:
-    known = _is_table(path) or ending(path) in TEXT_ENDINGS
-    return known and path.is_file() and path.name not in search.NO_DATA
+    is_known = ending(path) in ENDINGS or ending(path) in TEXT_ENDINGS
+    return is_known and path.is_file() and path.name not in search.NO_DATA
 
 
 def _of_folder(folder: Path, split: str | None, option: str) -> Files:
@@ -331,23 +327,13 @@ def _of_folder(folder: Path, split: str | None, option: str) -> Files:
             f"{folder}: rows are read from CSV, TSV, JSON, JSONL, Parquet or CoNLL files.",
             (Fix("Choose a file, or a folder with such files"),),
         )
-    if len({_SHARD.sub("", _stem(path)) for path in found.rest}) > 1:
-        raise _several(folder, found.rest)
+    stems = {str(path.parent / path.name.partition(".")[0]) for path in found.rest}
+    if len({_SHARD.sub("", stem) for stem in stems}) > 1:
+        names = [path.relative_to(folder).as_posix() for path in found.rest]
+        fixes = [Fix(f"Use {name}", {"data.train": str(folder / name)}) for name in names[:SHOWN]]
+        raise DataError(
+            f"{folder.name} holds several tables",
+            f"{folder}: {listed(names)}; none is called train.",
+            tuple(fixes),
+        )
     return found.rest
-
-
-def _stem(path: Path) -> str:
-    """The path without its endings."""
-    return str(path.parent / path.name.partition(".")[0])
-
-
-def _several(folder: Path, files: Files) -> DataError:
-    names = [path.relative_to(folder).as_posix() for path in files]
-    return DataError(
-        f"{folder.name} holds several tables",
-        f"{folder}: {listed(names)}; none is called train.",
-        tuple(
-            Fix(f"Use {name}", {"data.train": str(path)})
-            for name, path in zip(names[:SHOWN], files, strict=False)
-        ),
-    )

@@ -76,33 +76,31 @@ MAGIC_BYTES = 32
 """So many first bytes tell what a file is."""
 
 
-@dataclass(frozen=True)
-class _Foreign:
-    """A kind of file that holds no rows Hone can read, and what to do about it."""
-
-    magic: bytes
-    name: str
-    advice: str
-
-
-FOREIGN: tuple[_Foreign, ...] = (
-    _Foreign(b"PK\x03\x04", "a ZIP file or an Excel workbook", "Unpack it, or save the sheet as CSV"),
-    _Foreign(b"\xd0\xcf\x11\xe0", "an old Excel or Word file", "Save the sheet as CSV"),
-    _Foreign(b"%PDF", "a PDF", "Choose a table: CSV, TSV, JSON, JSONL or Parquet"),
-    _Foreign(b"\x89PNG", "a PNG image", "For images choose the task Image classification"),
-    _Foreign(b"\xff\xd8\xff", "a JPEG image", "For images choose the task Image classification"),
-    _Foreign(b"GIF8", "a GIF image", "For images choose the task Image classification"),
-    _Foreign(b"\x28\xb5\x2f\xfd", "a file compressed with zstd", "Unpack it"),
-    _Foreign(b"BZh", "a file compressed with bzip2", "Unpack it"),
-    _Foreign(b"\xfd7zXZ\x00", "a file compressed with xz", "Unpack it"),
-    _Foreign(b"7z\xbc\xaf", "a 7z archive", "Unpack it"),
-    _Foreign(b"SQLite format 3", "an SQLite database", "Export the table as CSV"),
-    _Foreign(b"ARROW1", "an Arrow file", "Save the table as Parquet"),
-    _Foreign(b"{\\rtf", "a text with formatting (RTF)", "Save it as plain text in UTF-8"),
-    _Foreign(b"<!doctype html", "a web page; a download that went wrong often is", "Download the file again"),
-    _Foreign(b"<html", "a web page; a download that went wrong often is", "Download the file again"),
-    _Foreign(b"<?xml", "an XML file", "Convert it to CSV or JSON"),
+_UNPACK, _SAVE_AS_CSV, _FOR_IMAGES = (
+    "Unpack it",
+    "Save the sheet as CSV",
+    "For images choose the task Image classification",
 )
+_WEB_PAGE = ("a web page; a download that went wrong often is", "Download the file again")
+FOREIGN: dict[bytes, tuple[str, str]] = {
+    b"PK\x03\x04": ("a ZIP file or an Excel workbook", "Unpack it, or save the sheet as CSV"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel or Word file", _SAVE_AS_CSV),
+    b"%PDF": ("a PDF", "Choose a table: CSV, TSV, JSON, JSONL or Parquet"),
+    b"\x89PNG": ("a PNG image", _FOR_IMAGES),
+    b"\xff\xd8\xff": ("a JPEG image", _FOR_IMAGES),
+    b"GIF8": ("a GIF image", _FOR_IMAGES),
+    b"\x28\xb5\x2f\xfd": ("a file compressed with zstd", _UNPACK),
+    b"BZh": ("a file compressed with bzip2", _UNPACK),
+    b"\xfd7zXZ\x00": ("a file compressed with xz", _UNPACK),
+    b"7z\xbc\xaf": ("a 7z archive", _UNPACK),
+    b"SQLite format 3": ("an SQLite database", "Export the table as CSV"),
+    b"ARROW1": ("an Arrow file", "Save the table as Parquet"),
+    b"{\\rtf": ("a text with formatting (RTF)", "Save it as plain text in UTF-8"),
+    b"<!doctype html": _WEB_PAGE,
+    b"<html": _WEB_PAGE,
+    b"<?xml": ("an XML file", "Convert it to CSV or JSON"),
+}
+"""The first bytes of files that hold no rows Hone can read, what they are, and what to do about it."""
 
 
 def ending(path: Path) -> str:
@@ -137,9 +135,9 @@ def refuse_foreign(path: Path, start: bytes) -> None:
     Raises:
         DataError: It is one; what it is and what to do about it are named.
     """
-    for foreign in FOREIGN:
-        if start[: len(foreign.magic)].lower() == foreign.magic.lower():
-            raise no_text(path, foreign.name, foreign.advice)
+    for magic, (name, advice) in FOREIGN.items():
+        if start[: len(magic)].lower() == magic.lower():
+            raise no_text(path, name, advice)
 
 
 def mismatch(path: Path, found: str, advice: str) -> DataError:
@@ -400,8 +398,18 @@ def size_of(path: Path) -> int:
     """
     try:
         found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise DataError(
+                f"{path.name} is a folder",
+                f"{path}: rows are read from one file.",
+                (Fix("Choose a CSV, TSV, JSON, JSONL or Parquet file"),),
+            )
         if not stat.S_ISREG(found.st_mode):
-            raise _no_file(path, found.st_mode)
+            raise DataError(
+                f"{path.name} is no file",
+                f"{path} is a pipe or a device, which can't be read twice.",
+                (Fix("Save what comes out of it in a file, and choose that"),),
+            )
         path.open("rb").close()
     except FileNotFoundError as error:
         why = f"{path} is a link to {path.readlink()}, which doesn't exist." if path.is_symlink() else ""
@@ -441,20 +449,6 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
                 (Fix("Rename it"),),
             ) from error
     return found
-
-
-def _no_file(path: Path, mode: int) -> DataError:
-    if stat.S_ISDIR(mode):
-        return DataError(
-            f"{path.name} is a folder",
-            f"{path}: rows are read from one file.",
-            (Fix("Choose a CSV, TSV, JSON, JSONL or Parquet file"),),
-        )
-    return DataError(
-        f"{path.name} is no file",
-        f"{path} is a pipe or a device, which can't be read twice.",
-        (Fix("Save what comes out of it in a file, and choose that"),),
-    )
 
 
 def first_bytes(path: Path) -> bytes:
