@@ -1,10 +1,6 @@
-"""What a column of a table can be for each task, and which options say so.
+"""What is in a data file or folder: the request for a report, the report, what checks find, what columns are for."""
 
-Forms show one choice a column; a run file has `data.text_columns`, `data.label_column`, `data.image_column` and
-`data.columns`. Both are turned into each other here.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -104,32 +100,15 @@ class FindingKind:
 
 @dataclass
 class _Counted:
-    """What is kept of one kind (and one detail of it); `example` tells about the first row more exactly."""
+    """Rows with one kind of finding and one detail of it; `example` tells about the first row more exactly."""
 
     kind: FindingKind
     detail: str
     example: str
     fixes: tuple[Fix, ...]
-    is_left_out: bool
     count: int = 0
     last: int = -1
     rows: list[int] = field(default_factory=list)
-
-    def finding(self, row_word: str) -> Finding:
-        message = self.kind.message(self.count, row_word, self.detail)
-        if self.example:
-            message = f"{message} {row_word.capitalize()} {self.rows[0]:,}: {self.example}"
-        if self.is_left_out:
-            message = f"{message} {'It is' if self.count == 1 else 'They are'} left out."
-        return Finding(
-            code=self.kind.code,
-            level=FindingLevel.WARNING if self.is_left_out else self.kind.level,
-            message=message,
-            count=self.count,
-            rows=tuple(self.rows),
-            row_word=row_word,
-            fixes=(*self.fixes, *self.kind.fixes),
-        )
 
 
 class Tally:
@@ -153,9 +132,8 @@ class Tally:
         if counted is None:
             if sum(code == kind.code for code, _ in self._counted) >= DETAILS_TOLD_APART:
                 detail, fixes = OTHERS, ()
-            counted = self._counted.setdefault(
-                (kind.code, detail), _Counted(kind, detail, example, fixes, self._leaves_out(kind))
-            )
+            new = _Counted(kind, detail, example, fixes)
+            counted = self._counted.setdefault((kind.code, detail), new)
         if counted.last == row:
             return
         counted.last = row
@@ -166,16 +144,29 @@ class Tally:
     @property
     def has_problems(self) -> bool:
         """Whether something found so far stops a run."""
-        stops = (counted.kind.level is FindingLevel.PROBLEM for counted in self._counted.values())
-        return not self._skip and any(stops)
-
-    def _leaves_out(self, kind: FindingKind) -> bool:
-        return self._skip and kind.level is FindingLevel.PROBLEM
+        return any(finding.level is FindingLevel.PROBLEM for finding in self.findings())
 
     def findings(self) -> tuple[Finding, ...]:
         """All that was found, problems first, each level in the order of the first rows."""
-        found = [counted.finding(self.row_word) for counted in self._counted.values()]
-        return in_order(found)
+        return in_order([self._finding(counted) for counted in self._counted.values()])
+
+    def _finding(self, counted: _Counted) -> Finding:
+        kind, level = counted.kind, counted.kind.level
+        message = kind.message(counted.count, self.row_word, counted.detail)
+        if counted.example:
+            message = f"{message} {self.row_word.capitalize()} {counted.rows[0]:,}: {counted.example}"
+        if self._skip and level is FindingLevel.PROBLEM:
+            level = FindingLevel.WARNING
+            message = f"{message} {'It is' if counted.count == 1 else 'They are'} left out."
+        return Finding(
+            code=kind.code,
+            level=level,
+            message=message,
+            count=counted.count,
+            rows=tuple(counted.rows),
+            row_word=self.row_word,
+            fixes=(*counted.fixes, *kind.fixes),
+        )
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
@@ -183,15 +174,18 @@ def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.WARNING))
 
 
-# --- What is in a data file or folder, and what becomes of it: the question
+# --- The request and the report
+
+
+_LOADING = ("padding", "group_by_length", "workers", "prefetch", "pin_memory")
 
 
 class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question "what is in this data, and what becomes of it?", best made by `inspect_request`.
+    """The request for a report on data.
 
     `asked` is a run's options as plain values, paths absolute. Columns left empty are guessed; of the model, only what
-    shows what it will see is looked at: its tokenizer, or its transform of images; none chosen, that isn't told.
-    With `any_task` the answer is for the task that the data suits, where that can be told, in place of the one asked.
+    shows what it will see is used: its tokenizer, or its transform of images. With `any_task` the report is for the
+    task that the data suits, where that can be told, in place of the chosen one.
     """
 
     asked: Tree
@@ -203,11 +197,8 @@ class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
         return str(value_at(self.asked, "data.train", ""))
 
 
-_LOADING = ("padding", "group_by_length", "workers", "prefetch", "pin_memory")
-
-
 def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRequest:
-    """The question about the data of `options`; what changes nothing about the answer is left out."""
+    """The request for a report on the data of `options`; what changes nothing about the answer is left out."""
     tree = msgspec.to_builtins(options)
     model = {name: tree["model"][name] for name in ("source", "vocabulary")}
     data = {name: value for name, value in tree["data"].items() if name not in _LOADING}
@@ -348,56 +339,45 @@ class ColumnUse:
 
 _FIRST = ColumnUse(TEXT, "Text", "What the model reads.")
 _SECOND = ColumnUse(SECOND, "Second text", "Read together with the text, for pairs.")
-_WORDS = ColumnUse(TEXT, "Words", "A list of words, or a text that is split at its blanks.")
 _LABEL = ColumnUse(LABEL, "Label", "The answer to learn: one of a few names.")
-_NUMBER = ColumnUse(LABEL, "Number", "The answer to learn: a number.")
-_TAGS = ColumnUse(LABEL, "Labels of words", "The answer to learn: a label for each word.")
-_IMAGE = ColumnUse(IMAGE, "Image", "An image, or the path to one.")
-_WHOLE = ColumnUse(TEXT, "Text", "What the model learns to go on with.")
+_USES: dict[Task, tuple[ColumnUse, ...]] = {
+    Task.TEXT_CLASSIFICATION: (_FIRST, _SECOND, _LABEL),
+    Task.TEXT_REGRESSION: (_FIRST, _SECOND, ColumnUse(LABEL, "Number", "The answer to learn: a number.")),
+    Task.TOKEN_CLASSIFICATION: (
+        ColumnUse(TEXT, "Words", "A list of words, or a text that is split at its blanks."),
+        ColumnUse(LABEL, "Labels of words", "The answer to learn: a label for each word."),
+    ),
+    Task.CAUSAL_LM: (ColumnUse(TEXT, "Text", "What the model learns to continue."),),
+    Task.IMAGE_CLASSIFICATION: (ColumnUse(IMAGE, "Image", "An image, or the path to one."), _LABEL),
+    Task.CHAT: tuple(ColumnUse(role.value, role.label, role.help) for role in CHAT_COLUMNS),
+    Task.PREFERENCE: tuple(ColumnUse(role.value, role.label, role.help) for role in PREFERENCE_COLUMNS),
+}
 
 
 def uses_for(task: Task) -> tuple[ColumnUse, ...]:
     """What columns can be for a task, the most needed first."""
-    match task:
-        case Task.TEXT_CLASSIFICATION:
-            return (_FIRST, _SECOND, _LABEL)
-        case Task.TEXT_REGRESSION:
-            return (_FIRST, _SECOND, _NUMBER)
-        case Task.TOKEN_CLASSIFICATION:
-            return (_WORDS, _TAGS)
-        case Task.CAUSAL_LM:
-            return (_WHOLE,)
-        case Task.IMAGE_CLASSIFICATION:
-            return (_IMAGE, _LABEL)
-        case _:
-            roles = PREFERENCE_COLUMNS if task is Task.PREFERENCE else CHAT_COLUMNS
-            return tuple(ColumnUse(role.value, role.label, role.help) for role in roles)
+    return _USES[task]
 
 
 def chosen_columns(task: Task, value_at: Callable[[str], Any]) -> Columns:
     """The columns that the options name; `value_at` gives an option's value by its path."""
     if task.reads_conversations:
         return dict(value_at(COLUMNS) or {})
-    texts = [] if task.reads_images else [str(name) for name in value_at(TEXT_COLUMNS) or ()]
-    found = dict(zip((TEXT, SECOND), texts, strict=False))
-    for key, path in ((LABEL, LABEL_COLUMN), (IMAGE, IMAGE_COLUMN)):
-        name = value_at(path)
-        if name and key in {use.key for use in uses_for(task)}:
-            found[key] = str(name)
-    return found
+    return _known(task, value_at(TEXT_COLUMNS) or (), value_at(LABEL_COLUMN), value_at(IMAGE_COLUMN))
 
 
 def guessed_columns(task: Task, report: DataReport) -> Columns:
-    """The columns that a look at the data took for what is needed."""
+    """The columns that a report took for what is needed."""
     if task.reads_conversations:
         return dict(report.columns_by_role)
-    found = {} if task.reads_images else dict(zip((TEXT, SECOND), report.text_columns, strict=False))
-    if report.label_column:
-        found[LABEL] = report.label_column
-    if task.reads_images and report.columns_by_role.get(IMAGE):
-        found[IMAGE] = report.columns_by_role[IMAGE]
+    return _known(task, report.text_columns, report.label_column, report.columns_by_role.get(IMAGE))
+
+
+def _known(task: Task, texts: Sequence[str], label: str | None, image: str | None) -> Columns:
+    """Those of the columns that a task has use for."""
+    found = dict(zip((TEXT, SECOND), texts, strict=False)) | {LABEL: label, IMAGE: image}
     known = {use.key for use in uses_for(task)}
-    return {key: name for key, name in found.items() if key in known}
+    return {key: str(name) for key, name in found.items() if name and key in known}
 
 
 def with_use(columns: Mapping[str, str], column: str, key: str) -> Columns:
