@@ -105,26 +105,7 @@ BAD: dict[str, tuple[Lay, Task | None, str]] = {
         "too many different values",
     ),
     "one label": (file("a.csv", "text,label\na,x\nb,x\nc,x\n"), Task.TEXT_CLASSIFICATION, "only one class"),
-    "a missing role": (lines({"messages": [{"content": "Hi"}, *TALK]}, {"messages": TALK}), None, "line 1"),
-    "an unknown role": (
-        lines({"messages": [{"role": "zorblax", "content": "Hi"}, *TALK]}, {"messages": TALK}),
-        None,
-        "“zorblax”",
-    ),
-    "two users in a row": (lines({"messages": [TALK[0], *TALK]}, {"messages": TALK}), None, "line 1"),
-    "an empty answer": (
-        lines({"messages": [TALK[0], {"role": "assistant", "content": ""}]}, {"messages": TALK}),
-        None,
-        "line 1",
-    ),
-    "an empty list of messages": (lines({"messages": []}, {"messages": TALK}), None, "line 1"),
-    "no better answer": (
-        lines(
-            {"prompt": "a", "chosen": "", "rejected": "b"}, {"prompt": "a", "chosen": "c", "rejected": "b"}
-        ),
-        None,
-        "line 1",
-    ),
+    "a message without a role": (lines({"messages": [{"content": "Hi"}, *TALK]}), None, "line 1"),
     "a text for chat": (file("a.csv", f"words,kind\n{GOOD}"), Task.CHAT, "has no conversations"),
     "words without labels": (
         file("a.csv", f"text,label\n{GOOD}"),

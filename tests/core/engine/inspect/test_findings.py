@@ -103,18 +103,6 @@ def test_repeated_rows_are_told_apart_from_contradicting_ones(tmp_path: Path) ->
     assert found["contradictions"].level is FindingLevel.WARNING
 
 
-@pytest.mark.parametrize(
-    ("task", "header", "rows"),
-    [
-        (SCORE, "text,score", [f"words {number},{number}.5" for number in range(20)]),
-        (TEXT, "text", [f"words {number}" for number in range(20)]),
-    ],
-)
-def test_rows_repeat_in_other_tasks_as_well(tmp_path: Path, task: Task, header: str, rows: list[str]) -> None:
-    found = by_code(look(task, table(tmp_path, *rows, rows[7], header=header)))
-    assert found["duplicates"].rows == (22,)
-
-
 def test_rows_without_a_text_or_a_label_are_named_and_left_out(tmp_path: Path) -> None:
     report = look(CLASSIFY, table(tmp_path, *many(), ",a", "some words,", ",b"))
     empty = [finding for finding in report.findings if finding.code == "empty"]
@@ -165,6 +153,7 @@ GOOD = {"tokens": ["Paris", "sleeps"], "tags": ["B-LOC", "O"]}
     [
         ("tag-count", {"tokens": ["a", "b", "c"], "tags": ["O", "O"]}),
         ("missing-value", {"tokens": ["a", "b"], "tags": ["O", None]}),
+        ("broken-list", {"tokens": '["a", "b]', "tags": '["O", "B-X"]'}),
     ],
 )
 def test_all_rows_whose_words_and_labels_do_not_match_are_named(
@@ -178,14 +167,6 @@ def test_all_rows_whose_words_and_labels_do_not_match_are_named(
     stops_with_the_same(asked(WORDS, path), found)
 
 
-def test_all_lists_that_are_broken_are_named(tmp_path: Path) -> None:
-    good, broken = '"[""a"", ""b""]","[""O"", ""B-X""]"', '"[""a"", ""b]","[""O"", ""B-X""]"'
-    path = table(tmp_path, good, broken, good, broken, header="tokens,tags")
-    found = by_code(look(WORDS, path))
-    assert (found["broken-list"].rows, found["broken-list"].count) == ((3, 5), 2)
-    stops_with_the_same(asked(WORDS, path), found["broken-list"])
-
-
 def test_labels_never_trained_on_are_all_named(tmp_path: Path) -> None:
     other = table(tmp_path, "x 1,a", "x 2,awful", "x 3,b", "x 4,odd", "x 5,awful", name="test.csv")
     options = asked(CLASSIFY, table(tmp_path, *many()), eval=str(other))
@@ -193,27 +174,10 @@ def test_labels_never_trained_on_are_all_named(tmp_path: Path) -> None:
     unseen = [finding for finding in report.findings if finding.code == "unseen-label"]
     assert [(found.rows, found.count) for found in unseen] == [((3, 6), 2), ((5,), 1)]
     found = unseen[0]
+    assert found.message.startswith("Evaluation data: ")
     assert "“awful”" in found.message
     assert (report.train_rows, report.eval_rows) == (40, None)
     assert found.fixes[-1].changes == {"data.eval": None}
-    stops_with_the_same(options, found)
-
-
-def test_unseen_labels_of_words_name_rows(tmp_path: Path) -> None:
-    other = objects(tmp_path, GOOD, {"tokens": ["x", "y"], "tags": ["B-PER", "I-PER"]}, name="test.jsonl")
-    options = asked(WORDS, objects(tmp_path, GOOD, GOOD), eval=str(other))
-    found = by_code(inspect(options))["unseen-label"]
-    assert (found.rows, found.count) == ((2,), 1)
-    stops_with_the_same(options, found)
-
-
-def test_what_is_wrong_in_evaluation_rows_says_so(tmp_path: Path) -> None:
-    rows = [f"words {number},{number}.5" for number in range(20)]
-    other = table(tmp_path, "x,1", "y,lots", name="test.csv", header="text,score")
-    options = asked(SCORE, table(tmp_path, *rows, header="text,score"), eval=str(other))
-    found = by_code(inspect(options))["not-a-number"]
-    assert found.message.startswith("Evaluation data: ")
-    assert found.rows == (3,)
     stops_with_the_same(options, found)
 
 
