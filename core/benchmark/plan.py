@@ -12,9 +12,9 @@ import msgspec
 
 from core.base import formats
 from core.base.errors import Fix, OptionsError, Problem
-from core.memory.model import Room, Verdict, verdict, with_changes
+from core.memory.model import Room, Verdict, verdict
 from core.options import RunOptions, Tree
-from core.options.catalogue import all_options, options_by_path, value_of
+from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.device_support import (

@@ -28,10 +28,10 @@ from core.memory.model import (
     Room,
     Verdict,
     options_request,
-    with_changes,
 )
 from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions, run_file
+from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, MachineReport, find_device, machine_problems
 from core.runs.words import changes_text
 from core.services import hub

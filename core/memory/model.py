@@ -1,34 +1,19 @@
 """Which options change how much memory a run takes, and how long a step: what is known survives changes of others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
 from core.base.errors import Problem
 from core.options import RunOptions, Tree
-from core.options.catalogue import options_by_path, value_of
+from core.options.catalogue import Changes, options_by_path, value_of, with_changes
 from core.options.device_support import DeviceReport, refusal
 from core.options.method_rules import METHOD_RULES
 from core.options.sections import OutputOptions, TrainingOptions
 from core.options.validate import TASK_RULES
 
-# --- Options with some of them changed, as a fix or a remedy says, and whether that can be done
-
-
-Changes = Mapping[str, Any]
-"""Values by the path of their option, such as `{"memory.batch_size": 4}`."""
-
-
-def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
-    """`options` with the values of `changes`, plain or of the option's own type, in place of theirs."""
-    for path, value in changes.items():
-        section, _, name = path.partition(".")
-        of_its_type = None if value is None else msgspec.convert(value, options_by_path()[path].value_type)
-        changed = msgspec.structs.replace(getattr(options, section), **{name: of_its_type})
-        options = msgspec.structs.replace(options, **{section: changed})
-    return options
+# --- Whether changes can be made
 
 
 def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> bool:

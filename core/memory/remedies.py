@@ -14,8 +14,9 @@ import msgspec
 
 from core.memory import estimate
 from core.memory.estimate import STATE
-from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made, with_changes
+from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision
 from core.options.device_support import LORA_RATE, DeviceReport, caution, settle
 from core.options.device_support import half_precision as half_of

@@ -7,6 +7,8 @@ from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.declare import Kind, Option, completed
 
@@ -67,6 +69,21 @@ def value_of(options: RunOptions, path: str) -> Any:
     for name in path.split("."):
         found = getattr(found, name)
     return found
+
+
+Changes = Mapping[str, Any]
+"""Values by the path of their option, such as `{"memory.batch_size": 4}`."""
+
+
+def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
+    """`options` with the values of `changes`, plain or of the option's own type, in place of theirs."""
+    for path, value in changes.items():
+        section, _, name = path.partition(".")
+        value_type = options_by_path()[path].value_type
+        typed = None if value is None else msgspec.convert(value, value_type, strict=False)
+        changed = msgspec.structs.replace(getattr(options, section), **{name: typed})
+        options = msgspec.structs.replace(options, **{section: changed})
+    return options
 
 
 EMPTY: tuple[object, ...] = ("", None, (), [], {})

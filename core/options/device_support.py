@@ -7,7 +7,7 @@ import msgspec
 
 from core.base.errors import Fix, Problem
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path, value_of
+from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import Method, Optimizer, Precision
 from core.options.declare import Option
 from core.options.sources import VISION_MODELS, Scheme
@@ -288,12 +288,8 @@ def settled_beside(found: Settled, options: RunOptions) -> Settled:
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
     """`options` with what "automatic" comes to on `device` in place of it."""
-    for path, found in automatic_paths(device, options).items():
-        section, _, name = path.partition(".")
-        value = msgspec.convert(found.value, options_by_path()[path].value_type, strict=False)
-        changed = msgspec.structs.replace(getattr(options, section), **{name: value})
-        options = msgspec.structs.replace(options, **{section: changed})
-    return options
+    found = automatic_paths(device, options)
+    return with_changes(options, {path: settled.value for path, settled in found.items()})
 
 
 def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:

@@ -11,9 +11,10 @@ import msgspec
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
-from core.memory.model import TIGHT, Forecast, Measurement, ModelReport, Room, Verdict, verdict, with_changes
+from core.memory.model import TIGHT, Forecast, Measurement, ModelReport, Room, Verdict, verdict
 from core.memory.remedies import AS_ASKED, Candidate, Remedy, asked_of, candidates
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport
 from core.services.memory import DryRun
 

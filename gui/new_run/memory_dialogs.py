@@ -23,9 +23,10 @@ from PySide6.QtWidgets import (
 
 from core.base.formats import MISSING, duration, memory, step_time
 from core.memory.explain import PartExplained, explain_parts
-from core.memory.model import Forecast, Verdict, key_of, with_changes
+from core.memory.model import Forecast, Verdict, key_of
 from core.memory.remedies import Remedy
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.method_rules import most_epochs, useful_steps
 from core.runs import queue
 from core.services.autofit import Fitting, MeasuringEach, Try

@@ -23,11 +23,11 @@ from core.memory.model import (
     options_request,
     that_matter,
     verdict,
-    with_changes,
 )
 from core.memory.remedies import Remedy, ladder
 from core.monitor.nvidia import NvidiaGpu, gpu_of
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import STEP_PATHS, extent, with_batch_within

@@ -13,7 +13,8 @@ from core.benchmark.plan import (
 from core.benchmark.published import GUIDE, guide_row
 from core.engine.devices.choose import report
 from core.engine.environment import prepare_torchvision
-from core.memory.model import Room, with_changes
+from core.memory.model import Room
+from core.options.catalogue import with_changes
 from core.options.validate import check_tree, read_options
 from tests.fakes.machines import (
     BARE,

@@ -7,9 +7,10 @@ import pytest
 from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import report as devices_of
 from core.memory.estimate import forecast
-from core.memory.model import ModelReport, Room, with_changes
+from core.memory.model import ModelReport, Room
 from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.device_support import LORA_RATE, DeviceReport, settle
 from tests.fakes.asked_of_bert import BERT, MODEL, asked
 from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER

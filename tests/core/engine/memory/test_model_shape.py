@@ -15,8 +15,9 @@ from core.engine.models.parts import apply_method
 from core.engine.models.vision import load_vision_model
 from core.memory import estimate
 from core.memory.estimate import case_of
-from core.memory.model import ModelShape, with_changes
+from core.memory.model import ModelShape
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Method, Precision, Task
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
