@@ -36,6 +36,7 @@ from core.engine.environment import (
 )
 from core.engine.reporter import Reporter
 from core.engine.training.checkpoints import find_start
+from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree
 from core.options.sections import DeviceOptions
@@ -238,30 +239,28 @@ def _inspect(channel: Channel) -> msgspec.Struct:
     return inspect(options, channel.tell, any_task=request.any_task)
 
 
-def _check_model(channel: Channel) -> msgspec.Struct:
-    from core.memory.model import OptionsRequest
-
+def _model_question(channel: Channel) -> tuple[OptionsRequest, RunOptions]:
+    """The request of a job about a model, and its options; this process is ready to build the model then."""
     request = channel.read(OptionsRequest)
-    options = _prepared_for(request.asked)
+    return request, _prepared_for(request.asked)
+
+
+def _check_model(channel: Channel) -> msgspec.Struct:
+    request, options = _model_question(channel)
     from core.engine.models.check import check_model
 
     return check_model(options, request.labels)
 
 
 def _forecast(channel: Channel) -> msgspec.Struct:
-    from core.memory.model import OptionsRequest
-
-    request = channel.read(OptionsRequest)
-    options = _prepared_for(request.asked)
+    request, options = _model_question(channel)
     from core.engine.memory.forecast import forecast
 
     return forecast(options, request.labels)
 
 
 def _measure(channel: Channel) -> msgspec.Struct:
-    from core.memory.model import OptionsRequest
-
-    options = _prepared_for(channel.read(OptionsRequest).asked)
+    _, options = _model_question(channel)
     from core.engine.memory.measure import measure
 
     return measure(options)
@@ -326,9 +325,7 @@ def _fetch_uv(channel: Channel) -> msgspec.Struct:
 
 
 def _fetch_config(channel: Channel) -> msgspec.Struct:
-    from core.services.hub import ConfigRequest
-
-    request = channel.read(ConfigRequest)
+    request = channel.read(hub.ConfigRequest)
     prepare_fetching()
     from core.engine.hub.account import lend_token
 
@@ -340,9 +337,8 @@ def _fetch_config(channel: Channel) -> msgspec.Struct:
 
 def _release(channel: Channel) -> msgspec.Struct:
     from core.engine.hub.web import newest_release
-    from core.services.hub import ReleaseRequest
 
-    return newest_release(channel.read(ReleaseRequest))
+    return newest_release(channel.read(hub.ReleaseRequest))
 
 
 def _hub_account(channel: Channel) -> msgspec.Struct:

@@ -27,13 +27,9 @@ from transformers import (  # noqa: E402 - torchvision must be prepared first
     BertConfig,
     BertForSequenceClassification,
     BertForTokenClassification,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
     LlamaConfig,
     LlamaForSequenceClassification,
     LlamaForTokenClassification,
-    MixtralConfig,
-    MixtralForCausalLM,
     OlmoeConfig,
     OlmoeForCausalLM,
     Qwen2MoeConfig,
@@ -63,14 +59,6 @@ def bert_of_numbers() -> torch.nn.Module:
 
 def bert_of_words() -> torch.nn.Module:
     return BertForTokenClassification(bert_config())
-
-
-def distilbert() -> torch.nn.Module:
-    sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32}
-    dropout = {"dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0}
-    return DistilBertForSequenceClassification(
-        DistilBertConfig(vocab_size=VOCABULARY, **sizes, **dropout, num_labels=LABELS)
-    )
 
 
 def llama_config() -> LlamaConfig:
@@ -189,9 +177,7 @@ def steps(
     return losses, norms, weights
 
 
-@pytest.mark.parametrize(
-    "build", [bert, distilbert, llama, alexnet, bert_of_numbers, bert_of_words, llama_of_words]
-)
+@pytest.mark.parametrize("build", [bert, llama, alexnet, bert_of_numbers, bert_of_words, llama_of_words])
 def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(
     build: Callable[[], torch.nn.Module], tmp_path: Path
 ) -> None:
@@ -236,7 +222,6 @@ def running_texts() -> list[dict[str, torch.Tensor]]:
     ("config", "kind"),
     [
         (OlmoeConfig, OlmoeForCausalLM),
-        (MixtralConfig, MixtralForCausalLM),
         (Qwen2MoeConfig, Qwen2MoeForCausalLM),
     ],
 )

@@ -17,7 +17,6 @@ import torch
 from core.base.errors import DataError, Fix
 from core.base.processes import child_environment
 from core.engine.data.batches import (
-    PadTexts,
     SentCollator,
     SentSamples,
     pad_as,
@@ -162,11 +161,6 @@ class TestOnTheWay:
         assert caught.value.title == "broken.png can't be read as an image"
         assert caught.value.fixes == (Fix("Remove or replace this image and start again"),)
 
-    def test_a_batch_comes_back_as_it_is(self) -> None:
-        batch = SentCollator(PadTexts(0))(SentSamples([{"input_ids": [1, 2], "labels": 1}]).__getitems__([0]))
-        assert received(batch) is batch
-        assert batch["input_ids"].tolist() == [[1, 2]]
-
 
 class TestPadding:
     SAMPLES = (
@@ -198,17 +192,13 @@ class TestPadding:
     def test_every_row_has_the_length_that_was_fixed_and_no_other_loss(
         self, bert: Path, plain: TinyRun, tmp_path: Path
     ) -> None:
-        run = text_run(bert, tmp_path / "run", steps=6, padding=Padding.FIXED)
+        run = text_run(bert, tmp_path / "run", steps=6, padding=Padding.FIXED, group_by_length=Toggle.OFF)
         widths = {batch["input_ids"].shape[1] for batch in run.trainer.get_train_dataloader()}
         assert run.what_ran.padded_to == "32 tokens"
         assert widths == {32}
         fixed, dynamic = ([step.loss for step in tiny.steps] for tiny in (run, plain))
         assert fixed == pytest.approx(dynamic, rel=1e-5)
         assert len(set(fixed)) == 6
-
-    def test_no_row_is_longer_than_the_model_can_see(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run", padding=Padding.FIXED, max_length=500)
-        assert run.what_ran.padded_to == "64 tokens"
 
 
 class TestGrouping:
@@ -227,12 +217,6 @@ class TestGrouping:
         assert (grouped.what_ran.sampling, mixed.what_ran.sampling) == ("grouped by length", "random")
         assert sum(self.spreads(grouped, 4)) < sum(self.spreads(mixed, 4))
 
-    def test_so_do_those_of_accumulated_batches(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run", group_by_length=Toggle.ON, accumulation=2)
-        assert run.what_ran.batches_per_step == 2
-        sampler: Any = run.trainer.get_train_dataloader().batch_sampler.sampler
-        assert sampler.batch_size == 8
-
     def test_the_order_is_that_of_trainer(self, bert: Path, tmp_path: Path) -> None:
         from transformers import Trainer
 
@@ -241,11 +225,6 @@ class TestGrouping:
         ours = list(trainer._get_train_sampler())
         torch.manual_seed(7)
         assert ours == list(Trainer._get_train_sampler(trainer))
-
-    def test_with_fixed_padding_there_is_nothing_to_gain(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run", group_by_length=Toggle.AUTO, padding=Padding.FIXED)
-        assert run.what_ran.sampling == "random"
-        assert run.what_ran.reasons["data.group_by_length"] == "off: every row has the same length anyway"
 
     def test_lengths_heed_a_selection(self) -> None:
         from datasets import Dataset
@@ -257,38 +236,33 @@ class TestGrouping:
         assert lengths_of(Dataset.from_dict({"pixel_values": [[1]]})) is None
 
 
-class TestAutomatic:
-    """What is left to Hone, on machines that are not at hand."""
+@pytest.mark.parametrize(
+    ("facts", "task", "workers"),
+    [
+        (PC, Task.IMAGE_CLASSIFICATION, 0),
+        (M3_MAX, Task.IMAGE_CLASSIFICATION, 0),
+        (LAPTOP, Task.IMAGE_CLASSIFICATION, 4),
+        (variant(LAPTOP, cores=3), Task.IMAGE_CLASSIFICATION, 2),
+        (variant(LAPTOP, cores=2), Task.IMAGE_CLASSIFICATION, 0),
+        *((LAPTOP, task, 0) for task in Task if task.reads_text),
+    ],
+)
+def test_workers_are_for_images_beside_a_gpu(facts: MachineFacts, task: Task, workers: int) -> None:
+    run = resolve_run(facts, RunOptions(task=task))
+    assert run.options.data.workers == workers
+    assert run.reasons["data.workers"].startswith(f"{workers}: ")
 
-    @pytest.mark.parametrize(
-        ("facts", "task", "workers"),
-        [
-            (PC, Task.IMAGE_CLASSIFICATION, 0),
-            (M3_MAX, Task.IMAGE_CLASSIFICATION, 0),
-            (LAPTOP, Task.IMAGE_CLASSIFICATION, 4),
-            (variant(LAPTOP, cores=3), Task.IMAGE_CLASSIFICATION, 2),
-            (variant(LAPTOP, cores=2), Task.IMAGE_CLASSIFICATION, 0),
-            *((LAPTOP, task, 0) for task in Task if task.reads_text),
-        ],
-    )
-    def test_workers_are_for_images_beside_a_gpu(self, facts: MachineFacts, task: Task, workers: int) -> None:
-        chosen = resolve_run(facts, RunOptions(task=task))
-        assert chosen.options.data.workers == workers
-        assert chosen.reasons["data.workers"].startswith(f"{workers}: ")
 
-    @pytest.mark.parametrize(
-        ("padding", "grouped"), [(Padding.DYNAMIC, Toggle.ON), (Padding.FIXED, Toggle.OFF)]
-    )
-    def test_texts_are_grouped_where_that_saves_padding(self, padding: Padding, grouped: Toggle) -> None:
-        options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=padding))
-        assert resolve_run(PC, options).options.data.group_by_length is grouped
+@pytest.mark.parametrize(("padding", "grouped"), [(Padding.DYNAMIC, Toggle.ON), (Padding.FIXED, Toggle.OFF)])
+def test_texts_are_grouped_where_that_saves_padding(padding: Padding, grouped: Toggle) -> None:
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=padding))
+    assert resolve_run(PC, options).options.data.group_by_length is grouped
 
-    def test_what_was_asked_stays(self) -> None:
-        asked = DataOptions(
-            workers=3, padding=Padding.FIXED, group_by_length=Toggle.ON, pin_memory=Toggle.OFF
-        )
-        options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=asked)
-        assert resolve_run(LAPTOP, options).options.data == asked
+
+def test_what_was_asked_stays() -> None:
+    data = DataOptions(workers=3, padding=Padding.FIXED, group_by_length=Toggle.ON, pin_memory=Toggle.OFF)
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=data)
+    assert resolve_run(LAPTOP, options).options.data == data
 
 
 @pytest.mark.long
