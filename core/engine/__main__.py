@@ -30,12 +30,12 @@ from core.base.processes import ASKER, end_group
 from core.engine.environment import (
     prepare,
     prepare_device_check,
-    prepare_fetching,
+    prepare_download,
     prepare_torchvision,
     stay_offline,
 )
 from core.engine.reporter import Reporter
-from core.engine.training.checkpoints import find_start
+from core.engine.training.checkpoints import find_checkpoint
 from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree
@@ -47,7 +47,7 @@ from core.services.hub import is_complete
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 LOCK_SECONDS = 2.0
 """How long to wait for another engine of the same run: one that ends is gone by then."""
 
@@ -88,7 +88,7 @@ def end_with_asker() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             asker = psutil.Process(pid)
             while asker.is_running() and asker.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         end_group(os.getpid())  # a worker leads a group of its own, in which its children are
         os._exit(1)
 
@@ -137,7 +137,7 @@ def _train(run: RunFolder) -> int:
             pass
         from core.engine.devices.capabilities import versions
 
-        start = find_start(run)
+        start = find_checkpoint(run)
         reporter = Reporter(run)
         reporter.start(versions(), start.step)
         start.warn(reporter)
@@ -310,7 +310,7 @@ def _push(channel: Channel) -> msgspec.Struct:
     from core.services.export import PushRequest
 
     request = channel.read(PushRequest)
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.push import push
 
     with channel.steps() as tell:
@@ -326,7 +326,7 @@ def _fetch_uv(channel: Channel) -> msgspec.Struct:
 
 def _fetch_config(channel: Channel) -> msgspec.Struct:
     request = channel.read(hub.ConfigRequest)
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.account import lend_token
 
     lend_token()
@@ -343,14 +343,14 @@ def _release(channel: Channel) -> msgspec.Struct:
 
 def _hub_account(channel: Channel) -> msgspec.Struct:
     request = channel.read(hub.AccountRequest)
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.account import account
 
     return account(request)
 
 
 def _hub_cached(channel: Channel) -> msgspec.Struct:
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.download import cached
 
     return cached()
@@ -358,7 +358,7 @@ def _hub_cached(channel: Channel) -> msgspec.Struct:
 
 def _hub_download(channel: Channel) -> msgspec.Struct:
     request = channel.read(hub.DownloadRequest)
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.download import download
 
     return download(request, channel.tell)
@@ -366,7 +366,7 @@ def _hub_download(channel: Channel) -> msgspec.Struct:
 
 def _hub_remove(channel: Channel) -> msgspec.Struct:
     request = channel.read(hub.RemoveRequest)
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.download import remove_cached
 
     return remove_cached(request)
@@ -374,7 +374,7 @@ def _hub_remove(channel: Channel) -> msgspec.Struct:
 
 def _hub_search(channel: Channel) -> msgspec.Struct:
     request = channel.read(hub.SearchRequest)
-    prepare_fetching()
+    prepare_download()
     from core.engine.hub.search import search
 
     return search(request)

@@ -69,7 +69,7 @@ def stay_offline() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
 
 
-def prepare_fetching() -> None:
+def prepare_download() -> None:
     """Set what huggingface_hub reads while it loads, for fetching one small file: it asks for that and nothing else."""
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
@@ -85,7 +85,7 @@ RUNS_CODE_FROM_THE_HUB = "kernels"
 """Where it is installed, transformers and bitsandbytes fetch compiled code from the Hub with it, and run that."""
 
 
-def leave_aside(options: RunOptions) -> None:
+def hide_libraries(options: RunOptions) -> None:
     """Make libraries this run doesn't need look absent; call before torch and transformers are imported.
 
     Without PEFT, which brings bitsandbytes along, the process starts a second sooner. `None` in `sys.modules` is
@@ -113,7 +113,7 @@ def prepare(options: RunOptions, *, offline: bool = True) -> None:
     prepare_environment(options)
     if offline:
         stay_offline()
-    leave_aside(options)
+    hide_libraries(options)
     prepare_torchvision()
 
 
@@ -125,7 +125,7 @@ def apply(options: RunOptions) -> None:
         torch.set_num_threads(options.device.threads)
 
 
-def process_ran(kind: str) -> dict[str, Any]:
+def torch_settings(kind: str) -> dict[str, Any]:
     """Torch's settings for a device of this kind (`cuda`, `mps`, `cpu`), by the fields of `WhatRan`.
 
     Since torch 2.9 `fp32_precision` is what counts ("none" is fp32); the older `allow_tf32` may contradict it.

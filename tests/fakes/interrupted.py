@@ -8,7 +8,7 @@ from typing import Any
 
 from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
-from core.engine.training.checkpoints import find_start
+from core.engine.training.checkpoints import find_checkpoint
 from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
@@ -87,7 +87,7 @@ def attempt(
 
     folder.mkdir(exist_ok=True)
     run = RunFolder(folder)
-    start = find_start(run)
+    start = find_checkpoint(run)
     reporter = Reporter(run)
     reporter.start({}, start.step)
     start.warn(reporter)
@@ -122,15 +122,15 @@ def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[No
             if isinstance(wanted, Action) and not run.open_requests():
                 run.request(wanted)
 
-    build, between = train.build_trainer, requests.BETWEEN_LOOKS
+    build, between = train.build_trainer, requests.POLL_INTERVAL
 
     def build_asking(*args: Any) -> Any:
         trainer = build(*args)
         trainer.add_callback(Asking())
         return trainer
 
-    train.build_trainer, requests.BETWEEN_LOOKS = build_asking, 0.0
+    train.build_trainer, requests.POLL_INTERVAL = build_asking, 0.0
     try:
         yield
     finally:
-        train.build_trainer, requests.BETWEEN_LOOKS = build, between
+        train.build_trainer, requests.POLL_INTERVAL = build, between

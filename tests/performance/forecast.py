@@ -345,14 +345,14 @@ def trained(run: Run, folder: Path) -> dict[str, int]:
 
 def train_here(path: Path, to: Connection) -> None:
     """The engine's job `train`, with a look at the memory between its imports and its work."""
-    from core.engine.environment import leave_aside, prepare_environment, prepare_torchvision
+    from core.engine.environment import hide_libraries, prepare_environment, prepare_torchvision
     from core.engine.reporter import Reporter
     from core.runs.folder import RunFolder
 
     run = RunFolder(path)
     options = run.options()
     prepare_environment(options)
-    leave_aside(options)
+    hide_libraries(options)
     prepare_torchvision()
     from core.engine.memory.weigh import HeldMemory, gpu_used
     from core.engine.training.train import load_libraries, train_run

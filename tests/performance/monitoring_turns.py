@@ -79,11 +79,11 @@ def keep(folder: Path) -> None:
 
 def train(run: RunFolder) -> int:
     """The engine's process: train as Hone does, switching its monitoring off and on."""
-    from core.engine.environment import leave_aside, prepare_environment
+    from core.engine.environment import hide_libraries, prepare_environment
 
     options = run.options()
     prepare_environment(options)
-    leave_aside(options)
+    hide_libraries(options)
     from core.engine.environment import prepare_torchvision
 
     prepare_torchvision()
@@ -93,7 +93,7 @@ def train(run: RunFolder) -> int:
     from core.engine.training.train import train_run
 
     ends: list[float] = []
-    add, look = StepLog.add, RequestBox._look
+    add, look = StepLog.add, RequestBox._poll
 
     def is_on() -> bool:
         return len(ends) // TURN % 2 == 0
@@ -110,7 +110,7 @@ def train(run: RunFolder) -> int:
             os.kill(os.getppid(), signal.SIGSTOP if was_on else signal.SIGCONT)
 
     StepLog.add = add_or_not  # type: ignore[method-assign]
-    RequestBox._look = lambda box: look(box) if is_on() else None  # type: ignore[method-assign]
+    RequestBox._poll = lambda box: look(box) if is_on() else None  # type: ignore[method-assign]
     reporter = Reporter(run)
     reporter.start({})
     try:

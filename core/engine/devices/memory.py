@@ -4,7 +4,6 @@ import contextlib
 import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import psutil
@@ -37,39 +36,35 @@ class DeviceMemory:
 
     def sample(self) -> MemorySampled | None:
         """The figures of this moment; None on a CPU, and before torch has set up CUDA."""
-        if self.kind == "cuda":
-            return self._of_cuda()
-        return self._of_mps() if self.kind == "mps" else None
+        if (
+            self.kind == "cuda" and torch.cuda.is_initialized()
+        ):  # asking before would set it up, and hold memory
+            device = torch.cuda.get_device_properties(torch.cuda.current_device())
+            return MemorySampled(
+                source=Source.TORCH,
+                bytes=torch.cuda.memory_allocated(),
+                reserved=torch.cuda.memory_reserved(),
+                ceiling=device.total_memory,
+                unified=bool(device.is_integrated),
+            )
+        if self.kind == "mps":
+            held = torch.mps.driver_allocated_memory()
+            with self._lock:
+                self._highest = max(self._highest, held)
+            return MemorySampled(
+                source=Source.TORCH,
+                bytes=torch.mps.current_allocated_memory(),
+                reserved=held,
+                ceiling=torch.mps.recommended_max_memory(),
+                unified=True,
+            )
+        return None
 
     def peak(self) -> int | None:
         """The most that was held for tensors; None on a CPU."""
         if self.kind == "cuda":
             return int(torch.cuda.max_memory_reserved())
         return self._highest if self.kind == "mps" else None
-
-    def _of_cuda(self) -> MemorySampled | None:
-        if not torch.cuda.is_initialized():  # asking for memory would set it up, and hold memory for that
-            return None
-        device = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return MemorySampled(
-            source=Source.TORCH,
-            bytes=torch.cuda.memory_allocated(),
-            reserved=torch.cuda.memory_reserved(),
-            ceiling=device.total_memory,
-            unified=bool(device.is_integrated),
-        )
-
-    def _of_mps(self) -> MemorySampled:
-        held = torch.mps.driver_allocated_memory()
-        with self._lock:
-            self._highest = max(self._highest, held)
-        return MemorySampled(
-            source=Source.TORCH,
-            bytes=torch.mps.current_allocated_memory(),
-            reserved=held,
-            ceiling=torch.mps.recommended_max_memory(),
-            unified=True,
-        )
 
 
 class MemoryReports:
@@ -96,9 +91,7 @@ class MemoryReports:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         """End."""
         self.stop()
 

@@ -12,7 +12,7 @@ import torch
 
 from core.base.errors import ModelError
 from core.engine.data.image_files import ImageTransform
-from core.engine.models.past_runs import base_of, config_beside, with_matrices
+from core.engine.models.past_runs import base_of, config_beside, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.text import read_pretrained
 from core.engine.models.vision import RECIPE, VisionClassifier, VisionRecipe, load_vision_model
@@ -33,7 +33,7 @@ def load_trained(source: ExportSource) -> Any:
     """
     with torch.random.fork_rng():
         if source.is_adapter:
-            model = with_matrices(_load_base(source), source.folder)
+            model = with_adapter(_load_base(source), source.folder)
         elif source.network:
             model = _load_network(source.folder)
         else:

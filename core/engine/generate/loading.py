@@ -20,7 +20,7 @@ from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models import text
 from core.engine.models.parts import COMPUTED_IN, make_trainable
-from core.engine.models.past_runs import base_of, with_matrices
+from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.vision import RECIPE, VisionRecipe, find_image_model, load_image_model
 from core.options import RunOptions
@@ -143,7 +143,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
             model.generation_config = GenerationConfig.from_pretrained(run.model)
     longest = text.longest_text(config, tokenizer)
     return TriedModel(
-        model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
+        model=with_adapter(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
         resolved=resolved,
@@ -165,7 +165,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options
     model: Any = load_image_model(asked, find_image_model(asked), recipe.labels).model
     return TriedModel(
-        model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
+        model=with_adapter(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
         resolved=resolved,

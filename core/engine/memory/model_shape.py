@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from core.engine.models.parts import adaptable_layers, head_names, says_tokens, whole_names
+from core.engine.models.parts import adaptable_layers, fully_trained, head_names, predicts_tokens
 from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
 
@@ -50,7 +50,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
     tables = {part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding)}
     counts: dict[str, Any] = {
         "parameters": _numbers(model.parameters()),
-        "head": sum(_numbers(model.get_submodule(name).parameters()) for name in whole_names(model)),
+        "head": sum(_numbers(model.get_submodule(name).parameters()) for name in fully_trained(model)),
         "linears": linears,
         "embeddings": _numbers(tables),
         "largest": max((weight.numel() for weight in model.parameters()), default=0),
@@ -61,7 +61,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
         return ModelShape(**counts, kept=_kept_of_images(model))
     config = model.config
     positions = getattr(config, "max_position_embeddings", None) or 0
-    output = model.get_output_embeddings() if says_tokens(model) else None
+    output = model.get_output_embeddings() if predicts_tokens(model) else None
     rows = list(_rows(model))
     return ModelShape(
         **counts,

@@ -29,7 +29,7 @@ from core.engine.reporter import Reporter
 from core.engine.training.failures import explain
 from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.training.trainer import WatchedTrainer
-from core.engine.training.what_ran import bare, report_fallbacks, state_bytes
+from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes
 from core.memory.model import Parts
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
@@ -278,7 +278,7 @@ class WeighedRun(TrainerCallback):
         assert isinstance(trainer, WeighingTrainer)
         trainer.options = self.options
         if resolved.kind == "mps":
-            trainer.fell_back = report_fallbacks(reporter)
+            trainer.fell_back = report_mps_fallbacks(reporter)
         self.trainer = trainer
         trainer.add_callback(self)
         reporter.phase(Phase.TRAINING)

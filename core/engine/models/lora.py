@@ -16,11 +16,11 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 
 from core.engine.models.parts import (
     find_targets,
+    freeze_batch_norms,
+    fully_trained,
     head_names,
-    hold_still,
     is_packed,
-    says_tokens,
-    whole_names,
+    predicts_tokens,
 )
 from core.engine.models.past_runs import weights_in
 from core.options import RunOptions
@@ -80,13 +80,13 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
         ModelError: A target matches no layer.
     """
     asked = options.model
-    whole = [*whole_names(model), *fresh]
+    whole = [*fully_trained(model), *fresh]
     task_type: str | None  # PEFT knows none for images
     kind: type[PeftModel] = TextAdapter
     task_type = "SEQ_CLS"
     if "input_ids" not in inspect.signature(model.forward).parameters:
         task_type, kind = None, ImageAdapter
-    elif says_tokens(model):
+    elif predicts_tokens(model):
         task_type, kind = "CAUSAL_LM", WritingAdapter
     elif options.task is Task.TOKEN_CLASSIFICATION:
         task_type, kind = "TOKEN_CLS", WordAdapter
@@ -107,7 +107,7 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
             "ignore", FutureWarning
         )  # PEFT 0.21 asks transformers 5 by names that are going
         wrapped: PeftModel = kind(model, config)
-    hold_still(wrapped)
+    freeze_batch_norms(wrapped)
     return wrapped
 
 

@@ -22,10 +22,10 @@ def freeze_all_but(model: Any, moving: Iterable[str]) -> None:
     kept = tuple(moving)
     for name, weight in model.named_parameters():
         weight.requires_grad_(any(name.startswith(f"{module}.") for module in kept))
-    hold_still(model)
+    freeze_batch_norms(model)
 
 
-def hold_still(model: Any) -> None:
+def freeze_batch_norms(model: Any) -> None:
     """Keep frozen batch norms in evaluation mode.
 
     Their running mean and variance are no weights, so freezing them takes more than `requires_grad`: in training mode
@@ -75,19 +75,19 @@ def head_names(model: Any) -> tuple[str, ...]:
     return tuple(layers[-1:])
 
 
-def says_tokens(model: Any) -> bool:
+def predicts_tokens(model: Any) -> bool:
     """Whether a model says the next token: behind its body are all tokens it knows, and not the labels of a task."""
     can_generate = getattr(base_of(model), "can_generate", None)
     return bool(can_generate and can_generate())
 
 
-def whole_names(model: Any) -> tuple[str, ...]:
+def fully_trained(model: Any) -> tuple[str, ...]:
     """Names of the modules that learn as a whole beside LoRA matrices: those that say labels, which are new.
 
     A model that writes says tokens as before: that layer stays frozen, being as large as the table of tokens and often
     the same.
     """
-    return () if says_tokens(model) else head_names(model)
+    return () if predicts_tokens(model) else head_names(model)
 
 
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:

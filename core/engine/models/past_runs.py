@@ -74,7 +74,7 @@ def check_run(source: str, task: Any) -> None:
         raise ModelError(title, f"{problem.message[:1].upper()}{problem.message[1:]}.", problem.fixes)
 
 
-def keep_base(folder: Path, source: str) -> None:
+def save_base_model(folder: Path, source: str) -> None:
     """Put the model beside LoRA matrices that were trained beside the model of a past run, and name it in them.
 
     Args:
@@ -124,7 +124,7 @@ def base_of(folder: Path) -> str:
     return named
 
 
-def with_matrices(model: Any, folder: Path) -> Any:
+def with_adapter(model: Any, folder: Path) -> Any:
     """A model with the LoRA matrices of a folder beside its weights; they aren't worked in.
 
     Raises:
@@ -174,7 +174,7 @@ def _merge(folder: Path, base: str, into: Path) -> None:
     with explained(base):
         config = AutoConfig.from_pretrained(config_beside(folder), trust_remote_code=False)
     model = read_pretrained(base, task, config, ignore_mismatched_sizes=True)
-    with_matrices(model, folder).merge_and_unload().save_pretrained(into)
+    with_adapter(model, folder).merge_and_unload().save_pretrained(into)
     if task.reads_text:
         load_tokenizer(str(folder)).save_pretrained(into)
 

@@ -236,7 +236,7 @@ def check_tokenizer(source: str, tokenizer: Any) -> None:
         )
 
 
-def check_tells_words(source: str, tokenizer: Any) -> None:
+def check_word_ids(source: str, tokenizer: Any) -> None:
     """Stop where a tokenizer can't say which word a token is from.
 
     Raises:
@@ -273,7 +273,7 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
         )
 
 
-def check_says_tokens(source: str, model: Any, info: dict[str, Any]) -> None:
+def check_language_head(source: str, model: Any, info: dict[str, Any]) -> None:
     """Stop where a model that is to write has no weights in the layer that says the next token.
 
     Args:

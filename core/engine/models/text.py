@@ -15,8 +15,8 @@ from core.engine.models.refusals import (
     auto_class,
     check_fits_task,
     check_folder,
+    check_language_head,
     check_loaded,
-    check_says_tokens,
     check_tokenizer,
     check_weights,
     explain_encoding,
@@ -69,7 +69,7 @@ FIRST, SECOND = (1, 2, 3, 4), (5, 6, 7, 8)
 """Two texts of four tokens, which any vocabulary has."""
 
 
-def sees_neighbours(model: Any) -> bool:
+def leaks_between_packed(model: Any) -> bool:
     """Whether what stands before a conversation in its row changes what the model makes of it.
 
     transformers draws the borders by `position_ids` that begin anew, where it makes the masks; models with masks or a
@@ -100,9 +100,9 @@ def _read(model: Any, tokens: Any, positions: Any) -> torch.Tensor:
     return logits.float()
 
 
-def warn_if_neighbours_show(model: Any, reporter: Reporter) -> None:
+def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
     """Say so where packing lets conversations see each other."""
-    if sees_neighbours(model):
+    if leaks_between_packed(model):
         reporter.warn(
             "packed-neighbours",
             "Conversations in one row see each other",
@@ -303,7 +303,7 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
     )
     check_loaded(source, model, info)
     if options.task.writes_text:
-        check_says_tokens(source, model, info)
+        check_language_head(source, model, info)
     return LoadedModel(model, owners(fresh_weights(model, info)))
 
 

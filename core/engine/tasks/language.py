@@ -22,7 +22,7 @@ from core.engine.data.running_text import (
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample
-from core.engine.models.text import warn_if_neighbours_show
+from core.engine.models.text import warn_if_packing_leaks
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
 from core.engine.tasks.metrics import HeldOut
@@ -142,7 +142,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
             f"{len(ready.data.train):,} conversations are packed into {len(train):,} rows of {length:,} tokens at most",
             "An epoch has fewer steps by that.",
         )
-        warn_if_neighbours_show(model, reporter)
+        warn_if_packing_leaks(model, reporter)
     return Prepared(
         model=model,
         train=train,

@@ -248,7 +248,7 @@ class HeldOut:
     characters: int
 
 
-def surprise(loss: float, held_out: HeldOut | None = None) -> dict[str, float]:
+def perplexity_metrics(loss: float, held_out: HeldOut | None = None) -> dict[str, float]:
     """What a loss says in other words.
 
     Args:

@@ -13,7 +13,7 @@ from core.engine.data.labelled_texts import (
 )
 from core.engine.models import text
 from core.engine.models.parts import apply_method
-from core.engine.models.refusals import check_tells_words
+from core.engine.models.refusals import check_word_ids
 from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
@@ -39,7 +39,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     tokenizer = text.tokenizer_for(options, lambda: () if data is None else sample(texts_of(data.train)))
     labels_words = options.task is Task.TOKEN_CLASSIFICATION
     if labels_words:
-        check_tells_words(options.model.source, tokenizer)
+        check_word_ids(options.model.source, tokenizer)
     longest = text.longest_text(config, tokenizer)
     if data is None:
         labels = CLASSES if options.task.has_labels else ()

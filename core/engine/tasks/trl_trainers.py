@@ -12,7 +12,7 @@ import torch
 from trl import DPOTrainer, SFTTrainer
 
 from core.engine.models.parts import base_of
-from core.engine.tasks.metrics import Means, surprise
+from core.engine.tasks.metrics import Means, perplexity_metrics
 from core.engine.training.trainer import WatchedTrainer
 
 # TRL 1.16 asks transformers 5 by names that are going, at every batch of preferences
@@ -107,7 +107,7 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
     def judge(self) -> dict[str, float]:
         """The loss of a token of the held-out answers, its perplexity, and how many were the likeliest of all."""
         found = self.means.all()
-        return {**found, **surprise(found["loss"])} if found else {}
+        return {**found, **perplexity_metrics(found["loss"])} if found else {}
 
 
 class PreferenceTrainer(TrlTrainer, DPOTrainer):

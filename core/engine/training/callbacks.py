@@ -20,7 +20,7 @@ from core.engine.generate.predict import Speaker
 from core.engine.reporter import Reporter
 from core.engine.tasks.metrics import confusion_of
 from core.engine.training import checkpoints
-from core.engine.training.failures import lost_weights
+from core.engine.training.failures import diverged_error
 from core.engine.training.observe import Part, StepTimes
 from core.engine.training.requests import EndRequested, RequestBox
 from core.engine.training.trainer import WatchedTrainer
@@ -70,7 +70,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def take_best(trainer: Any, reporter: Reporter) -> int:
+def load_best(trainer: Any, reporter: Reporter) -> int:
     """Give the model the weights that were best at an evaluation.
 
     Returns:
@@ -321,7 +321,7 @@ class ReportCallback(TrainerCallback):
         self._mark = time.perf_counter()
         self._learning_rate = 0.0
         self._evaluating = False
-        self._told_what_ran = False
+        self._stated_what_ran = False
         trainer.when_saving = self._begin_saving
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -370,15 +370,15 @@ class ReportCallback(TrainerCallback):
         self._trainer.parts.lap(Part.OPTIMIZER)
         now = time.perf_counter()
         self._log.add(self._trainer, now - self._mark, self._learning_rate)
-        if not self._told_what_ran:
-            self._told_what_ran = True
+        if not self._stated_what_ran:
+            self._stated_what_ran = True
             self._log.flush()
             ran = what_ran(self._trainer, self._resolved)
             self._reporter.write(ran)
             for found in differences(self._options, ran):
                 self._reporter.warn(f"ran-differently-{found.path}", found.title, found.detail)
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
-            raise lost_weights(
+            raise diverged_error(
                 self._trainer.args,
                 f"It was NaN or infinite for {NON_FINITE_STEPS} steps in a row, so the weights are lost.",
             )
@@ -416,7 +416,7 @@ class ReportCallback(TrainerCallback):
         output = self._options.output
         best = {best_step(state.log_history)} if output.keep_best else ()
         checkpoints.keep(saved.path.parent, max(1, output.keep_checkpoints), best)
-        self._reporter.write(told(saved, time.perf_counter() - self._mark))
+        self._reporter.write(saved_event(saved, time.perf_counter() - self._mark))
         self._back_to_training(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -441,7 +441,7 @@ class ReportCallback(TrainerCallback):
         self._mark = time.perf_counter()
 
 
-def told(saved: Checkpoint, seconds: float) -> CheckpointSaved:
+def saved_event(saved: Checkpoint, seconds: float) -> CheckpointSaved:
     """What is said of a checkpoint that took so long to write."""
     path = f"{saved.path.parent.name}/{saved.path.name}"
     return CheckpointSaved(step=saved.step, path=path, bytes=saved.bytes, seconds=seconds)
@@ -496,7 +496,7 @@ class RequestCallback(TrainerCallback):
         """Name a checkpoint that stood there already to whoever has asked for one, and waits to hear of it."""
         saved = self._trainer.last_saved
         if self._owes_checkpoint and saved is not None and not self._trainer.saved_anew:
-            self._reporter.write(told(saved, 0.0))
+            self._reporter.write(saved_event(saved, 0.0))
         self._owes_checkpoint = False
 
     def _is_to_save(self) -> bool:

@@ -62,7 +62,7 @@ def replaced(folder: Path) -> Iterator[Path]:
         OSError: It can't be written.
     """
     new = folder.with_name(f".{folder.name}.new")
-    bring_back(folder)
+    restore_replaced(folder)
     shutil.rmtree(new, ignore_errors=True)
     try:
         new.mkdir()
@@ -112,7 +112,7 @@ def keep(checkpoints: Path, count: int, steps: Collection[int | None] = ()) -> N
                 shutil.rmtree(folder)
 
 
-def bring_back(folder: Path) -> None:
+def restore_replaced(folder: Path) -> None:
     """Put back what stood in a folder's place, where a process was killed just as it put something new there."""
     old = _old(folder)
     if is_link(old) or not old.is_dir():
@@ -127,7 +127,7 @@ def bring_back(folder: Path) -> None:
 def clean(checkpoints: Path) -> None:
     """Remove checkpoints that were never completed, and those that newer ones of the same step have replaced."""
     for old in checkpoints.glob(".checkpoint-*.old"):
-        bring_back(old.with_name(old.name[1 : -len(".old")]))
+        restore_replaced(old.with_name(old.name[1 : -len(".old")]))
     for folder in incomplete(checkpoints):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(checkpoints / STAGE, ignore_errors=True)
@@ -140,7 +140,7 @@ def set_aside(path: Path) -> Path:
     return path.rename(aside)
 
 
-def refuse_links(run: RunFolder) -> None:
+def check_no_links(run: RunFolder) -> None:
     """Make sure that what a run writes stays in its folder: a stranger's may hold links to anywhere.
 
     Raises:
@@ -162,14 +162,14 @@ def _files(folder: Path) -> list[Path]:
 def _take_place(new: Path, place: Path) -> None:
     """Rename a folder; one that stands in its place goes, just before."""
     _flush_names(new)
-    bring_back(place)
+    restore_replaced(place)
     old = _old(place)
     if place.is_dir():
         place.rename(old)
     try:
         new.rename(place)
     except OSError:
-        bring_back(place)
+        restore_replaced(place)
         raise
     _flush_names(place.parent)
     shutil.rmtree(old, ignore_errors=True)
@@ -223,7 +223,7 @@ class Start:
         )
 
 
-def find_start(run: RunFolder) -> Start:
+def find_checkpoint(run: RunFolder) -> Start:
     """Read all of the newest checkpoint and hold it against its hashes; a damaged one is set aside for the one before.
 
     It takes about a second for each GB. A model that was about to be replaced when the run was killed is put back, too.
@@ -232,7 +232,7 @@ def find_start(run: RunFolder) -> Start:
         OSError: A damaged one can't be set aside.
     """
     damaged: list[Path] = []
-    bring_back(run.model)
+    restore_replaced(run.model)
     for checkpoint in newest_first(run.checkpoints):
         if is_undamaged(checkpoint.path) and _is_of_its_step(checkpoint):
             return Start(checkpoint, tuple(damaged))

@@ -68,7 +68,7 @@ class Need:
         return self.checkpoint * self.copies + self.model
 
 
-def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
+def require_disk_space(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
     """Make sure that what is trained can be saved; returns what that takes.
 
     Raises:
@@ -76,7 +76,7 @@ def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
         CantSave: The same for a run that goes on.
     """
     standing = newest_first(run.checkpoints)
-    need = need_of(trainer, options, standing)
+    need = disk_space_needed(trainer, options, standing)
     free = shutil.disk_usage(run.path).free
     reused = sum(one.bytes for one in standing[: max(0, need.copies)])
     missing = need.total - reused
@@ -103,7 +103,7 @@ def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
     )
 
 
-def need_of(trainer: Any, options: RunOptions, standing: list[Checkpoint]) -> Need:
+def disk_space_needed(trainer: Any, options: RunOptions, standing: list[Checkpoint]) -> Need:
     """What a run will write, at the worst moment: the checkpoints kept, and the one being written.
 
     A checkpoint is as large as the last one; before the first, as its weights and its optimizer's state.
@@ -187,7 +187,7 @@ def free_at(folder: Path) -> str:
     return "nothing is free"
 
 
-def full_place(error: BaseException, folder: Path) -> Path | None:
+def find_full_disk(error: BaseException, folder: Path) -> Path | None:
     """The file that an error names; else which of `folder`, home and the temporary folder is full, if one is."""
     named = getattr(error, "filename", None)
     if isinstance(named, str | bytes):
@@ -212,7 +212,7 @@ def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
     return any(phrase in words for phrase in phrases)
 
 
-def lost_weights(arguments: Any, why: str) -> UserError:
+def diverged_error(arguments: Any, why: str) -> UserError:
     """What ends the run, with what to try instead.
 
     Args:
@@ -231,7 +231,7 @@ def lost_weights(arguments: Any, why: str) -> UserError:
     )
 
 
-def refuse_lost_weights(model: torch.nn.Module, arguments: Any) -> None:
+def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
     """Make sure that what is to be saved can be used.
 
     Raises:
@@ -239,7 +239,7 @@ def refuse_lost_weights(model: torch.nn.Module, arguments: Any) -> None:
     """
     for name, weight in model.named_parameters():
         if weight.requires_grad and not bool(torch.isfinite(weight).all()):
-            raise lost_weights(
+            raise diverged_error(
                 arguments, f"The weights {name} are NaN or infinite, so that nothing can be saved."
             )
 
@@ -281,7 +281,7 @@ def explain(
             (Fix("Load without workers", {"data.workers": 0}),),
         )
     if is_disk_full(error):
-        place = full_place(error, Path())  # a run's process works in its folder
+        place = find_full_disk(error, Path())  # a run's process works in its folder
         if place is None:
             return UserError("The disk is full", f"{error}. Make room and start again.")
         is_named = bool(getattr(error, "filename", None))

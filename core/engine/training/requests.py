@@ -13,9 +13,9 @@ from core.engine.reporter import Reporter
 from core.runs.events import Outcome, RequestAnswered
 from core.runs.folder import Action, Request, RunFolder
 
-POLL_SECONDS = 0.3
-BETWEEN_LOOKS = 0.2
-"""A step may take a few milliseconds, and a look at the folder a fifth of one: so many seconds lie between two."""
+LOADING_POLL_SECONDS = 0.3
+POLL_INTERVAL = 0.2
+"""A step may take a few milliseconds, and reading the folder a fifth of one: so many seconds lie between two reads."""
 
 OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
 """The requests that end an attempt, and how it is called then."""
@@ -46,7 +46,7 @@ class EndRequested(Exception):  # noqa: N818 - a request, not an error
 
 
 class RequestBox:
-    """Looks for requests and answers each once; those for the keeper are left lying.
+    """Reads requests and answers each once; those for the keeper are left lying.
 
     `ending` is the outcome that was asked for, once it was; a stop asked after a pause takes its place. `can_save`
     tells whether there is anything to save yet.
@@ -58,7 +58,7 @@ class RequestBox:
         self._run = run
         self._reporter = reporter
         self._clock = clock
-        self._next_look = 0.0
+        self._next_poll = 0.0
         self._save_is_asked = False
         self.ending: Outcome | None = None
         self.can_save = False
@@ -70,12 +70,12 @@ class RequestBox:
 
     def end_is_asked(self) -> bool:
         """Whether a stop or a pause was asked, now or earlier. May be called after every step."""
-        self._look()
+        self._poll()
         return self.ending is not None
 
     def save_is_asked(self) -> bool:
         """Whether a checkpoint was asked for since the last call."""
-        self._look()
+        self._poll()
         asked, self._save_is_asked = self._save_is_asked, False
         return asked
 
@@ -94,10 +94,10 @@ class RequestBox:
             if request.action is not Action.KILL:
                 self._answer(request, refusal="The run has just ended.")
 
-    def _look(self) -> None:
-        if self._clock() < self._next_look:
+    def _poll(self) -> None:
+        if self._clock() < self._next_poll:
             return
-        self._next_look = self._clock() + BETWEEN_LOOKS
+        self._next_poll = self._clock() + POLL_INTERVAL
         for request in self._run.open_requests():
             refusal = ""
             if request.action in OUTCOMES:
@@ -136,7 +136,7 @@ def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(POLL_SECONDS):
+        while not done.wait(LOADING_POLL_SECONDS):
             if any(request.action in OUTCOMES for request in run.open_requests()):
                 _thread.interrupt_main()
                 return

@@ -27,7 +27,7 @@ from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.generate.predict import choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
-from core.engine.models.past_runs import keep_base
+from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import check_checkpointing
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
@@ -40,23 +40,23 @@ from core.engine.training.callbacks import (
     ReportCallback,
     RequestCallback,
     StepLog,
-    take_best,
+    load_best,
 )
 from core.engine.training.compile import Compilation
 from core.engine.training.failures import (
     CantSave,
     cant_save,
+    check_weights_finite,
     explain,
-    full_place,
+    find_full_disk,
     is_disk_full,
-    refuse_lost_weights,
-    require_room,
+    require_disk_space,
     saved_bytes,
     writing,
 )
 from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
-from core.engine.training.trainer import WatchedTrainer, loss_by_label, mend_loss_scaling, share_router_loss
-from core.engine.training.what_ran import report_fallbacks
+from core.engine.training.trainer import WatchedTrainer, fix_loss_scaling, loss_by_label, share_router_loss
+from core.engine.training.what_ran import report_mps_fallbacks
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Precision, Task
 from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
@@ -174,7 +174,7 @@ def _fix_loss_scale(trainer: WatchedTrainer, resolved: ResolvedRun, prepared: Pr
     # FlashAttention computes in 16 bits only; DeepSpeed starts its own autocast only when it trains
     dtype = HALF.get(resolved.precision)
     with torch.autocast(resolved.kind, dtype=dtype, enabled=dtype is not None):
-        fixed = mend_loss_scaling(trainer.model, batch)
+        fixed = fix_loss_scaling(trainer.model, batch)
     if fixed:
         trainer.model_accepts_loss_kwargs = False
     else:
@@ -200,7 +200,7 @@ def train_run(
     """
     with on_signals(signal.default_int_handler):
         try:
-            checkpoints.refuse_links(run)
+            checkpoints.check_no_links(run)
             tensorboard: AbstractContextManager[Any] = nullcontext()
             if options.output.tensorboard:
                 from core.engine.training.tensorboard import TensorBoardFiles
@@ -227,7 +227,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
         if is_full and reporter.story.plan is not None:  # something else than a checkpoint: the events
-            error = cant_save(error, full_place(error, run.path) or run.path, "run's record")
+            error = cant_save(error, find_full_disk(error, run.path) or run.path, "run's record")
         else:
             error = explain(error, options, reporter.story.forecast) or UserError(
                 "Training ended with an unexpected error",
@@ -285,7 +285,7 @@ def _load(
     fell_back = []
     if resolved.kind == "mps":
         warn_of_wrong_numbers(reporter)
-        fell_back = report_fallbacks(reporter)
+        fell_back = report_mps_fallbacks(reporter)
     only_if_it_fits = ONLY_IF_IT_FITS in os.environ
     with end_while_loading(run, requests):
         if only_if_it_fits:
@@ -299,7 +299,7 @@ def _load(
         if only_if_it_fits:
             refuse_too_large(forecast)
         trainer = build_trainer(run.checkpoints, resolved, prepared, reporter)
-        trainer.checkpoint_bytes = require_room(run, trainer, resolved.options).checkpoint
+        trainer.checkpoint_bytes = require_disk_space(run, trainer, resolved.options).checkpoint
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
     # their order counts: predicting is no part of a step, and what was requested is put into effect last
@@ -322,9 +322,9 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
         if requests.ending is None:
-            trainer.evaluate_owed()
+            trainer.evaluate_if_due()
     except EndRequested:  # in the middle of an evaluation
-        trainer.take_back_evaluation()
+        trainer.undo_evaluation()
         if trainer.state.global_step:
             trainer.save_checkpoint()
     finally:
@@ -347,13 +347,13 @@ def _save_model(
     reporter.phase(Phase.SAVING)
     step: int = trainer.state.global_step
     if resolved.options.output.keep_best:
-        step = take_best(trainer, reporter)
-    refuse_lost_weights(trainer.model, trainer.args)
+        step = load_best(trainer, reporter)
+    check_weights_finite(trainer.model, trainer.args)
     with writing(run.path, "model", saved_bytes(trainer.model)), checkpoints.replaced(run.model) as new:
         trainer.save_model(str(new))
         checkpoints.drop_pickle(new)
         prepared.save_extras(new)
-    keep_base(run.model, resolved.options.model.source)
+    save_base_model(run.model, resolved.options.model.source)
     return step
 
 

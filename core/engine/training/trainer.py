@@ -28,10 +28,10 @@ from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
 from core.engine.data.tables import lengths_of
 from core.engine.models.parts import base_of
-from core.engine.tasks.metrics import HeldOut, Means, surprise
+from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
 from core.engine.training import checkpoints
 from core.engine.training.arguments import allow_zero_state, norm_parameters
-from core.engine.training.failures import reading, refuse_lost_weights, writing
+from core.engine.training.failures import check_weights_finite, reading, writing
 from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
 from core.engine.training.requests import on_signals
 from core.runs.models import Checkpoint, is_complete
@@ -104,7 +104,7 @@ class LoadingTrainer(Trainer):
             self.data_collator = collator
         live_loader(loader).worker_init_fn = begin_worker
         if not kwargs.get("is_training") and self._has_evaluated():
-            draw_no_seed(loader)
+            use_own_generator(loader)
         return loader
 
     def _has_evaluated(self) -> bool:
@@ -165,7 +165,7 @@ def live_loader(loader: Any) -> DataLoader:
     return getattr(loader, "base_dataloader", loader)
 
 
-def draw_no_seed(loader: Any) -> None:
+def use_own_generator(loader: Any) -> None:
     """Let a loader start its workers without moving the random numbers that all share.
 
     torch draws a number when workers start. They live from one epoch to the next, so that a run draws it once: one that
@@ -259,13 +259,13 @@ class ResumableTrainer(LoadingTrainer):
         self._save_checkpoint(self.model, trial=None)
         self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)
 
-    def take_back_evaluation(self) -> None:
+    def undo_evaluation(self) -> None:
         """Forget the evaluation that was interrupted: it is owed, and whoever goes on from here makes it again."""
         self._undo_evaluation()
         step = self.state.global_step
         self.state.log_history = [entry for entry in self.state.log_history if not _is_of(entry, step)]
 
-    def evaluate_owed(self) -> None:
+    def evaluate_if_due(self) -> None:
         """Evaluate where the run was paused at the end of an epoch, or its own, before that."""
         step = self.state.global_step
         if self.eval_dataset is None or not step:
@@ -304,7 +304,7 @@ class ResumableTrainer(LoadingTrainer):
             self.last_saved = Checkpoint(step, place, _size(place))
             return
         self.when_saving()  # Trainer tells its callbacks only when it is done, which may take minutes
-        refuse_lost_weights(self.model, self.args)
+        check_weights_finite(self.model, self.args)
         with writing(folder, "checkpoint", self.checkpoint_bytes), checkpoints.staged(folder, step) as stage:
             self._stage = stage.parent
             try:
@@ -328,7 +328,7 @@ class ResumableTrainer(LoadingTrainer):
         checkpoint = kwargs["resume_from_checkpoint"]
         if checkpoint is not None and kwargs["epoch"] == kwargs["epochs_trained"]:
             if self.args.dataloader_num_workers:
-                draw_no_seed(kwargs["train_dataloader"])
+                use_own_generator(kwargs["train_dataloader"])
             if kwargs["steps_trained_in_current_epoch"] and self.train_order is not None:
                 with reading(checkpoint):
                     self.train_order.begin_with = load_order(Path(checkpoint))
@@ -362,7 +362,7 @@ class ResumableTrainer(LoadingTrainer):
             if checkpoint is not None:
                 restore_random_state(Path(checkpoint), self.args.device.type)
         if checkpoint is not None:
-            self.evaluate_owed()
+            self.evaluate_if_due()
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """As Trainer does, and with the learning rate of the run as it is now: it may have been made longer."""
@@ -529,7 +529,7 @@ class LanguageTrainer(WatchedTrainer):
         found = super().evaluation_loop(*args, **kwargs)
         means = self._means.all()
         if means:
-            told = {**means, **surprise(means["loss"], self._held_out)}
+            told = {**means, **perplexity_metrics(means["loss"], self._held_out)}
             found.metrics.update({f"eval_{name}": value for name, value in told.items()})
         return found
 
@@ -550,7 +550,7 @@ ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
 MANY_ITEMS = 1 << 30
 
 
-def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
+def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
     """Tell Trainer to divide the loss itself where it counts on `model` to do so and `model` does not.
 
     Args:

@@ -12,7 +12,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
-from core.engine.environment import process_ran
+from core.engine.environment import torch_settings
 from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import describe_zero, zero_loss_scale
@@ -220,7 +220,7 @@ def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[Difference]:
 FALLBACK = re.compile(r"The operator '(?P<operator>[^']+)' is not currently supported on the MPS backend")
 
 
-def report_fallbacks(reporter: Reporter) -> list[str]:
+def report_mps_fallbacks(reporter: Reporter) -> list[str]:
     """Turn torch's warning about each such operator into a message of the run; other warnings go on to the log.
 
     torch warns of the first operator only, unless told to warn always; each is reported once.
@@ -378,7 +378,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
         **_batches_ran(trainer),
-        **process_ran(resolved.kind),
+        **torch_settings(resolved.kind),
         fell_back=tuple(trainer.fell_back),
         deepspeed=describe_zero(trainer.deepspeed),
         compiled=trainer.compilation.label if trainer.compilation else "",

@@ -100,9 +100,9 @@ def test_images_keep_all_kernels_which_have_one_shape(monkeypatch: pytest.Monkey
 SCRIPT = """
 import json, sys
 from core.options.choices import Method, Task
-from core.engine.environment import leave_aside
+from core.engine.environment import hide_libraries
 from core.options import ModelOptions, RunOptions
-leave_aside(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(method=Method(sys.argv[1]))))
+hide_libraries(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(method=Method(sys.argv[1]))))
 from core.engine.environment import prepare_torchvision
 prepare_torchvision()
 from transformers import Trainer
@@ -130,7 +130,7 @@ def test_peft_is_there_for_lora_alone_and_kernels_never(method: Method) -> None:
 JOB = """
 import subprocess, sys, time
 from core.engine import __main__ as asker
-asker.LOOK_SECONDS = 0.05
+asker.POLL_SECONDS = 0.05
 asker.end_with_asker()
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 print(worker.pid, flush=True)

@@ -16,7 +16,7 @@ from core.engine.data.batches import PadTexts
 from core.engine.data.labelled_texts import TextData, encode_texts, encode_words
 from core.engine.data.tables import cached_tokens, lengths_of, tokenizer_print, tokens_key
 from core.engine.environment import prepare_torchvision
-from core.engine.models.refusals import check_tells_words
+from core.engine.models.refusals import check_word_ids
 from core.engine.reporter import Reporter
 from core.options import RunOptions
 from core.options.choices import Task
@@ -82,7 +82,7 @@ class TestWords:
             is_fast = False
 
         with pytest.raises(ModelError, match="can't tell words"):
-            check_tells_words("some/model", Slow())
+            check_word_ids("some/model", Slow())
 
 
 @pytest.mark.parametrize("on_left", [False, True])

@@ -20,7 +20,7 @@ from core.engine.export import card as export_card
 from core.engine.export import folders
 from core.engine.export.job import NotTheSame, export
 from core.engine.export.verify import read_recipe
-from core.engine.models.past_runs import keep_base
+from core.engine.models.past_runs import save_base_model
 from core.engine.training.checkpoints import seal
 from core.options import RunOptions
 from core.options.choices import Method, Quantization, Task
@@ -133,7 +133,7 @@ def test_an_adapter_of_a_past_run_brings_that_model_along(
         tmp_path / "runs" / "second", Task.CAUSAL_LM, "run:first", method=Method.LORA
     )
     with_model(second, options)
-    keep_base(second.model, "run:first")
+    save_base_model(second.model, "run:first")
     exported(second, ExportKind.ADAPTER, tmp_path / "adapter")
     told = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert told["base_model_name_or_path"] == f"{tmp_path / 'adapter'}-there/base"

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.past_runs import with_matrices
+from core.engine.models.past_runs import with_adapter
 from core.engine.models.refusals import explained
 from core.options import RunOptions
 from core.options.choices import Task
@@ -158,7 +158,7 @@ def test_matrices_that_are_pickled_are_not_opened(tiny: Path) -> None:
     for name in ("adapter_config.json", "adapter_model.bin"):
         (tiny / name).write_text("{}")
     with pytest.raises(ModelError, match="isn't whole"):
-        with_matrices(None, tiny)
+        with_adapter(None, tiny)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from core.engine.models.vision import find_image_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.images import prepare
-from core.engine.training.trainer import mend_loss_scaling
+from core.engine.training.trainer import fix_loss_scaling
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
@@ -235,7 +235,7 @@ def test_accumulated_losses_are_scaled_right(kind: str, tmp_path: Path) -> None:
     """Whoever takes any keyword and doesn't divide by the items is flagged, so that Trainer divides."""
     found, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind)), tmp_path)
     model: Any = found.model.eval()
-    mend_loss_scaling(model, batch(found))
+    fix_loss_scaling(model, batch(found))
     divides = getattr(model, "accepts_loss_kwargs", True)
     with torch.no_grad():
         one, two = (float(model(**batch(found), num_items_in_batch=n)["loss"]) for n in (1, 2))

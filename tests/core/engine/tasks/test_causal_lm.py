@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from core.engine.models.check import check_model
-from core.engine.tasks.metrics import HeldOut, surprise
+from core.engine.tasks.metrics import HeldOut, perplexity_metrics
 from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Precision, Quantization, Task
 from core.options.data import DataOptions
@@ -305,9 +305,9 @@ def test_a_model_that_lost_its_last_layer_is_refused(text: Path, tmp_path: Path)
 
 
 def test_what_a_loss_says() -> None:
-    assert surprise(0.0) == {"perplexity": 1.0}
-    assert surprise(1e4)["perplexity"] == math.inf
-    told = surprise(2.0, HeldOut(tokens=300, characters=900))
+    assert perplexity_metrics(0.0) == {"perplexity": 1.0}
+    assert perplexity_metrics(1e4)["perplexity"] == math.inf
+    told = perplexity_metrics(2.0, HeldOut(tokens=300, characters=900))
     assert told["nats_per_character"] == pytest.approx(2 / 3)
     assert told["bits_per_character"] == pytest.approx(2 / 3 / math.log(2))
-    assert math.isnan(surprise(math.nan)["perplexity"])
+    assert math.isnan(perplexity_metrics(math.nan)["perplexity"])

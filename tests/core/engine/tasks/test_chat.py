@@ -182,7 +182,7 @@ def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder: Path) -> Non
 
     from transformers import AutoModelForCausalLM
 
-    from core.engine.models.text import sees_neighbours
+    from core.engine.models.text import leaks_between_packed
 
     class Running(torch.nn.Module):
         """Adds up all that came before, wherever a conversation begins."""
@@ -194,9 +194,9 @@ def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder: Path) -> Non
         def forward(self, input_ids: torch.Tensor, **_more: Any) -> Any:
             return SimpleNamespace(logits=self.table(input_ids).cumsum(1))
 
-    assert sees_neighbours(Running())
+    assert leaks_between_packed(Running())
     model = AutoModelForCausalLM.from_pretrained(folder / "writer")
-    assert not sees_neighbours(model.train())
+    assert not leaks_between_packed(model.train())
     assert model.training
 
 

@@ -94,23 +94,23 @@ def test_a_guess_that_is_no_number_leaves_none_of_them() -> None:
     assert np.isnan(list(scored([1, float("nan"), 3], [1, 2, 3]).values())).all()
 
 
-def test_rows_are_what_is_right_and_columns_what_was_answered():
-    found = confusion([0, 1, 1, 2, 0], [0, 0, 1, 2, 2], ("cat", "dog", "emu"))
-    assert found.labels == ("cat", "dog", "emu")
-    assert found.counts == ((1, 1, 0), (0, 1, 0), (1, 0, 1))
-    assert found.left_out == 0
-
-
-def test_labels_without_samples_keep_their_place():
-    assert confusion([2], [2], ("a", "b", "c")).counts == ((0, 0, 0), (0, 0, 0), (0, 0, 1))
-
-
-def test_no_samples_at_all():
-    assert confusion([], [], ("a", "b")).counts == ((0, 0), (0, 0))
-
-
-def test_what_carries_no_label_is_passed_over():
-    assert confusion([0, 1, 1], [0, -100, 1], ("a", "b")).counts == ((1, 0), (0, 1))
+@pytest.mark.parametrize(
+    ("answered", "true", "labels", "counts"),
+    [
+        (
+            [0, 1, 1, 2, 0],
+            [0, 0, 1, 2, 2],
+            "abc",
+            ((1, 1, 0), (0, 1, 0), (1, 0, 1)),
+        ),  # rows are what is right
+        ([2], [2], "abc", ((0, 0, 0), (0, 0, 0), (0, 0, 1))),
+        ([], [], "ab", ((0, 0), (0, 0))),
+        ([0, 1, 1], [0, -100, 1], "ab", ((1, 0), (0, 1))),  # what carries no label is passed over
+    ],
+)
+def test_confusion(answered: list[int], true: list[int], labels: str, counts: object) -> None:
+    found = confusion(answered, true, tuple(labels))
+    assert (found.labels, found.counts, found.left_out) == (tuple(labels), counts, 0)
 
 
 def test_of_many_labels_the_worst_are_kept_in_their_order():
@@ -163,26 +163,23 @@ def test_prefixes_tell_where_a_name_begins_and_ends(tags: str, expected: list[tu
     assert names(tags) == expected
 
 
-def test_bilou_and_underscores_read_alike() -> None:
-    labels = ("O", "B_PER", "I_PER", "L_PER", "U_PER")
-    assert names("B_PER I_PER L_PER U_PER", labels) == [("PER", 0, 2), ("PER", 3, 3)]
-
-
-def test_tags_without_a_kind() -> None:
-    assert names("B I O B B", ("B", "I", "O")) == [("", 0, 1), ("", 3, 3), ("", 4, 4)]
-
-
-def test_plain_tags_join_neighbours_where_words_are_outside() -> None:
-    assert names("PER PER O LOC PER", ("LOC", "O", "PER")) == [("PER", 0, 1), ("LOC", 3, 3), ("PER", 4, 4)]
-
-
-def test_each_word_stands_for_itself_where_all_have_a_tag() -> None:
-    assert names("NOUN NOUN VERB", ("NOUN", "VERB")) == [("NOUN", 0, 0), ("NOUN", 1, 1), ("VERB", 2, 2)]
-
-
-def test_a_name_with_a_hyphen_is_no_prefix() -> None:
-    assert not TagScheme(("O", "BRAND-NAME", "B-LIST")).has_prefixes
-    assert names("B-LIST", ("O", "BRAND-NAME", "B-LIST")) == [("B-LIST", 0, 0)]
+@pytest.mark.parametrize(
+    ("labels", "tags", "expected"),
+    [
+        (
+            ("O", "B_PER", "I_PER", "L_PER", "U_PER"),
+            "B_PER I_PER L_PER U_PER",
+            [("PER", 0, 2), ("PER", 3, 3)],
+        ),
+        (("B", "I", "O"), "B I O B B", [("", 0, 1), ("", 3, 3), ("", 4, 4)]),  # without a kind
+        # plain tags join neighbours where words are outside, and stand for themselves where all have one
+        (("LOC", "O", "PER"), "PER PER O LOC PER", [("PER", 0, 1), ("LOC", 3, 3), ("PER", 4, 4)]),
+        (("NOUN", "VERB"), "NOUN NOUN VERB", [("NOUN", 0, 0), ("NOUN", 1, 1), ("VERB", 2, 2)]),
+        (("O", "BRAND-NAME", "B-LIST"), "B-LIST", [("B-LIST", 0, 0)]),  # a hyphen is no prefix
+    ],
+)
+def test_other_schemes(labels: tuple[str, ...], tags: str, expected: list[tuple[str, int, int]]) -> None:
+    assert names(tags, labels) == expected
 
 
 def judged(guesses: list[str], truth: list[str], labels: tuple[str, ...]) -> dict[str, float]:

@@ -191,7 +191,7 @@ class SaveTwice(TrainerCallback):
 def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.engine.training.requests.BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("core.engine.training.requests.POLL_INTERVAL", 0.0)
     training = Training(tmp_path, samples(8))
     training.trainer.add_callback(SaveTwice(training.run))
     training.trainer.train()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core.engine.training import checkpoints
-from core.engine.training.checkpoints import find_start
+from core.engine.training.checkpoints import find_checkpoint
 from core.engine.training.trainer import keep_random_state, restore_random_state
 from core.runs import models
 from core.runs.folder import RunFolder
@@ -82,7 +82,7 @@ def test_a_kill_between_two_renames_costs_neither_the_old_model_nor_the_new_one(
         assert not run.model.exists()
         with pytest.raises(Killed):
             write_anew(b"newer")  # once more, without a start between
-    find_start(run)
+    find_checkpoint(run)
     assert (run.model / "model.safetensors").read_bytes() == b"weights"
     write_anew(b"newest")
     assert (run.model / "model.safetensors").read_bytes() == b"newest"

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from core.engine.data.batches import SinglePrecision, collator_for, stack
-from core.engine.environment import prepare_torchvision, process_ran
+from core.engine.environment import prepare_torchvision, torch_settings
 from core.engine.reporter import Reporter
-from core.engine.training.what_ran import report_fallbacks
+from core.engine.training.what_ran import report_mps_fallbacks
 from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.sections import DeviceOptions, TrainingOptions
@@ -74,7 +74,7 @@ def test_full_determinism_repeats_losses_and_weights_to_the_bit(bert: Path, tmp_
 def test_how_cuda_multiplies_is_read_from_torch(precision: str, matmul: str) -> None:
     """The setting is there without a GPU; Trainer sets it through the same attribute."""
     torch.backends.fp32_precision = precision
-    assert (process_ran("cuda")["matmul"], process_ran("cpu")["matmul"]) == (matmul, "")
+    assert (torch_settings("cuda")["matmul"], torch_settings("cpu")["matmul"]) == (matmul, "")
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("mps", torch.float32), ("cpu", torch.float64)])
@@ -106,7 +106,7 @@ def test_each_operator_that_mps_lacks_is_named_once_and_other_warnings_go_on(
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_: passed_on.append(str(message)))
     reporter, events = Reporter(None), list[Event]()
     reporter.listeners.append(events.append)
-    fell_back = report_fallbacks(reporter)
+    fell_back = report_mps_fallbacks(reporter)
     for words in (*map(FALLBACK.format, ("aten::unique", "aten::unique", "aten::histc")), "something else"):
         warnings.showwarning(UserWarning(words), UserWarning, "here.py", 1)
     raised = [event.id for event in events if isinstance(event, MessageRaised)]

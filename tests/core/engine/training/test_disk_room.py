@@ -15,7 +15,7 @@ from core.base.errors import FixAction
 from core.base.processes import CANT_WRITE
 from core.engine.__main__ import LenientStream
 from core.engine.reporter import Reporter
-from core.engine.training.failures import CantSave, cant_save, explain, need_of, writing
+from core.engine.training.failures import CantSave, cant_save, disk_space_needed, explain, writing
 from core.options import RunOptions
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
@@ -75,7 +75,7 @@ def test_the_need_is_what_is_really_written(whole: Any, folder: Path, options: R
     class Trainer:
         model = trained
 
-    need = need_of(Trainer(), options, [])
+    need = disk_space_needed(Trainer(), options, [])
     assert need.copies == 3
     assert last.bytes <= need.checkpoint <= last.bytes + (1 << 20)
 

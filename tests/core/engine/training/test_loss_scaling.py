@@ -8,7 +8,7 @@ import torch
 
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import VisionClassifier
-from core.engine.training.trainer import mend_loss_scaling
+from core.engine.training.trainer import fix_loss_scaling
 from core.options.choices import Precision
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -28,12 +28,10 @@ ASKED = {
 def test_bert_has_to_be_flagged_and_a_model_without_extra_arguments_not() -> None:
     sizes = {"vocab_size": 64, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
     bert = BertForSequenceClassification(BertConfig(**sizes, num_hidden_layers=1))
-    assert mend_loss_scaling(bert, {"input_ids": torch.ones(1, 6).long(), "labels": torch.tensor([1])})
+    assert fix_loss_scaling(bert, {"input_ids": torch.ones(1, 6).long(), "labels": torch.tensor([1])})
     assert bert.accepts_loss_kwargs is False
     images = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 2)))
-    assert not mend_loss_scaling(
-        images, {"pixel_values": torch.rand(1, 3, 4, 4), "labels": torch.tensor([1])}
-    )
+    assert not fix_loss_scaling(images, {"pixel_values": torch.rand(1, 3, 4, 4), "labels": torch.tensor([1])})
     assert not hasattr(images, "accepts_loss_kwargs")
 
 
@@ -45,9 +43,9 @@ def test_the_model_is_asked_in_the_precision_it_trains_in(
 
     def watched(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
         with model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu"))):
-            return mend_loss_scaling(model, batch)
+            return fix_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.training.train.mend_loss_scaling", watched)
+    monkeypatch.setattr("core.engine.training.train.fix_loss_scaling", watched)
     device = DeviceOptions(name="cpu", precision=precision)
     bert = model(save_tiny_bert(tmp_path / "bert"))
     run = train(tmp_path / "run", model=bert, **{**ASKED, "device": device})
@@ -75,7 +73,7 @@ class Counted(torch.nn.Module):
 def test_a_sample_without_labels_says_the_same_as_one_with_some(
     divides: bool, labels: list[list[int]]
 ) -> None:
-    assert mend_loss_scaling(Counted(divides), {"labels": torch.tensor(labels)}) is not divides
+    assert fix_loss_scaling(Counted(divides), {"labels": torch.tensor(labels)}) is not divides
 
 
 def test_the_model_is_asked_with_a_sample_that_has_labels(
@@ -85,9 +83,9 @@ def test_the_model_is_asked_with_a_sample_that_has_labels(
 
     def watched(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
         seen.append(batch["labels"])
-        return mend_loss_scaling(model, batch)
+        return fix_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.training.train.mend_loss_scaling", watched)
+    monkeypatch.setattr("core.engine.training.train.fix_loss_scaling", watched)
     from core.engine.training import train as engine_train
 
     collator_for = engine_train.collator_for

@@ -10,7 +10,7 @@ import pytest
 from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
 from core.engine.training.requests import (
-    BETWEEN_LOOKS,
+    POLL_INTERVAL,
     EndRequested,
     RequestBox,
     end_while_loading,
@@ -36,7 +36,7 @@ class Asked:
     def ask(self, *actions: Action) -> None:
         for action in actions:
             self.run.request(action)
-        self.clock.now += BETWEEN_LOOKS * 2
+        self.clock.now += POLL_INTERVAL * 2
 
     @property
     def answers(self) -> list[tuple[str, bool]]:
@@ -138,9 +138,9 @@ class TestAnswers:
     ) -> None:
         assert not asked.requests.end_is_asked()
         asked.run.request(Action.STOP)
-        asked.clock.now += BETWEEN_LOOKS / 2
+        asked.clock.now += POLL_INTERVAL / 2
         assert not asked.requests.end_is_asked()
-        asked.clock.now += BETWEEN_LOOKS
+        asked.clock.now += POLL_INTERVAL
         assert asked.requests.end_is_asked()
         assert asked.requests.end_is_asked()
 

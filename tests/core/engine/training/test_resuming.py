@@ -375,7 +375,7 @@ def test_a_link_in_place_of_a_folder_is_refused(place: str, tmp_path: Path) -> N
     (run.path / place).parent.mkdir(parents=True, exist_ok=True)
     (run.path / place).symlink_to(elsewhere, target_is_directory=True)
     with pytest.raises(RunFolderError, match="leads elsewhere"):
-        checkpoints.refuse_links(run)
+        checkpoints.check_no_links(run)
     assert newest(run) is None
 
 
