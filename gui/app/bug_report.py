@@ -21,12 +21,13 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
+from gui.widgets.labels import text_label
+from gui.widgets.layout import vbox
 
 LARGEST_LOG = 1_000_000
 
@@ -100,34 +101,27 @@ class BugDialog(QDialog):
 
     def __init__(self, report: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._report = report
         self.setWindowTitle(_("Hone"))
         self.resize(640, 420)
         title = QLabel(_("Hone ran into a bug"))
         set_role(title, Role.PAGE_TITLE)
-        words = QLabel(
+        words = text_label(
             _(
                 "Your runs are not touched: each trains in a process of its own. Copy the report and send it to us, "
                 "then start Hone again if something looks wrong."
             )
         )
-        words.setWordWrap(True)
         text = QPlainTextEdit(report)
         text.setReadOnly(True)
         text.setAccessibleName(_("Report"))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         copying = QPushButton(_("Copy the report"))
         buttons.addButton(copying, QDialogButtonBox.ButtonRole.ActionRole)
-        copying.clicked.connect(self._copy)
+        copying.clicked.connect(lambda: QGuiApplication.clipboard().setText(report))
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
+        layout = vbox(title, words, text, buttons, spacing=SPACING + 4)
         layout.setContentsMargins(3 * SPACING, 2 * SPACING, 3 * SPACING, 2 * SPACING)
-        layout.setSpacing(SPACING + 4)
-        for widget in (title, words, text, buttons):
-            layout.addWidget(widget)
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._report)
+        self.setLayout(layout)
 
 
 def versions() -> str:

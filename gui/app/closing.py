@@ -64,21 +64,18 @@ def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Und
         known: Those that have just been found to train or wait, so that of a thousand that are over no file is read;
             None: nobody has looked yet.
     """
-    found = _listed(folder) if known is None else known
-    runs = {run.path: run for run in (*found, *queue.training(), *queue.waiting())}.values()
+    if known is None:
+        try:
+            known = list_runs(folder)
+        except OSError as error:
+            log.warning("the runs can't be listed: %s", error)
+            known = ()
+    runs = {run.path: run for run in (*known, *queue.training(), *queue.waiting())}.values()
     alive = [run for run in runs if run.exit_record() is None and run.keeper_is_alive()]
     summaries = [summarize(run) for run in alive]
     rows = [row for row in summaries if not row.state.is_over]
     titles = told_apart([(row.run.path, row.title) for row in rows])
     return [Underway(row.run, title, row.state) for row, title in zip(rows, titles, strict=True)]
-
-
-def _listed(folder: Path) -> list[RunFolder]:
-    try:
-        return list_runs(folder)
-    except OSError as error:
-        log.warning("the runs can't be listed: %s", error)
-        return []
 
 
 def ask_all(found: Iterable[Underway], action: Action) -> None:
@@ -96,11 +93,9 @@ def title_for(found: Sequence[Underway]) -> str:
         return _("A benchmark is being measured")
     training = [one for one in found if not one.waits]
     if not training:
-        one, several = (
-            _("“{}” waits for its turn"),
-            _("{} runs wait for their turn"),
-        )
-        return one.format(found[0].title) if len(found) == 1 else several.format(len(found))
+        if len(found) == 1:
+            return _("“{}” waits for its turn").format(found[0].title)
+        return _("{} runs wait for their turn").format(len(found))
     if len(training) == 1:
         return _("“{}” is training").format(training[0].title)
     return _("{} runs are training").format(len(training))
@@ -111,7 +106,7 @@ def words_for(
 ) -> str:
     """Which runs there are, and what each answer does; `is_measuring`: a benchmark is under way, too."""
     measuring = _(
-        "The benchmark ends with this window; what is measured so far is kept under Earlier results.",
+        "The benchmark ends with this window; what is measured so far is kept under Earlier results."
     )
     if not found:
         return measuring
@@ -129,22 +124,17 @@ def words_for(
     pausing = _("Pausing saves where it is, and it can be resumed from there later.")
     stopping = _("Stopping ends it and keeps the model as it is.")
     lines.append(f"{going_on} {pausing} {stopping}")
-    if waiting:
-        lines.append(_waiting_words(one=len(waiting) == 1))
+    if len(waiting) == 1:
+        lines.append(
+            _("Both also take the waiting run out of the queue; it can be resumed or started again later.")
+        )
+    elif waiting:
+        lines.append(
+            _("Both also take the waiting runs out of the queue; they can be resumed or started again later.")
+        )
     if is_measuring:
         lines.append(measuring)
     return "\n\n".join(lines)
-
-
-def _waiting_words(*, one: bool) -> str:
-    """What pausing and stopping do to runs that have not begun."""
-    if one:
-        return _(
-            "Both also take the waiting run out of the queue; it can be resumed or started again later.",
-        )
-    return _(
-        "Both also take the waiting runs out of the queue; they can be resumed or started again later.",
-    )
 
 
 def _names(found: Sequence[Underway]) -> str:

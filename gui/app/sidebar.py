@@ -24,6 +24,7 @@ from core.runs.events import THERMAL, DeviceSampled, Event, MemorySampled, Press
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter
+from gui.widgets.labels import text_label
 
 SAMPLE_SECONDS = 2.0
 FIRST_SECONDS = 0.5
@@ -189,12 +190,8 @@ def battery(picture: MachinePicture, trains: bool) -> Note | None:
 
 
 def _pressure(sample: MemorySampled) -> list[Note]:
-    """A normal pressure says nothing."""
-    if sample.pressure is Pressure.WARN:
-        return [Note(_("Memory pressure high"))]
-    if sample.pressure is Pressure.CRITICAL:
-        return [Note(_("Memory pressure critical"))]
-    return []
+    words = {Pressure.WARN: _("Memory pressure high"), Pressure.CRITICAL: _("Memory pressure critical")}
+    return [Note(words[sample.pressure])] if sample.pressure in words else []
 
 
 def _swap(sample: MemorySampled, grown: int) -> list[Note]:
@@ -211,13 +208,12 @@ def _held_back(gpu: DeviceSampled) -> list[Note]:
             return [Note(_("Slowed by heat"))]
         words = _("Slowed by heat, {degrees} °C")
         return [Note(words.format(degrees=f"{gpu.temperature:.0f}"))]
-    if Throttle.POWER_BRAKE in reasons:
-        return [Note(_("Slowed by its power supply"))]
-    if Throttle.HARDWARE in reasons:
-        return [Note(_("Slowed by its hardware"))]
-    if Throttle.POWER_CAP in reasons:
-        return [Note(_("Slowed much by its power limit"))]
-    return []
+    slowed = {
+        Throttle.POWER_BRAKE: _("Slowed by its power supply"),
+        Throttle.HARDWARE: _("Slowed by its hardware"),
+        Throttle.POWER_CAP: _("Slowed much by its power limit"),
+    }
+    return [Note(text) for reason, text in slowed.items() if reason in reasons][:1]
 
 
 def _of_total(words: str, sample: MemorySampled) -> str:
@@ -281,17 +277,17 @@ class MachineStrip(QWidget):
     ) -> None:
         super().__init__(parent)
         self._make_sampler = make_sampler
-        self._trains: Callable[[], bool] = _never
+        self._trains: Callable[[], bool] = lambda: False
         self._device_name: str | None = None
         self._view = MachineView()
         self._watch: MachineWatch | None = None
         self._ending: list[MachineWatch] = []
-        self._device = _line(Role.STRONG)
+        self._device = text_label(role=Role.STRONG)
         self._device.setText(_("This computer"))
         self._card = _ReadingLines(theme, "run", _("GPU memory in use"))
         self._memory = _ReadingLines(theme, "run", _("Memory in use"))
         self._duty = _ReadingLines(theme, "activations", _("How busy the device is"))
-        self._battery = _line(Role.HINT)
+        self._battery = text_label(role=Role.HINT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(SPACING + 2, SPACING, SPACING + 2, 0)
         layout.setSpacing(SPACING // 2)
@@ -372,10 +368,10 @@ class _ReadingLines:
 
     def __init__(self, theme: Theme, colour: str, name: str) -> None:
         self._colour = colour
-        self._label = _line(Role.HINT)
+        self._label = text_label(role=Role.HINT)
         self._label.setContentsMargins(0, SPACING // 4, 0, 0)
         self._meter = Meter(theme, colour, name)
-        self._notes = [_line(Role.HINT) for _ in range(MOST_NOTES)]
+        self._notes = [text_label(role=Role.HINT) for _ in range(MOST_NOTES)]
 
     @property
     def widgets(self) -> tuple[QWidget, ...]:
@@ -400,17 +396,6 @@ def _say(label: QLabel, note: Note | None) -> None:
     if note is not None:
         label.setText(note.words)
         set_flag(label, "alarming", note.alarms)
-
-
-def _never() -> bool:
-    return False
-
-
-def _line(role: Role) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    set_role(label, role)
-    return label
 
 
 WIDEST = "Memory 888 MB of 888 GB"
@@ -442,7 +427,7 @@ class Sidebar(QFrame):
         self.setFixedWidth(self.fontMetrics().horizontalAdvance(WIDEST) + 4 * SPACING)
         self.machine = MachineStrip(theme)
         self._group = QButtonGroup(self)
-        self._group.idClicked.connect(self._tell)
+        self._group.idClicked.connect(lambda number: self.place_chosen.emit(Place(number)))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(SPACING + 2, 2 * SPACING, SPACING + 2, 2 * SPACING)
         layout.setSpacing(2)
@@ -458,7 +443,11 @@ class Sidebar(QFrame):
             Place.SETTINGS: _("Settings"),
         }
         for place, title in titles.items():
-            layout.addWidget(self._button(place, title))
+            button = QPushButton(title)
+            button.setCheckable(True)
+            set_role(button, Role.NAVIGATION)
+            self._group.addButton(button, place)
+            layout.addWidget(button)
         layout.addStretch(1)
         layout.addWidget(self.machine)
 
@@ -480,13 +469,3 @@ class Sidebar(QFrame):
         title = _("Benchmark")
         button.setText(title if share is None else f"{title} ({whole_percent(share)})")
         button.setToolTip("" if share is None else _("A benchmark is being measured"))
-
-    def _button(self, place: Place, title: str) -> QPushButton:
-        button = QPushButton(title)
-        button.setCheckable(True)
-        set_role(button, Role.NAVIGATION)
-        self._group.addButton(button, place)
-        return button
-
-    def _tell(self, number: int) -> None:
-        self.place_chosen.emit(Place(number))

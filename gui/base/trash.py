@@ -1,16 +1,15 @@
-"""Moving runs to the bin from the window: looks what goes, asks once, moves in a thread, and tells what came of it."""
+"""Questions to the person, opening folders, and moving runs to the system's trash."""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from gettext import gettext as _
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 
 from core.base import formats
 from core.base.errors import RunFolderError, UserError
@@ -34,12 +33,6 @@ def reveal(folder: Path) -> UserError | None:
     return None
 
 
-STAMP = "%Y-%m-%d-%H%M"
-"""How the names of run folders begin, as `core.runs.library` makes them."""
-
-STAMP_LETTERS = len("2026-01-31-2359")
-
-
 def told_apart(runs: Sequence[tuple[Path, str]]) -> list[str]:
     """The titles of runs, in their order; titles that several of them bear go on with when each was made.
 
@@ -56,9 +49,9 @@ def told_apart(runs: Sequence[tuple[Path, str]]) -> list[str]:
 
 
 def made(path: Path) -> str:
-    """When a run was made, as its folder's name says; else that name."""
+    """When a run was made, as its folder's name says (`core.runs.library` makes them); else that name."""
     try:
-        then = time.mktime(time.strptime(path.name[:STAMP_LETTERS], STAMP))
+        then = time.mktime(time.strptime(path.name[: len("2026-01-31-2359")], "%Y-%m-%d-%H%M"))
     except (ValueError, OverflowError):
         return path.name
     return formats.moment(then)
@@ -96,26 +89,25 @@ class Question(QMessageBox, Generic[Answer]):
         if heading is not None:
             set_role(heading, Role.STRONG)
         self._answers = {
-            self.addButton(says, QMessageBox.ButtonRole.AcceptRole): answer
-            for answer, says in answers.items()
+            self.addButton(text, QMessageBox.ButtonRole.AcceptRole): answer
+            for answer, text in answers.items()
         }
         self.setDefaultButton(next(iter(self._answers)))
         self.addButton(QMessageBox.StandardButton.Cancel)
 
     def says(self) -> dict[str, Answer]:
-        """What each button stands for, by its words; Cancel left out."""
+        """Each button's answer by its text; Cancel left out."""
         return {button.text(): answer for button, answer in self._answers.items()}
 
     def ask(self, otherwise: Answer) -> Answer:
         """Wait for the answer; `otherwise` where it was called off."""
         self.exec()
-        return next(
-            (answer for button, answer in self._answers.items() if button is self.clickedButton()), otherwise
-        )
+        clicked = self.clickedButton()
+        return next((answer for button, answer in self._answers.items() if button is clicked), otherwise)
 
 
 class BinQuestion(QObject):
-    """Asks one question at a time; Cancel is what Return gives.
+    """Asks one question at a time without waiting; Cancel is what Return gives.
 
     Args:
         window: What the questions belong to.
@@ -133,35 +125,27 @@ class BinQuestion(QObject):
     def ask(
         self, words: str, details: str, agree: str, do: Callable[[], None], *, is_grave: bool = False
     ) -> None:
-        """Ask, and do it where the person agrees. Returns at once.
-
-        Args:
-            words: The question.
-            details: What a person has to know before answering.
-            agree: What the button says that agrees.
-            do: What is done then.
-            is_grave: Whether it can't be put back.
-        """
+        """Ask, and call `do` where the person presses the button `agree`; `is_grave`: it can't be put back."""
         icon = QMessageBox.Icon.Warning if is_grave else QMessageBox.Icon.Question
-        box = QMessageBox(icon, "", words, parent=self._window)
+        box = self.box = QMessageBox(icon, "", words, parent=self._window)
         box.setInformativeText(details)
         show_as_written(box)
         button = box.addButton(agree, QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(QMessageBox.StandardButton.Cancel)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        box.finished.connect(lambda _: self._take_answer(box, button, do))
-        self.box = box
+
+        def finish() -> None:
+            self.box = None
+            box.deleteLater()
+            if box.clickedButton() is button:
+                do()
+
+        box.finished.connect(finish)
         box.open()
 
     def put_away(self) -> None:
         if self.box is not None:
             self.box.reject()
-
-    def _take_answer(self, box: QMessageBox, agree: QPushButton, do: Callable[[], None]) -> None:
-        self.box = None
-        if box.clickedButton() is agree:
-            do()
-        box.deleteLater()
 
 
 MOST_NAMED = 6
@@ -176,16 +160,8 @@ class NotOverError(UserError):
         self.runs = runs
 
 
-@dataclass(frozen=True)
-class _Moved:
-    """What came of it: the folders that went, and the runs that didn't, each with the reason."""
-
-    gone: list[Path]
-    stayed: list[tuple[TrashItem, UserError]]
-
-    @property
-    def without_bin(self) -> list[TrashItem]:
-        return [one for one, error in self.stayed if isinstance(error, NoTrashError)]
+Stayed = list[tuple[TrashItem, UserError]]
+"""Runs that could not be removed, each with the reason."""
 
 
 class RunBin(QObject):
@@ -240,52 +216,48 @@ class RunBin(QObject):
         )
 
     def _move(self, going: Sequence[TrashItem]) -> None:
-        self.work.put(lambda: _each(going, lambda run: run_trash.move(run, self._trash)), self._tell_moved)
-
-    def _tell_moved(self, found: _Moved) -> None:
-        self._tell(found)
-        going = found.without_bin
-        if not going:
-            return
-        reasons = [error.detail for _path, error in found.stayed if isinstance(error, NoTrashError)]
-        self._asking.ask(
-            self._for_good_words(going),
-            f"{self._cant_be_put_back()}\n\n{reasons[0]}",
-            _("Delete for good"),
-            lambda: self._delete(going),
-            is_grave=True,
+        self.work.put(
+            lambda: _remove(going, lambda run: run_trash.move(run, self._trash)), self._ask_to_delete
         )
 
+    def _ask_to_delete(self, found: tuple[list[Path], Stayed]) -> None:
+        """Report, and offer to delete what there is no trash for."""
+        self._report(found)
+        without_trash = [(one, error) for one, error in found[1] if isinstance(error, NoTrashError)]
+        if not without_trash:
+            return
+        going = [one for one, _error in without_trash]
+        words = _("There is no bin for “{}”. Delete it for good?").format(going[0].title)
+        if len(going) > 1:
+            words = _("There is no bin for {} runs. Delete them for good?").format(formats.count(len(going)))
+        warning = _("What is deleted for good can't be put back.")
+        details = f"{warning}\n\n{without_trash[0][1].detail}"
+        self._asking.ask(words, details, _("Delete for good"), lambda: self._delete(going), is_grave=True)
+
     def _delete(self, going: Sequence[TrashItem]) -> None:
-        self.work.put(lambda: _each(going, run_trash.delete), self._tell)
+        self.work.put(lambda: _remove(going, run_trash.delete), self._report)
 
-    def _tell(self, found: _Moved) -> None:
-        if found.gone:
-            self.moved.emit(found.gone)
-        others = [error for _path, error in found.stayed if not isinstance(error, NoTrashError)]
-        if others:
-            details = "\n".join(dict.fromkeys(error.detail for error in others))
-            self.failed.emit(RunFolderError(others[0].title, details))
-
-    def _for_good_words(self, going: Sequence[TrashItem]) -> str:
-        if len(going) == 1:
-            return _("There is no bin for “{}”. Delete it for good?").format(going[0].title)
-        return _("There is no bin for {} runs. Delete them for good?").format(formats.count(len(going)))
-
-    def _cant_be_put_back(self) -> str:
-        return _("What is deleted for good can't be put back.")
+    def _report(self, found: tuple[list[Path], Stayed]) -> None:
+        gone, stayed = found
+        if gone:
+            self.moved.emit(gone)
+        errors = [error for _one, error in stayed if not isinstance(error, NoTrashError)]
+        if errors:
+            details = "\n".join(dict.fromkeys(error.detail for error in errors))
+            self.failed.emit(RunFolderError(errors[0].title, details))
 
 
-def _each(going: Sequence[TrashItem], take_away: Callable[[RunFolder], None]) -> _Moved:
-    found = _Moved([], [])
+def _remove(going: Sequence[TrashItem], remove: Callable[[RunFolder], None]) -> tuple[list[Path], Stayed]:
+    gone: list[Path] = []
+    stayed: Stayed = []
     for one in going:
         try:
-            take_away(one.run)
+            remove(one.run)
         except UserError as error:
-            found.stayed.append((one, error))
+            stayed.append((one, error))
         else:
-            found.gone.append(one.run.path)
-    return found
+            gone.append(one.run.path)
+    return gone, stayed
 
 
 def question_of(planned: TrashPlan) -> str:

@@ -3,8 +3,8 @@
 from gettext import gettext as _
 from typing import Protocol
 
-from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -12,12 +12,13 @@ from core.base.jobs import JobProgress
 from core.services import gpu_install
 from core.services.gpu_install import GpuState, Install
 from core.services.hub import Pace
-from gui.base.background import Call, Task
-from gui.base.theme import Role, set_role
-from gui.base.tokens import SPACING
+from gui.base.background import Task
+from gui.base.theme import Role
 from gui.base.trash import Question, reveal
 from gui.settings.download import progress_words
 from gui.widgets.cards import Card
+from gui.widgets.labels import text_label
+from gui.widgets.layout import hbox, vbox
 
 
 class GpuTools(Protocol):
@@ -69,11 +70,7 @@ class GpuInstaller(QObject):
         except UserError as error:
             self._fail(error)
             return
-
-        def work(call: Call) -> object:
-            return install.run(call.tell)
-
-        self._working.start(work)
+        self._working.start(lambda call: install.run(call.tell))
         self.changed.emit()
 
     def cancel(self) -> None:
@@ -120,7 +117,9 @@ class GpuPanel(QWidget):
     ) -> None:
         super().__init__(parent)
         self._installer, self._only_offers = installer, only_offers
-        self._words, self._trouble, self._step = QLabel(), QLabel(), QLabel()
+        self._words = text_label(role=Role.MUTED, selectable=True)
+        self._trouble = text_label(role=Role.PROBLEM, selectable=True)
+        self._step = text_label(role=Role.MUTED, selectable=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(_("Installed"))
@@ -128,31 +127,12 @@ class GpuPanel(QWidget):
         self.remove, self.log = QPushButton(_("Remove…")), QPushButton(_("Show the log"))
         self.remove.setAccessibleName(_("Remove PyTorch with CUDA"))
         self.cancel.setToolTip(_("What was downloaded is kept"))
-        layout, buttons = QVBoxLayout(self), QHBoxLayout()
-        layout.setContentsMargins(0, 0, 0, 0)
-        for label, role in (
-            (self._words, Role.MUTED),
-            (self._trouble, Role.PROBLEM),
-            (self._step, Role.MUTED),
-        ):
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            set_role(label, role)
-            layout.addWidget(label)
-        layout.addWidget(self.bar)
-        layout.addLayout(buttons)
-        for part in (layout, buttons):
-            part.setSpacing(SPACING)
-        for button, action in (
-            (self.install, installer.install),
-            (self.cancel, installer.cancel),
-            (self.remove, self._remove),
-            (self.log, self._show_log),
-        ):
-            button.clicked.connect(action)
-            buttons.addWidget(button)
-        buttons.addStretch(1)
+        self.install.clicked.connect(installer.install)
+        self.cancel.clicked.connect(installer.cancel)
+        self.remove.clicked.connect(self._remove)
+        self.log.clicked.connect(lambda: reveal(gpu_install.log_file()))
+        buttons = hbox(self.install, self.cancel, self.remove, self.log, None)
+        self.setLayout(vbox(self._words, self._trouble, self._step, self.bar, buttons))
         installer.changed.connect(self.refresh)
         if self.is_wanted:
             self._fill()
@@ -203,9 +183,6 @@ class GpuPanel(QWidget):
         words = _("Hone then trains on the CPU. To install it again, all of it has to be downloaded.")
         if Question(_("Remove PyTorch with CUDA?"), words, {True: _("Remove")}, self).ask(False):
             self._installer.remove()
-
-    def _show_log(self) -> None:
-        reveal(gpu_install.log_file())
 
 
 class GpuCard(Card):
