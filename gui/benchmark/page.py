@@ -32,7 +32,7 @@ from gui.benchmark.saved import SavedResults
 from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.labels import ElidedLabel, margins
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import PageScroll, fill
 
 # --- What the page needs of core
 
@@ -364,10 +364,7 @@ class BenchmarkTab(QWidget):
 
     def _lay_out(self) -> None:
         self.card = Card(_("What to measure"))
-        line = QHBoxLayout()
-        line.setSpacing(2 * SPACING)
-        line.addWidget(self.start)
-        line.addWidget(self.said, 1)
+        line = fill(QHBoxLayout(), self.start, (self.said, 1), spacing=2 * SPACING)
         self.card.body.addWidget(self.setup)
         self.card.body.addLayout(line)
         self.progress, self.doing, self.left = Card(""), QLabel(), QLabel()
@@ -379,20 +376,21 @@ class BenchmarkTab(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(_("Progress of the benchmark"))
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self.doing, 1)
-        line.addWidget(self.left)
-        line.addWidget(self.cancel)
+        line = fill(QHBoxLayout(), (self.doing, 1), self.left, self.cancel, spacing=SPACING)
         self.progress.body.addLayout(line)
         self.progress.body.addWidget(self.bar)
         content = QWidget()
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, SPACING, 0, 2 * SPACING)
-        column.setSpacing(SPACING + 4)
-        for part in (self.strip, self.words, self.progress, self.card, self.view):
-            column.addWidget(part)
-        column.addStretch(1)
+        fill(
+            QVBoxLayout(content),
+            self.strip,
+            self.words,
+            self.progress,
+            self.card,
+            self.view,
+            None,
+            margins=(0, SPACING, 0, 2 * SPACING),
+            spacing=SPACING + 4,
+        )
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         self._scroll = PageScroll(content)

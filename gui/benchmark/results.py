@@ -47,6 +47,7 @@ from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
 from gui.widgets.labels import Disclosure, plain_tip
+from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
 
 MOST_LETTERS = 48
@@ -173,9 +174,7 @@ def _alignment(*, is_figure: bool) -> Qt.AlignmentFlag:
 def on_card(table: ResultTableView) -> QFrame:
     card = QFrame()
     set_role(card, Role.CARD)
-    inside = QVBoxLayout(card)
-    inside.setContentsMargins(SPACING // 2, SPACING // 2, SPACING // 2, SPACING // 2)
-    inside.addWidget(table)
+    fill(QVBoxLayout(card), table, margins=(SPACING // 2, SPACING // 2, SPACING // 2, SPACING // 2))
     return card
 
 
@@ -222,23 +221,21 @@ class ResultView(QWidget):
         self.copy_markdown, self.copy_csv = QPushButton(_("Copy as Markdown")), QPushButton(_("Copy as CSV"))
         self.copy_markdown.clicked.connect(self._copy_markdown)
         self.copy_csv.clicked.connect(self._copy_csv)
-        self.buttons = QHBoxLayout()
-        self.buttons.setSpacing(SPACING)
-        self.buttons.addWidget(self.copy_markdown)
-        self.buttons.addWidget(self.copy_csv)
-        self.buttons.addStretch(1)
-        charts = QHBoxLayout()
-        charts.setSpacing(SPACING + 4)
-        charts.addWidget(self.speed, 1)
-        charts.addWidget(self.memory, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACING + 4)
-        column.addLayout(charts)
-        for part in (on_card(self.table), self.published, self.note, self.conclusion, self.facts):
-            column.addWidget(part)
-        column.addLayout(self.buttons)
-        column.addStretch(1)
+        self.buttons = fill(QHBoxLayout(), self.copy_markdown, self.copy_csv, None, spacing=SPACING)
+        charts = fill(QHBoxLayout(), (self.speed, 1), (self.memory, 1), spacing=SPACING + 4)
+        fill(
+            QVBoxLayout(self),
+            charts,
+            on_card(self.table),
+            self.published,
+            self.note,
+            self.conclusion,
+            self.facts,
+            self.buttons,
+            None,
+            margins=FLUSH,
+            spacing=SPACING + 4,
+        )
 
     def show_result(self, result: Result, underway: str = "") -> None:
         """Show what there is so far; `underway` is the name of the variant that is being measured."""

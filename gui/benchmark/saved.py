@@ -46,7 +46,7 @@ from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import FLUSH, PageScroll, fill
 
 MOST_NAMED = 6
 """Results that the question before deleting names."""
@@ -89,11 +89,7 @@ class SavedResults(QWidget):
         self._fill_compared()
         parts = (self._head(self.plan, self.which), self.notes, self.chart, on_card(self.compared))
         self._scrolls["compared"] = self._add_page(*parts)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACING)
-        column.addWidget(self.strip)
-        column.addWidget(self._pages, 1)
+        fill(QVBoxLayout(self), self.strip, (self._pages, 1), margins=FLUSH, spacing=SPACING)
         application = QCoreApplication.instance()
         assert application is not None
         application.aboutToQuit.connect(self.end_work)
@@ -130,9 +126,7 @@ class SavedResults(QWidget):
 
     def _add_page(self, *parts: QWidget) -> PageScroll:
         content = QWidget()
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, SPACING, 0, 2 * SPACING)
-        column.setSpacing(SPACING + 4)
+        column = fill(QVBoxLayout(content), margins=(0, SPACING, 0, 2 * SPACING), spacing=SPACING + 4)
         for part in parts:
             column.addWidget(part)
         column.addStretch(1)
@@ -150,11 +144,7 @@ class SavedResults(QWidget):
         names.setSpacing(2)
         names.addWidget(title)
         names.addWidget(details)
-        line = QHBoxLayout(head)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(SPACING)
-        line.addLayout(names, 1)
-        line.addWidget(back)
+        fill(QHBoxLayout(head), (names, 1), back, margins=FLUSH, spacing=SPACING)
         head.setFocusProxy(back)
         return head
 
@@ -170,11 +160,9 @@ class SavedResults(QWidget):
         self.bin, self.said = QPushButton(_("Move to the bin…")), QLabel()
         set_role(self.said, Role.HINT)
         self._card, self.buttons = on_card(self.table), QWidget()
-        line = QHBoxLayout(self.buttons)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(SPACING)
-        for button in (self.open, self.compare, self.bin):
-            line.addWidget(button)
+        line = fill(
+            QHBoxLayout(self.buttons), self.open, self.compare, self.bin, margins=FLUSH, spacing=SPACING
+        )
         line.addSpacing(SPACING)
         line.addWidget(self.said, 1)
         self.table.selection_changed.connect(self._offer)

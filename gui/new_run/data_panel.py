@@ -8,6 +8,7 @@ from gettext import ngettext
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QDialog,
     QDialogButtonBox,
     QHBoxLayout,
@@ -30,21 +31,19 @@ from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import LinkLabel, link_button, text_label
-from gui.widgets.layout import FlowLayout, PageScroll, clear
+from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill
 
 PROBLEM_MARK, WARNING_MARK = ("✕", Role.PROBLEM_MARK), ("!", Role.WARNING)
 """A symbol, and its role for the style sheet."""
 
 
-def marked_line(mark: tuple[str, Role], content: QWidget | QVBoxLayout, parent: QWidget) -> QWidget:
+def marked_line(mark: tuple[str, Role], content: QWidget | QBoxLayout, parent: QWidget) -> QWidget:
     """A line that begins with a mark such as "!"."""
     symbol = QLabel(mark[0])
     set_role(symbol, mark[1])
     symbol.setFixedWidth(symbol.fontMetrics().horizontalAdvance("✓✓"))
     line = QWidget(parent)
-    row = QHBoxLayout(line)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(SPACING)
+    row = fill(QHBoxLayout(line), margins=FLUSH, spacing=SPACING)
     row.addWidget(symbol, 0, Qt.AlignmentFlag.AlignTop)
     if isinstance(content, QWidget):
         row.addWidget(content, 1)
@@ -68,9 +67,7 @@ class FindingsPane(QWidget):
         super().__init__(parent)
         self.findings: tuple[Finding, ...] = ()
         self._rows: Set[int] = frozenset()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING // 2)
+        layout = fill(QVBoxLayout(self), margins=FLUSH, spacing=SPACING // 2)
         self._summary = QLabel()
         set_role(self._summary, Role.GROUP_TITLE)
         layout.addWidget(self._summary)
@@ -99,9 +96,7 @@ class FindingsPane(QWidget):
         return self._summary.text()
 
     def _line(self, finding: Finding, label: QLabel) -> QWidget:
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.addWidget(label)
+        words = fill(QVBoxLayout(), label, spacing=0)
         advice = [fix.label for fix in finding.fixes if fix.is_advice]
         if advice:
             text = " ".join(f"{one}." if one[-1:].isalnum() else one for one in advice)
@@ -167,16 +162,15 @@ class DataLine(QWidget):
         self._bar.setAccessibleName(_("Reading the data"))
         self.notes_label = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
-        line = QHBoxLayout()
-        line.setSpacing(SPACING // 2)
-        line.addWidget(self._words, 1)
-        for button in (self.again_button, self.cancel_button, self.enlarge):
-            line.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING // 2)
-        layout.addLayout(line)
-        layout.addWidget(self._bar)
+        line = fill(
+            QHBoxLayout(),
+            (self._words, 1),
+            self.again_button,
+            self.cancel_button,
+            self.enlarge,
+            spacing=SPACING // 2,
+        )
+        fill(QVBoxLayout(self), line, self._bar, margins=FLUSH, spacing=SPACING // 2)
 
     @property
     def words(self) -> str:
@@ -261,10 +255,7 @@ class SplitChoice(QWidget):
         self.choice = Segmented()
         self.choice.chosen.connect(self._choose)
         label.setBuddy(self.choice)
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(0)
-        line.addWidget(label)
+        line = fill(QHBoxLayout(self), label, margins=FLUSH, spacing=0)
         line.addSpacing(field_indent(self) - label_width(self))
         line.addWidget(self.choice)
         line.addStretch(1)
@@ -366,10 +357,7 @@ class DataViews(QTabWidget):
         self.lengths = LengthsPane(theme)
         self.labels = LabelBars(theme)
         labels = QWidget()
-        around = QVBoxLayout(labels)
-        around.setContentsMargins(0, SPACING, 0, 0)
-        around.addWidget(self.labels)
-        around.addStretch(1)
+        fill(QVBoxLayout(labels), self.labels, None, margins=(0, SPACING, 0, 0))
         self._pages: dict[QWidget, str] = {
             self.rows: _("Rows"),
             self.seen: _("What the model sees"),
@@ -429,18 +417,17 @@ class DataOverview(QWidget):
         self.views = DataViews(theme)
         self.findings = FindingsPane()
         found = QWidget()
-        self._found = QVBoxLayout(found)
-        self._found.setContentsMargins(0, 0, 0, 0)
-        self._found.addWidget(self.line.notes_label)
-        self._found.addWidget(self.findings)
+        self._found = fill(QVBoxLayout(found), self.line.notes_label, self.findings, margins=FLUSH)
         scroll = PageScroll(found, most_lines=LINES_FOUND)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, SPACING // 2)
-        self._layout.setSpacing(SPACING)
-        self._layout.addWidget(self.line)
-        self._layout.addWidget(self.views, VIEWS_STRETCH)
-        self._layout.addWidget(scroll)
-        self._layout.addStretch(1)
+        self._layout = fill(
+            QVBoxLayout(self),
+            self.line,
+            (self.views, VIEWS_STRETCH),
+            scroll,
+            None,
+            margins=(0, 0, 0, SPACING // 2),
+            spacing=SPACING,
+        )
         self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
         self.line.enlarge.clicked.connect(self.enlarge)
         self.findings.row_chosen.connect(self.views.show_row)

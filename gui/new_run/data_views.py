@@ -37,6 +37,7 @@ from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengt
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.labels import link_button, plain_tip, text_label
+from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
 
 WIDEST_LETTERS = 44
@@ -148,11 +149,13 @@ class RowsPane(QWidget):
         header.setResizeContentsPrecision(ROWS_MEASURED)
         header.sectionClicked.connect(self._open_menu)
         self._words = text_label(role=Role.HINT)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, SPACING // 2, 0, 0)
-        layout.setSpacing(SPACING // 2)
-        layout.addWidget(self.table, 1)
-        layout.addWidget(self._words)
+        fill(
+            QVBoxLayout(self),
+            (self.table, 1),
+            self._words,
+            margins=(0, SPACING // 2, 0, 0),
+            spacing=SPACING // 2,
+        )
 
     def show_report(self, report: DataReport | None) -> None:
         is_other = self.model.show_report(report)
@@ -267,9 +270,7 @@ class SeenPane(QWidget):
         head.addWidget(self._words, 1)
         for button in (self._back, self._next):
             head.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
-        layout = QVBoxLayout(self)
-        layout.addLayout(head)
-        layout.addWidget(self._stack, 1)
+        layout = fill(QVBoxLayout(self), head, (self._stack, 1))
         for inside in (column, line, head, layout):
             inside.setContentsMargins(0, SPACING // 2 if inside is layout else 0, 0, 0)
             inside.setSpacing(SPACING // 2)
@@ -359,9 +360,7 @@ class Picture(QWidget):
         self._picture, self.caption = QLabel(), text_label(role=Role.HINT)
         self._picture.setMinimumSize(64, 64)
         self._picture.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
+        layout = fill(QVBoxLayout(self), margins=FLUSH, spacing=2)
         for label, stretch in ((self._picture, 1), (self.caption, 0)):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
             layout.addWidget(label, stretch)
@@ -425,10 +424,9 @@ class LengthsPane(QWidget):
         self._limit: int | None = None
         self._plot: Any = None  # a pyqtgraph.PlotWidget, which is slow to import
         self._words = text_label(role=Role.HINT)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, SPACING // 2, 0, 0)
-        self._layout.setSpacing(SPACING // 2)
-        self._layout.addWidget(self._words)
+        self._layout = fill(
+            QVBoxLayout(self), self._words, margins=(0, SPACING // 2, 0, 0), spacing=SPACING // 2
+        )
         theme.changed.connect(self._show)
 
     def show_report(self, report: DataReport | None) -> None:

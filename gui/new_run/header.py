@@ -14,6 +14,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
 from gui.widgets.labels import link_button, text_label
+from gui.widgets.layout import FLUSH, fill
 
 LETTERS = 26
 
@@ -57,12 +58,7 @@ class TaskChooser(QWidget):
         label.setBuddy(self.choices)
         set_role(label, Role.LABEL)
         self._sentence = text_label(role=Role.MUTED)
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(SPACING + 4)
-        line.addWidget(label)
-        line.addWidget(self.choices)
-        line.addWidget(self._sentence, 1)
+        fill(QHBoxLayout(self), label, self.choices, (self._sentence, 1), margins=FLUSH, spacing=SPACING + 4)
         self.show_task(Task.IMAGE_CLASSIFICATION)
 
     def show_task(self, task: Task) -> None:
@@ -114,31 +110,17 @@ class NewRunHeader(QWidget):
             _("Put every choice back to what Hone starts with; it can be undone"),
         )
         self.show_restored(False)
-        words = QHBoxLayout()
-        words.setSpacing(SPACING // 2)
-        words.addWidget(self._words)
-        words.addWidget(self._afresh)
-        words.addStretch(1)
-        titles = QVBoxLayout()
-        titles.setSpacing(2)
-        titles.addWidget(title)
-        titles.addLayout(words)
+        words = fill(QHBoxLayout(), self._words, self._afresh, None, spacing=SPACING // 2)
+        titles = fill(QVBoxLayout(), title, words, spacing=2)
         saving = QPushButton(_("Save as…"))
         saving.setToolTip(_("Save these choices as a run file"))
         saving.clicked.connect(self.save_file)
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addLayout(titles)
-        line.addStretch(1)
+        line = fill(QHBoxLayout(), titles, None, spacing=SPACING)
         for button in (self._examples_button(), self._open_button(), saving):
             line.addWidget(button, alignment=Qt.AlignmentFlag.AlignTop)
         self._tasks = TaskChooser()
         self._tasks.chosen.connect(self.task_chosen)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING + 4)
-        layout.addLayout(line)
-        layout.addWidget(self._tasks)
+        fill(QVBoxLayout(self), line, self._tasks, margins=FLUSH, spacing=SPACING + 4)
 
     def show_task(self, task: Task) -> None:
         self._tasks.show_task(task)

@@ -22,7 +22,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.labels import text_label
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import PageScroll, fill
 from gui.widgets.tables import Group, KeyValue, Row
 
 PATIENCE_MS = 150
@@ -110,14 +110,9 @@ class ImportSheet(QDialog):
         self._text.setFixedHeight(LINES_OF_TEXT * self._text.fontMetrics().lineSpacing() + 2 * SPACING)
         choose = QPushButton(_("Choose a file…"))
         choose.clicked.connect(self._choose)
-        line = QHBoxLayout()
-        line.addWidget(self._status, 1)
-        line.addWidget(choose)
+        line = fill(QHBoxLayout(), (self._status, 1), choose)
         content = QWidget()
-        body = QVBoxLayout(content)
-        body.setContentsMargins(0, 0, SPACING, 0)
-        body.addWidget(self._rows)
-        body.addStretch(1)
+        fill(QVBoxLayout(content), self._rows, None, margins=(0, 0, SPACING, 0))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(*[2 * SPACING] * 4)
         layout.setSpacing(SPACING + 4)

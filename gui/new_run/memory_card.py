@@ -19,7 +19,7 @@ from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
 from gui.widgets.labels import link_button, text_label
-from gui.widgets.layout import clear
+from gui.widgets.layout import FLUSH, clear, fill
 
 JUST_NOW = 5 * 60.0
 """Seconds for which something was measured "just now"."""
@@ -166,9 +166,7 @@ class ButtonLine(QWidget):
         super().__init__(parent)
         self.button = QPushButton()
         self.label = text_label(role=Role.HINT)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING + 2)
+        row = fill(QHBoxLayout(self), margins=FLUSH, spacing=SPACING + 2)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.label, 1)
 
@@ -308,12 +306,17 @@ class FitCard(Card):
         line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
         line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
         self._known = QWidget()
-        known = QVBoxLayout(self._known)
-        known.setContentsMargins(0, 0, 0, 0)
-        known.setSpacing(SPACING)
-        known.addLayout(line)
-        for widget in (self._bar, self._note, self._measure, self._time_box, self.ladder):
-            known.addWidget(widget)
+        fill(
+            QVBoxLayout(self._known),
+            line,
+            self._bar,
+            self._note,
+            self._measure,
+            self._time_box,
+            self.ladder,
+            margins=FLUSH,
+            spacing=SPACING,
+        )
         self.body.addWidget(self._known)
         self.body.addWidget(self._missing)
         self.body.addWidget(self._lookup)
@@ -341,12 +344,7 @@ class FitCard(Card):
             _("Set steps"),
             tip=_("Stop after as many steps as fit into that time, by what was measured"),
         )
-        row = QHBoxLayout(box)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        for widget in (before, self.hours, self.set_steps):
-            row.addWidget(widget)
-        row.addStretch(1)
+        fill(QHBoxLayout(box), before, self.hours, self.set_steps, None, margins=FLUSH, spacing=SPACING)
         return box
 
     @property

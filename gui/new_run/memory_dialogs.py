@@ -38,7 +38,7 @@ from gui.new_run.memory_card import FitCard, basis_help, headline, saving_words,
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import ChangeSet
 from gui.widgets.labels import text_label
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import PageScroll, fill
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
 
@@ -55,10 +55,7 @@ class ExplainedSheet(QDialog):
         self.rows = KeyValue()
         self.rows.set_groups([Group(_("Parts"), tuple(map(self._row, parts)) or (whole,))])
         content = QWidget()
-        body = QVBoxLayout(content)
-        body.setContentsMargins(0, 0, SPACING, 0)
-        body.addWidget(self.rows)
-        body.addStretch(1)
+        fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
@@ -154,10 +151,7 @@ class FitSheet(QDialog):
         set_role(self.take, Role.PRIMARY)
         self.take.setToolTip(_("Change the form as the chosen line says; it can be undone"))
         self.take.setEnabled(False)
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self._status, 1)
-        line.addWidget(self._stop)
+        line = fill(QHBoxLayout(), (self._status, 1), self._stop, spacing=SPACING)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(self.take, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)

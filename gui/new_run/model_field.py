@@ -24,6 +24,7 @@ from gui.base.trash import told_apart
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
 from gui.widgets.labels import link_button
+from gui.widgets.layout import fill
 
 MOST_RUNS = 60
 
@@ -152,10 +153,7 @@ class ModelField(Field):
         self._place = Segmented()
         self._place.chosen.connect(self._choose_place)
         self.hub = link_button(_("Find one on the Hub…"), self.hub_wanted.emit, flush=True)
-        lines = QVBoxLayout()
-        lines.setSpacing(SPACING)
-        lines.addWidget(self._place)
-        lines.addWidget(self._stack)
+        lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
         self._offer()

@@ -5,7 +5,7 @@ from gettext import gettext as _
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from core.options import RunOptions, Tree
 from core.options.catalogue import options_by_path, options_of, value_of, value_words
@@ -43,6 +43,7 @@ from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
 from gui.widgets.labels import Disclosure, link_button
+from gui.widgets.layout import FLUSH, fill
 
 
 class OptionsCard(Card):
@@ -60,9 +61,7 @@ class OptionsCard(Card):
         self._more.toggled.connect(self._show_advanced)
         self.set_trailing(self._more)
         self._advanced = QWidget()
-        self._more_body = QVBoxLayout(self._advanced)
-        self._more_body.setContentsMargins(0, 0, 0, 0)
-        self._more_body.setSpacing(SPACING)
+        self._more_body = fill(QVBoxLayout(self._advanced), margins=FLUSH, spacing=SPACING)
         options = [option for section in sections for option in options_of(section)]
         advanced = [option for option in options if is_advanced(option)]
         for option in options:
@@ -82,7 +81,7 @@ class OptionsCard(Card):
         form.relevance_changed.connect(self.show_relevant)
         self._show_advanced(False)
 
-    def _add(self, option: Option, fields: Mapping[str, Field], layout: QVBoxLayout) -> None:
+    def _add(self, option: Option, fields: Mapping[str, Field], layout: QBoxLayout) -> None:
         row = self._rows[option.path] = self._form.add(option.path, fields.get(option.path))
         layout.addWidget(row)
 
@@ -288,9 +287,7 @@ class OptionsColumn(QWidget):
         self._machine: MachineReport | None = None
         self._revealed: set[str] = set()
         self._guesses = ColumnGuesses(self.form)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 2 * SPACING)
-        layout.setSpacing(SPACING + 4)
+        layout = fill(QVBoxLayout(self), margins=(0, 0, 0, 2 * SPACING), spacing=SPACING + 4)
         self._cards = []
         for title, sections in (
             (_("Model"), ("model",)),
@@ -336,9 +333,9 @@ class OptionsColumn(QWidget):
     def _indented(self, widget: QWidget, less: int = 0, *, fills: bool = False) -> QWidget:
         """In line with the controls."""
         line = QWidget()
-        row = QHBoxLayout(line)
-        row.setContentsMargins(field_indent(self) - less, 0, 0, 0)
-        row.addWidget(widget, 1 if fills else 0)
+        row = fill(
+            QHBoxLayout(line), (widget, 1 if fills else 0), margins=(field_indent(self) - less, 0, 0, 0)
+        )
         if not fills:
             row.addStretch(1)
         return line

@@ -30,7 +30,7 @@ from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
 from gui.widgets.form_row import sentence
 from gui.widgets.labels import LinkLabel, margins, text_label
-from gui.widgets.layout import PageScroll, clear
+from gui.widgets.layout import FLUSH, PageScroll, clear, fill
 from gui.widgets.tables import KeyValue
 
 
@@ -318,21 +318,13 @@ class OutcomeColumn(QWidget):
         will_run.body.addWidget(self._rows)
         self.checks = ChecksCard()
         content = QWidget()
-        cards = QVBoxLayout(content)
-        cards.setContentsMargins(0, 0, 0, 0)
-        cards.setSpacing(SPACING + 4)
-        for card in (self.fit, will_run, self.checks):
-            cards.addWidget(card)
-        cards.addStretch(1)
+        fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
         self.start = QPushButton()
         set_role(self.start, Role.PRIMARY)
-        starting = QHBoxLayout()
-        starting.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
-        starting.addWidget(self.start)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 2 * SPACING)
-        layout.setSpacing(SPACING + 4)
-        layout.addWidget(PageScroll(content), 1)
+        starting = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
+        layout = fill(
+            QVBoxLayout(self), (PageScroll(content), 1), margins=(0, 0, 0, 2 * SPACING), spacing=SPACING + 4
+        )
         layout.addLayout(starting)  # at the foot: what comes in above must not move it from under the mouse
 
     def show_outcome(

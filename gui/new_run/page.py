@@ -44,7 +44,7 @@ from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip
 from gui.widgets.labels import margins
-from gui.widgets.layout import PageScroll
+from gui.widgets.layout import PageScroll, fill
 
 
 def starting_tree(task: Task) -> Tree:
@@ -187,10 +187,7 @@ class NewRunPage(QWidget):
         foot.setSpacing(SPACING)
         foot.addWidget(self._strip)
         foot.addWidget(self._changes)
-        form = QVBoxLayout()
-        form.setSpacing(2 * SPACING)
-        form.addWidget(self._scroll, 1)
-        form.addLayout(foot)
+        form = fill(QVBoxLayout(), (self._scroll, 1), foot, spacing=2 * SPACING)
         columns.addLayout(form, 3)
         columns.addWidget(self._outcome, 2)
         layout = QVBoxLayout(self)

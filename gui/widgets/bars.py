@@ -13,7 +13,7 @@ from core.services.chat import Chance
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import ElidedLabel, mirrored
-from gui.widgets.layout import clear
+from gui.widgets.layout import FLUSH, clear, fill
 
 METER_THICKNESS = 6
 
@@ -196,11 +196,7 @@ class PartsBar(QWidget):
         self._legend.setHorizontalSpacing(2 * SPACING)
         self._legend.setVerticalSpacing(2)
         self._legend.setColumnStretch(1, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING // 2)
-        layout.addWidget(self.strip)
-        layout.addLayout(self._legend)
+        fill(QVBoxLayout(self), self.strip, self._legend, margins=FLUSH, spacing=SPACING // 2)
         self.setAccessibleName(name)
         theme.changed.connect(self._show_legend)
 

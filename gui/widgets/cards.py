@@ -20,7 +20,7 @@ from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import ElidedLabel, link_button, text_label
-from gui.widgets.layout import clear
+from gui.widgets.layout import clear, fill
 
 
 class BriefStrip(QFrame):
@@ -42,13 +42,15 @@ class BriefStrip(QFrame):
         set_role(self._detail, Role.MUTED)
         self._button = QPushButton()
         self._button.clicked.connect(self.pressed)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2)
-        row.setSpacing(SPACING)
-        row.addWidget(self._title)
-        row.addWidget(self._detail, 1)
-        row.addWidget(self._button)
-        row.addWidget(link_button(_("Dismiss"), self._put_away))
+        fill(
+            QHBoxLayout(self),
+            self._title,
+            (self._detail, 1),
+            self._button,
+            link_button(_("Dismiss"), self._put_away),
+            margins=(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2),
+            spacing=SPACING,
+        )
         set_role(self, Role.STRIP_INFO)
         self.hide()
 
@@ -75,9 +77,11 @@ class Card(QFrame):
         super().__init__(parent)
         set_role(self, Role.CARD)
         self.setAccessibleName(title)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(2 * SPACING, 2 * SPACING - 4, 2 * SPACING, 2 * SPACING - 2)
-        outer.setSpacing(SPACING + 2)
+        outer = fill(
+            QVBoxLayout(self),
+            margins=(2 * SPACING, 2 * SPACING - 4, 2 * SPACING, 2 * SPACING - 2),
+            spacing=SPACING + 2,
+        )
         self._heading = QHBoxLayout()
         self._heading.setSpacing(SPACING)
         self._title = QLabel(title)
@@ -146,9 +150,11 @@ class MessageStrip(QFrame):
 
     def __init__(self, parent: QWidget | None = None, *, closable: bool = False) -> None:
         super().__init__(parent)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(2 * SPACING, SPACING + 2, 2 * SPACING, SPACING + 2)
-        outer.setSpacing(SPACING // 2)
+        outer = fill(
+            QVBoxLayout(self),
+            margins=(2 * SPACING, SPACING + 2, 2 * SPACING, SPACING + 2),
+            spacing=SPACING // 2,
+        )
         heading = QHBoxLayout()
         self._title = text_label(role=Role.STRONG, selectable=True)
         heading.addWidget(self._title, 1)
@@ -157,9 +163,7 @@ class MessageStrip(QFrame):
         outer.addLayout(heading)
         self._detail = text_label(role=Role.MUTED, selectable=True)
         outer.addWidget(self._detail)
-        self._buttons = QHBoxLayout()
-        self._buttons.setContentsMargins(0, SPACING // 2, 0, 0)
-        self._buttons.setSpacing(SPACING)
+        self._buttons = fill(QHBoxLayout(), margins=(0, SPACING // 2, 0, 0), spacing=SPACING)
         outer.addLayout(self._buttons)
         set_role(self, Role.STRIP_INFO)
 

@@ -25,6 +25,7 @@ from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, 
 from core.options.run_file import pairs
 from gui.base.theme import set_flag
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, ChoiceList, PathLine, Segment, Segmented
+from gui.widgets.layout import FLUSH, fill
 
 MOST_NAMES = 3
 """More names than this in one sentence are counted instead."""
@@ -131,9 +132,7 @@ class Field(QWidget):
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.option = option
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(8)
+        self._row = fill(QHBoxLayout(self), margins=FLUSH, spacing=8)
 
     def value(self) -> object:
         """The plain value, as in a run file; None leaves the option out."""

@@ -13,7 +13,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.fields import Field, Offer, Refused
 from gui.widgets.labels import Disclosure, link_button, text_label
-from gui.widgets.layout import clear
+from gui.widgets.layout import FLUSH, clear, fill
 
 LONGEST_LABEL = "Pretrained weights"
 """Gives the column of labels its width; longer labels wrap. Average widths of letters differ too much by font."""
@@ -153,10 +153,9 @@ class FormRow(QWidget):
         clear(layout)
         for problem in problems:
             line = QWidget(self)
-            words = QVBoxLayout(line)
-            words.setContentsMargins(0, 0, 0, 0)
-            words.setSpacing(0)
-            words.addWidget(text_label(sentence(problem.message), role))
+            words = fill(
+                QVBoxLayout(line), text_label(sentence(problem.message), role), margins=FLUSH, spacing=0
+            )
             buttons = QHBoxLayout()
             buttons.setContentsMargins(0, 0, 0, 0)
             for fix in problem.fixes:

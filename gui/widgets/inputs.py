@@ -47,6 +47,7 @@ from PySide6.QtWidgets import (
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import tip_of
+from gui.widgets.layout import fill
 
 TEXT_MARGIN = 7
 
@@ -185,9 +186,7 @@ class Segmented(QFrame):
         super().__init__(parent)
         set_role(self, Role.SEGMENTS)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(2, 2, 2, 2)
-        self._row.setSpacing(2)
+        self._row = fill(QHBoxLayout(self), margins=(2, 2, 2, 2), spacing=2)
         self._group = QButtonGroup(self)
         self._group.buttonClicked.connect(self._tell)
         self._segments: dict[str, QPushButton] = {}

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import text_label, tip_of
-from gui.widgets.layout import clear
+from gui.widgets.layout import FLUSH, clear, fill
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,7 @@ class _Value(QWidget):
         line = QHBoxLayout()
         line.addWidget(self._value, 1)
         line.addWidget(self._dot, 0, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(line)
-        column.addWidget(self._note)
+        fill(QVBoxLayout(self), line, self._note, margins=FLUSH, spacing=2)
 
     def show_row(self, row: Row) -> None:
         """Show what has changed; a selection in what has not stays."""
