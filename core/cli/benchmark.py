@@ -85,7 +85,7 @@ def _add_measuring(
     command.add_argument("--passes", type=_count, default=passes, metavar="N", help=f"default: {passes}")
     command.add_argument("--beside", action="store_true", help="measure also while a run trains")
     _add_output(command)
-    command.set_defaults(run=lambda asked: measure(partial(make_plan, asked), asked))
+    command.set_defaults(run=lambda arguments: measure(partial(make_plan, arguments), arguments))
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -98,28 +98,28 @@ def _add_output(command: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_const", dest="form", const="csv", help="print CSV")
 
 
-def _methods(asked: argparse.Namespace, machine: MachineReport) -> Plan:
+def _methods(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
     return methods_plan(
         machine,
-        size=asked.model,
-        options=run_file.read(asked.file, ()) if asked.file is not None else None,
-        device=asked.device,
-        steps=asked.steps,
-        passes=asked.passes,
-        with_compile=not asked.no_compile,
+        size=arguments.model,
+        options=run_file.read(arguments.file, ()) if arguments.file is not None else None,
+        device=arguments.device,
+        steps=arguments.steps,
+        passes=arguments.passes,
+        with_compile=not arguments.no_compile,
     )
 
 
-def _devices(asked: argparse.Namespace, machine: MachineReport) -> Plan:
+def _devices(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
     plan = devices_plan(
         machine,
-        models=asked.models,
-        batches=asked.batch,
-        images=asked.images,
-        data=asked.data,
-        steps=asked.steps,
-        passes=asked.passes,
-        sides=Sides(asked.sides) if asked.sides else None,
+        models=arguments.models,
+        batches=arguments.batch,
+        images=arguments.images,
+        data=arguments.data,
+        steps=arguments.steps,
+        passes=arguments.passes,
+        sides=Sides(arguments.sides) if arguments.sides else None,
     )
     for side in dict.fromkeys(variant.side for variant in plan.variants):
         refusals = [variant.refusal for variant in plan.variants if variant.side == side]
@@ -130,7 +130,7 @@ def _devices(asked: argparse.Namespace, machine: MachineReport) -> Plan:
     return plan
 
 
-def measure(make_plan: Callable[[MachineReport], Plan], asked: argparse.Namespace) -> int:
+def measure(make_plan: Callable[[MachineReport], Plan], arguments: argparse.Namespace) -> int:
     """Measure and show the result; returns the exit status.
 
     Raises:
@@ -142,7 +142,7 @@ def measure(make_plan: Callable[[MachineReport], Plan], asked: argparse.Namespac
     plan = make_plan(machine)
     rows = sum(not variant.refusal for variant in plan.variants)
     say(f"{plan.title}: {formats.counted(rows, 'row')}, {table.amount_of(plan)}", sys.stderr)
-    bench = Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=asked.beside)
+    bench = Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=arguments.beside)
     bench.on_begin = say_progress
     with Interrupts() as interrupts, ThreadPoolExecutor(1, "bench") as worker:
         running = worker.submit(_run, bench)
@@ -153,7 +153,7 @@ def measure(make_plan: Callable[[MachineReport], Plan], asked: argparse.Namespac
         running.result()
     result = bench.result
     if any(row.passes for row in result.rows):
-        show(result, asked)
+        show(result, arguments)
         path = results.path_of(result)
         kept = f"It could not be saved: {bench.not_saved}" if bench.not_saved else f"Saved as {path}"
         say(kept, sys.stderr)
@@ -184,36 +184,36 @@ def say_progress(progress: Progress) -> None:
     say(f"{progress.done + 1} of {progress.total}: {title}, pass {progress.number}{left}", sys.stderr)
 
 
-def show(result: Result, asked: argparse.Namespace) -> None:
+def show(result: Result, arguments: argparse.Namespace) -> None:
     """Print a result in the form that was asked for."""
-    match asked.form:
+    match arguments.form:
         case "json":
             print_json(result)
         case "csv":
             say(table.csv(result), end="")
         case "markdown":
-            say(table.markdown(result, published=asked.published), end="")
+            say(table.markdown(result, published=arguments.published), end="")
         case _:
-            say(table.text(result, published=asked.published))
+            say(table.text(result, published=arguments.published))
 
 
-def show_results(asked: argparse.Namespace) -> int:
+def show_results(arguments: argparse.Namespace) -> int:
     """List the results, show one, or compare two.
 
     Raises:
         OptionsError: There is no such result, or the two can't be compared.
         CantRead: One can't be read.
     """
-    found = [find(name) for name in asked.names]
+    found = [find(name) for name in arguments.names]
     match found:
         case []:
-            _list(asked)
+            _list(arguments)
         case [one]:
-            show(one, asked)
+            show(one, arguments)
         case [one, other]:
             comparison = table.compare(one, other)
             both = table.comparison_table(comparison)
-            if asked.form == "markdown":
+            if arguments.form == "markdown":
                 say("\n".join([*both.markdown(), *(f"- {escaped(note)}" for note in comparison.notes)]))
             else:
                 say("\n".join([both.text(), "", *comparison.notes]).rstrip())
@@ -222,9 +222,9 @@ def show_results(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _list(asked: argparse.Namespace) -> None:
+def _list(arguments: argparse.Namespace) -> None:
     found = results.saved()
-    if asked.form == "json":
+    if arguments.form == "json":
         print_json([{"file": str(one.path), "title": one.title, "problem": one.problem} for one in found])
         return
     if not found:

@@ -141,14 +141,16 @@ def add_commands(commands: "Commands") -> None:
 # --- hone new and hone options
 
 
-def new(asked: argparse.Namespace) -> int:
-    if asked.source is not None:
-        imported = import_text(sys.stdin.read()) if asked.source == "-" else import_file(Path(asked.source))
+def new(arguments: argparse.Namespace) -> int:
+    if arguments.source is not None:
+        imported = (
+            import_text(sys.stdin.read()) if arguments.source == "-" else import_file(Path(arguments.source))
+        )
         say("\n".join(import_lines(imported)), sys.stderr)
-        _print_or_write(tomli_w.dumps(imported.tree), asked.output)
+        _print_or_write(tomli_w.dumps(imported.tree), arguments.output)
         return 1 if imported.problems else 0
-    task = Task(asked.task) if asked.task else None
-    _print_or_write(run_file.dumps_with_help(_starting_with(task, asked.preset)), asked.output)
+    task = Task(arguments.task) if arguments.task else None
+    _print_or_write(run_file.dumps_with_help(_starting_with(task, arguments.preset)), arguments.output)
     return 0
 
 
@@ -204,32 +206,35 @@ def import_lines(imported: Imported) -> list[str]:
     return [*lines, *(f"Problem: {problem}" for problem in imported.problems)]
 
 
-def options(asked: argparse.Namespace) -> int:
-    sys.stdout.write(as_markdown() if asked.markdown else as_text())
+def options(arguments: argparse.Namespace) -> int:
+    sys.stdout.write(as_markdown() if arguments.markdown else as_text())
     return 0
 
 
 # --- hone inspect
 
 
-def inspect(asked: argparse.Namespace) -> int:
-    if not asked.source:
+def inspect(arguments: argparse.Namespace) -> int:
+    if not arguments.source:
         raise OptionsError((Problem("", "name a file or folder to look into"),))
-    where = absolute(asked.source, Path.cwd(), must_exist=False)
+    where = absolute(arguments.source, Path.cwd(), must_exist=False)
     missing = "" if scheme_of(where) else why_missing(Path(where))
     if missing:
         raise DataError("There is nothing to look into", missing)
-    task = Task(asked.task) if asked.task else None
-    columns = {"data.text_columns": ",".join(asked.text_column), "data.label_column": asked.label_column}
+    task = Task(arguments.task) if arguments.task else None
+    columns = {
+        "data.text_columns": ",".join(arguments.text_column),
+        "data.label_column": arguments.label_column,
+    }
     given = [f"{path}={value}" for path, value in columns.items() if value]
-    chosen = _options(where, task, (*given, *asked.overrides))
+    chosen = _options(where, task, (*given, *arguments.overrides))
     bar = _Bar(sys.stderr)
     try:
         request = inspect_request(chosen, any_task=task is None)
         report = run_job("inspect", request, DataReport, bar.show)
     finally:
         bar.close()
-    if asked.json:
+    if arguments.json:
         print_json(report)
     else:
         shown = chosen if task else msgspec.structs.replace(chosen, task=report.suits or chosen.task)
@@ -397,11 +402,11 @@ def _shorten(text: str) -> str:
 # --- hone devices
 
 
-def devices(asked: argparse.Namespace) -> int:
-    if asked.check:
-        return check_device(asked)
+def devices(arguments: argparse.Namespace) -> int:
+    if arguments.check:
+        return check_device(arguments)
     report = run_job("devices", None, MachineReport)
-    if asked.json:
+    if arguments.json:
         print_json(report)
     else:
         say("\n".join([*device_lines(report), *environment_lines(gpu_environment())]))
@@ -441,13 +446,13 @@ def _limit_lines(device: DeviceReport) -> list[str]:
     return ["", formats.table((f"ON {device.name.upper()}", "WHY"), rows)] if rows else []
 
 
-def check_device(asked: argparse.Namespace) -> int:
+def check_device(arguments: argparse.Namespace) -> int:
     """Print how a device compares with the CPU; returns 1 if something differs or nothing could be compared."""
-    if not asked.json:
+    if not arguments.json:
         say("Comparing ...", sys.stderr)
-    request = DeviceCheckRequest(device=asked.device, short=asked.short)
+    request = DeviceCheckRequest(device=arguments.device, short=arguments.short)
     report = run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
-    if asked.json:
+    if arguments.json:
         print_json(report)
     else:
         titles = ("RESULT", "COMPARED", "WORST ERROR", "ALLOWED", "FOUND IN", "TOOK")
@@ -477,12 +482,12 @@ def _comparison_row(found: Comparison) -> tuple[str, ...]:
 # --- hone gpu
 
 
-def gpu(asked: argparse.Namespace) -> int:
-    if asked.install:
+def gpu(arguments: argparse.Namespace) -> int:
+    if arguments.install:
         return install_gpu()
-    if asked.remove:
+    if arguments.remove:
         say(f"{formats.size(gpu_install.remove())} freed")
-    elif asked.json:
+    elif arguments.json:
         print_json(gpu_install.look())
     else:
         say("\n".join(gpu_lines(gpu_install.look())))

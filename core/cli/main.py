@@ -30,9 +30,9 @@ def main(arguments: Sequence[str], start: Start | None = None, keeper: KeeperCom
             reconfigure(encoding="utf-8", errors="replace")
     parser = _parser()
     parser.set_defaults(start=start, keeper=keeper)
-    asked = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     try:
-        return int(asked.run(asked))
+        return int(parsed.run(parsed))
     except BrokenPipeError:  # `hone runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

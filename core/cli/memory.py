@@ -197,51 +197,51 @@ class _Situation:
         return corrected(msgspec.structs.replace(found, room=self.room), self.correction)
 
 
-def _look(asked: argparse.Namespace, find_model: FindModel) -> _Situation:
-    options = run_file.read(asked.file, tuple(asked.overrides))
+def _look(arguments: argparse.Namespace, find_model: FindModel) -> _Situation:
+    options = run_file.read(arguments.file, tuple(arguments.overrides))
     machine = run_job("devices", None, MachineReport)
     problems = tuple(machine_problems(machine, options))
     if problems:
-        raise OptionsError(problems, str(asked.file))
+        raise OptionsError(problems, str(arguments.file))
     device = find_device(machine, options.device.name)
     assert device is not None, "machine_problems has looked"
     room = room_of(device, mps_limit=options.device.mps_memory_limit)
-    return _Situation(options, device, room, find_model(options, asked.file))
+    return _Situation(options, device, room, find_model(options, arguments.file))
 
 
-def forecast(asked: argparse.Namespace) -> int:
-    if not asked.json:
+def forecast(arguments: argparse.Namespace) -> int:
+    if not arguments.json:
         say("Looking at the model and this computer ...", sys.stderr)
-    looked = _look(asked, partial(described_model, offline=asked.offline))
-    found = looked.forecast_without_data() if asked.quick else looked.forecast()
+    looked = _look(arguments, partial(described_model, offline=arguments.offline))
+    found = looked.forecast_without_data() if arguments.quick else looked.forecast()
     remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
-    if asked.json:
+    if arguments.json:
         print_json(_as_answer(found, remedies))
     else:
         say("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
     return TOO_LARGE if found.verdict is Verdict.TOO_LARGE else 0
 
 
-def measure(asked: argparse.Namespace) -> int:
-    looked = _look(asked, weighable_model)
-    if not asked.json:
+def measure(arguments: argparse.Namespace) -> int:
+    looked = _look(arguments, weighable_model)
+    if not arguments.json:
         say("Measuring: some steps on the longest batch of the data ...", sys.stderr)
     # what "automatic" means here: the guard has to know whose memory it looks at
     found = DryRun(with_changes(looked.options, {"device.name": looked.device.name}), looked.room).run()
     verdict = Verdict.TOO_LARGE if found.out_of_memory else found.forecast.verdict
     remedies = looked.ladder(found.forecast.unpadded_length) if verdict is not Verdict.FITS else ()
-    if asked.json:
+    if arguments.json:
         print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
     else:
         say("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
     return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
 
 
-def fit(asked: argparse.Namespace) -> int:
+def fit(arguments: argparse.Namespace) -> int:
     """Returns 3 where nothing fits, and 1 where dry runs fail for another reason than memory."""
-    target = asked.output or asked.file.with_name(asked.file.stem + SUFFIX)
+    target = arguments.output or arguments.file.with_name(arguments.file.stem + SUFFIX)
     new_file(target)  # refused now, not after minutes of dry runs
-    looked = _look(asked, weighable_model)
+    looked = _look(arguments, weighable_model)
     fitting = Fitting(
         looked.options,
         looked.model,
@@ -259,11 +259,11 @@ def fit(asked: argparse.Namespace) -> int:
     changes = fitting.changes
     words = f"It fits with {changes_text(changes)}." if changes else "It fits as it is."
     written = None
-    if fitting.result is not None and (changes or asked.output is not None):
+    if fitting.result is not None and (changes or arguments.output is not None):
         with writing(target):
-            run_file.write(fitting.result, target, f"Made by `hone fit` of {asked.file}. {words}")
+            run_file.write(fitting.result, target, f"Made by `hone fit` of {arguments.file}. {words}")
         written = str(target)
-    if asked.json:
+    if arguments.json:
         print_json(FitAnswer(tries=tuple(tries), changes=changes, file=written, reason=fitting.reason))
     elif changes is None:
         say(f"Nothing was found. {fitting.reason}", sys.stderr)

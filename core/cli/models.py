@@ -165,31 +165,31 @@ def _add_try(commands: "Commands") -> None:
     )
 
 
-def try_run(asked: argparse.Namespace) -> int:
-    run = find_run(asked.name)
+def try_run(arguments: argparse.Namespace) -> int:
+    run = find_run(arguments.name)
     options = run.options()
-    if options.task.reads_images and asked.file is None:
+    if options.task.reads_images and arguments.file is None:
         raise OptionsError((Problem("", "this run's model reads images; name one with --file"),))
-    if not options.task.reads_images and asked.file is not None:
+    if not options.task.reads_images and arguments.file is not None:
         raise OptionsError((Problem("", "this run's model reads texts; give one with --prompt"),))
-    if asked.file is not None and not asked.file.is_file():
-        raise OptionsError((Problem("", f"there is no file {asked.file}"),))
-    which = Which.BEFORE if asked.before else Which.TRAINED
+    if arguments.file is not None and not arguments.file.is_file():
+        raise OptionsError((Problem("", f"there is no file {arguments.file}"),))
+    which = Which.BEFORE if arguments.before else Which.TRAINED
     training = [summarize(found).title for found in that_train(settings.runs_folder())]
-    verdict = judge([need_of(run, options, which)], free_memory(), training, on_cpu=asked.cpu)
+    verdict = judge([need_of(run, options, which)], free_memory(), training, on_cpu=arguments.cpu)
     if not verdict.allowed:
         hint = " --cpu does that." if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, verdict.detail + hint)
-    process = TryProcess(Load(run=str(run.path.absolute()), which=which, on_cpu=asked.cpu))
-    return _Talk(process, asked, options).hold()
+    process = TryProcess(Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
+    return _Talk(process, arguments, options).hold()
 
 
 class _Talk:
     """One conversation with a process, from the first question to the last answer."""
 
-    def __init__(self, process: TryProcess, asked: argparse.Namespace, options: RunOptions) -> None:
+    def __init__(self, process: TryProcess, arguments: argparse.Namespace, options: RunOptions) -> None:
         self._process = process
-        self._asked = asked
+        self._arguments = arguments
         self._options = options
         self._questions = self._all_questions()
         self._turns: tuple[Turn, ...] = ()
@@ -208,12 +208,12 @@ class _Talk:
         return self._status
 
     def _all_questions(self) -> Iterator[Given]:
-        asked = self._asked
-        if asked.file is not None:
-            yield Image(path=str(asked.file.absolute()))
-        elif asked.prompt and asked.prompt != ["-"]:
-            yield self._given(*asked.prompt)
-        elif asked.prompt or asked.stdin or not sys.stdin.isatty():
+        arguments = self._arguments
+        if arguments.file is not None:
+            yield Image(path=str(arguments.file.absolute()))
+        elif arguments.prompt and arguments.prompt != ["-"]:
+            yield self._given(*arguments.prompt)
+        elif arguments.prompt or arguments.stdin or not sys.stdin.isatty():
             yield self._given(sys.stdin.read().rstrip("\n"))
         else:
             say("Ctrl-D ends it.", sys.stderr)
@@ -228,18 +228,18 @@ class _Talk:
 
     def _given(self, *texts: str) -> Given:
         if self._options.task.reads_conversations:
-            return Chat(turns=(Turn(Speaker.USER, "\n".join(texts)),), system=self._asked.system)
+            return Chat(turns=(Turn(Speaker.USER, "\n".join(texts)),), system=self._arguments.system)
         return Texts(texts=texts)
 
     def _take(self, told: Told) -> None:
-        if self._asked.json and not isinstance(told, Piece):
+        if self._arguments.json and not isinstance(told, Piece):
             say(msgspec.json.encode(told).decode())
         match told:
             case Loaded():
-                if not self._asked.json:
+                if not self._arguments.json:
                     say(f"{told.name}, on {told.device} in {told.dtype}", sys.stderr)
                 self._ask_next()
-            case Piece() if not self._asked.json:
+            case Piece() if not self._arguments.json:
                 say(told.text, end="")
             case Answered():
                 self._finish(told)
@@ -259,19 +259,19 @@ class _Talk:
             given = Chat(turns=self._turns, system=given.system)
         self._text = " ".join(given.texts) if isinstance(given, Texts) else ""
         self._number += 1
-        asked = self._asked
+        arguments = self._arguments
         writing = Writing(
-            max_tokens=asked.max_tokens,
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            seed=asked.seed,
-            stop_at=tuple(asked.stop),
+            max_tokens=arguments.max_tokens,
+            temperature=arguments.temperature,
+            top_p=arguments.top_p,
+            seed=arguments.seed,
+            stop_at=tuple(arguments.stop),
         )
         self._process.say(Ask(id=self._number, given=given, writing=writing))
 
     def _finish(self, answered: Answered) -> None:
         self._turns = (*self._turns, Turn(Speaker.ASSISTANT, answered.text))
-        if self._asked.json:
+        if self._arguments.json:
             return
         for line in answer_lines(answered, self._text):
             say(line)
@@ -347,36 +347,36 @@ def _add_export(commands: "Commands") -> None:
     add_json(command)
 
 
-def export(asked: argparse.Namespace) -> int:
-    run = find_run(asked.name)
-    if asked.metrics:
-        return export_metrics(run, What(asked.rows), asked.metrics)
-    if asked.report:
-        save_report(run, new_file(asked.report))
-        say(f"The report is in {asked.report}", sys.stderr)
+def export(arguments: argparse.Namespace) -> int:
+    run = find_run(arguments.name)
+    if arguments.metrics:
+        return export_metrics(run, What(arguments.rows), arguments.metrics)
+    if arguments.report:
+        save_report(run, new_file(arguments.report))
+        say(f"The report is in {arguments.report}", sys.stderr)
         return 0
-    if not asked.to:
-        return list_formats(run, as_json=asked.json)
-    kind = ExportKind(asked.to)
+    if not arguments.to:
+        return list_formats(run, as_json=arguments.json)
+    kind = ExportKind(arguments.to)
     wanted = Wanted(
         run=str(run.path),
         kind=kind,
-        folder=asked.folder or f"{run.name}-{kind}",
-        repo=asked.repo,
-        private=not asked.public,
-        pushed=ExportKind(asked.pushed) if asked.pushed else None,
-        numbers=NumberFormat(asked.numbers),
-        checkpoint=asked.checkpoint,
+        folder=arguments.folder or f"{run.name}-{kind}",
+        repo=arguments.repo,
+        private=not arguments.public,
+        pushed=ExportKind(arguments.pushed) if arguments.pushed else None,
+        numbers=NumberFormat(arguments.numbers),
+        checkpoint=arguments.checkpoint,
     )
     said: list[str] = []
 
     def tell(progress: JobProgress) -> None:
-        if progress.what and progress.what not in said[-1:] and not asked.json:
+        if progress.what and progress.what not in said[-1:] and not arguments.json:
             said.append(progress.what)
             say(f"{progress.what} ...", sys.stderr)
 
     report = Export(wanted).run(tell)
-    if asked.json:
+    if arguments.json:
         print_json(report)
     else:
         say("\n".join(export_lines(report)))
@@ -429,17 +429,17 @@ def export_metrics(run: RunFolder, what: What, target: str) -> int:
 # --- hone script
 
 
-def script(asked: argparse.Namespace) -> int:
-    if asked.output is not None:
-        new_file(asked.output)  # refused now, not after the data has been read
-    path = Path(asked.source)
+def script(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None:
+        new_file(arguments.output)  # refused now, not after the data has been read
+    path = Path(arguments.source)
     is_file = path.suffix.lower() in run_file.ENDINGS and path.is_file()
-    text = script_of(run_file.read(path)) if is_file else script_of_run(find_run(asked.source))
-    if asked.output is None:
+    text = script_of(run_file.read(path)) if is_file else script_of_run(find_run(arguments.source))
+    if arguments.output is None:
         say(text, end="")
     else:
-        write_new(asked.output, text)
-        say(f"The script is in {asked.output}", sys.stderr)
+        write_new(arguments.output, text)
+        say(f"The script is in {arguments.output}", sys.stderr)
     return 0
 
 
@@ -483,20 +483,20 @@ def _add_hub(commands: "Commands") -> None:
     add_json(command)
 
 
-def use_hub(asked: argparse.Namespace) -> int:
-    kind = Kind.DATASET if asked.data else Kind.MODEL
-    if asked.download:
+def use_hub(arguments: argparse.Namespace) -> int:
+    kind = Kind.DATASET if arguments.data else Kind.MODEL
+    if arguments.download:
         return download(
-            DownloadRequest(id=asked.download, kind=kind, subset=asked.subset), as_json=asked.json
+            DownloadRequest(id=arguments.download, kind=kind, subset=arguments.subset), as_json=arguments.json
         )
-    if asked.list:
-        return list_cached(as_json=asked.json)
-    if asked.remove:
-        request = RemoveRequest(id=asked.remove, kind=kind, only_partial=asked.unfinished)
-        return remove(request, is_sure=asked.yes)
-    if asked.account or asked.sign_in or asked.sign_out:
-        return account(asked)
-    return search(" ".join(asked.words), kind, asked.task, as_json=asked.json)
+    if arguments.list:
+        return list_cached(as_json=arguments.json)
+    if arguments.remove:
+        request = RemoveRequest(id=arguments.remove, kind=kind, only_partial=arguments.unfinished)
+        return remove(request, is_sure=arguments.yes)
+    if arguments.account or arguments.sign_in or arguments.sign_out:
+        return account(arguments)
+    return search(" ".join(arguments.words), kind, arguments.task, as_json=arguments.json)
 
 
 def search(words: str, kind: Kind, task: str, *, as_json: bool) -> int:
@@ -610,20 +610,20 @@ def remove(request: RemoveRequest, *, is_sure: bool) -> int:
     return 0
 
 
-def account(asked: argparse.Namespace) -> int:
-    if asked.sign_in:  # asked for, so that it doesn't stay in the shell's history
+def account(arguments: argparse.Namespace) -> int:
+    if arguments.sign_in:  # asked for, so that it doesn't stay in the shell's history
         is_terminal = sys.stdin.isatty()
         prompt = "Token (huggingface.co/settings/tokens): "
         token = getpass.getpass(prompt) if is_terminal else sys.stdin.readline()
         found = _account(AccountRequest(action=AccountAction.SAVE, token=token))
         say(f"Kept in {found.keychain}.")
-    elif asked.sign_out:
+    elif arguments.sign_out:
         found = _account(AccountRequest(action=AccountAction.REMOVE))
         still = f" {PLACES[found.place].capitalize()} is still used."
         say(f"The keychain has no token of Hone's any more.{still * (found.place is not TokenPlace.NOWHERE)}")
     else:
         found = _account(AccountRequest(action=AccountAction.CHECK))
-        if asked.json:
+        if arguments.json:
             print_json(found)
         else:
             say(f"{found.name}, by {PLACES[found.place]}")

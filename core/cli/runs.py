@@ -110,14 +110,14 @@ def find_run(name: str) -> RunFolder:
 # --- hone runs
 
 
-def runs(asked: argparse.Namespace) -> int:
-    if not (asked.names or asked.compare or asked.delete):
-        return list_all(as_json=asked.json)
-    if asked.compare:
-        return compare_runs(asked.names, as_json=asked.json)
-    if asked.delete and asked.names:
-        return delete(asked.names, agreed=asked.yes, permanently=asked.permanently)
-    said = "name the runs" if asked.delete else "say what to do with them: --compare or --delete"
+def runs(arguments: argparse.Namespace) -> int:
+    if not (arguments.names or arguments.compare or arguments.delete):
+        return list_all(as_json=arguments.json)
+    if arguments.compare:
+        return compare_runs(arguments.names, as_json=arguments.json)
+    if arguments.delete and arguments.names:
+        return delete(arguments.names, agreed=arguments.yes, permanently=arguments.permanently)
+    said = "name the runs" if arguments.delete else "say what to do with them: --compare or --delete"
     raise OptionsError((Problem("", said),))
 
 
@@ -300,16 +300,16 @@ def _words(option: Option, value: Any) -> str:
 # --- hone show
 
 
-def show(asked: argparse.Namespace) -> int:
-    run = find_run(asked.name)
-    if asked.predictions:
-        return show_predictions(run, as_json=asked.json)
-    if asked.support:
-        return support_file(run, asked.support)
-    if asked.tag or asked.untag or asked.rename is not None or asked.note is not None:
-        return change_notes(run, asked)
+def show(arguments: argparse.Namespace) -> int:
+    run = find_run(arguments.name)
+    if arguments.predictions:
+        return show_predictions(run, as_json=arguments.json)
+    if arguments.support:
+        return support_file(run, arguments.support)
+    if arguments.tag or arguments.untag or arguments.rename is not None or arguments.note is not None:
+        return change_notes(run, arguments)
     summary = summarize(run)
-    if asked.json:
+    if arguments.json:
         print_json(_as_plain(summary))
         return 0
     say(f"{summary.title}: {summary.state}")
@@ -338,15 +338,15 @@ def show(asked: argparse.Namespace) -> int:
     return 0
 
 
-def change_notes(run: RunFolder, asked: argparse.Namespace) -> int:
+def change_notes(run: RunFolder, arguments: argparse.Namespace) -> int:
     """Change a run's name, tags and note, and print them."""
-    notes = past_runs.retagged(past_runs.read(run.path), asked.tag, asked.untag)
-    if not all(tag.strip() for tag in (*asked.tag, *asked.untag)):
+    notes = past_runs.retagged(past_runs.read(run.path), arguments.tag, arguments.untag)
+    if not all(tag.strip() for tag in (*arguments.tag, *arguments.untag)):
         raise OptionsError((Problem("", "a tag can't be empty"),))
-    if asked.rename is not None:
-        notes = msgspec.structs.replace(notes, title=" ".join(asked.rename.split()))
-    if asked.note is not None:
-        notes = msgspec.structs.replace(notes, text=asked.note.strip())
+    if arguments.rename is not None:
+        notes = msgspec.structs.replace(notes, title=" ".join(arguments.rename.split()))
+    if arguments.note is not None:
+        notes = msgspec.structs.replace(notes, text=arguments.note.strip())
     past_runs.write(run.path, notes)
     say(f"{run.name} is called “{summarize(run).title}”")
     say(f"Tags: {' '.join(notes.tags) or 'none'}\nNote: {notes.text or 'none'}")

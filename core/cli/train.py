@@ -124,7 +124,7 @@ def add_commands(commands: "Commands") -> None:
     command = add_command(
         commands,
         "follow",
-        lambda asked: follow(find_run(asked.name), as_json=asked.json),
+        lambda arguments: follow(find_run(arguments.name), as_json=arguments.json),
         summary="show the progress of a run that was started elsewhere",
         example="2026-01-31-digits",
         details="Ctrl-C leaves it; the run goes on.",
@@ -135,7 +135,7 @@ def add_commands(commands: "Commands") -> None:
     command = add_command(
         commands,
         "stop",
-        lambda asked: stop(find_run(asked.name), at_once=asked.now),
+        lambda arguments: stop(find_run(arguments.name), at_once=arguments.now),
         summary="stop a run and keep what is trained",
         example="2026-01-31-digits",
         details="Waits until it has stopped. A queued run is removed from the queue.",
@@ -146,7 +146,7 @@ def add_commands(commands: "Commands") -> None:
     command = add_command(
         commands,
         "pause",
-        lambda asked: (save if asked.save_only else pause)(asked.name),
+        lambda arguments: (save if arguments.save_only else pause)(arguments.name),
         summary="save a checkpoint of a run and end it for now",
         example="2026-01-31-digits",
         details="Its memory is freed. `hone resume` continues it.",
@@ -311,10 +311,10 @@ def ended_well(follower: RunFollower) -> bool:
 # --- hone train
 
 
-def train(asked: argparse.Namespace) -> int:
-    if asked.offline:
+def train(arguments: argparse.Namespace) -> int:
+    if arguments.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # processes started from here inherit it
-    file, overrides = asked.file, tuple(asked.overrides)
+    file, overrides = arguments.file, tuple(arguments.overrides)
     options = run_file.read(file, overrides)
     for note in run_file.renamings(file, overrides):
         say(f"Note: {note}", sys.stderr)
@@ -324,20 +324,20 @@ def train(asked: argparse.Namespace) -> int:
     check_model(options, file)
     for hint in hints(options, machine):
         say(f"Note: {hint.path}: {hint.message}", sys.stderr)
-    run = create(options, settings.runs_folder(), asked.run_dir)
-    status = _start(asked, run, agreed=asked.yes)
-    if status == TOO_LARGE and not asked.json and sys.stdin.isatty() and agrees("Start it anyway?"):
-        status = _start(asked, run, agreed=True)
+    run = create(options, settings.runs_folder(), arguments.run_dir)
+    status = _start(arguments, run, agreed=arguments.yes)
+    if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and agrees("Start it anyway?"):
+        status = _start(arguments, run, agreed=True)
     return status
 
 
-def _start(asked: argparse.Namespace, run: RunFolder, *, agreed: bool) -> int:
+def _start(arguments: argparse.Namespace, run: RunFolder, *, agreed: bool) -> int:
     os.environ.pop(ONLY_IF_IT_FITS, None)
     if not agreed:
         os.environ[ONLY_IF_IT_FITS] = "1"  # its keeper and its engine inherit it
-    start = asked.start or runs_start.start
+    start = arguments.start or runs_start.start
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
-        return _attend(run, start(run, queued=asked.queue), interrupts, as_json=asked.json)
+        return _attend(run, start(run, queued=arguments.queue), interrupts, as_json=arguments.json)
 
 
 def _attend(run: RunFolder, keeper: subprocess.Popen[bytes], interrupts: Interrupts, *, as_json: bool) -> int:
@@ -385,20 +385,20 @@ def check_model(options: RunOptions, file: Path) -> None:
 # --- hone resume, follow, stop and pause
 
 
-def resume(asked: argparse.Namespace) -> int:
-    run = find_run(asked.name)
-    command = asked.keeper(run, queued=asked.queue) if asked.keeper is not None else None
+def resume(arguments: argparse.Namespace) -> int:
+    run = find_run(arguments.name)
+    command = arguments.keeper(run, queued=arguments.queue) if arguments.keeper is not None else None
     with Interrupts() as interrupts:
         try:
-            if asked.epochs is None and asked.max_steps is None:
-                keeper = runs_start.resume(run, command, queued=asked.queue)
+            if arguments.epochs is None and arguments.max_steps is None:
+                keeper = runs_start.resume(run, command, queued=arguments.queue)
             else:
-                more = {"epochs": asked.epochs, "max_steps": asked.max_steps}
-                keeper = runs_start.extend(run, command, **more, queued=asked.queue)
+                more = {"epochs": arguments.epochs, "max_steps": arguments.max_steps}
+                keeper = runs_start.extend(run, command, **more, queued=arguments.queue)
         except CantResume as error:
             say(error_text(error), sys.stderr)
             return WRONG_REQUEST
-        return _attend(run, keeper, interrupts, as_json=asked.json)
+        return _attend(run, keeper, interrupts, as_json=arguments.json)
 
 
 def follow(run: RunFolder, *, as_json: bool) -> int:
@@ -481,12 +481,12 @@ def _conclude(run: RunFolder, request: Request, follower: RunFollower) -> int:
 # --- hone queue
 
 
-def change_queue(asked: argparse.Namespace) -> int:
-    if asked.move:
-        name, place = asked.move
+def change_queue(arguments: argparse.Namespace) -> int:
+    if arguments.move:
+        name, place = arguments.move
         if not queue.move(find_run(name), _place(place)):
             raise OptionsError((Problem("", f"{name} is not waiting; `hone queue` shows which runs are"),))
-    return show_queue(as_json=asked.json)
+    return show_queue(as_json=arguments.json)
 
 
 def _place(text: str) -> Move | int:
