@@ -230,12 +230,7 @@ def test_qlora_packs_all_but_the_last_layer(
 
 def test_random_tokens_are_trained_on_for_timing(llama: Path, tmp_path: Path) -> None:
     run = write(tmp_path / "run", llama, "synthetic:20x32")
-    assert run.status == 0
-    assert run.steps[0].tokens == 8 * 32
-    assert evaluations(run) == []
-    scratch = write(tmp_path / "scratch", "scratch:llama-tiny", "synthetic:20x32", model={"vocabulary": 512})
-    assert scratch.status == 0
-    assert scratch.trainer.train_dataset.with_format("numpy")[:]["input_ids"].max() > 300
+    assert (run.status, run.steps[0].tokens, evaluations(run)) == (0, 8 * 32, [])
 
 
 @pytest.mark.parametrize(("length", "tokens"), [(8, 8), (1000, 64)])
@@ -259,13 +254,6 @@ def test_so_many_rows_are_used_as_are_asked_for(llama: Path, text: Path, tmp_pat
         data={"max_train_samples": 3, "max_eval_samples": 2, "eval_fraction": 0.4},
     )
     assert (len(run.trainer.train_dataset), len(run.trainer.eval_dataset)) == (3, 2)
-
-
-def test_a_text_shorter_than_a_row_is_one(llama: Path, tmp_path: Path) -> None:
-    (tmp_path / "short.txt").write_text("Hello there, how are you?")
-    run = write(tmp_path / "run", llama, tmp_path / "short.txt", data={"max_length": 64})
-    assert run.status == 0
-    assert "one row of" in run.messages["blocks"].title
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,17 @@ import msgspec
 import pytest
 import torch
 
-from core.base.errors import DataError
+from core.base.errors import DataError, ModelError
 from core.engine.environment import prepare_torchvision
-from core.options.choices import ChatTemplate, LossOn, Method, Padding, Precision, Task, Toggle
+from core.options.choices import Method, Padding, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.runs.events import CheckpointSaved, Evaluated
+from core.runs.event_log import EventReader
+from core.runs.events import CheckpointSaved, Evaluated, MessageRaised, Outcome, RunFinished
 from core.runs.folder import Action
-from tests.fakes import chat_templates
 from tests.fakes.building import built, inputs_of
 from tests.fakes.chats import asked, prepared
+from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
 from tests.fakes.tiny_training import TinyRun, train
 
@@ -212,47 +213,6 @@ def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_
     for name, weight in ends[0].items():
         torch.testing.assert_close(ends[1][name], weight, rtol=1e-4, atol=1e-6)
 
-
-class TestOptions:
-    def test_everything_can_be_learned(self, folder: Path) -> None:
-        answers = prepared(asked(folder, max_train_samples=2)).train[0]["labels"]
-        everything = prepared(asked(folder, max_train_samples=2, loss_on=LossOn.EVERYTHING)).train[0][
-            "labels"
-        ]
-        assert answers.count(-100) > 5
-        assert everything.count(-100) == 1, "only the first token, which nothing comes before"
-
-    def test_columns_and_roles_say_what_is_what(self, folder: Path, tmp_path: Path) -> None:
-        talks = [{"from": "patient", "value": "It hurts."}, {"from": "doctor", "value": "Where?"}]
-        table = write_json(
-            tmp_path / "odd.json", [{"a": "no", "b": talks, "c": f"{row}"} for row in range(12)]
-        )
-        with pytest.raises(DataError, match="problem"):
-            prepared(asked(folder, train=str(table), columns={"conversation": "b"}))
-        found = prepared(
-            asked(
-                folder,
-                train=str(table),
-                columns={"conversation": "b"},
-                roles={"patient": "user", "doctor": "assistant"},
-            )
-        )
-        text = found.processing_class.decode(found.train[0]["input_ids"])
-        assert text.startswith(
-            "<|im_start|>user\nIt hurts.<|im_end|>\n<|im_start|>assistant\nWhere?<|im_end|>"
-        )
-
-    def test_the_models_own_template_is_used_unless_chatml_is_asked_for(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
-        save_tiny_talker(tmp_path / "writer", chat_templates.PLAIN)
-        write_json(tmp_path / "talks.json", instructions(12))
-        own = prepared(asked(tmp_path))
-        chatml = prepared(asked(tmp_path, chat_template=ChatTemplate.CHATML))
-        starts = [found.processing_class.decode(found.train[0]["input_ids"]) for found in (own, chatml)]
-        assert starts[0].startswith("<user>Count to")
-        assert starts[1].startswith("<|im_start|>user\nCount to")
-
     def test_rows_of_fixed_length(self, folder: Path) -> None:
         found = prepared(asked(folder, padding=Padding.FIXED))
         batch = found.collator([found.train[0], found.train[1]])
@@ -285,16 +245,6 @@ def test_methods_and_precisions(
     assert {weight.dtype for weight in learning} == {torch.float32}
 
 
-def test_random_conversations_answer_with_their_second_half(folder: Path, tmp_path: Path) -> None:
-    trainer = built(asked(folder, train="synthetic:8x32"), tmp_path)
-    assert len(trainer.train_dataset) == 8
-    sample = trainer.train_dataset[0]
-    assert sample["labels"][:16] == [-100] * 16
-    assert sample["labels"][16:] == sample["input_ids"][16:]
-    trainer.train()
-    assert trainer.state.global_step == 2
-
-
 def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
     from core.engine.reporter import Reporter
     from core.engine.training.callbacks import RequestCallback
@@ -321,3 +271,56 @@ def test_a_model_from_scratch_is_timed_on_random_conversations(folder: Path) -> 
     assert tokenizer.decode(tokenizer("<|im_start|>")["input_ids"]) == "<|im_start|>", "a token of its own"
     assert [len(row["input_ids"]) for row in found.train] == [32] * 4
     assert found.model.generation_config.eos_token_id == tokenizer.eos_token_id
+
+
+class TestBadInput:
+    def refused(self, folder: Path, **more: Any) -> DataError:
+        with pytest.raises(DataError) as raised:
+            prepared(asked(folder, **more))
+        return raised.value
+
+    def test_an_encoder_is_not_asked_to_chat(self, folder: Path, tmp_path: Path) -> None:
+        save_tiny_bert(tmp_path / "writer")
+        write_json(tmp_path / "talks.json", instructions(4))
+        with pytest.raises(ModelError, match="writer can't write texts"):
+            prepared(asked(tmp_path))
+
+    def test_all_rows_longer_than_the_model_sees(self, folder: Path, tmp_path: Path) -> None:
+        save_tiny_talker(tmp_path / "writer", max_position_embeddings=16)
+        write_json(tmp_path / "talks.json", instructions(4))
+        assert [fix.label for fix in self.refused(tmp_path).fixes] == ["Choose a model that sees more"]
+
+    def test_answers_that_are_cut_off_are_told_with_a_way_to_keep_them(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
+        from core.engine.reporter import Reporter
+        from core.engine.training.train import prepare
+        from core.runs.folder import RunFolder
+
+        run = RunFolder(tmp_path)
+        prepare(asked(folder, max_length=60), Reporter(run))
+        raised = [
+            event for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)
+        ]
+        [told] = [event for event in raised if "cut off" in event.title]
+        assert [fix.changes for fix in told.fixes] == [{"data.max_length": 120}]
+
+    def test_evaluation_data_of_another_kind(self, folder: Path, tmp_path: Path) -> None:
+        other = write_json(tmp_path / "other.json", [{"number": row} for row in range(4)])
+        error = self.refused(folder, eval=str(other))
+        assert "other.json" in error.title
+        assert {"data.eval": None} in [fix.changes for fix in error.fixes]
+
+
+def test_a_run_that_is_refused_says_so_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    found = train(
+        tmp_path / "run",
+        task=Task.CHAT,
+        model=ModelOptions(source=str(folder / "writer")),
+        data=DataOptions(train=str(folder / "talks.json"), max_length=16),
+        device=ONE_THREAD,
+    )
+    assert found.status == 1
+    ended = [event for event in found.events if isinstance(event, RunFinished)]
+    assert [event.state for event in ended] == [Outcome.FAILED]
+    assert {path.name for path in found.run.path.iterdir()} == {"events.jsonl"}

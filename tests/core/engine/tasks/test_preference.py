@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from core.base.errors import DataError
 from core.engine.environment import prepare_torchvision
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task, Toggle
@@ -199,28 +198,3 @@ def test_recomputed_in_half_precision(folder: Path, tmp_path: Path, method: Meth
     learning = [weight for weight in trainer.model.parameters() if weight.requires_grad]
     assert {weight.dtype for weight in learning} == {torch.float32}
     assert all(weight.grad_fn is None for weight in learning)
-
-
-def test_random_pairs_share_a_prompt(folder: Path, tmp_path: Path) -> None:
-    trainer = built(asked(folder, train="synthetic:8x32"), tmp_path)
-    pair = trainer.train_dataset[0]
-    assert {name: len(ids) for name, ids in pair.items()} == {
-        "prompt_ids": 16,
-        "chosen_ids": 16,
-        "rejected_ids": 16,
-    }
-    trainer.train()
-    assert trainer.state.global_step == 2
-
-
-def test_long_pairs_are_cut_at_the_end_of_their_answers(folder: Path) -> None:
-    from core.engine.reporter import Reporter
-    from core.engine.training.train import prepare
-
-    found = prepare(asked(folder, max_length=64), Reporter(None))
-    rows = [
-        (len(pair["prompt_ids"]), len(pair["chosen_ids"]), len(pair["rejected_ids"])) for pair in found.train
-    ]
-    assert max(prompt + max(chosen, rejected) for prompt, chosen, rejected in rows) <= 64
-    with pytest.raises(DataError, match=r"Nothing in pairs\.json is left"):
-        prepare(asked(folder, max_length=16), Reporter(None))
