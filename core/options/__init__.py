@@ -4,13 +4,13 @@ The form, the command line, the run file, its validation and the reference page 
 `core.options.catalogue`).
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.declare import Option, Section
+from core.options.declare import Section
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.options.sources import is_scratch
 
@@ -36,7 +36,7 @@ Tree = dict[str, Any]
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All options of a run, as in a run file."""
 
-    task: Annotated[Task, Option("Task", "What the model learns to do.")]
+    task: Task
     schema: int = SCHEMA
     model: ModelOptions = ModelOptions()
     data: DataOptions = DataOptions()

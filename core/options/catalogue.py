@@ -1,6 +1,5 @@
 """Declared options as rows, for forms, command line and reference page."""
 
-import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
 from gettext import gettext as _
@@ -10,22 +9,19 @@ from typing import Any
 import msgspec
 
 from core.options import SECTIONS, RunOptions, Tree
-from core.options.declare import Kind, Option, completed
+from core.options.choices import Task
+from core.options.declare import Kind, Option, options_in
 
 # --- Options
+
+
+TASK = Option(None, "Task", "What the model learns to do.", path="task", value_type=Task)
 
 
 @cache
 def all_options() -> tuple[Option, ...]:
     """Every option in the order of the run file, `task` first."""
-    task = typing.get_type_hints(RunOptions, include_extras=True)["task"]
-    rows = [completed(task, "task", None)]
-    for section, struct in SECTIONS.items():
-        hints, defaults = typing.get_type_hints(struct, include_extras=True), struct()
-        rows += [
-            completed(hint, f"{section}.{name}", getattr(defaults, name)) for name, hint in hints.items()
-        ]
-    return tuple(rows)
+    return (TASK, *(option for name, struct in SECTIONS.items() for option in options_in(struct, name)))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Declare an option: type and default by its annotation, everything else by an `Option` in it."""
+"""Declare an option: `batch_size: int = option(16, "Batch size", "Samples per forward pass.", limits=(1, 65_536))`."""
 
 import types
 import typing
@@ -79,6 +79,7 @@ class Option:
     """One option.
 
     Args:
+        default: Its default.
         title: The label a form shows.
         help: One or two plain sentences.
         unit: What the number counts, shown behind its field.
@@ -93,9 +94,9 @@ class Option:
         path: Its name in a run file, such as `memory.batch_size`. This and what follows is read off the annotation.
         value_type: The bare type, without None.
         optional: Whether None is allowed.
-        default: Its default.
     """
 
+    default: Any
     title: str
     help: str
     _: KW_ONLY
@@ -111,7 +112,6 @@ class Option:
     path: str = ""
     value_type: Any = None
     optional: bool = False
-    default: Any = None
 
     @property
     def section(self) -> str:
@@ -188,14 +188,33 @@ class Option:
         return ""
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+option: Any = Option
+"""For a field of a section: to type checkers its default has the field's type."""
+
+_DECLARED: dict[type, dict[str, Option]] = {}
+
+
+class _SectionMeta(msgspec.StructMeta):
+    """Takes the options out of a section's fields, which keep their defaults."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> type:
+        declared = {key: value for key, value in namespace.items() if isinstance(value, Option)}
+        defaults = {key: value.default for key, value in declared.items()}
+        section = super().__new__(mcls, name, bases, {**namespace, **defaults}, **config)
+        _DECLARED[section] = declared
+        return section
+
+
+class Section(msgspec.Struct, metaclass=_SectionMeta, frozen=True, kw_only=True):
     """Base of the sections of a run file."""
 
 
-def completed(annotation: Any, path: str, default: Any) -> Option:
-    """The option of `Annotated[T, Option(...)]` or `Annotated[T | None, Option(...)]`, with what that says of it."""
-    inner, option = typing.get_args(annotation)
-    optional = isinstance(inner, types.UnionType)
-    value_type = typing.get_args(inner)[0] if optional else inner
-    assert isinstance(option, Option)
-    return replace(option, path=path, value_type=value_type, optional=optional, default=default)
+def options_in(section: type[Section], name: str) -> list[Option]:
+    """The options declared in a section of this name, in order."""
+    hints = typing.get_type_hints(section)
+    options = []
+    for key, declared in _DECLARED[section].items():
+        optional = isinstance(hints[key], types.UnionType)
+        value_type = typing.get_args(hints[key])[0] if optional else hints[key]
+        options.append(replace(declared, path=f"{name}.{key}", value_type=value_type, optional=optional))
+    return options
