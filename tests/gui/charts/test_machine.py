@@ -155,11 +155,6 @@ def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
     assert chart.history.memory.picture.used.x[0] < 1.0
 
 
-def test_marks_are_what_comes_before_the_first_step():
-    assert marks(PHASES) == [(1.0, "loading the data"), (10.0, "loading the model"), (20.0, "first step")]
-    assert marks(PHASES[:1]) == [(1.0, "loading the data")]
-
-
 @pytest.mark.parametrize(
     ("found", "columns", "taken", "shown"),
     [

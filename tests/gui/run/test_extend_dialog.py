@@ -1,7 +1,5 @@
 """How much longer a run is to train: what is offered and what it comes to."""
 
-import itertools
-
 import msgspec
 import pytest
 
@@ -68,17 +66,3 @@ def test_nothing_is_promised_before_a_step_was_measured(qtbot):
     qtbot.addWidget(sheet)
     assert "Time" not in told(sheet)
     assert told(sheet)["In all"] == "9 epochs"
-
-
-def test_one_step_is_one_step_and_no_room_is_left_over(qtbot, story):
-    sheet = ExtendSheet(Length(with_training(max_steps=360), story))
-    qtbot.addWidget(sheet)
-    sheet.more.setValue(1)
-    assert sheet.unit.text() == "more step"
-    sheet.more.setValue(2)
-    assert sheet.unit.text() == "more steps"
-    sheet.show()
-    layout = sheet.layout()
-    assert sheet.height() == layout.totalHeightForWidth(sheet.width())
-    gaps = [layout.itemAt(place).geometry() for place in range(layout.count())]
-    assert all(lower.top() - upper.bottom() < 30 for upper, lower in itertools.pairwise(gaps))

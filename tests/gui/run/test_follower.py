@@ -150,15 +150,6 @@ def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
     assert (told.story.step, len(told.history.step_seconds)) == (3, 3)
 
 
-def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
-    run = make_folder(tmp_path / "run")
-    thread, told = follow(run, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
-    with qtbot.waitSignal(thread.finished, timeout=5000):
-        thread.start()
-    qtbot.waitUntil(lambda: told.states == [State.CRASHED], timeout=2000)
-    assert [failure.title for failure in told.failures] == ["The run can't be started"]
-
-
 def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
     monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
     run = make_folder(tmp_path / "run")
@@ -199,13 +190,6 @@ def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_mom
     assert told.order[:2] == ["news", State.QUEUED]
     assert wholes[0] == (False, 2000), "how far it is, from the ends of its files"
     assert {step for _, step in wholes} == {2000}, "never further back meanwhile"
-
-
-def test_lines_that_cannot_be_read_are_told(qtbot, live, follow):
-    live.events_file.write_text("nonsense\n")
-    thread, told = follow(live)
-    thread.start()
-    qtbot.waitUntil(lambda: told.story.skipped == 1, timeout=5000)
 
 
 def test_a_log_is_read_in_whole_lines_of_which_only_the_last_state_is_kept(tmp_path):

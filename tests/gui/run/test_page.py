@@ -50,7 +50,6 @@ from tests.fakes.run_stories import (
     make_folder,
     opening,
     warn,
-    write_paging,
     write_story,
 )
 from tests.fakes.runs import write_events
@@ -148,9 +147,6 @@ def requests(run):
     return [request.action for request in run.open_requests()]
 
 
-# Each prepares a folder; with its state, its line, what the buttons offer, and its messages.
-
-
 def wait_without_checkpoint(run):
     clock = crashed(run, 20)
     keep_alive(run, attempt=2)
@@ -201,50 +197,35 @@ BEHIND = partial(await_turn, ahead=3, behind="digits")
 BY_TITLE = partial(await_turn, ahead=1, behind="x", title="My run")
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        (
-            partial(training, reached=90),
-            State.TRAINING,
-            "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8",
-            "Pause, Stop and keep",
-            [],
-        ),
-        (BEHIND, State.QUEUED, "Waiting for its turn behind digits and 2 more", "Leave the queue", []),
-        (BY_TITLE, State.QUEUED, "Waiting for its turn behind “My run”", "Leave the queue", []),
-        (
-            wait_without_checkpoint,
-            State.QUEUED,
-            "Waiting for its turn behind digits · begins anew",
-            "Leave the queue",
-            [],
-        ),
-        (finished, State.FINISHED, "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16", "", []),
-        (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again", []),
-        (run_by_newer, State.FINISHED, "Finished · after ", "", ["A newer Hone wrote this run"]),
-        (damage, State.FINISHED, "Finished · ", "", ["2 lines of what happened can't be read"]),
-        (crashed, State.CRASHED, "Crashed · after ", "Resume", ["The training process was ended by SIGKILL"]),
-        (
-            partial(crashed, reached=20),
-            State.CRASHED,
-            "Crashed · after ",
-            "Start again",
-            ["The training process was ended by SIGKILL"],
-        ),
-        (
-            lose_keeper,
-            State.CRASHED,
-            "Crashed",
-            "Resume",
-            ["The training process is gone, and nobody was left to see how"],
-        ),
-        (run_out_of_memory, State.CRASHED, "Crashed", "Resume", ["Memory ran out"]),
-        (leave_queue, State.STOPPED, "Stopped", "Resume", ["It waited for its turn, and did not go on"]),
-    ],
-)
+KILLED = "The training process was ended by SIGKILL"
+TRAINED = "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8"
+WAITS = "Waiting for its turn behind "
+STATES = [
+    (partial(training, reached=90), State.TRAINING, TRAINED, "Pause, Stop and keep"),
+    (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Leave the queue"),
+    (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Leave the queue"),
+    (wait_without_checkpoint, State.QUEUED, WAITS + "digits · begins anew", "Leave the queue"),
+    (finished, State.FINISHED, "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16", ""),
+    (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again"),
+    (run_by_newer, State.FINISHED, "Finished · after ", "", "A newer Hone wrote this run"),
+    (damage, State.FINISHED, "Finished · ", "", "2 lines of what happened can't be read"),
+    (crashed, State.CRASHED, "Crashed · after ", "Resume", KILLED),
+    (partial(crashed, reached=20), State.CRASHED, "Crashed · after ", "Start again", KILLED),
+    (
+        lose_keeper,
+        State.CRASHED,
+        "Crashed",
+        "Resume",
+        "The training process is gone, and nobody was left to see how",
+    ),
+    (run_out_of_memory, State.CRASHED, "Crashed", "Resume", "Memory ran out"),
+    (leave_queue, State.STOPPED, "Stopped", "Resume", "It waited for its turn, and did not go on"),
+]
+
+
+@pytest.mark.parametrize("case", STATES)
 def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
-    prepare, state, line, offered, titles = case
+    prepare, state, line, offered, *titles = case
     prepare(run)
     view = show(state)
     buttons = view.header.buttons
@@ -256,18 +237,16 @@ def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
     assert all(button.text() for button in view.findChildren(QPushButton))
 
 
+LEFT = ["taken out of the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed from outside"]
+
+
 @pytest.mark.parametrize(
     "case",
     [
         (crashed, State.CRASHED, ["Its checkpoint of step 90 is complete."], "Go on from step 90"),
         (partial(crashed, reached=20), State.CRASHED, [], "Start again"),
         (lose_keeper, State.CRASHED, ["The computer was restarted or switched off"], "Go on from step 90"),
-        (
-            leave_queue,
-            State.STOPPED,
-            ["taken out of the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed from outside"],
-            "Go on from step 90",
-        ),
+        (leave_queue, State.STOPPED, LEFT, "Go on from step 90"),
     ],
 )
 def test_a_run_that_ended_badly_says_how_and_offers_to_go_on(qtbot, run, show, case):
@@ -339,14 +318,6 @@ def test_what_was_measured_before_the_last_steps_is_no_result(run, show):
     assert ", Accuracy" not in text
 
 
-def test_a_run_that_failed_at_once_has_no_figures(run, show):
-    fail_at_once(run)
-    view = show(State.FAILED)
-    assert view.figures.text == ""
-    empty = {chart.empty_text() for chart in view.charts.charts}
-    assert empty == {"No step was made", "Never evaluated", "Never measured"}
-
-
 def test_one_number_says_how_long_it_was_worked_on(run, show):
     saved = CheckpointSaved(time=1060.0, step=5, path="c", bytes=1, seconds=1.0)
     paused = RunFinished(time=1060.0, state=Outcome.PAUSED, steps=5)
@@ -399,16 +370,6 @@ def test_a_fix_or_duplicate_opens_the_same_options(qtbot, run, show):
     other = MessageRaised(id="other", level=Level.INFO, title="Another")
     write_events(run.events_file, other, MessageWithdrawn(id="memory-low"))
     qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
-
-
-def test_what_the_keeper_finds_is_shown_as_what_the_engine_does(qtbot, run, show):
-    keep_alive(run)
-    write_paging(run, time.time() - 120, minutes=2.0)
-    view = show(State.TRAINING)
-    qtbot.waitUntil(lambda: len(view.messages.titles()) == 1, timeout=5000)
-    assert view.messages.titles()[0].startswith("The run is paging")
-    write_events(run.machine_file, MessageWithdrawn(id="paging"))
-    qtbot.waitUntil(lambda: view.messages.titles() == [], timeout=2000)
 
 
 def test_a_message_does_what_the_buttons_do(qtbot, run, show, monkeypatch):

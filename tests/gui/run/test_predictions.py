@@ -72,6 +72,9 @@ def test_the_slider_follows_the_newest_until_it_is_moved(
     page.refresh(is_over=False)
     assert cell(page, 0, Column.AFTER) == "✓  yes  90 %"
     assert cell(page, 0, Column.BEFORE) == "✗  no  90 %"
+    assert not page.table.isColumnHidden(Column.EXPECTED)
+    assert not page.table.isColumnHidden(Column.BEFORE)
+    assert page._right.text() == "2 of 2 right · before training 1 of 2 right"
     page.slider.setValue(0)
     predictions.apply(told(20, ("yes", True), ("yes", False)))
     page.refresh(is_over=False)
@@ -108,13 +111,6 @@ def test_long_texts_are_compared_below_the_table(page: RunPredictions, predictio
     assert cell(page, 1, Column.AFTER) == "(only line breaks)"
 
 
-def test_short_answers_stay_beside_each_other(page: RunPredictions, predictions: PredictionStory) -> None:
-    predictions.apply(AFTER)
-    page.refresh(is_over=False)
-    assert not page.table.isColumnHidden(Column.EXPECTED)
-    assert not page.table.isColumnHidden(Column.BEFORE)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [("", "(nothing)"), ("\n", "(only line breaks)"), (" ", "(only spaces)"), ("a\n", "a\n")],
@@ -126,20 +122,6 @@ def test_an_answer_without_a_letter_is_told_in_words(text: str, words: str) -> N
 def test_the_texts_of_a_pair_stay_apart_on_one_line(page: RunPredictions) -> None:
     assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
     assert given_words("One\nfine\nday") == "One fine day"
-
-
-def test_how_many_are_right_is_counted(page: RunPredictions, predictions: PredictionStory) -> None:
-    predictions.apply(AFTER)
-    page.refresh(is_over=False)
-    assert page._right.text() == "2 of 2 right · before training 1 of 2 right"
-
-
-def test_a_run_that_goes_on_forgets_what_no_longer_counts(predictions: PredictionStory) -> None:
-    for event in (AFTER, told(20, ("yes", True)), RunStarted(from_step=10)):
-        predictions.apply(event)
-    assert [found.step for found in predictions.told] == [0, 10]
-    predictions.apply(RunStarted(from_step=0))
-    assert predictions.told == []
 
 
 def test_without_predictions_it_says_why(qtbot: Any, tmp_path: Path) -> None:

@@ -89,26 +89,6 @@ def test_why_there_is_no_script_is_said(qtbot, taking):
     assert (asked.told[-1].level, asked.told[-1].title) == (Level.WARNING, "reviews.csv is gone")
 
 
-@pytest.mark.parametrize("name", ["page", "page.v2"])  # neither has an ending of a report: a web page
-def test_the_report_is_saved_and_opened(qtbot, taking, tmp_path, name):
-    asked = Asked(tmp_path / name)
-    found = taking(asked)
-    found.save_report()
-    wait(qtbot, found)
-    saved = tmp_path / f"{name}.html"
-    assert saved.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert asked.opened == [str(saved)]
-    assert asked.offered.endswith("2026-11-21-digits.html")
-
-
-def test_no_place_no_report(taking):
-    asked = Asked()
-    found = taking(asked)
-    found.save_report()
-    assert not found.is_busy
-    assert asked.told == []
-
-
 def test_a_report_that_can_not_be_written_is_no_bug(qtbot, taking, tmp_path):
     asked = Asked(tmp_path / "nowhere" / "page.html")
     found = taking(asked)
