@@ -79,23 +79,20 @@ def test_where_the_token_is_and_whose(qtbot, card, engine):
     assert not card.token.check.isEnabled()
 
 
-def test_a_wrong_token_is_told(qtbot, card, engine):
-    engine.answers["hub-account"] = UserError("huggingface.co refuses", "It doesn't accept the token")
-    card.token.check.click()
-    qtbot.waitUntil(lambda: "doesn't accept the token" in card.token.status)
-
-
-def test_without_a_keychain_nothing_can_be_kept(qtbot, card, engine):
-    engine.answers["hub-account"] = Account(refusal="This computer has no keychain.")
-    card.token.look()
-    qtbot.waitUntil(lambda: "no keychain" in card.token.status)
-    assert not card.token.line.isEnabled()
-    assert not card.token.keep.isEnabled()
-
-
-def test_a_pasted_token_can_t_be_read_over_the_shoulder(card):
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (UserError("huggingface.co refuses", "It doesn't accept the token"), "doesn't accept the token"),
+        (Account(refusal="This computer has no keychain."), "no keychain"),
+    ],
+)
+def test_a_refusal_is_shown(qtbot, card, engine, answer, words):
     card.token.line.setText("hf_Secret42")
     assert "hf_Secret42" not in card.token.line.displayText()
+    engine.answers["hub-account"] = answer
+    card.token.check.click()
+    qtbot.waitUntil(lambda: words in card.token.status)
+    assert card.token.keep.isEnabled() == card.token.line.isEnabled() == isinstance(answer, UserError)
 
 
 @pytest.fixture

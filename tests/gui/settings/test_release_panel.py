@@ -35,12 +35,6 @@ def press(qtbot, panel, engine, answer):
     return panel.words
 
 
-def test_it_says_which_hone_this_is_and_asks_nothing(panel, engine):
-    assert f"This is Hone {VERSION}, published at " in panel.words
-    assert "only when you press the button, by asking api.github.com;" in panel.words
-    assert engine.requests == []
-
-
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
 def test_pages_name_the_host_that_is_asked(page):
     """Who opens a firewall goes by them."""
@@ -49,22 +43,26 @@ def test_pages_name_the_host_that_is_asked(page):
     assert "asks github.com" not in words
 
 
-def test_a_newer_one_is_told_with_its_address(qtbot, panel, engine):
-    page = "https://github.com/someone/hone/releases/tag/v9.0.0"
-    words = press(qtbot, panel, engine, Release(version="9.0.0", page=page, standing=Standing.OLDER))
-    assert f"Hone 9.0.0 is out; this is {VERSION}." in words
-    assert f'href="{page}"' in words
-    ((job, body),) = engine.requests
-    request = msgspec.json.decode(body, type=ReleaseRequest)
-    assert (job, request) == ("release", ReleaseRequest(repository="someone/hone", running=VERSION))
+PAGE = "https://github.com/someone/hone/releases/tag/v9.0.0"
 
 
 @pytest.mark.parametrize(
-    ("standing", "said"),
-    [(Standing.SAME, "the newest version"), (Standing.NEWER, "the newest version published is 9")],
+    ("standing", "words"),
+    [
+        (Standing.OLDER, f"Hone 9.0.0 is out; this is {VERSION}."),
+        (Standing.OLDER, f'href="{PAGE}"'),
+        (Standing.SAME, "the newest version"),
+        (Standing.NEWER, "the newest version published is 9.0.0"),
+    ],
 )
-def test_none_newer_is_told(qtbot, panel, engine, standing, said):
-    assert said in press(qtbot, panel, engine, Release(version="9", page="", standing=standing))
+def test_it_asks_once_when_the_button_is_pressed(qtbot, panel, engine, standing, words):
+    assert f"This is Hone {VERSION}, published at " in panel.words
+    assert "by asking api.github.com;" in panel.words
+    assert engine.requests == []
+    assert words in press(qtbot, panel, engine, Release(version="9.0.0", page=PAGE, standing=standing))
+    ((job, body),) = engine.requests
+    request = msgspec.json.decode(body, type=ReleaseRequest)
+    assert (job, request) == ("release", ReleaseRequest(repository="someone/hone", running=VERSION))
 
 
 def test_what_went_wrong_is_told_as_text_and_asking_again_works(qtbot, panel, engine):
