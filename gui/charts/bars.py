@@ -121,14 +121,12 @@ def placed(
     width: float,
     metrics: QFontMetrics,
     line: Line | None = None,
-    *,
-    has_names: bool = True,
 ) -> Placed:
     """Place everything in a width, in pixels, all bars at one scale."""
     height, advance = metrics.height() + GAP, metrics.horizontalAdvance
     longest_name = max((advance(bar.title) for bar in bars if bar.has_name), default=0) + 1.0
-    names = min(NAMES * width, longest_name) if has_names else 0.0
-    left = names + SPACING if has_names else 0.0
+    names = min(NAMES * width, longest_name)
+    left = names + SPACING
     space = max(1.0, width - left - max((advance(bar.at_end) for bar in bars), default=0) - SPACING)
     low, origin = 0.0, 0.0
     high = max([*(bar.reach for bar in bars), line.at if line else 0.0])
@@ -181,7 +179,6 @@ class Bars(QWidget):
         self._theme = theme
         self._bars: tuple[Bar, ...] = ()
         self._line: Line | None = None
-        self._has_names = True
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
@@ -205,13 +202,7 @@ class Bars(QWidget):
     def placed(self) -> Placed:
         """Where everything stands now."""
         metrics, width = self.fontMetrics(), self.width()
-        return placed(self._bars, width, metrics, self._line, has_names=self._has_names)
-
-    def show_names(self, are_shown: bool) -> None:
-        """Show the names, or leave them away where the same rows stand beside with theirs."""
-        if are_shown != self._has_names:
-            self._has_names = are_shown
-            self.update()
+        return placed(self._bars, width, metrics, self._line)
 
     def sizeHint(self) -> QSize:
         return QSize(LETTERS * self.fontMetrics().averageCharWidth(), len(self._bars) * self._row_height())

@@ -77,11 +77,6 @@ class KeyValue(QWidget):
         for row, value in zip(self._rows, self._values, strict=True):
             value.show_mark(marks.get(row.name, ""))
 
-    def marks(self) -> dict[str, str]:
-        return {
-            row.name: value.mark for row, value in zip(self._rows, self._values, strict=True) if value.mark
-        }
-
     def rows(self) -> list[tuple[str, str]]:
         return [(row.name, row.value) for row in self._rows]
 
@@ -140,10 +135,6 @@ class _Value(QWidget):
             if label.text() != text:
                 label.setText(text)
         self._note.setVisible(bool(row.note))
-
-    @property
-    def mark(self) -> str:
-        return self._dot.toolTip()
 
     def show_mark(self, words: str) -> None:
         """Mark the value, or take the mark away where there are no words."""
