@@ -59,43 +59,31 @@ def told(qtbot):
     return Told(window)
 
 
-def test_title_and_badge_tell_how_far_a_run_is(told):
-    told.attention.show_live((live(DIGITS, 0.629),))
-    assert told.window.windowTitle() == "62 % · Digits – Hone"
-    told.attention.show_live(())
-    assert told.window.windowTitle() == "Hone"
-    assert told.badges == [62, 0]
+WAITING = live(LETTERS, 0.5, State.QUEUED)
+BOTH = (live(LETTERS, 0.1), live(DIGITS, 0.5))
 
 
-def test_a_run_that_still_loads_is_told_as_starting(told):
-    told.attention.show_live((live(DIGITS, None, State.STARTING),))
-    assert told.window.windowTitle() == "Starting · Digits – Hone"
-    assert told.badges == [0]
-
-
-def test_a_run_that_waits_is_told_as_waiting_and_after_one_that_trains(told):
-    waiting = live(LETTERS, 0.5, State.QUEUED)
-    told.on_screen = LETTERS
-    told.attention.show_live((waiting, live(DIGITS, 0.1)))
-    assert told.window.windowTitle() == "Waiting · Letters – Hone"
-    told.on_screen = None
-    told.attention.refresh()
-    assert told.window.windowTitle() == "10 % · Digits – Hone"
-    told.attention.show_live((waiting,))
-    assert told.window.windowTitle() == "Waiting · Letters – Hone"
-    assert told.badges == [0, 10, 0]
-
-
-def test_of_several_the_one_on_screen_is_told_else_the_newest(told):
-    both = (live(LETTERS, 0.1), live(DIGITS, 0.5))
-    told.attention.show_live(both)
-    assert told.window.windowTitle() == "10 % · Letters – Hone"
-    told.on_screen = DIGITS
-    told.attention.refresh()
-    assert told.window.windowTitle() == "50 % · Digits – Hone"
-    told.on_screen = RunFolder(Path("over"))
-    told.attention.show_live(both)
-    assert told.badges == [10, 50, 10]
+@pytest.mark.parametrize(
+    ("runs", "on_screen", "title", "badge"),
+    [
+        ((), None, "Hone", 0),
+        ((live(DIGITS, 0.629),), None, "62 % · Digits – Hone", 62),
+        ((live(DIGITS, None, State.STARTING),), None, "Starting · Digits – Hone", 0),
+        ((WAITING,), None, "Waiting · Letters – Hone", 0),
+        ((WAITING, live(DIGITS, 0.1)), None, "10 % · Digits – Hone", 10),
+        ((WAITING, live(DIGITS, 0.1)), LETTERS, "Waiting · Letters – Hone", 0),
+        (BOTH, None, "10 % · Letters – Hone", 10),
+        (BOTH, DIGITS, "50 % · Digits – Hone", 50),
+        (BOTH, RunFolder(Path("over")), "10 % · Letters – Hone", 10),
+    ],
+)
+def test_title_and_badge_show_the_run_on_screen_else_the_newest_that_trains(
+    told, runs, on_screen, title, badge
+):
+    told.attention.show_live((live(DIGITS, 0.3),))
+    told.on_screen = on_screen
+    told.attention.show_live(runs)
+    assert (told.window.windowTitle(), told.badges[-1]) == (title, badge)
 
 
 def test_an_end_that_nobody_saw_is_told_where_the_person_wants_it(told):
