@@ -197,8 +197,3 @@ def table(found: list[KilledRun]) -> str:
         f"that was left alone; lines of events lost: {sum(run.lost for run in found)}."
     )
     return "\n".join(rows)
-
-
-def is_reached(found: list[KilledRun]) -> bool:
-    """Whether nothing went wrong."""
-    return not any(run.wrong or run.lost or any(kill.wrong for kill in run.kills) for run in found)

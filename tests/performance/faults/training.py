@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import msgspec
+import psutil
 
 from core.options import RunOptions
 from core.options.choices import Precision, Task
@@ -105,8 +106,10 @@ class Attended:
     @property
     def engine(self) -> int | None:
         """The process number of the engine of this attempt; None before there is one."""
-        record = self.run.keeper_record()
-        return record.engine if record is not None and record.engine else None
+        try:
+            return next((child.pid for child in psutil.Process(self.keeper.pid).children()), None)
+        except psutil.Error:
+            return None
 
     def end(self) -> None:
         """Leave nothing running, whatever went wrong."""
