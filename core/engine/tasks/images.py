@@ -1,12 +1,12 @@
-"""A last batch of a single image, which some models can't train on, made to go away."""
+"""Classify images with a model of torchvision's or of transformers'."""
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from torch.utils.data import Subset
 
 from core.base.errors import Fix, ModelError
 from core.base.files import write_atomically
@@ -29,10 +29,8 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import classification_metrics
 from core.options import RunOptions
-from core.options.sources import Scheme, VisionModel, parse_synthetic, synthetic
+from core.options.sources import Scheme, parse_synthetic, synthetic
 from core.runs.events import Phase
-
-# --- A last batch of a single image, which some models can't train on, made to go away
 
 
 def leaves_one_over(samples: int, batch_size: int) -> bool:
@@ -44,11 +42,12 @@ def without_one(images: ImageSet) -> ImageSet:
     """All images but the last one of the class that has most, so that no class loses more than it can spare."""
     most = Counter(images.labels).most_common(1)[0][0]
     spared = max(index for index, label in enumerate(images.labels) if label == most)
-    kept: ImageSet = Subset(images, [index for index in range(len(images)) if index != spared])
-    return kept
-
-
-# --- Classify images with a model of torchvision's or of transformers'
+    kept = [index for index in range(len(images)) if index != spared]
+    return replace(
+        images,
+        chosen=[images.chosen[index] for index in kept],
+        labels=[images.labels[index] for index in kept],
+    )
 
 
 LARGE_ENOUGH = 64
@@ -67,7 +66,14 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     found = find_image_model(options)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
     data = load_image_data(options, found.mean, found.std)
-    _tell(data, found, options, reporter)
+    for index, note in enumerate(data.notes):
+        reporter.note(f"data-{index}", note)
+    if not found.is_told and options.model.pretrained:
+        reporter.note(
+            "normalised-as-imagenet",
+            "Images are normalised as ImageNet's are",
+            f"{found.source} has no {PREPROCESSOR} that says how it was trained.",
+        )
     train = _trainable(data, found, options, reporter)
     transform = ImageTransform(data.size, found.mean, found.std)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
@@ -82,17 +88,6 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         metrics=classification_metrics,
         picture=lambda sample: transform.png(sample["pixel_values"]),
     )
-
-
-def _tell(data: ImageData, found: ImageModel, options: RunOptions, reporter: Reporter) -> None:
-    for index, note in enumerate(data.notes):
-        reporter.note(f"data-{index}", note)
-    if not found.is_told and options.model.pretrained:
-        reporter.note(
-            "normalised-as-imagenet",
-            "Images are normalised as ImageNet's are",
-            f"{found.source} has no {PREPROCESSOR} that says how it was trained.",
-        )
 
 
 def _saving(data: ImageData, found: ImageModel) -> Callable[[Path], None]:
@@ -120,7 +115,11 @@ def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter
         ModelError: The images are too small for the model, or of a size it can't see, or each batch holds a single one.
     """
     source, batch_size = options.model.source, options.memory.batch_size
-    limits = _limits(data, found, options)
+    try:
+        limits = limits_of(options, found, data.size)
+    except WrongSize as error:
+        error.fixes = (_images_of(options, error.wanted),) if error.wanted else ()
+        raise
     if data.size < limits.smallest:
         raise ModelError(
             f"Images of {data.size} pixels are too small for {source}",
@@ -133,7 +132,10 @@ def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter
         raise ModelError(
             f"{source} can't train on one image of {data.size} pixels at a time",
             "It normalises each batch by its own mean and spread, and so small an image alone has no spread.",
-            (*_larger_batches(len(data.train)), _images_of(options, LARGE_ENOUGH)),
+            (
+                *((Fix("Use batches of 2", {"memory.batch_size": 2}),) if len(data.train) > 1 else ()),
+                _images_of(options, LARGE_ENOUGH),
+            ),
         )
     if not leaves_one_over(len(data.train), batch_size):
         return data.train
@@ -146,21 +148,9 @@ def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter
     return without_one(data.train)
 
 
-def _limits(data: ImageData, found: ImageModel, options: RunOptions) -> VisionModel:
-    try:
-        return limits_of(options, found, data.size)
-    except WrongSize as error:
-        error.fixes = (_images_of(options, error.wanted),) if error.wanted else ()
-        raise
-
-
 def _images_of(options: RunOptions, size: int) -> Fix:
     random = parse_synthetic(options.data.train)
     changes: dict[str, Any] = (
         {"data.train": synthetic(random[0], size)} if random else {"data.image_size": size}
     )
     return Fix(f"Use images of {size} pixels", changes)
-
-
-def _larger_batches(samples: int) -> tuple[Fix, ...]:
-    return (Fix("Use batches of 2", {"memory.batch_size": 2}),) if samples > 1 else ()

@@ -1,6 +1,7 @@
 """A source and the name of a split come to files, the same for every task; several files are one table."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data.labelled_texts import load_labelled_texts
-from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
+from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, stratified_split, texts_of
 from core.engine.data.tables import read_files, read_training
 from core.engine.hub.download import download
 from core.options import RunOptions
@@ -186,3 +187,29 @@ def test_a_folder_that_may_not_be_looked_into_says_so(
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(DataError, match="can't be read"):
         files_of(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("labels", "fraction", "held_out"),
+    [
+        ([0] * 80 + [1] * 20, 0.1, {0: 8, 1: 2}),
+        ([number % 25 for number in range(100)], 0.1, None),  # small classes still add up to the share
+        ([0, 0, 0, 1], 0.9, {0: 2}),  # a single sample of a class is trained on
+        ([0, 1, 0, 1], 0.0, {}),
+    ],
+)
+def test_each_class_gives_its_share(
+    labels: list[int], fraction: float, held_out: dict[int, int] | None
+) -> None:
+    train, rest = stratified_split(labels, fraction, seed=1)
+    assert sorted(train + rest) == list(range(len(labels)))
+    assert (train, rest) == (sorted(train), sorted(rest))
+    assert {labels[sample] for sample in train} == set(labels)
+    found = Counter(labels[sample] for sample in rest)
+    assert found == held_out if held_out is not None else len(rest) == 10
+
+
+def test_the_seed_decides_what_is_held_out() -> None:
+    labels = [0, 1] * 50
+    assert stratified_split(labels, 0.2, seed=5) == stratified_split(labels, 0.2, seed=5)
+    assert stratified_split(labels, 0.2, seed=5) != stratified_split(labels, 0.2, seed=6)
