@@ -105,7 +105,10 @@ class Opening(QObject):
                 "first": self._first,
                 "all": self._all,
                 "peak": self._peak / MB,
-                "spike": float((x[y == SPIKE] == spike_at(self._steps)).any()),
+                # at the middle of its pixel column, of which each has two points
+                "spike": float(
+                    (abs(x[y == SPIKE] - spike_at(self._steps)) <= 2 * self._steps / len(x)).any()
+                ),
                 "newest": float(x[-1] == self._steps and y[-1] == NEWEST),
             }
         )
