@@ -20,6 +20,7 @@ import psutil
 from core.base.errors import Fix, OutOfMemory, UserError
 from core.base.formats import plain_duration as duration
 from core.base.formats import size
+from core.base.language import _
 from core.base.system import ProcessTree, SystemMemory, resident_bytes, system_memory
 
 READING = "HONE_READING"
@@ -93,9 +94,9 @@ class RanOut(OutOfMemory):
 
     def __init__(self, place: str, held: int, why: str) -> None:
         super().__init__(
-            f"{place or 'This'} takes more memory than there is",
-            f"{size(held)} were held at the end. {why}",
-            (Fix("Close other programs, or choose something smaller"),),
+            _("{place} takes more memory than there is").format(place=place or "This"),
+            _("{held} were held at the end. {why}").format(held=size(held), why=why),
+            (Fix(_("Close other programs, or choose something smaller")),),
         )
         self.held = held
         self.why = why
@@ -196,8 +197,8 @@ class Ceiling:
         with contextlib.suppress(OSError):
             if (record := self._file.read_bytes()) != self._record:
                 self._record, self._sign = record, now
-        _, _, said = self._record.decode(errors="replace").rstrip("\0 ").partition("\t")
-        pace, _, place = said.partition("\t")
+        _rest, _rest2, said = self._record.decode(errors="replace").rstrip("\0 ").partition("\t")
+        pace, _rest3, place = said.partition("\t")
         return Pace(pace or Pace.OPEN), place
 
     def _memory(self, pace: Pace, place: str, processes: list[psutil.Process]) -> RanOut | None:
@@ -209,11 +210,11 @@ class Ceiling:
             self._sign = time.monotonic()
         self.highest = max(self.highest, held)
         if self._limit is not None and held > self._limit:
-            return RanOut(place, self.highest, "It was ended before it took memory from other programs.")
+            return RanOut(place, self.highest, _("It was ended before it took memory from other programs."))
         memory = self._system()
         left = memory.total - memory.used
         if left < min(RESERVE, RESERVE_SHARE * memory.total, touched):
-            why = f"It was ended because the whole computer had only {size(left)} left."
+            why = _("It was ended because the whole computer had only {left} left.").format(left=size(left))
             return RanOut(place, self.highest, why)
         return None
 
@@ -222,7 +223,7 @@ class Ceiling:
         if seconds is None or time.monotonic() - self._sign < seconds:
             return None
         return UserError(
-            f"{place} takes too long" if place else "No answer came in time",
-            f"It was ended after {duration(seconds)} without progress.",
-            (Fix("Choose another file or model, or look for what is wrong in this one"),) if place else (),
+            _("{place} takes too long").format(place=place) if place else _("No answer came in time"),
+            _("It was ended after {seconds} without progress.").format(seconds=duration(seconds)),
+            (Fix(_("Choose another file or model, or look for what is wrong in this one")),) if place else (),
         )

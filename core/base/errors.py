@@ -20,6 +20,8 @@ from typing import Any
 
 import msgspec
 
+from core.base.language import _
+
 
 class FixAction(StrEnum):
     """What a fix does with the run it is offered for: stop, pause or end it, go on with it, show its folder."""
@@ -89,7 +91,8 @@ class OptionsError(UserError):
     def __init__(self, problems: tuple[Problem, ...], where: str = "") -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__(
-            f"{where or 'The request'} has {count}", "\n".join(str(problem) for problem in problems)
+            _("{where} has {count}").format(where=where or "The request", count=count),
+            "\n".join(str(problem) for problem in problems),
         )
         self.problems = problems
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Fix, TargetError, UserError
+from core.base.language import _
 
 # --- Files
 
@@ -82,7 +83,7 @@ def open_plain(path: Path) -> BufferedReader:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "Not an ordinary file", str(path))
+        raise OSError(errno.EINVAL, _("Not an ordinary file"), str(path))
     return path.open("rb") if found.st_size else BufferedReader(BytesIO())
 
 
@@ -173,16 +174,16 @@ def is_plain(path: Path) -> bool:
     return stat.S_ISREG(kind) or stat.S_ISDIR(kind)
 
 
-def why_missing(path: Path, kind: str = "file or folder") -> str:
+def why_missing(path: Path, kind: str = _("file or folder")) -> str:
     """Why there is nothing to use at `path`, such as "there is no file or folder at ..."; empty where there is."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return f"there is no {kind} at {path}"
+        return _("there is no {kind} at {path}").format(kind=kind, path=path)
     except OSError as error:
-        return f"{path} can't be looked at: {error.strerror or error}"
+        return _("{path} can't be looked at: {strerror}").format(path=path, strerror=error.strerror or error)
     except ValueError as error:  # a zero byte
-        return f"{path!r} is no path: {error}"
+        return _("{path!r} is no path: {error}").format(path=path, error=error)
     return ""
 
 
@@ -277,7 +278,9 @@ def _take(file: int, folder: Path, seconds: float) -> None:
             if error.errno not in _TAKEN:
                 return
             if time.monotonic() >= deadline:
-                raise TimeoutError(errno.ETIMEDOUT, "Another process keeps it locked", str(folder)) from error
+                raise TimeoutError(
+                    errno.ETIMEDOUT, _("Another process keeps it locked"), str(folder)
+                ) from error
             time.sleep(_PAUSE_SECONDS)
         else:
             return
@@ -317,7 +320,7 @@ WRONG = frozenset(
 )
 """What the system says of a place where another one would do."""
 
-OTHER_FOLDER = Fix("Name a file in another folder")
+OTHER_FOLDER = Fix(_("Name a file in another folder"))
 
 
 def new_file(path: Path) -> Path:
@@ -355,8 +358,8 @@ def _told(path: Path, error: OSError) -> UserError:
     if not is_folder(path.parent):
         return _no_folder(path)
     if error.errno in FULL:
-        fix = Fix("Make room on it, or name a file on another disk")
-        return UserError(_title(path), f"The disk that {path} is on is full.", (fix,))
+        fix = Fix(_("Make room on it, or name a file on another disk"))
+        return UserError(_title(path), _("The disk that {path} is on is full.").format(path=path), (fix,))
     said = f"{path}: {error.strerror or error}"
     if error.errno in WRONG:
         return TargetError(_title(path), said, (OTHER_FOLDER,))
@@ -364,7 +367,9 @@ def _told(path: Path, error: OSError) -> UserError:
 
 
 def _folder_there(path: Path) -> TargetError:
-    return TargetError(_title(path), f"{path} is a folder.", (Fix("Name a file in it"),))
+    return TargetError(
+        _title(path), _("{path} is a folder.").format(path=path), (Fix(_("Name a file in it")),)
+    )
 
 
 def _no_folder(path: Path) -> TargetError:
@@ -373,4 +378,4 @@ def _no_folder(path: Path) -> TargetError:
 
 
 def _title(path: Path) -> str:
-    return f"{path.name or path} can't be written"
+    return _("{name} can't be written").format(name=path.name or path)

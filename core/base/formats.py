@@ -9,7 +9,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from gettext import gettext as _
+
+from core.base.language import _
 
 # --- Metrics
 
@@ -32,18 +33,18 @@ METRICS = (
     Metric("eval_f1", "F1"),
     Metric("eval_pearson", "Pearson"),
     Metric("eval_spearman", "Spearman"),
-    Metric("eval_mae", "mean absolute error", less_is_better=True),
-    Metric("eval_reward_accuracy", "reward accuracy"),
+    Metric("eval_mae", _("mean absolute error"), less_is_better=True),
+    Metric("eval_reward_accuracy", _("reward accuracy")),
     Metric("eval_perplexity", "perplexity", less_is_better=True),
     Metric("eval_loss", "loss", less_is_better=True),
-    Metric("eval_matthews", "Matthews correlation"),
+    Metric("eval_matthews", _("Matthews correlation")),
     Metric("eval_top5_accuracy", "top-5 accuracy"),
-    Metric("eval_token_accuracy", "token accuracy"),
+    Metric("eval_token_accuracy", _("token accuracy")),
     Metric("eval_precision", "precision"),
     Metric("eval_recall", "recall"),
-    Metric("eval_reward_margin", "reward margin"),
-    Metric("eval_bits_per_character", "bits a character", less_is_better=True),
-    Metric("eval_nats_per_character", "nats a character", less_is_better=True),
+    Metric("eval_reward_margin", _("reward margin")),
+    Metric("eval_bits_per_character", _("bits a character"), less_is_better=True),
+    Metric("eval_nats_per_character", _("nats a character"), less_is_better=True),
 )
 """All metrics; a run is judged by the first of these that it has."""
 
@@ -163,7 +164,7 @@ def duration(seconds: float | None) -> str:
     if whole < _MINUTE:
         return f"{whole} s"
     if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+        return _("{whole} min {whole_2:02d} s").format(whole=whole // _MINUTE, whole_2=whole % _MINUTE)
     if whole < _DAY:
         return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
@@ -319,7 +320,7 @@ def number(value: float | None) -> str:
     """A loss or score in about four figures; says so when it is not a number any more."""
     if value is None:
         return PLAIN_MISSING
-    return f"{value:.4g}" if math.isfinite(value) else "not a number" if math.isnan(value) else "infinite"
+    return f"{value:.4g}" if math.isfinite(value) else _("not a number") if math.isnan(value) else "infinite"
 
 
 def metric(name: str, value: float | None) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from core.base.ceiling import Ceiling, RanOut, room_for_reading
 from core.base.errors import Fix, UserError
+from core.base.language import _
 from core.base.processes import (
     ASKER,
     converse,
@@ -233,7 +234,7 @@ class EngineJob:
             if ceiling.over:
                 raise ceiling.over
             if self._ran_out():
-                raise RanOut("", ceiling.highest, "The operating system ended it for lack of memory.")
+                raise RanOut("", ceiling.highest, _("The operating system ended it for lack of memory."))
             if self._process.returncode != 0:
                 self._messages.seek(0)
                 raise self._failure(answer, self._messages.read())
@@ -300,5 +301,9 @@ def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.MsgspecError as error:
         raise EngineCrashed(
-            job, 0, f"Its answer can't be read: {error}\n{answer[:2000].decode(errors='replace')}"
+            job,
+            0,
+            _("Its answer can't be read: {error}\n{decode}").format(
+                error=error, decode=answer[:2000].decode(errors="replace")
+            ),
         ) from error

@@ -14,6 +14,7 @@ import psutil
 import core
 from core.base import settings
 from core.base.files import open_plain
+from core.base.language import _
 
 # --- Keep the computer awake
 
@@ -36,7 +37,7 @@ def awake() -> Iterator[bool]:
     kept = contextlib.ExitStack()
     mode = kept.enter_context(keep.running(on_fail="pass"))
     if not mode.active:
-        print("This desktop has no way to keep the computer awake.", file=sys.stderr)
+        print(_("This desktop has no way to keep the computer awake."), file=sys.stderr)
     try:
         yield mode.active
     finally:
@@ -66,24 +67,28 @@ CANT_WRITE = 74
 """Exit status of an engine that can't even write down why it failed (EX_IOERR of sysexits.h)."""
 
 _REASONS = {
-    "SIGKILL": "It was killed from outside. Often the operating system does this when memory runs out: "
-    "try a smaller batch size.",
-    "SIGTERM": "It was asked to end from outside (the computer was shutting down, or somebody ended it).",
-    "SIGSEGV": "A library it uses touched memory that isn't its own. This is a bug in native code.",
-    "SIGABRT": "A library it uses gave up. The end of the log says why.",
-    "SIGBUS": "A file it was reading went away or the disk is full.",
-    "SIGILL": "A library it uses needs a newer processor than this one.",
-    "SIGINT": "It was interrupted.",
+    "SIGKILL": _(
+        "It was killed from outside. Often the operating system does this when memory runs out: "
+        "try a smaller batch size."
+    ),
+    "SIGTERM": _("It was asked to end from outside (the computer was shutting down, or somebody ended it)."),
+    "SIGSEGV": _("A library it uses touched memory that isn't its own. This is a bug in native code."),
+    "SIGABRT": _("A library it uses gave up. The end of the log says why."),
+    "SIGBUS": _("A file it was reading went away or the disk is full."),
+    "SIGILL": _("A library it uses needs a newer processor than this one."),
+    "SIGINT": _("It was interrupted."),
 }
 
-OUT_OF_MEMORY = "The computer ran out of memory and the operating system ended it: try a smaller batch size."
+OUT_OF_MEMORY = _(
+    "The computer ran out of memory and the operating system ended it: try a smaller batch size."
+)
 
 _WINDOWS_ENDINGS = {
-    0xC0000005: "A library it uses touched memory that isn't its own. This is a bug in native code.",
+    0xC0000005: _("A library it uses touched memory that isn't its own. This is a bug in native code."),
     0xC0000017: OUT_OF_MEMORY,
-    0xC00000FD: "A library it uses ran out of stack. This is a bug in native code.",
-    0xC000013A: "It was interrupted.",
-    0xC0000409: "A library it uses gave up. The end of the log says why.",
+    0xC00000FD: _("A library it uses ran out of stack. This is a bug in native code."),
+    0xC000013A: _("It was interrupted."),
+    0xC0000409: _("A library it uses gave up. The end of the log says why."),
 }
 
 
@@ -94,7 +99,7 @@ def signal_name(code: int | None) -> str | None:
     try:
         return signal.Signals(-code).name
     except ValueError:
-        return f"signal {-code}"
+        return _("signal {value}").format(value=-code)
 
 
 def is_out_of_memory(code: int, *, kills: bool) -> bool:
@@ -113,14 +118,14 @@ def describe(code: int, *, out_of_memory: bool = False) -> str:
     if name == "SIGKILL" and out_of_memory:
         return OUT_OF_MEMORY
     if name is not None:
-        return _REASONS.get(name, f"It was ended by {name}.")
+        return _REASONS.get(name, _("It was ended by {name}.").format(name=name))
     if code == 0:
-        return "It ended by itself."
+        return _("It ended by itself.")
     if code == CANT_WRITE:
-        return "It can't write into its folder any more: the disk may be full, or the folder gone."
+        return _("It can't write into its folder any more: the disk may be full, or the folder gone.")
     if code in _WINDOWS_ENDINGS:
         return _WINDOWS_ENDINGS[code]
-    return f"It ended with exit status {code}. The end of the log says why."
+    return _("It ended with exit status {code}. The end of the log says why.").format(code=code)
 
 
 def log_tail(path: Path, lines: int = TAIL_LINES) -> str:

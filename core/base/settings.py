@@ -10,6 +10,7 @@ import platformdirs
 
 from core.base.errors import UserError
 from core.base.files import without_tilde, write_atomically
+from core.base.language import _
 
 # --- Settings
 
@@ -71,10 +72,12 @@ def read() -> tuple[Settings, UserError | None]:
         copy, where = path.with_suffix(".damaged.json"), ""
         with contextlib.suppress(OSError):
             write_atomically(copy, content)
-            where = f"They were put in {copy}. "
+            where = _("They were put in {copy}. ").format(copy=copy)
         return Settings(), UserError(
-            "Your settings were damaged, so the defaults are in force",
-            f"{where}New runs go to {runs_folder(Settings())}. What was wrong: {error}.",
+            _("Your settings were damaged, so the defaults are in force"),
+            _("{where}New runs go to {settings}. What was wrong: {error}.").format(
+                where=where, settings=runs_folder(Settings()), error=error
+            ),
         )
     return settings, None
 

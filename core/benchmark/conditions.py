@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import psutil
 
+from core.base.language import _
 from core.base.system import ProcessTree, processor_times
 from core.benchmark.result import Conditions
 from core.monitor.nvidia import gpu_of
@@ -28,7 +29,7 @@ SETTLED_SECONDS = 1.0
 NVML averages over the last second (NVML API reference, nvmlDeviceGetPowerUsage), Apple since the last reading.
 """
 
-POWER = {"cuda": (Source.NVML, "NVML"), "mps": (Source.APPLE, "Apple's GPU counters")}
+POWER = {"cuda": (Source.NVML, "NVML"), "mps": (Source.APPLE, _("Apple's GPU counters"))}
 """Where the power of a device is read; that of a CPU needs administrator rights."""
 
 Kind = TypeVar("Kind", bound=Event)
@@ -165,7 +166,7 @@ class Watch:
     def _other_load(self) -> float | None:
         cores = psutil.cpu_count() or 1
         loads = [load for load in self._loads if load is not None]
-        marked = [load for _, load in self._marks if load is not None]
+        marked = [load for _rest, load in self._marks if load is not None]
         found = other_load(marked[0], marked[1], cores) if len(marked) == 2 else None
         return found if found is not None or not loads else other_load(loads[0], loads[-1], cores)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from core.base.errors import OptionsError, Problem
 from core.base.formats import counted
+from core.base.language import _
 from core.benchmark.plan import SIZES, VOCABULARY, Changes, Kind, Plan, cores_of, make_variant
 from core.options import RunOptions
 from core.options.choices import Optimizer, Padding, Precision, Schedule, Task
@@ -66,7 +67,7 @@ class Pair:
     @property
     def title(self) -> str:
         """`CPU against MPS`."""
-        return f"{self.first.label} against {self.other.label}"
+        return _("{label} against {label_2}").format(label=self.first.label, label_2=self.other.label)
 
     @property
     def devices(self) -> set[str]:
@@ -89,7 +90,7 @@ def pair_of(machine: MachineReport, sides: Sides | None = None) -> Pair:
         precision = cpu.automatic.get("device.precision")
         has_bf16 = precision is not None and precision.value == Precision.BF16
         chosen = pair_of(machine, Sides.PRECISIONS if has_bf16 or cores == 1 else Sides.THREADS)
-        has = "has" if has_bf16 else "has no"
+        has = "has" if has_bf16 else _("has no")
         return replace(chosen, reason=f"There is no accelerator, and this processor {has} bf16 hardware.")
     if sides is Sides.PRECISIONS:
         device = find_device(machine, "auto") or cpu
@@ -166,14 +167,18 @@ def devices_plan(
         for batch in batches:
             plain = _plain(name, batch, images, source)
             rows = _epoch(plain)
-            few = f"a batch of {batch:,} is more than the {rows:,} there are" if batch > rows else ""
+            few = (
+                _("a batch of {batch:,} is more than the {rows:,} there are").format(batch=batch, rows=rows)
+                if batch > rows
+                else ""
+            )
             epoch = max(FEWEST_STEPS, rows // batch)  # the last, smaller batch of an epoch is not timed
             variants += [
                 make_variant(
                     plain,
                     machine,
                     f"{name}-{batch}-{side.label.lower().replace(' ', '-')}",
-                    f"{title_of(name)}, batch {batch}",
+                    _("{name}, batch {batch}").format(name=title_of(name), batch=batch),
                     side.changes,
                     refusal=few,
                     group=f"{name}-{batch}",
@@ -188,7 +193,9 @@ def devices_plan(
     listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
     return Plan(
         kind=Kind.DEVICES,
-        title=f"{pair.title}: epochs of {counted(there, noun)}, batches of {listed}",
+        title=_("{title}: epochs of {there}, batches of {listed}").format(
+            title=pair.title, there=counted(there, noun), listed=listed
+        ),
         variants=tuple(variants),
         steps=max((variant.steps or 0 for variant in variants), default=0),
         passes=passes,
@@ -246,7 +253,7 @@ def _check(names: Sequence[str], source: str) -> None:
     if not problems and not scheme_of(source) and folder.is_dir() and not any(folder.iterdir()):
         problems.append(Problem("data", f"there is nothing in {source}; name a file or folder with images"))
     if problems:
-        raise OptionsError(tuple(problems), "The benchmark")
+        raise OptionsError(tuple(problems), _("The benchmark"))
 
 
 def _notes(pair: Pair, names: Sequence[str], images: int, source: str) -> Iterator[str]:
@@ -254,18 +261,22 @@ def _notes(pair: Pair, names: Sequence[str], images: int, source: str) -> Iterat
         yield pair.reason
     if set(names) - set(SIZES):
         size = f"{PIXELS} x {PIXELS} pixels"
-        some = "all" if images >= DIGITS_THERE_ARE else f"the first {images:,} of the"
+        some = "all" if images >= DIGITS_THERE_ARE else _("the first {images:,} of the").format(images=images)
         if source == DIGITS:
             yield (
                 f"Images are {some} 1,797 handwritten digits that come with Hone, enlarged to {size}. The article's "
                 "are MNIST's; what an image shows doesn't change the time."
             )
         else:
-            yield f"Images are the first {images:,} of {short_name(source)}, at {size}."
+            yield _("Images are the first {images:,} of {source}, at {size}.").format(
+                images=images, source=short_name(source), size=size
+            )
         yield (
-            "As in the article, Adam trains at 1e-3. Weights are random, where the article's were pretrained: "
-            "the time of a step doesn't depend on them."
+            _(
+                "As in the article, Adam trains at 1e-3. Weights are random, where the article's were pretrained: "
+                "the time of a step doesn't depend on them."
+            )
         )
     if set(names) & set(SIZES):
         yield f"Texts are random sequences of {TOKENS} tokens; the weights of their models are random, too."
-    yield "The time of an epoch is computed from the timed steps."
+    yield _("The time of an epoch is computed from the timed steps.")

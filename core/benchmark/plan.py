@@ -12,6 +12,7 @@ import msgspec
 
 from core.base import formats
 from core.base.errors import Fix, OptionsError, Problem
+from core.base.language import _
 from core.memory.model import Room, Verdict, verdict
 from core.options import RunOptions, Tree
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
@@ -201,7 +202,7 @@ SIZES = {
     for name, title, source in (
         ("bert-large", "BERT-large", "bert-large"),
         ("bert-base", "BERT-base", "bert-base"),
-        ("minilm", "MiniLM size", "minilm"),
+        ("minilm", _("MiniLM size"), "minilm"),
         ("tiny", "BERT-tiny", "bert-tiny"),
     )
 }
@@ -210,24 +211,26 @@ SIZES = {
 
 def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
     """The largest size whose plain run fits, with steps of bearable length on a CPU; and the reason in a sentence."""
-    free = f", and {formats.memory(room.free)} are free" if room else ""
+    free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
     reason = ""
     for size in SIZES.values():
         needed = size.bytes(plain.effective_batch, plain.data.max_length, device.name.partition(":")[0])
-        memory = f"is forecast to take {formats.memory(needed)}{free}"
+        memory = _("is forecast to take {needed}{free}").format(needed=formats.memory(needed), free=free)
         seconds = cpu_seconds(size, plain, device)
         if verdict(needed, room) not in (Verdict.FITS, Verdict.UNKNOWN):
             reason = f"{size.title} {memory}"
         elif seconds and seconds > LONGEST_CPU_STEP and size.name != "tiny":
             cores = formats.counted(cores_of(device), "core")
-            reason = f"a plain step of {size.title} would take about {seconds:.0f} s on {cores}"
+            reason = _("a plain step of {title} would take about {seconds:.0f} s on {cores}").format(
+                title=size.title, seconds=seconds, cores=cores
+            )
         elif reason:
-            return size, f"{size.title} was chosen: {reason}."
+            return size, _("{title} was chosen: {reason}.").format(title=size.title, reason=reason)
         elif room is None:
             return size, f"{size.title}, the guide's model, was chosen; the free memory isn't known."
         else:
-            return size, f"{size.title}, the guide's model, {memory}."
-    return size, f"{size.title} is the smallest size, and {reason}."
+            return size, _("{title}, the guide's model, {memory}.").format(title=size.title, memory=memory)
+    return size, _("{title} is the smallest size, and {reason}.").format(title=size.title, reason=reason)
 
 
 def cpu_seconds(size: Size, plain: RunOptions, device: DeviceReport) -> float | None:
@@ -270,7 +273,7 @@ ADAFACTOR: Changes = {"training.optimizer": Optimizer.ADAFACTOR.value}
 ADAMW_8BIT: Changes = {"training.optimizer": Optimizer.ADAMW_8BIT.value}
 LORA: Changes = {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE}
 
-SMALL = "It trains small matrices, not the model."
+SMALL = _("It trains small matrices, not the model.")
 SHUFFLED = "Batches are shuffled; grouped by length, less would be padding."
 
 MOST_PIECES = 16
@@ -323,17 +326,21 @@ def methods_plan(
     plain = changed(asked, {"device.name": found.name})
     chosen: Size | None = None
     if options is not None:
-        title = f"{short_name(plain.model.source)} on {short_name(plain.data.train)}"
+        title = _("{source} on {train}").format(
+            source=short_name(plain.model.source), train=short_name(plain.data.train)
+        )
         notes = tuple(_notes_of_own(plain))
     else:
         chosen, reason = _size(size), ""
         if chosen is None:
             chosen, reason = choose_size(plain, found, room or room_of(found))
         plain = changed(plain, {"model.source": chosen.source})
-        title = f"{chosen.title}, {ROWS} sequences of {POSITIONS} tokens"
+        title = _("{title}, {rows} sequences of {positions} tokens").format(
+            title=chosen.title, rows=ROWS, positions=POSITIONS
+        )
         notes = (*filter(None, (reason,)), *NOTES_OF_GUIDE)
     if problems := _problems(machine, plain):
-        raise OptionsError(problems, "The plain row")
+        raise OptionsError(problems, _("The plain row"))
     kind = found.name.partition(":")[0]
     seconds = cpu_seconds(chosen, plain, found) if chosen else None
     if steps is None and seconds:
@@ -377,14 +384,18 @@ def _ladder(
     # The guide's nine, in its order.
     add("plain", "plain", {path: value for path, value in PLAIN.items() if applies({path: value})})
     if pieces:
-        add("accumulation", f"accumulation {batch // count} × {count}", pieces)
+        add(
+            "accumulation",
+            _("accumulation {batch} × {count}").format(batch=batch // count, count=count),
+            pieces,
+        )
     add("checkpointing", "+ checkpointing" if pieces else "checkpointing", {**pieces, **CHECKPOINTING})
     add(half, half, lower)
     add(f"{half}-all", f"{half}{' + accumulation' if pieces else ''} + checkpointing", every)
     add("adafactor", "Adafactor", ADAFACTOR)
     add(f"{half}-all-adafactor", "all + Adafactor", {**every, **ADAFACTOR})
-    add("adamw-8bit", "8-bit AdamW", ADAMW_8BIT)
-    add(f"{half}-all-adamw-8bit", "all + 8-bit AdamW", {**every, **ADAMW_8BIT})
+    add("adamw-8bit", _("8-bit AdamW"), ADAMW_8BIT)
+    add(f"{half}-all-adamw-8bit", _("all + 8-bit AdamW"), {**every, **ADAMW_8BIT})
 
     # Hone's own.
     is_text = plain.task.reads_text
@@ -397,15 +408,15 @@ def _ladder(
         f"{half}-compile",
         "+ compile" if is_text else f"{title} + compile",
         {**own, "device.compile": True},
-        note="Compiling is not included in these figures.",
-        refusal="" if with_compile else "left out as asked",
+        note=_("Compiling is not included in these figures."),
+        refusal="" if with_compile else _("left out as asked"),
     )
     # Grouped by length, the first batches of an epoch are the longest and unlike the others.
     lengths = {"data.group_by_length": Toggle.OFF.value, **({"data.train": MIXED} if is_guide else {})}
     texts = "Texts of 64 to 512 tokens; padded to 512 they would take as long as in the other rows. "
     add(
         f"{half}-padding",
-        f"{title} + dynamic padding",
+        _("{title} + dynamic padding").format(title=title),
         {**own, "data.padding": Padding.DYNAMIC.value},
         data=lengths,
         note=f"{texts if is_guide else ''}{SHUFFLED}",
@@ -414,14 +425,14 @@ def _ladder(
         f"{half}-lean",
         f"{title} + checkpointing + Adafactor",
         {**own, **CHECKPOINTING, **ADAFACTOR},
-        note="Whole batches: what the guide's leanest row saves, without accumulation.",
+        note=_("Whole batches: what the guide's leanest row saves, without accumulation."),
     )
     if plain.model.method is Method.FULL:
         small = {**own, **LORA}
-        add(f"{half}-lora", f"LoRA, {half}", small, note=SMALL)
+        add(f"{half}-lora", _("LoRA, {half}").format(half=half), small, note=SMALL)
         add(
             f"{half}-lora-checkpointing",
-            f"LoRA, {half} + checkpointing",
+            _("LoRA, {half} + checkpointing").format(half=half),
             {**small, **CHECKPOINTING},
             note=SMALL,
         )
@@ -459,34 +470,44 @@ def _device(machine: MachineReport, options: RunOptions) -> DeviceReport:
             for one in machine_problems(machine, options)
             if one.path == "device.name"
         )
-        raise OptionsError(problems, "The benchmark")
+        raise OptionsError(problems, _("The benchmark"))
     return found
 
 
 def _size(name: str | None) -> Size | None:
     if name is None or name in SIZES:
         return SIZES.get(name or "")
-    fixes = tuple(Fix(f"Use {known}") for known in SIZES)
+    fixes = tuple(Fix(_("Use {known}").format(known=known)) for known in SIZES)
     message = f"there is no size called {name!r}; there are {', '.join(SIZES)}"
-    raise OptionsError((Problem("model", message, fixes),), "The benchmark")
+    raise OptionsError((Problem("model", message, fixes),), _("The benchmark"))
 
 
 NOTES_OF_GUIDE = (
-    f"Every row trains on {BATCH} sequences per step, {BATCH} at once or one after the other, as in transformers' "
-    "guide “Efficient training on a single GPU”.",
-    "The weights are random and made from the config alone: nothing is downloaded, and times don't depend on them.",
+    _(
+        "Every row trains on {batch} sequences per step, {batch} at once or one after the "
+        "other, as in transformers' "
+        "guide “Efficient training on a single GPU”."
+    ).format(batch=BATCH),
+    _(
+        "The weights are random and made from the config alone: nothing is downloaded, and "
+        "times don't depend on them."
+    ),
     "Plain is what the guide ran: fp32, eager attention. AdamW is the fused one in every row; the guide's was slower.",
     "Half of the labels are 0 and half 1; the guide's own code gives every sequence 0.",
 )
 
 
 def _notes_of_own(plain: RunOptions) -> Iterator[str]:
-    words = ["fp32", "AdamW", "one batch per step"]
+    words = ["fp32", "AdamW", _("one batch per step")]
     if plain.task.reads_text:
-        words.append("eager attention")
+        words.append(_("eager attention"))
     if plain.data.padding is Padding.FIXED:
-        words.append("every row padded to the maximum length")
+        words.append(_("every row padded to the maximum length"))
     batch = plain.memory.batch_size
-    yield f"Model, data and batch size ({batch:,}) are your own, without evaluation. Plain is {', '.join(words)}."
+    yield _(
+        "Model, data and batch size ({batch:,}) are your own, without evaluation. Plain is {words}."
+    ).format(batch=batch, words=", ".join(words))
     if plain.model.method is not Method.FULL:
-        yield f"Every row trains with the method of your run: {plain.model.method.label}."
+        yield _("Every row trains with the method of your run: {label}.").format(
+            label=plain.model.method.label
+        )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from core.base.language import _
 from core.benchmark.plan import Kind, Variant
 from core.options.sources import Scheme
 
@@ -12,8 +13,12 @@ SOURCES = {
         "not fused; times are those of all 128 steps, including the first; memory is what the driver showed as used."
     ),
     Kind.DEVICES: (
-        "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x 224 pixels, "
-        "pretrained weights, CPU against MPS. Times only: the article trained on one logit, so its losses say nothing."
+        _(
+            "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x "
+            "224 pixels, "
+            "pretrained weights, CPU against MPS. Times only: the article trained on one logit, so its losses "
+            "say nothing."
+        )
     ),
 }
 
@@ -70,5 +75,5 @@ def guide_row(variant: Variant) -> GuideRow | None:
     source = variant.asked.get("data", {}).get("train")
     if source and Scheme.SYNTHETIC.name_of(source) is None:
         return None
-    half, _, rest = variant.name.partition("-")
+    half, _rest, rest = variant.name.partition("-")
     return GUIDE.get(rest or "half" if half in ("bf16", "fp16") else variant.name)

@@ -15,6 +15,7 @@ import psutil
 from core.base import formats, settings
 from core.base.errors import UserError
 from core.base.files import read_small, write_atomically
+from core.base.language import _
 from core.base.settings import VERSION
 from core.benchmark.plan import Kind, Plan, Variant
 from core.memory.model import Parts
@@ -250,7 +251,7 @@ def this_machine(report: MachineReport) -> Machine:
         cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 0,
         memory=memory,
         accelerator=accelerator,
-        system=f"macOS {mac}" if mac else f"{platform.system()} {platform.release()}",
+        system=_("macOS {mac}").format(mac=mac) if mac else f"{platform.system()} {platform.release()}",
         versions={"hone": VERSION, **report.versions},
     )
 
@@ -366,9 +367,14 @@ def load(path: Path) -> Result:
     try:
         return msgspec.json.decode(read_small(path), type=Result)
     except OSError as error:
-        raise CantRead(f"{path.name} can't be read", f"{path}: {error.strerror or error}.") from error
+        raise CantRead(
+            _("{name} can't be read").format(name=path.name), f"{path}: {error.strerror or error}."
+        ) from error
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, other fields, or no UTF-8
-        raise CantRead(f"{path.name} is damaged", f"It isn't the result of a benchmark: {error}.") from error
+        raise CantRead(
+            _("{name} is damaged").format(name=path.name),
+            _("It isn't the result of a benchmark: {error}.").format(error=error),
+        ) from error
 
 
 def saved() -> list[Saved]:

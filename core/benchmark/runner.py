@@ -14,6 +14,7 @@ from core.base import settings
 from core.base.ceiling import RanOut
 from core.base.errors import Fix, OptionsError, UserError
 from core.base.jobs import EngineCrashed, JobCancelled, JobProgress, decoded
+from core.base.language import _
 from core.base.processes import awake, describe, signal_name
 from core.base.system import SystemMemory, system_memory
 from core.benchmark.conditions import Watch
@@ -47,18 +48,18 @@ def device_of(plan: Plan) -> str:
 
 
 def _busy(other: Entry) -> DeviceBusy:
-    beside = Fix("Measure beside it all the same: `--beside`")
+    beside = Fix(_("Measure beside it all the same: `--beside`"))
     if other.benchmark:
         return DeviceBusy(
-            "A benchmark is being measured already",
-            f"{other.benchmark}. Two at once would disturb each other.",
-            (Fix("Wait until it is done, or stop it"), beside),
+            _("A benchmark is being measured already"),
+            _("{benchmark}. Two at once would disturb each other.").format(benchmark=other.benchmark),
+            (Fix(_("Wait until it is done, or stop it")), beside),
         )
     run = RunFolder(Path(other.run))
     return DeviceBusy(
-        f"{run_title(run)} is training",
-        "Figures measured beside it would be worth nothing.",
-        (Fix(f"Pause it (`hone pause {run.name}`), or wait until it is done"), beside),
+        _("{run} is training").format(run=run_title(run)),
+        _("Figures measured beside it would be worth nothing."),
+        (Fix(_("Pause it (`hone pause {name}`), or wait until it is done").format(name=run.name)), beside),
     )
 
 
@@ -142,12 +143,14 @@ def reason_of(error: Exception) -> str:
         case UserError():
             words = f"{error.title.rstrip('.:')}. {error.detail}" if error.detail else error.title
         case EngineCrashed() if signal_name(error.code):
-            words = f"The engine was ended by {signal_name(error.code)}. {describe(error.code)}"
+            words = _("The engine was ended by {code}. {code_2}").format(
+                code=signal_name(error.code), code_2=describe(error.code)
+            )
         case EngineCrashed():
             lines = [line for line in error.report.splitlines() if line.strip()]
-            words = f"The engine failed: {lines[-1]}" if lines else describe(error.code)
+            words = _("The engine failed: {lines}").format(lines=lines[-1]) if lines else describe(error.code)
         case _:
-            words = f"The engine can't be started: {error}"
+            words = _("The engine can't be started: {error}").format(error=error)
     return " ".join(words.split())
 
 

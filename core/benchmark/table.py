@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from gettext import gettext as _
-from gettext import ngettext
 from typing import Any
 
 from core.base import formats
 from core.base.errors import OptionsError, Problem
 from core.base.formats import Table, markdown_lines
 from core.base.formats import markdown as escaped
+from core.base.language import _, ngettext
 from core.benchmark.plan import Kind, Plan
 from core.benchmark.published import ARTICLE, SOURCES, guide_row
 from core.benchmark.result import BUSY, GPU_HELD, Result, Row, Spread
@@ -376,7 +375,7 @@ def amount_of(plan: Plan) -> str:
     few, most = min(counts), max(counts)
     steps = ngettext("{count} step", "{count} steps", most)
     return _("{steps} x {passes}, after {warm_up} of warm-up").format(
-        steps=steps.format(count=most if few == most else f"{few} to {most}"),
+        steps=steps.format(count=most if few == most else _("{few} to {most}").format(few=few, most=most)),
         passes=ngettext("{count} pass", "{count} passes", plan.passes).format(count=plan.passes),
         warm_up=ngettext("{count} step", "{count} steps", plan.warm_up).format(count=plan.warm_up),
     )
@@ -403,8 +402,10 @@ def _published(row: Row, first: Row) -> str | None:
     if seconds is None:
         return f"{times(guide.speed)}, {times(guide.memory)}" if guide else None
     if row is first:
-        return f"CPU {formats.step_time(seconds[0])}"
-    return f"MPS {formats.step_time(seconds[1])}, {times(seconds[0] / seconds[1])}"
+        return _("CPU {seconds}").format(seconds=formats.step_time(seconds[0]))
+    return _("MPS {seconds}, {seconds_2}").format(
+        seconds=formats.step_time(seconds[1]), seconds_2=times(seconds[0] / seconds[1])
+    )
 
 
 def _one_line(words: str) -> str:
@@ -578,9 +579,11 @@ def compare(one: Result, other: Result) -> Comparison:
     """
     earlier, later = sorted((one, other), key=lambda result: result.begun)
     if one == other or one.kind is not other.kind:
-        message = f"one is a benchmark of {one.kind.value}, the other of {other.kind.value}"
+        message = _("one is a benchmark of {value}, the other of {value_2}").format(
+            value=one.kind.value, value_2=other.kind.value
+        )
         raise OptionsError(
-            (Problem("", "both are the same result" if one == other else message),), "The comparison"
+            (Problem("", _("both are the same result") if one == other else message),), _("The comparison")
         )
     before, after = ({row.variant.name: row for row in result.rows} for result in (earlier, later))
     titles = earlier.titles() | later.titles()

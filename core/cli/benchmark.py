@@ -13,6 +13,7 @@ from core.base.errors import Fix, OptionsError, Problem
 from core.base.files import is_there
 from core.base.formats import markdown as escaped
 from core.base.jobs import run_job
+from core.base.language import _
 from core.benchmark import result as results
 from core.benchmark import table
 from core.benchmark.device_plan import BATCHES, IMAGES, Sides, devices_plan
@@ -35,14 +36,14 @@ def add_commands(commands: "Commands") -> None:
     """Add the command to the parser."""
     command = commands.add_parser(
         "bench",
-        help="measure what methods and devices do on this computer",
+        help=_("measure what methods and devices do on this computer"),
         description="Measure how fast training is here and how much memory it takes: one method after the other, or "
         "one device against another. Each row is measured by fresh processes in turn (A B A B). Results are kept; "
         "Ctrl-C keeps what is done.",
     )
     kinds = command.add_subparsers(required=True, metavar="WHAT")
     methods = kinds.add_parser(
-        "methods", help="the ladder of methods: accumulation, half precision, LoRA, ..."
+        "methods", help=_("the ladder of methods: accumulation, half precision, LoRA, ...")
     )
     what = methods.add_mutually_exclusive_group()
     what.add_argument(
@@ -51,24 +52,24 @@ def add_commands(commands: "Commands") -> None:
         metavar="SIZE",
         help=f"{', '.join(SIZES)}; default: the largest that suits",
     )
-    what.add_argument("--run", dest="file", type=Path, metavar="RUN.hone", help="your own model and data")
-    methods.add_argument("--device", default="auto", metavar="NAME", help="as `hone devices` names it")
+    what.add_argument("--run", dest="file", type=Path, metavar="RUN.hone", help=_("your own model and data"))
+    methods.add_argument("--device", default="auto", metavar="NAME", help=_("as `hone devices` names it"))
     methods.add_argument(
-        "--no-compile", action="store_true", help="leave out torch.compile, which takes longest"
+        "--no-compile", action="store_true", help=_("leave out torch.compile, which takes longest")
     )
     _add_measuring(methods, _methods, passes=3)
-    devices = kinds.add_parser("devices", help="the CPU against the accelerator, on several models")
+    devices = kinds.add_parser("devices", help=_("the CPU against the accelerator, on several models"))
     devices.add_argument(
-        "--models", type=_names, metavar="A,B", help="default: vision models and models of texts"
+        "--models", type=_names, metavar="A,B", help=_("default: vision models and models of texts")
     )
     devices.add_argument("--images", type=_count, default=IMAGES, metavar="N", help=f"default: {IMAGES:,}")
     devices.add_argument("--batch", type=_counts, default=BATCHES, metavar="N,N", help="default: 4,64")
     devices.add_argument("--data", metavar="DIR", help="images; default: the digits that come with Hone")
-    devices.add_argument("--sides", choices=[sides.value for sides in Sides], help="default: what suits")
+    devices.add_argument("--sides", choices=[sides.value for sides in Sides], help=_("default: what suits"))
     _add_measuring(devices, _devices, passes=1)
     kept = kinds.add_parser("results", help="list the results, newest first; show one, or compare two")
     kept.add_argument(
-        "names", nargs="*", metavar="RESULT", help="its number in the list (1 is the newest), or a file"
+        "names", nargs="*", metavar="RESULT", help=_("its number in the list (1 is the newest), or a file")
     )
     _add_output(kept)
     kept.set_defaults(run=show_results)
@@ -83,19 +84,19 @@ def _add_measuring(
         "--steps", type=_count, metavar="N", help="timed steps per pass; default: by the model"
     )
     command.add_argument("--passes", type=_count, default=passes, metavar="N", help=f"default: {passes}")
-    command.add_argument("--beside", action="store_true", help="measure also while a run trains")
+    command.add_argument("--beside", action="store_true", help=_("measure also while a run trains"))
     _add_output(command)
     command.set_defaults(run=lambda arguments: measure(partial(make_plan, arguments), arguments))
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--published", action="store_true", help="add figures published by others")
+    command.add_argument("--published", action="store_true", help=_("add figures published by others"))
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_const", dest="form", const="json", help="print JSON")
+    form.add_argument("--json", action="store_const", dest="form", const="json", help=_("print JSON"))
     form.add_argument(
-        "--markdown", action="store_const", dest="form", const="markdown", help="print Markdown"
+        "--markdown", action="store_const", dest="form", const="markdown", help=_("print Markdown")
     )
-    form.add_argument("--csv", action="store_const", dest="form", const="csv", help="print CSV")
+    form.add_argument("--csv", action="store_const", dest="form", const="csv", help=_("print CSV"))
 
 
 def _methods(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
@@ -124,9 +125,17 @@ def _devices(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
     for side in dict.fromkeys(variant.side for variant in plan.variants):
         refusals = [variant.refusal for variant in plan.variants if variant.side == side]
         if all(refusals):  # there would be nothing to compare with
-            fixes = tuple(Fix(f"Use --sides {other}") for other in Sides if other is not Sides.DEVICES)
-            problem = Problem("sides", f"{side} can't be measured: {refusals[0]}", fixes)
-            raise OptionsError((problem,), "The benchmark")
+            fixes = tuple(
+                Fix(_("Use --sides {other}").format(other=other))
+                for other in Sides
+                if other is not Sides.DEVICES
+            )
+            problem = Problem(
+                "sides",
+                _("{side} can't be measured: {refusals}").format(side=side, refusals=refusals[0]),
+                fixes,
+            )
+            raise OptionsError((problem,), _("The benchmark"))
     return plan
 
 
@@ -137,7 +146,7 @@ def measure(make_plan: Callable[[MachineReport], Plan], arguments: argparse.Name
         OptionsError: The request is wrong.
         DeviceBusy: A run trains on the device.
     """
-    say("Looking at what this computer can do...", sys.stderr)
+    say(_("Looking at what this computer can do..."), sys.stderr)
     machine = run_job("devices", None, MachineReport)
     plan = make_plan(machine)
     rows = sum(not variant.refusal for variant in plan.variants)
@@ -155,10 +164,14 @@ def measure(make_plan: Callable[[MachineReport], Plan], arguments: argparse.Name
     if any(row.passes for row in result.rows):
         show(result, arguments)
         path = results.path_of(result)
-        kept = f"It could not be saved: {bench.not_saved}" if bench.not_saved else f"Saved as {path}"
+        kept = (
+            _("It could not be saved: {not_saved}").format(not_saved=bench.not_saved)
+            if bench.not_saved
+            else _("Saved as {path}").format(path=path)
+        )
         say(kept, sys.stderr)
     else:
-        say("Nothing was measured.", sys.stderr)
+        say(_("Nothing was measured."), sys.stderr)
     if interrupts.count:
         return INTERRUPTED
     return 0 if result.measured and not bench.not_saved else 1
@@ -180,8 +193,13 @@ def say_progress(progress: Progress) -> None:
     """Say which pass begins, and how long the rest takes."""
     variant, seconds = progress.variant, progress.seconds_left
     title = f"{variant.title}, {variant.side}" if variant.side else variant.title
-    left = f", about {formats.duration(seconds)} left" if seconds else ""
-    say(f"{progress.done + 1} of {progress.total}: {title}, pass {progress.number}{left}", sys.stderr)
+    left = _(", about {seconds} left").format(seconds=formats.duration(seconds)) if seconds else ""
+    say(
+        _("{done} of {total}: {title}, pass {number}{left}").format(
+            done=progress.done + 1, total=progress.total, title=title, number=progress.number, left=left
+        ),
+        sys.stderr,
+    )
 
 
 def show(result: Result, arguments: argparse.Namespace) -> None:
@@ -218,7 +236,7 @@ def show_results(arguments: argparse.Namespace) -> int:
             else:
                 say("\n".join([both.text(), "", *comparison.notes]).rstrip())
         case _:
-            raise OptionsError((Problem("", "only two results can be compared"),))
+            raise OptionsError((Problem("", _("only two results can be compared")),))
     return 0
 
 
@@ -228,7 +246,7 @@ def _list(arguments: argparse.Namespace) -> None:
         print_json([{"file": str(one.path), "title": one.title, "problem": one.problem} for one in found])
         return
     if not found:
-        say("Nothing was measured yet. `hone bench methods` and `hone bench devices` do.")
+        say(_("Nothing was measured yet. `hone bench methods` and `hone bench devices` do."))
         return
     rows = []
     for number, one in enumerate(found, 1):
@@ -236,7 +254,9 @@ def _list(arguments: argparse.Namespace) -> None:
         if result is None:
             rows.append((str(number), one.title, "", "", one.problem))
             continue
-        state = f"{len(result.measured)} of {len(result.rows)}, {result.standing}"
+        state = _("{measured} of {rows}, {standing}").format(
+            measured=len(result.measured), rows=len(result.rows), standing=result.standing
+        )
         when = formats.full_moment(result.begun)
         rows.append((str(number), one.title, when, state, result.machine.title))
     say(formats.table(("", "WHAT", "MEASURED", "ROWS", "ON"), rows))
@@ -254,8 +274,14 @@ def find(name: str) -> Result:
         return results.load(found[int(name[:9]) - 1].path)
     if is_there(Path(name)):
         return results.load(Path(name))
-    there = f"there are 1 to {len(found)}" if found else "none is kept yet"
-    raise OptionsError((Problem("", f"{name} is no result: {there}, see `hone bench results`"),))
+    there = _("there are 1 to {found}").format(found=len(found)) if found else _("none is kept yet")
+    raise OptionsError(
+        (
+            Problem(
+                "", _("{name} is no result: {there}, see `hone bench results`").format(name=name, there=there)
+            ),
+        )
+    )
 
 
 def _count(text: str) -> int:

@@ -14,6 +14,7 @@ from core.base import formats
 from core.base.errors import DataError, OptionsError, Problem
 from core.base.files import new_file, why_missing, write_atomically, writing
 from core.base.jobs import GpuEnvironment, JobProgress, gpu_environment, gpu_folder, run_job
+from core.base.language import _
 from core.base.settings import VERSION
 from core.cli.output import INTERRUPTED, add_command, add_json, print_json, say
 from core.cli.train import add_set
@@ -59,7 +60,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "new",
         new,
-        summary="print a run file to start from",
+        summary=_("print a run file to start from"),
         example="--task text-classification --output mine.hone",
         details=(
             "--from makes it from a script's options: TrainingArguments as JSON or in Python, or a "
@@ -69,7 +70,7 @@ def add_commands(commands: "Commands") -> None:
     )
     command.add_argument("--task", choices=TASKS, help="what is learned; a preset may say it")
     command.add_argument(
-        "--preset", metavar="NAME", help="options to start with, such as fastest or published-guide"
+        "--preset", metavar="NAME", help=_("options to start with, such as fastest or published-guide")
     )
     command.add_argument(
         "--from", dest="source", metavar="FILE", help="a script or its options; - is standard input"
@@ -77,23 +78,25 @@ def add_commands(commands: "Commands") -> None:
     command.add_argument("--output", "-o", type=Path, metavar="FILE", help="a new file; default: print it")
 
     command = add_command(
-        commands, "options", options, summary="explain every option of a run file", example=""
+        commands, "options", options, summary=_("explain every option of a run file"), example=""
     )
-    command.add_argument("--markdown", action="store_true", help="as the page docs/options.md")
+    command.add_argument("--markdown", action="store_true", help=_("as the page docs/options.md"))
 
     command = add_command(
         commands,
         "inspect",
         inspect,
-        summary="show what is in data, and what is wrong with it",
+        summary=_("show what is in data, and what is wrong with it"),
         example="reviews.csv --task text-classification",
         details=(
-            "Shows columns, labels, which row has which problem, and samples as a model gets them. Ends "
-            "with 1 if a problem would stop a run."
+            _(
+                "Shows columns, labels, which row has which problem, and samples as a model gets them. Ends "
+                "with 1 if a problem would stop a run."
+            )
         ),
     )
-    command.add_argument("source", metavar="FILE", help="a file, a folder, or hub:OWNER/NAME")
-    command.add_argument("--task", choices=TASKS, help="default: judged by the data")
+    command.add_argument("source", metavar="FILE", help=_("a file, a folder, or hub:OWNER/NAME"))
+    command.add_argument("--task", choices=TASKS, help=_("default: judged by the data"))
     command.add_argument("--text-column", action="append", default=[], metavar="NAME")
     command.add_argument("--label-column", metavar="NAME")
     add_set(command)
@@ -103,7 +106,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "devices",
         devices,
-        summary="show what this computer can train on",
+        summary=_("show what this computer can train on"),
         example="--check",
         details=(
             "--check computes the same small models on a device and on the CPU and compares them, half a "
@@ -111,7 +114,7 @@ def add_commands(commands: "Commands") -> None:
             "differ."
         ),
     )
-    command.add_argument("--check", action="store_true", help="check that a device computes correctly")
+    command.add_argument("--check", action="store_true", help=_("check that a device computes correctly"))
     command.add_argument(
         "--device", default="auto", metavar="NAME", help="with --check: as `hone devices` names it"
     )
@@ -124,7 +127,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "gpu",
         gpu,
-        summary="show or install PyTorch with CUDA for an NVIDIA card",
+        summary=_("show or install PyTorch with CUDA for an NVIDIA card"),
         example="--install",
         details=(
             "The programs for Windows and Linux come with PyTorch for the CPU. --install downloads the "
@@ -133,8 +136,8 @@ def add_commands(commands: "Commands") -> None:
         ),
     )
     action = command.add_mutually_exclusive_group()
-    action.add_argument("--install", action="store_true", help="install it, or update it for this Hone")
-    action.add_argument("--remove", action="store_true", help="delete it, and unfinished downloads")
+    action.add_argument("--install", action="store_true", help=_("install it, or update it for this Hone"))
+    action.add_argument("--remove", action="store_true", help=_("delete it, and unfinished downloads"))
     add_json(command)
 
 
@@ -182,7 +185,13 @@ def _starting_with(task: Task | None, name: str | None) -> RunOptions:
     if chosen is None:
         raise OptionsError((Problem("task", "say which one with --task"),))
     if own not in (None, chosen):
-        raise OptionsError((Problem("task", f"{name} is for {own}, got {chosen}"),))
+        raise OptionsError(
+            (
+                Problem(
+                    "task", _("{name} is for {own}, got {chosen}").format(name=name, own=own, chosen=chosen)
+                ),
+            )
+        )
     found = starting_options(chosen)
     if preset is None:
         return found
@@ -190,7 +199,7 @@ def _starting_with(task: Task | None, name: str | None) -> RunOptions:
     put(tree, {change.path: change.after for change in differences(tree, preset)})
     changed, problems = read_options(tree)
     if changed is None:
-        raise OptionsError(problems, f"The preset {name}")
+        raise OptionsError(problems, _("The preset {name}").format(name=name))
     return changed
 
 
@@ -201,8 +210,8 @@ def import_lines(imported: Imported) -> list[str]:
         for found in imported.taken
     ]
     left = [(found.name, found.reason) for found in imported.left]
-    lines = [formats.table(("TAKEN OVER", "AS", "NOTE"), taken)] if taken else []
-    lines += ["", formats.table(("LEFT OUT", "BECAUSE"), left)] if left else []
+    lines = [formats.table((_("TAKEN OVER"), "AS", "NOTE"), taken)] if taken else []
+    lines += ["", formats.table((_("LEFT OUT"), "BECAUSE"), left)] if left else []
     return [*lines, *(f"Problem: {problem}" for problem in imported.problems)]
 
 
@@ -216,11 +225,11 @@ def options(arguments: argparse.Namespace) -> int:
 
 def inspect(arguments: argparse.Namespace) -> int:
     if not arguments.source:
-        raise OptionsError((Problem("", "name a file or folder to look into"),))
+        raise OptionsError((Problem("", _("name a file or folder to look into")),))
     where = absolute(arguments.source, Path.cwd(), must_exist=False)
     missing = "" if scheme_of(where) else why_missing(Path(where))
     if missing:
-        raise DataError("There is nothing to look into", missing)
+        raise DataError(_("There is nothing to look into"), missing)
     task = Task(arguments.task) if arguments.task else None
     columns = {
         "data.text_columns": ",".join(arguments.text_column),
@@ -268,7 +277,7 @@ class _Bar:
             tqdm.monitor_interval = 0  # no monitor thread for a bar that is updated ten times a second
             self._bar = tqdm(
                 total=100,
-                desc="Reading and checking",
+                desc=_("Reading and checking"),
                 file=self._stream,
                 leave=False,
                 bar_format="{desc}: {percentage:3.0f} %|{bar}|",
@@ -284,7 +293,11 @@ def data_lines(report: DataReport, options: RunOptions) -> list[str]:
     """The report for a terminal; `options` are those asked with, and the task it was answered for."""
     lines = [report.source, f"  {_how_read(report)}", f"  {_task_words(report, options.task)}"]
     if report.splits:
-        lines.append(f"  Splits: {', '.join(report.splits)} (data.train_split, data.eval_split)")
+        lines.append(
+            _("  Splits: {splits} (data.train_split, data.eval_split)").format(
+                splits=", ".join(report.splits)
+            )
+        )
     if report.columns:
         lines += ["", _column_table(report, options)]
     if report.labels:
@@ -293,11 +306,17 @@ def data_lines(report: DataReport, options: RunOptions) -> list[str]:
         ]
         lines += ["", formats.table(("LABEL", "SAMPLES"), rows)]
         rest = len(report.labels) - len(rows)
-        lines += [f"and {rest} more labels"] if rest else []
+        lines += [_("and {rest} more labels").format(rest=rest)] if rest else []
     numbers = []
     if report.train_rows is not None:
-        held_out = f", evaluated on {report.eval_rows:,}" if report.eval_rows else ""
-        numbers.append(f"Trained on {formats.counted(report.train_rows, 'row')} an epoch{held_out}.")
+        held_out = (
+            _(", evaluated on {eval_rows:,}").format(eval_rows=report.eval_rows) if report.eval_rows else ""
+        )
+        numbers.append(
+            _("Trained on {rows} an epoch{held_out}.").format(
+                rows=formats.counted(report.train_rows, "row"), held_out=held_out
+            )
+        )
     numbers += [_length_line(report.lengths)] if report.lengths else []
     lines += ["", *numbers] if numbers else []
     if any(seen.parts for seen in report.seen):
@@ -337,12 +356,14 @@ def _column_table(report: DataReport, options: RunOptions) -> str:
         if place < SHOWN_COLUMNS or column.name in is_of
     ]
     rest = len(report.columns) - len(rows)
-    table = formats.table(("COLUMN", "USED AS", "KIND", "DIFFERENT", "EMPTY", "SUCH AS"), rows)
-    return table + (f"\nand {rest:,} more columns" if rest else "")
+    table = formats.table(("COLUMN", _("USED AS"), "KIND", "DIFFERENT", "EMPTY", _("SUCH AS")), rows)
+    return table + (_("\nand {rest:,} more columns").format(rest=rest) if rest else "")
 
 
 def _length_line(lengths: Lengths) -> str:
-    words = f"Half have {lengths.median:,} {lengths.unit} or fewer, the longest has {lengths.longest:,}"
+    words = _("Half have {median:,} {unit} or fewer, the longest has {longest:,}").format(
+        median=lengths.median, unit=lengths.unit, longest=lengths.longest
+    )
     if lengths.unit == "characters":
         return f"{words}. In tokens: --set model.source=MODEL."
     if lengths.limit is None:
@@ -352,18 +373,20 @@ def _length_line(lengths: Lengths) -> str:
 
 def _sample_lines(report: DataReport) -> Iterator[str]:
     is_part = any(part.trained for seen in report.seen for part in seen.parts)
-    yield f"WHAT THE MODEL SEES{f' (what it learns to write is in {OPENING}{CLOSING})' if is_part else ''}"
+    yield _("WHAT THE MODEL SEES{value}").format(
+        value=f" (what it learns to write is in {OPENING}{CLOSING})" if is_part else ""
+    )
     for seen in report.seen[:SHOWN_SAMPLES]:
-        yield f"row {seen.row:,}{_about(seen)}:"
+        yield _("row {row:,}{seen}:").format(row=seen.row, seen=_about(seen))
         yield _indented(_marked(seen.parts))
         if seen.rejected:
-            yield "  and the worse answer:"
+            yield _("  and the worse answer:")
             yield _indented(_marked(seen.rejected))
 
 
 def _about(seen: Seen) -> str:
     words = [] if seen.tokens is None else [formats.counted(seen.tokens, "token")]
-    words += ["cut off at its end"] if seen.is_cut else []
+    words += [_("cut off at its end")] if seen.is_cut else []
     words += [f"answer: {_shorten(seen.label)}"] if seen.label else []
     return f", {', '.join(words)}" if words else ""
 
@@ -390,7 +413,7 @@ def _finding_lines(report: DataReport) -> Iterator[str]:
         yield from map(fix_text, finding.fixes)
     yield from (f"Note: {note}" for note in report.notes)
     if not report.problems and not report.findings:
-        yield "Nothing is wrong with it."
+        yield _("Nothing is wrong with it.")
 
 
 def _shorten(text: str) -> str:
@@ -415,10 +438,10 @@ def devices(arguments: argparse.Namespace) -> int:
 
 def device_lines(report: MachineReport) -> list[str]:
     rows = [(device.name, _device_words(device)) for device in report.devices]
-    automatic = [("device.name", report.automatic, "CUDA comes first, then MPS, then the CPU")]
+    automatic = [("device.name", report.automatic, _("CUDA comes first, then MPS, then the CPU"))]
     if (device := find_device(report, "auto")) is not None:
         automatic += [(path, found.value, found.reason) for path, found in device.automatic.items()]
-    lines = [formats.table(("DEVICE", "WHAT IT IS"), rows), ""]
+    lines = [formats.table(("DEVICE", _("WHAT IT IS")), rows), ""]
     lines.append(formats.table(("AUTOMATIC", "IS", "BECAUSE"), automatic))
     for device in report.devices:
         lines += _limit_lines(device)
@@ -428,7 +451,7 @@ def device_lines(report: MachineReport) -> list[str]:
 
 def _device_words(device: DeviceReport) -> str:
     if not device.available:
-        return f"{device.title}: not available: {device.reason}"
+        return _("{title}: not available: {reason}").format(title=device.title, reason=device.reason)
     return device.title + (f", {formats.size(device.memory_bytes)}" if device.memory_bytes else "")
 
 
@@ -438,12 +461,12 @@ def _limit_lines(device: DeviceReport) -> list[str]:
         return []
     rows = [
         (path if value == ANY_OTHER else f"{path}={value}", f"{word}: {why}")
-        for word, table in (("not available", device.refusals), ("note", device.cautions))
+        for word, table in ((_("not available"), device.refusals), ("note", device.cautions))
         for path, by_value in table.items()
         for value, why in by_value.items()
         if table is device.refusals or value not in device.refusals.get(path, {})
     ]
-    return ["", formats.table((f"ON {device.name.upper()}", "WHY"), rows)] if rows else []
+    return ["", formats.table((_("ON {name}").format(name=device.name.upper()), "WHY"), rows)] if rows else []
 
 
 def check_device(arguments: argparse.Namespace) -> int:
@@ -455,20 +478,24 @@ def check_device(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report)
     else:
-        titles = ("RESULT", "COMPARED", "WORST ERROR", "ALLOWED", "FOUND IN", "TOOK")
-        say(f"{report.title}\ncompared with {report.reference}\n")
+        titles = ("RESULT", "COMPARED", _("WORST ERROR"), "ALLOWED", _("FOUND IN"), "TOOK")
+        say(_("{title}\ncompared with {reference}\n").format(title=report.title, reference=report.reference))
         say(formats.table(titles, [_comparison_row(found) for found in report.comparisons]) + "\n")
         for found in report.comparisons:
             if found.detail:
                 say(f"{found.name}: {found.words}")
-        say(f"{report.conclusion}\n{report.seconds:.1f} s with {report.software}.")
+        say(
+            _("{conclusion}\n{seconds:.1f} s with {software}.").format(
+                conclusion=report.conclusion, seconds=report.seconds, software=report.software
+            )
+        )
     return 0 if report.agrees else 1
 
 
 def _comparison_row(found: Comparison) -> tuple[str, ...]:
     """Errors are relative to a tensor's largest value."""
     error = found.worst_error
-    unknown = "no number" if found.differs else formats.PLAIN_MISSING
+    unknown = _("no number") if found.differs else formats.PLAIN_MISSING
     return (
         found.agreement.value,
         found.name,
@@ -503,7 +530,9 @@ def install_gpu() -> int:
         nonlocal shown
         if (now := (progress.what, int(10 * progress.share))) != shown:
             shown = now
-            size = f", about {formats.size(progress.done)} of {formats.size(progress.total)}"
+            size = _(", about {done} of {total}").format(
+                done=formats.size(progress.done), total=formats.size(progress.total)
+            )
             say(f"{progress.what}{size if progress.total else ''}", sys.stderr)
 
     try:
@@ -521,12 +550,16 @@ def install_gpu() -> int:
 def gpu_lines(state: gpu_install.GpuState) -> list[str]:
     lines = environment_lines(state.installed)
     if state.begun:
-        lines.append(f"{formats.size(state.begun)} of an unfinished installation are in {gpu_folder()}.")
+        lines.append(
+            _("{begun} of an unfinished installation are in {gpu_folder}.").format(
+                begun=formats.size(state.begun), gpu_folder=gpu_folder()
+            )
+        )
     if state.refusal:
         return [*lines, state.refusal]
     if not state.is_used and state.card is not None:
         size, needed = formats.size(gpu_install.DOWNLOAD), formats.size(gpu_install.FREE_NEEDED)
-        free = f", {formats.size(state.free)} are free" if state.free is not None else ""
+        free = _(", {free} are free").format(free=formats.size(state.free)) if state.free is not None else ""
         lines.append(
             f"{state.card.name}: `hone gpu --install` downloads about {size} and needs {needed}{free}."
         )
@@ -537,9 +570,17 @@ def environment_lines(found: GpuEnvironment | None) -> list[str]:
     """PyTorch with CUDA that is installed; nothing where there is none."""
     if found is None:
         return []
-    lines = [f"PyTorch {found.torch}, CUDA {found.cuda}, {formats.size(found.size)} in {gpu_folder()}"]
+    lines = [
+        _("PyTorch {torch}, CUDA {cuda}, {size} in {gpu_folder}").format(
+            torch=found.torch, cuda=found.cuda, size=formats.size(found.size), gpu_folder=gpu_folder()
+        )
+    ]
     if found.hone != VERSION:
         lines.append(f"It is unused: Hone {found.hone} installed it. Update it: hone gpu --install")
     elif not found.device:
-        lines.append(f"PyTorch reached no GPU: {found.problem or 'its driver may be too old'}.")
+        lines.append(
+            _("PyTorch reached no GPU: {problem}.").format(
+                problem=found.problem or "its driver may be too old"
+            )
+        )
     return lines

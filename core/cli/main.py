@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from core.base import settings
 from core.base.errors import OptionsError, TargetError, UserError
 from core.base.jobs import EngineCrashed
+from core.base.language import _
 from core.base.settings import VERSION
 from core.cli import benchmark, data, memory, models, runs, train
 from core.cli.output import INTERRUPTED, WRONG_REQUEST, say
@@ -55,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(_("unrecognized arguments: {unknown}").format(unknown=" ".join(unknown)))
         return parsed, unknown
 
 
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`hone COMMAND --help` explains a command. `hone runs` says where runs are kept; HONE_HOME moves them. "
         "Exit status: 0 done, 1 failed, 2 wrong request, 3 the run doesn't fit into memory, 130 interrupted.",
     )
-    parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
+    parser.add_argument("--version", action="version", version=_("Hone {version}").format(version=VERSION))
     _add_commands(parser)
     return parser
 
@@ -75,9 +76,9 @@ def _parser() -> argparse.ArgumentParser:
 def _add_commands(parser: argparse.ArgumentParser) -> list[str]:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     opening = commands.add_parser(
-        "open", help="open the window, with files to show", epilog="Example: hone open mine.hone"
+        "open", help=_("open the window, with files to show"), epilog=_("Example: hone open mine.hone")
     )
-    opening.add_argument("files", nargs="*", metavar="FILE", help="a run file, a run's folder, or data")
+    opening.add_argument("files", nargs="*", metavar="FILE", help=_("a run file, a run's folder, or data"))
     for module in (data, train, runs, models, memory, benchmark):
         module.add_commands(commands)
     return list(commands.choices)
@@ -95,7 +96,7 @@ def _report(error: Exception) -> int:
         case OSError():
             _log(error, str(error))
         case _:
-            _log(error, f"A fault in Hone: {type(error).__name__}: {error}")
+            _log(error, _("A fault in Hone: {name}: {error}").format(name=type(error).__name__, error=error))
     return WRONG_REQUEST if isinstance(error, OptionsError | TargetError) else 1
 
 
@@ -106,10 +107,14 @@ def _log(error: Exception, sentence: str) -> None:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} ERROR {' '.join(sys.argv)}\n{report}")
+            file.write(
+                _("{strftime} ERROR {argv}\n{report}").format(
+                    strftime=time.strftime("%Y-%m-%d %H:%M:%S"), argv=" ".join(sys.argv), report=report
+                )
+            )
     except OSError:
         if not isinstance(error, OSError):
             say(report, sys.stderr)
     else:
-        sentence = f"{sentence}\nThe whole report is in {log}"
+        sentence = _("{sentence}\nThe whole report is in {log}").format(sentence=sentence, log=log)
     say(sentence, sys.stderr)

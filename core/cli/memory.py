@@ -14,6 +14,7 @@ from core.base import formats
 from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
+from core.base.language import _
 from core.cli.output import TOO_LARGE, add_command, add_json, print_json, say
 from core.cli.train import add_set
 from core.memory import estimate
@@ -49,13 +50,13 @@ FETCH_SECONDS = 60.0
 
 METHODS = {
     Basis.FORMULA: "forecast",
-    Basis.MEASURED: "measured by a dry run on the longest batch",
+    Basis.MEASURED: _("measured by a dry run on the longest batch"),
 }
 VERDICTS = {
-    Verdict.FITS: "It fits.",
-    Verdict.TIGHT: "It fits, with less than a tenth to spare.",
-    Verdict.TOO_LARGE: "It doesn't fit.",
-    Verdict.UNKNOWN: "How much memory this device has isn't known.",
+    Verdict.FITS: _("It fits."),
+    Verdict.TIGHT: _("It fits, with less than a tenth to spare."),
+    Verdict.TOO_LARGE: _("It doesn't fit."),
+    Verdict.UNKNOWN: _("How much memory this device has isn't known."),
 }
 
 FindModel = Callable[[RunOptions, Path], ModelReport]
@@ -66,17 +67,19 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "forecast",
         forecast,
-        summary="show how much memory a run will take",
+        summary=_("show how much memory a run will take"),
         example="mine.hone --set memory.batch_size=32",
         details=(
-            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, its "
-            "config.json is downloaded, and no weights. Ends with 3 when the run doesn't fit, and lists "
-            "what to do."
+            _(
+                "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, its "
+                "config.json is downloaded, and no weights. Ends with 3 when the run doesn't fit, and lists "
+                "what to do."
+            )
         ),
     )
     _add_run_file(command)
     command.add_argument(
-        "--quick", action="store_true", help="without reading the data: rows as long as is allowed"
+        "--quick", action="store_true", help=_("without reading the data: rows as long as is allowed")
     )
     command.add_argument(
         "--offline", action="store_true", help="download nothing; the same as HF_HUB_OFFLINE=1"
@@ -86,11 +89,13 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "measure",
         measure,
-        summary="train a few steps to measure memory and time",
+        summary=_("train a few steps to measure memory and time"),
         example="mine.hone",
         details=(
-            "Runs in a process of its own, the longest batch of the data first. Nothing is kept. Ends "
-            "with 3 when the run doesn't fit."
+            _(
+                "Runs in a process of its own, the longest batch of the data first. Nothing is kept. Ends "
+                "with 3 when the run doesn't fit."
+            )
         ),
     )
     _add_run_file(command)
@@ -99,7 +104,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "fit",
         fit,
-        summary="find by trying what makes a run fit",
+        summary=_("find by trying what makes a run fit"),
         example="mine.hone --output smaller.hone",
         details=(
             "Measures one combination of smaller batches, half precision and the like after another, "
@@ -191,7 +196,7 @@ class _Situation:
         try:
             found = run_job("forecast", options_request(self.options), Forecast)
         except (UserError, EngineCrashed) as error:
-            note = "the data could not be read, so this is for rows as long as is allowed"
+            note = _("the data could not be read, so this is for rows as long as is allowed")
             say(f"Note: {note}. {error}", sys.stderr)
             return self.forecast_without_data()
         return corrected(msgspec.structs.replace(found, room=self.room), self.correction)
@@ -211,7 +216,7 @@ def _look(arguments: argparse.Namespace, find_model: FindModel) -> _Situation:
 
 def forecast(arguments: argparse.Namespace) -> int:
     if not arguments.json:
-        say("Looking at the model and this computer ...", sys.stderr)
+        say(_("Looking at the model and this computer ..."), sys.stderr)
     looked = _look(arguments, partial(described_model, offline=arguments.offline))
     found = looked.forecast_without_data() if arguments.quick else looked.forecast()
     remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
@@ -225,7 +230,7 @@ def forecast(arguments: argparse.Namespace) -> int:
 def measure(arguments: argparse.Namespace) -> int:
     looked = _look(arguments, weighable_model)
     if not arguments.json:
-        say("Measuring: some steps on the longest batch of the data ...", sys.stderr)
+        say(_("Measuring: some steps on the longest batch of the data ..."), sys.stderr)
     # what "automatic" means here: the guard has to know whose memory it looks at
     found = DryRun(with_changes(looked.options, {"device.name": looked.device.name}), looked.room).run()
     verdict = Verdict.TOO_LARGE if found.out_of_memory else found.forecast.verdict
@@ -252,21 +257,31 @@ def fit(arguments: argparse.Namespace) -> int:
         correction=looked.correction,
     )
     tries: list[Try] = []
-    fitting.heed(lambda title: say(f"Try {len(tries) + 1}: {title}", sys.stderr))
+    fitting.heed(
+        lambda title: say(_("Try {tries}: {title}").format(tries=len(tries) + 1, title=title), sys.stderr)
+    )
     for done in fitting.tries():
         tries.append(done)
         say(try_line(done), sys.stderr)
     changes = fitting.changes
-    words = f"It fits with {changes_text(changes)}." if changes else "It fits as it is."
+    words = (
+        _("It fits with {changes}.").format(changes=changes_text(changes))
+        if changes
+        else _("It fits as it is.")
+    )
     written = None
     if fitting.result is not None and (changes or arguments.output is not None):
         with writing(target):
-            run_file.write(fitting.result, target, f"Made by `hone fit` of {arguments.file}. {words}")
+            run_file.write(
+                fitting.result,
+                target,
+                _("Made by `hone fit` of {file}. {words}").format(file=arguments.file, words=words),
+            )
         written = str(target)
     if arguments.json:
         print_json(FitAnswer(tries=tuple(tries), changes=changes, file=written, reason=fitting.reason))
     elif changes is None:
-        say(f"Nothing was found. {fitting.reason}", sys.stderr)
+        say(_("Nothing was found. {reason}").format(reason=fitting.reason), sys.stderr)
     else:
         say(f"{words}\n{'Nothing was written.' if written is None else f'The run file is {written}'}")
     if fitting.result is not None:
@@ -302,7 +317,12 @@ def described_model(options: RunOptions, file: Path, *, offline: bool) -> ModelR
     if report == ModelReport() and hub.may_be_there(options):
         if offline or hub.is_forbidden():
             raise hub.forbidden(source, "--offline" if offline else hub.forbidden_by())
-        say(f"Fetching what describes {source} ({hub.CONFIG}, a few KB) from {hub.host()} ...", sys.stderr)
+        say(
+            _("Fetching what describes {source} ({config}, a few KB) from {host} ...").format(
+                source=source, config=hub.CONFIG, host=hub.host()
+            ),
+            sys.stderr,
+        )
         run_job("fetch-config", ConfigRequest(source=source), ConfigFetched, timeout=FETCH_SECONDS)
         report = _look_at_model(options)
     return _checked(report, options, file)
@@ -318,8 +338,8 @@ def _checked(report: ModelReport, options: RunOptions, file: Path) -> ModelRepor
         raise OptionsError(report.problems, str(file))
     if report.shape is None and report.architecture:
         raise ModelError(
-            f"What {options.model.source} takes can't be told before it runs",
-            f"Hone doesn't know how {report.architecture} is built.",
+            _("What {source} takes can't be told before it runs").format(source=options.model.source),
+            _("Hone doesn't know how {architecture} is built.").format(architecture=report.architecture),
         )
     if report.shape is None:
         raise _not_here(options)
@@ -329,7 +349,7 @@ def _checked(report: ModelReport, options: RunOptions, file: Path) -> ModelRepor
 def _not_here(options: RunOptions) -> ModelError:
     source = options.model.source
     return ModelError(
-        f"{source} isn't on this computer yet",
+        _("{source} isn't on this computer yet").format(source=source),
         f"A run fetches it; so does `hf download {source}`. To tell its memory by a forecast, `hone forecast` fetches "
         f"no more than its {hub.CONFIG}.",
     )
@@ -340,13 +360,23 @@ def _not_here(options: RunOptions) -> ModelError:
 
 def forecast_lines(found: Forecast) -> list[str]:
     """A forecast for a terminal, in MB of 1024 x 1024 bytes."""
-    lines = [*_part_lines(found.parts, found.room), "", f"On {found.device}, {METHODS[found.basis]}."]
+    lines = [
+        *_part_lines(found.parts, found.room),
+        "",
+        _("On {device}, {methods}.").format(device=found.device, methods=METHODS[found.basis]),
+    ]
     if found.length is not None:
         is_padded = found.longest_text is not None and found.longest_text < found.length
         padding = f", padding counted; the longest text has {found.longest_text:,}" if is_padded else ""
-        lines.append(f"The longest row has {found.length:,} tokens{padding}.")
+        lines.append(
+            _("The longest row has {length:,} tokens{padding}.").format(length=found.length, padding=padding)
+        )
     if found.correction != 1.0:
-        lines.append(f"Corrected by {found.correction:.2f}, as past runs on this device have taught.")
+        lines.append(
+            _("Corrected by {correction:.2f}, as past runs on this device have taught.").format(
+                correction=found.correction
+            )
+        )
     return [*lines, *found.notes, VERDICTS[found.verdict]]
 
 
@@ -354,8 +384,8 @@ def _part_lines(parts: Parts, room: Room | None) -> list[str]:
     rows = [(title, _megabytes(getattr(parts, name))) for name, title in PART_TITLES.items()]
     rows.append(("Total", _megabytes(parts.total)))
     if room is not None:
-        rows += [("Free now", _megabytes(room.free)), ("Ceiling", _megabytes(room.ceiling))]
-    width = max(len(count) for _, count in rows)
+        rows += [(_("Free now"), _megabytes(room.free)), ("Ceiling", _megabytes(room.ceiling))]
+    width = max(len(count) for _rest, count in rows)
     return [
         formats.table(("PART", "MB".rjust(width)), [(title, count.rjust(width)) for title, count in rows])
     ]
@@ -368,21 +398,40 @@ def _megabytes(count: int) -> str:
 def measurement_lines(found: Measurement) -> list[str]:
     """A dry run's answer for a terminal."""
     if found.out_of_memory:
-        return ["Memory ran out.", found.out_of_memory]
+        return [_("Memory ran out."), found.out_of_memory]
     lines = forecast_lines(found.forecast)
     if found.longest_step_seconds is not None:
-        lines.append(f"A step on the longest batch takes {formats.number(found.longest_step_seconds)} s.")
+        lines.append(
+            _("A step on the longest batch takes {longest_step_seconds} s.").format(
+                longest_step_seconds=formats.number(found.longest_step_seconds)
+            )
+        )
     if found.step_seconds is not None:
-        lines.append(f"An ordinary step takes {formats.number(found.step_seconds)} s.")
+        lines.append(
+            _("An ordinary step takes {step_seconds} s.").format(
+                step_seconds=formats.number(found.step_seconds)
+            )
+        )
     if found.was_disturbed:
         lines.append(
-            "It can't take longer than the longest: other programs were busy. Measure again for true times."
+            _(
+                "It can't take longer than the longest: other programs were busy. Measure again for "
+                "true times."
+            )
         )
     if found.compile_seconds:
-        lines.append(f"Compiling took {formats.plain_duration(found.compile_seconds)}.")
+        lines.append(
+            _("Compiling took {compile_seconds}.").format(
+                compile_seconds=formats.plain_duration(found.compile_seconds)
+            )
+        )
     if found.run_seconds is not None and found.total_steps is not None:
         steps = formats.counted(found.total_steps, "step")
-        lines.append(f"{steps} take about {formats.plain_duration(found.run_seconds)}, without evaluation.")
+        lines.append(
+            _("{steps} take about {run_seconds}, without evaluation.").format(
+                steps=steps, run_seconds=formats.plain_duration(found.run_seconds)
+            )
+        )
     return lines
 
 
@@ -398,7 +447,7 @@ def ladder_lines(remedies: tuple[Remedy, ...]) -> list[str]:
         )
         for remedy in remedies
     ]
-    return ["", formats.table(("WHAT TO DO", "SAVES", "TIME", "ENOUGH", "SET"), rows)] if rows else []
+    return ["", formats.table((_("WHAT TO DO"), "SAVES", "TIME", "ENOUGH", "SET"), rows)] if rows else []
 
 
 def _enough(remedy: Remedy) -> str:
@@ -412,12 +461,14 @@ def try_line(done: Try) -> str:
     """What came of one try of `hone fit`; which one it is has been said as it began."""
     found = done.measurement
     if found is None:
-        return f"  It failed: {done.problem}"
+        return _("  It failed: {problem}").format(problem=done.problem)
     if found.out_of_memory:
-        return f"  Too large: {found.out_of_memory}"
+        return _("  Too large: {out_of_memory}").format(out_of_memory=found.out_of_memory)
     step = formats.number(found.step_seconds) if found.step_seconds is not None else formats.PLAIN_MISSING
-    words = {Verdict.FITS: "fits", Verdict.TIGHT: "too tight", Verdict.TOO_LARGE: "too large"}
-    return f"  {formats.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"
+    words = {Verdict.FITS: "fits", Verdict.TIGHT: _("too tight"), Verdict.TOO_LARGE: _("too large")}
+    return _("  {peak} at most, {step} s a step: {words}").format(
+        peak=formats.size(found.peak), step=step, words=words[done.verdict]
+    )
 
 
 def _as_answer(found: Forecast, remedies: tuple[Remedy, ...]) -> ForecastAnswer:

@@ -15,6 +15,7 @@ from core.base.errors import OptionsError, OutOfMemory, Problem, UserError
 from core.base.files import new_file
 from core.base.formats import visible
 from core.base.jobs import JobProgress, run_job
+from core.base.language import _
 from core.cli.data import write_new
 from core.cli.output import INTERRUPTED, NAME_HELP, add_command, add_json, agrees, print_json, say
 from core.cli.runs import find_run
@@ -84,10 +85,10 @@ if TYPE_CHECKING:
 SHOWN_LABELS = 10
 METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
 PLACES = {
-    TokenPlace.NOWHERE: "no token",
-    TokenPlace.ENVIRONMENT: "the token in HF_TOKEN",
-    TokenPlace.KEYCHAIN: "the token in this computer's keychain",
-    TokenPlace.FILE: "the token of hf auth login",
+    TokenPlace.NOWHERE: _("no token"),
+    TokenPlace.ENVIRONMENT: _("the token in HF_TOKEN"),
+    TokenPlace.KEYCHAIN: _("the token in this computer's keychain"),
+    TokenPlace.FILE: _("the token of hf auth login"),
 }
 
 
@@ -98,11 +99,13 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "script",
         script,
-        summary="write a run as a Python script without Hone",
+        summary=_("write a run as a Python script without Hone"),
         example="2026-01-31-digits --output train.py",
         details=(
-            "The script trains the same with transformers, TRL, PEFT and datasets. What it does "
-            "differently from Hone is listed at its top."
+            _(
+                "The script trains the same with transformers, TRL, PEFT and datasets. What it does "
+                "differently from Hone is listed at its top."
+            )
         ),
     )
     command.add_argument("source", metavar="RUN|FILE.hone", help=f"{NAME_HELP}; or a run file")
@@ -118,7 +121,7 @@ def _add_try(commands: "Commands") -> None:
         commands,
         "try",
         try_run,
-        summary="use a run's model: chat, continue a text, classify a text or an image",
+        summary=_("use a run's model: chat, continue a text, classify a text or an image"),
         example='2026-01-31-reviews --prompt "A fine film."',
         details=(
             "Without --prompt or --file it reads a line after the other from the terminal, and standard "
@@ -127,9 +130,9 @@ def _add_try(commands: "Commands") -> None:
     )
     command.add_argument("name", metavar="RUN", help=NAME_HELP)
     command.add_argument(
-        "stdin", nargs="?", choices=["-"], metavar="-", help="read the prompt from standard input"
+        "stdin", nargs="?", choices=["-"], metavar="-", help=_("read the prompt from standard input")
     )
-    command.add_argument("--before", action="store_true", help="use the model the run started from")
+    command.add_argument("--before", action="store_true", help=_("use the model the run started from"))
     what = command.add_mutually_exclusive_group()
     what.add_argument(
         "--prompt",
@@ -138,22 +141,22 @@ def _add_try(commands: "Commands") -> None:
         metavar="TEXT",
         help="the input; twice for a model that reads pairs of texts",
     )
-    what.add_argument("--file", type=Path, metavar="IMAGE", help="an image to classify")
-    command.add_argument("--cpu", action="store_true", help="on the CPU, also while a run trains")
-    add_json(command, "print answers as JSON, a line each")
-    writing = command.add_argument_group("for models that write")
+    what.add_argument("--file", type=Path, metavar="IMAGE", help=_("an image to classify"))
+    command.add_argument("--cpu", action="store_true", help=_("on the CPU, also while a run trains"))
+    add_json(command, _("print answers as JSON, a line each"))
+    writing = command.add_argument_group(_("for models that write"))
     plain = Writing()
-    writing.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    writing.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
     writing.add_argument("--max-tokens", type=int, default=plain.max_tokens, metavar="N")
     writing.add_argument(
         "--temperature",
         type=float,
         default=plain.temperature,
         metavar="T",
-        help="default: 0, always the most likely token",
+        help=_("default: 0, always the most likely token"),
     )
     writing.add_argument(
-        "--top-p", type=float, default=plain.top_p, metavar="P", help="default: 1, all tokens"
+        "--top-p", type=float, default=plain.top_p, metavar="P", help=_("default: 1, all tokens")
     )
     writing.add_argument("--seed", type=int, default=plain.seed, metavar="N", help="default: 0")
     writing.add_argument(
@@ -173,7 +176,7 @@ def try_run(arguments: argparse.Namespace) -> int:
     if not options.task.reads_images and arguments.file is not None:
         raise OptionsError((Problem("", "this run's model reads texts; give one with --prompt"),))
     if arguments.file is not None and not arguments.file.is_file():
-        raise OptionsError((Problem("", f"there is no file {arguments.file}"),))
+        raise OptionsError((Problem("", _("there is no file {file}").format(file=arguments.file)),))
     which = Which.BEFORE if arguments.before else Which.TRAINED
     training = [summarize(found).title for found in that_train(settings.runs_folder())]
     verdict = judge([need_of(run, options, which)], free_memory(), training, on_cpu=arguments.cpu)
@@ -216,7 +219,7 @@ class _Talk:
         elif arguments.prompt or arguments.stdin or not sys.stdin.isatty():
             yield self._given(sys.stdin.read().rstrip("\n"))
         else:
-            say("Ctrl-D ends it.", sys.stderr)
+            say(_("Ctrl-D ends it."), sys.stderr)
             while True:
                 try:
                     line = input("> ")
@@ -237,7 +240,12 @@ class _Talk:
         match told:
             case Loaded():
                 if not self._arguments.json:
-                    say(f"{told.name}, on {told.device} in {told.dtype}", sys.stderr)
+                    say(
+                        _("{name}, on {device} in {dtype}").format(
+                            name=told.name, device=told.device, dtype=told.dtype
+                        ),
+                        sys.stderr,
+                    )
                 self._ask_next()
             case Piece() if not self._arguments.json:
                 say(told.text, end="")
@@ -293,9 +301,16 @@ def answer_lines(answered: Answered, text: str = "") -> list[str]:
 def speed_words(answered: Answered) -> str:
     """Model, time and device, such as "digits: 41 tokens in 1.20 s (34 a second), cpu, bf16"."""
     speed = answered.tokens_per_second
-    wrote = "" if speed is None else f"{answered.tokens} tokens in "
+    wrote = "" if speed is None else _("{tokens} tokens in ").format(tokens=answered.tokens)
     pace = "" if speed is None else f" ({speed:.0f} a second)"
-    return f"{answered.name}: {wrote}{answered.seconds:.2f} s{pace}, {answered.device}, {answered.dtype}"
+    return _("{name}: {wrote}{seconds:.2f} s{pace}, {device}, {dtype}").format(
+        name=answered.name,
+        wrote=wrote,
+        seconds=answered.seconds,
+        pace=pace,
+        device=answered.device,
+        dtype=answered.dtype,
+    )
 
 
 # --- hone export
@@ -306,7 +321,7 @@ def _add_export(commands: "Commands") -> None:
         commands,
         "export",
         export,
-        summary="export a run's model, metrics or report",
+        summary=_("export a run's model, metrics or report"),
         example="2026-01-31-reviews --to gguf",
         details=(
             "An exported model is compared with the trained one on the same examples and deleted if it "
@@ -331,7 +346,7 @@ def _add_export(commands: "Commands") -> None:
         default=NumberFormat.AUTO.value,
         help="number format of the weights; default: as trained, with LoRA as the model it was trained on",
     )
-    model.add_argument("--checkpoint", default="", metavar="NAME", help="export this checkpoint")
+    model.add_argument("--checkpoint", default="", metavar="NAME", help=_("export this checkpoint"))
     model.add_argument("--repo", default="", metavar="OWNER/NAME", help="with --to hub: a new repository")
     model.add_argument("--public", action="store_true", help="with --to hub: everybody sees it")
     sent = [kind.value for kind in ExportKind if kind is not ExportKind.HUB]
@@ -353,7 +368,7 @@ def export(arguments: argparse.Namespace) -> int:
         return export_metrics(run, What(arguments.rows), arguments.metrics)
     if arguments.report:
         save_report(run, new_file(arguments.report))
-        say(f"The report is in {arguments.report}", sys.stderr)
+        say(_("The report is in {report}").format(report=arguments.report), sys.stderr)
         return 0
     if not arguments.to:
         return list_formats(run, as_json=arguments.json)
@@ -395,16 +410,24 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
     for one in found:
         title, purpose = EXPORTS[one.kind]
         say(f"{one.kind:<8} {title}. {purpose}")
-        said = f"Not for this run: {one.refusal}" if one.refusal else one.caution
+        said = _("Not for this run: {refusal}").format(refusal=one.refusal) if one.refusal else one.caution
         say(f"{'':<8} {said}\n" if said else "")
     return 0
 
 
 def export_lines(report: ExportReport) -> list[str]:
     files = formats.counted(len(report.files), "file")
-    lines = [f"{EXPORTS[report.kind][0]}: {files}, {formats.size(report.size)}, in {report.path}"]
+    lines = [
+        _("{exports}: {files}, {size}, in {path}").format(
+            exports=EXPORTS[report.kind][0], files=files, size=formats.size(report.size), path=report.path
+        )
+    ]
     if report.agreement is not None:
-        lines.append(f"Checked against the trained model: {agreement_words(report.agreement)}")
+        lines.append(
+            _("Checked against the trained model: {agreement}").format(
+                agreement=agreement_words(report.agreement)
+            )
+        )
         lines.append(report.agreement.why)
     elif report.unchecked:
         lines.append(report.unchecked)
@@ -419,10 +442,15 @@ def export_metrics(run: RunFolder, what: What, target: str) -> int:
     else:
         save = save_parquet if target.lower().endswith(".parquet") else save_csv
         count = save(table, new_file(Path(target)))
-    to = "" if target == "-" else f" to {target}"
+    to = "" if target == "-" else _(" to {target}").format(target=target)
     say(f"{formats.counted(count, METRIC_NOUNS[what])} written{to}", sys.stderr)
     if table.skipped:
-        say(f"Note: {formats.counted(table.skipped, 'line')} can't be read and left out.", sys.stderr)
+        say(
+            _("Note: {lines} can't be read and left out.").format(
+                lines=formats.counted(table.skipped, "line")
+            ),
+            sys.stderr,
+        )
     return 0
 
 
@@ -439,7 +467,7 @@ def script(arguments: argparse.Namespace) -> int:
         say(text, end="")
     else:
         write_new(arguments.output, text)
-        say(f"The script is in {arguments.output}", sys.stderr)
+        say(_("The script is in {output}").format(output=arguments.output), sys.stderr)
     return 0
 
 
@@ -451,7 +479,7 @@ def _add_hub(commands: "Commands") -> None:
         commands,
         "hub",
         use_hub,
-        summary="search the Hugging Face Hub, download, and show what is here",
+        summary=_("search the Hugging Face Hub, download, and show what is here"),
         example="bert --task text-classification",
         details=(
             "Downloads safetensors, config and tokenizer, or Parquet, CSV and JSON, and never code or "
@@ -464,17 +492,19 @@ def _add_hub(commands: "Commands") -> None:
     action.add_argument(
         "--download", metavar="OWNER/NAME", help="download a model, or with --data a data set"
     )
-    action.add_argument("--list", action="store_true", help="show what is downloaded")
+    action.add_argument("--list", action="store_true", help=_("show what is downloaded"))
     action.add_argument(
-        "--remove", metavar="OWNER/NAME", help="delete it from this computer, for all programs"
+        "--remove", metavar="OWNER/NAME", help=_("delete it from this computer, for all programs")
     )
     action.add_argument(
-        "--account", action="store_true", help="show whose token is used, and where it is kept"
+        "--account", action="store_true", help=_("show whose token is used, and where it is kept")
     )
-    action.add_argument("--sign-in", action="store_true", help="keep a token in this computer's keychain")
-    action.add_argument("--sign-out", action="store_true", help="remove it from the keychain")
-    command.add_argument("--data", action="store_true", help="data sets, not models")
-    command.add_argument("--task", choices=sorted(PURPOSES), default="", help="search: only models for this")
+    action.add_argument("--sign-in", action="store_true", help=_("keep a token in this computer's keychain"))
+    action.add_argument("--sign-out", action="store_true", help=_("remove it from the keychain"))
+    command.add_argument("--data", action="store_true", help=_("data sets, not models"))
+    command.add_argument(
+        "--task", choices=sorted(PURPOSES), default="", help=_("search: only models for this")
+    )
     command.add_argument("--subset", default="", metavar="NAME", help="with --download: a part of a data set")
     command.add_argument(
         "--unfinished", action="store_true", help="with --remove: only its unfinished download"
@@ -505,17 +535,20 @@ def search(words: str, kind: Kind, task: str, *, as_json: bool) -> int:
     if as_json:
         print_json(found)
     elif found:
-        first = "DATA SET" if kind is Kind.DATASET else "MODEL"
+        first = _("DATA SET") if kind is Kind.DATASET else "MODEL"
         titles = (first, "SIZE", "PARAMETERS", "DOWNLOADS", "LIKES", "LICENCE", "HERE", "NOTE")
         say(formats.table(titles, [_found_row(one) for one in found]))
     else:
-        say(f"Nothing on {hub.host()} has “{words}” in its name and suits.", sys.stderr)
+        say(
+            _("Nothing on {host} has “{words}” in its name and suits.").format(host=hub.host(), words=words),
+            sys.stderr,
+        )
     return 0 if found else 1
 
 
 def _found_row(found: Found) -> tuple[str, ...]:
     here = "yes" if found.complete else formats.size(found.here) if found.here else ""
-    note = found.refusal or ("gated: accept its terms on its page, and sign in" if found.gated else "")
+    note = found.refusal or (_("gated: accept its terms on its page, and sign in") if found.gated else "")
     counts = (found.parameters, found.downloads, found.likes)
     parameters, downloads, likes = (
         formats.PLAIN_MISSING if count is None else f"{count:,}" for count in counts
@@ -540,7 +573,11 @@ def download(request: DownloadRequest, *, as_json: bool) -> int:
     if as_json:
         print_json(done)
     else:
-        say(f"{formats.counted(done.files, 'file')}, {formats.size(done.size)}, in {done.path}")
+        say(
+            _("{files}, {size}, in {path}").format(
+                files=formats.counted(done.files, "file"), size=formats.size(done.size), path=done.path
+            )
+        )
     return 0
 
 
@@ -569,7 +606,12 @@ class _DownloadBar:
             self._tenth = tenth
             left = self._pace.left(progress)
             words = f", {formats.plain_duration(left)} left" if left else ""
-            say(f"{formats.size(progress.done)} of {formats.size(progress.total)}{words}", sys.stderr)
+            say(
+                _("{done} of {total}{words}").format(
+                    done=formats.size(progress.done), total=formats.size(progress.total), words=words
+                ),
+                sys.stderr,
+            )
 
     def close(self) -> None:
         if self._bar is not None:
@@ -588,9 +630,9 @@ def list_cached(*, as_json: bool) -> int:
                 ("NAME", "KIND", "SIZE", "UNFINISHED", "CHANGED"), list(map(_cached_row, report.repos))
             )
         )
-        say(f"\n{formats.size(report.total)} in {report.folder}")
+        say(_("\n{total} in {folder}").format(total=formats.size(report.total), folder=report.folder))
     else:
-        say(f"Nothing of the Hub is in {report.folder}.")
+        say(_("Nothing of the Hub is in {folder}.").format(folder=report.folder))
     return 0
 
 
@@ -602,9 +644,9 @@ def _cached_row(repo: Cached) -> tuple[str, ...]:
 
 def remove(request: RemoveRequest, *, is_sure: bool) -> int:
     if not is_sure and not sys.stdin.isatty():
-        raise UserError("Nothing was deleted", "There is nobody to ask: say --yes.")
-    what = f"the unfinished download of {request.id}" if request.only_partial else request.id
-    if not is_sure and not agrees(f"Delete {what} from the cache, for all programs?"):
+        raise UserError(_("Nothing was deleted"), _("There is nobody to ask: say --yes."))
+    what = _("the unfinished download of {id}").format(id=request.id) if request.only_partial else request.id
+    if not is_sure and not agrees(_("Delete {what} from the cache, for all programs?").format(what=what)):
         return 1
     say(f"{formats.size(run_job('hub-remove', request, Removed).freed)} freed")
     return 0
@@ -616,17 +658,21 @@ def account(arguments: argparse.Namespace) -> int:
         prompt = "Token (huggingface.co/settings/tokens): "
         token = getpass.getpass(prompt) if is_terminal else sys.stdin.readline()
         found = _account(AccountRequest(action=AccountAction.SAVE, token=token))
-        say(f"Kept in {found.keychain}.")
+        say(_("Kept in {keychain}.").format(keychain=found.keychain))
     elif arguments.sign_out:
         found = _account(AccountRequest(action=AccountAction.REMOVE))
-        still = f" {PLACES[found.place].capitalize()} is still used."
-        say(f"The keychain has no token of Hone's any more.{still * (found.place is not TokenPlace.NOWHERE)}")
+        still = _(" {places} is still used.").format(places=PLACES[found.place].capitalize())
+        say(
+            _("The keychain has no token of Hone's any more.{still}").format(
+                still=still * (found.place is not TokenPlace.NOWHERE)
+            )
+        )
     else:
         found = _account(AccountRequest(action=AccountAction.CHECK))
         if arguments.json:
             print_json(found)
         else:
-            say(f"{found.name}, by {PLACES[found.place]}")
+            say(_("{name}, by {places}").format(name=found.name, places=PLACES[found.place]))
     return 0
 
 

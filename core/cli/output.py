@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from core.base.formats import visible
+from core.base.language import _
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -17,7 +18,7 @@ TOO_LARGE = 3
 """Exit status: the run doesn't fit into memory."""
 INTERRUPTED = 130
 
-NAME_HELP = "a run's folder, or its name in `hone runs`"
+NAME_HELP = _("a run's folder, or its name in `hone runs`")
 
 
 def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
@@ -65,6 +66,6 @@ def add_command(
     return command
 
 
-def add_json(command: argparse.ArgumentParser, summary: str = "print the answer as JSON") -> None:
+def add_json(command: argparse.ArgumentParser, summary: str = _("print the answer as JSON")) -> None:
     """Add `--json`."""
     command.add_argument("--json", action="store_true", help=summary)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core.base.files import is_there
+from core.base.language import _
 from core.base.processes import is_frozen
 
 
@@ -35,7 +36,7 @@ def run(
 
             multiprocess.freeze_support()
         if _is_for_python(arguments):
-            print("This is Hone, not a Python interpreter.", file=sys.stderr)
+            print(_("This is Hone, not a Python interpreter."), file=sys.stderr)
             return 2
     if opens_window(arguments):
         return open_window()

@@ -13,6 +13,7 @@ from core.base import formats, settings
 from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import is_there, new_file
 from core.base.formats import visible
+from core.base.language import _
 from core.cli.output import NAME_HELP, add_command, add_json, agrees, print_json, say
 from core.options import past_runs
 from core.options.catalogue import number_words
@@ -48,7 +49,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "runs",
         runs,
-        summary="list all runs, compare some, or delete some",
+        summary=_("list all runs, compare some, or delete some"),
         example="--compare 2026-01-31-digits 2026-02-01-digits",
         details="--compare shows the results of 2 to 8 runs, the options in which they differ, and what else differs. "
         "--delete shows what goes and how large it is, asks, and moves it to the system's trash; it ends with 1 if a "
@@ -56,8 +57,8 @@ def add_commands(commands: "Commands") -> None:
     )
     command.add_argument("names", nargs="*", metavar="RUN", help=NAME_HELP)
     action = command.add_mutually_exclusive_group()
-    action.add_argument("--compare", action="store_true", help="compare the runs named")
-    action.add_argument("--delete", action="store_true", help="move the runs named to the trash")
+    action.add_argument("--compare", action="store_true", help=_("compare the runs named"))
+    action.add_argument("--delete", action="store_true", help=_("move the runs named to the trash"))
     command.add_argument("--permanently", action="store_true", help="with --delete: not to the trash")
     command.add_argument("--yes", action="store_true", help="with --delete: don't ask")
     add_json(command)
@@ -66,7 +67,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "show",
         show,
-        summary="show one run: its options, results and messages",
+        summary=_("show one run: its options, results and messages"),
         example="2026-01-31-digits --note 'best so far'",
         details=f"--support collects its files for somebody who helps. {support.WORDS}",
     )
@@ -74,11 +75,11 @@ def add_commands(commands: "Commands") -> None:
     command.add_argument(
         "--predictions",
         action="store_true",
-        help="show the predictions on validation examples, before and after training",
+        help=_("show the predictions on validation examples, before and after training"),
     )
     command.add_argument("--rename", metavar="NAME", help='give it a name; "" removes it')
-    command.add_argument("--tag", action="append", default=[], metavar="TAG", help="add a tag")
-    command.add_argument("--untag", action="append", default=[], metavar="TAG", help="remove a tag")
+    command.add_argument("--tag", action="append", default=[], metavar="TAG", help=_("add a tag"))
+    command.add_argument("--untag", action="append", default=[], metavar="TAG", help=_("remove a tag"))
     command.add_argument("--note", metavar="TEXT", help='write a note; "" removes it')
     command.add_argument(
         "--support", metavar="FILE", help="write a support file, a new zip; - prints its content"
@@ -100,10 +101,20 @@ def find_run(name: str) -> RunFolder:
         raise OptionsError((Problem("", f"several runs are called {name}; name one of {namesakes}"),))
     place = Path(name).absolute() if name.strip() and is_there(Path(name)) else folder_called(name)
     if place is not None:
-        raise OptionsError((Problem("", f"{place} is no run: there is neither run.toml nor events.jsonl"),))
+        raise OptionsError(
+            (
+                Problem(
+                    "", _("{place} is no run: there is neither run.toml nor events.jsonl").format(place=place)
+                ),
+            )
+        )
     close = [path.name for path in close_to(name, run_folders())] if name.strip() else []
     meant = f"; did you mean {' or '.join(close)}?" if close else "; `hone runs` lists them"
-    said = f"there is no run {name}{meant}" if name.strip() else "name a run; `hone runs` lists them"
+    said = (
+        _("there is no run {name}{meant}").format(name=name, meant=meant)
+        if name.strip()
+        else "name a run; `hone runs` lists them"
+    )
     raise OptionsError((Problem("", said),))
 
 
@@ -117,7 +128,7 @@ def runs(arguments: argparse.Namespace) -> int:
         return compare_runs(arguments.names, as_json=arguments.json)
     if arguments.delete and arguments.names:
         return delete(arguments.names, agreed=arguments.yes, permanently=arguments.permanently)
-    said = "name the runs" if arguments.delete else "say what to do with them: --compare or --delete"
+    said = _("name the runs") if arguments.delete else "say what to do with them: --compare or --delete"
     raise OptionsError((Problem("", said),))
 
 
@@ -131,7 +142,11 @@ def list_all(*, as_json: bool) -> int:
     elif summaries:
         say(formats.table(TITLES, [_row(summary) for summary in summaries]))
         size = formats.size(sum(map(RunSizes().of, found)))
-        say(f"\n{formats.counted(len(found), 'run')}, {size} in {folder}")
+        say(
+            _("\n{runs}, {size} in {folder}").format(
+                runs=formats.counted(len(found), "run"), size=size, folder=folder
+            )
+        )
     else:
         say(_none_yet(folder))
     return 0
@@ -140,12 +155,12 @@ def list_all(*, as_json: bool) -> int:
 def _none_yet(folder: Path) -> str:
     place = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if place.is_dir() and os.access(place, os.W_OK):
-        return f"No runs yet in {folder}. `hone train RUN.hone` makes one."
-    reason = "is a file" if place.is_file() else "can't be written to"
-    return (
-        f"No runs yet in {folder}, and none can be kept there: {place} {reason}.\n"
+        return _("No runs yet in {folder}. `hone train RUN.hone` makes one.").format(folder=folder)
+    reason = _("is a file") if place.is_file() else _("can't be written to")
+    return _(
+        "No runs yet in {folder}, and none can be kept there: {place} {reason}.\n"
         "Make it a folder that you may write to, or name another one in HONE_HOME."
-    )
+    ).format(folder=folder, place=place, reason=reason)
 
 
 def _row(summary: RunSummary) -> tuple[str, ...]:
@@ -172,16 +187,20 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
     """Move runs to the trash, or delete them; returns 0 if all of them went."""
     plan = trash.plan(list(dict.fromkeys(map(find_run, names))), settings.runs_folder())
     for title in plan.busy:
-        say(f"{title} isn't over, so it stays. `hone stop` ends it.", sys.stderr)
+        say(_("{title} isn't over, so it stays. `hone stop` ends it.").format(title=title), sys.stderr)
     if not plan.going:
         return 1
     for one in plan.going:
         say(f"{one.run.name}  {one.title}  {formats.size(one.size)}")
     for one in plan.needed:
-        say(f"Note: {', '.join(one.needed_by)} started from the model of {one.title}.")
+        say(
+            _("Note: {needed_by} started from the model of {title}.").format(
+                needed_by=", ".join(one.needed_by), title=one.title
+            )
+        )
     say(f"{formats.counted(len(plan.going), 'run')}, {formats.size(plan.size)}")
-    if not (agreed or _agrees("Delete permanently?" if permanently else "Move to the trash?")):
-        say("Nothing was deleted.")
+    if not (agreed or _agrees(_("Delete permanently?") if permanently else _("Move to the trash?"))):
+        say(_("Nothing was deleted."))
         return 1
     went = [_delete(one.run, agreed=agreed, permanently=permanently) for one in plan.going]
     return 0 if all(went) and not plan.busy else 1
@@ -201,7 +220,7 @@ def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
                 sys.stderr,
             )
             return False
-        if not agrees(f"Delete {run.name} permanently? It can't be restored."):
+        if not agrees(_("Delete {name} permanently? It can't be restored.").format(name=run.name)):
             return False
     trash.delete(run)
     return True
@@ -220,13 +239,13 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
     """Print the results of runs, the options in which they differ, and what else differs."""
     if not FEWEST <= len(names) <= MOST:
         said = f"name {FEWEST} to {MOST} runs; these are {len(names)}"
-        raise OptionsError((Problem("", said),), "The comparison")
+        raise OptionsError((Problem("", said),), _("The comparison"))
     chosen = [find_run(name) for name in names]
     paths = [run.path for run in chosen]
     twice = next((run.name for place, run in enumerate(chosen) if run.path in paths[:place]), None)
     if twice is not None:
         said = f"{twice} is named twice; name each run once"
-        raise OptionsError((Problem("", said),), "The comparison")
+        raise OptionsError((Problem("", said),), _("The comparison"))
     found = compare(chosen)
     if as_json:
         print_json(
@@ -250,7 +269,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
     if rows:
         say(f"\n{formats.table(('OPTION', *columns), rows)}")
     elif not unread:
-        say("\nTheir options are the same.")
+        say(_("\nTheir options are the same."))
     if found.ran:
         say(f"\n{formats.table(('WHAT RAN', *columns), [(row.title, *row.values) for row in found.ran])}")
     return 0
@@ -334,7 +353,7 @@ def show(arguments: argparse.Namespace) -> int:
         say(waits)
     if summary.state.is_over:
         say(ending_text(run, story, summary.state, run.exit_record()))
-    say(f"Everything about it is in {run.path}")
+    say(_("Everything about it is in {path}").format(path=run.path))
     return 0
 
 
@@ -342,13 +361,13 @@ def change_notes(run: RunFolder, arguments: argparse.Namespace) -> int:
     """Change a run's name, tags and note, and print them."""
     notes = past_runs.retagged(past_runs.read(run.path), arguments.tag, arguments.untag)
     if not all(tag.strip() for tag in (*arguments.tag, *arguments.untag)):
-        raise OptionsError((Problem("", "a tag can't be empty"),))
+        raise OptionsError((Problem("", _("a tag can't be empty")),))
     if arguments.rename is not None:
         notes = msgspec.structs.replace(notes, title=" ".join(arguments.rename.split()))
     if arguments.note is not None:
         notes = msgspec.structs.replace(notes, text=arguments.note.strip())
     past_runs.write(run.path, notes)
-    say(f"{run.name} is called “{summarize(run).title}”")
+    say(_("{name} is called “{title}”").format(name=run.name, title=summarize(run).title))
     say(f"Tags: {' '.join(notes.tags) or 'none'}\nNote: {notes.text or 'none'}")
     return 0
 
@@ -363,7 +382,10 @@ def support_file(run: RunFolder, target: str) -> int:
             say(f"===== {file.name}{f' ({file.note})' if file.note else ''}\n{file.text}")
     else:
         support.save(files, Path(target))
-        say(f"{support.WORDS}\nThe support file is in {target}", sys.stderr)
+        say(
+            _("{words}\nThe support file is in {target}").format(words=support.WORDS, target=target),
+            sys.stderr,
+        )
     return 0
 
 
@@ -372,12 +394,12 @@ def show_predictions(run: RunFolder, *, as_json: bool) -> int:
     story, reader = PredictionStory(), EventReader(run.events_file)
     story.apply_all(reader.read_all())
     if reader.trouble:
-        raise RunFolderError("The run can't be read", reader.trouble)
+        raise RunFolderError(_("The run can't be read"), reader.trouble)
     if as_json:
         print_json({"examples": story.examples, "told": story.told, "confusion": story.confusion})
         return 0
     if not story.told:
-        say("No predictions were kept of this run.")
+        say(_("No predictions were kept of this run."))
         return 0
     first, last = story.told[0], story.told[-1]
     for number, example in enumerate(story.examples):
@@ -391,7 +413,9 @@ def show_predictions(run: RunFolder, *, as_json: bool) -> int:
     for found in story.told:
         judged = [said.right for said in found.said if said.right is not None]
         if judged:
-            rows.append((_moment(found), f"{sum(judged)} of {len(judged)}"))
+            rows.append(
+                (_moment(found), _("{judged} of {judged_2}").format(judged=sum(judged), judged_2=len(judged)))
+            )
     say(formats.table(("EVALUATED", "RIGHT"), rows) if rows else "")
     return 0
 
@@ -402,7 +426,7 @@ def _say_line(head: str, text: str) -> None:
 
 
 def _moment(found: Predicted) -> str:
-    return "before training" if found.step == 0 else f"step {found.step:,}"
+    return _("before training") if found.step == 0 else _("step {step:,}").format(step=found.step)
 
 
 def _prediction(found: Predicted, number: int) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from core.base import formats, settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import EngineCrashed, run_job
+from core.base.language import _
 from core.cli.output import (
     INTERRUPTED,
     NAME_HELP,
@@ -56,16 +57,16 @@ POLL_SECONDS = 0.1
 BACKLOG = 1000
 """Events in one poll above which the next poll follows at once: a long file is being read."""
 
-REMOVED = (
+REMOVED = _(
     "The run's folder is no longer there: it was removed or renamed, or its disk is not connected. Where it was "
     "renamed, the run goes on in it."
 )
 _SAID = {
     Action.STOP: "Stopping; what is trained is kept. Ctrl-C again ends it at once.",
-    Action.KILL: "Ending it at once. Ctrl-C again leaves it alone.",
+    Action.KILL: _("Ending it at once. Ctrl-C again leaves it alone."),
 }
-EVENTS = "print events as JSON lines"
-QUEUE = "wait until nothing else trains on its device (see `hone queue`)"
+EVENTS = _("print events as JSON lines")
+QUEUE = _("wait until nothing else trains on its device (see `hone queue`)")
 
 
 class Start(Protocol):
@@ -87,7 +88,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "train",
         train,
-        summary="train what a run file asks for",
+        summary=_("train what a run file asks for"),
         example="mine.hone --set memory.batch_size=8",
         details=(
             "Ctrl-C stops and keeps what is trained; twice ends it at once; three times leaves it alone. "
@@ -96,11 +97,11 @@ def add_commands(commands: "Commands") -> None:
         ),
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
-    command.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's own folder: new or empty")
+    command.add_argument("--run-dir", type=Path, metavar="DIR", help=_("the run's own folder: new or empty"))
     add_set(command)
     add_json(command, EVENTS)
     command.add_argument("--queue", action="store_true", help=QUEUE)
-    command.add_argument("--yes", action="store_true", help="train even if it doesn't fit by forecast")
+    command.add_argument("--yes", action="store_true", help=_("train even if it doesn't fit by forecast"))
     command.add_argument(
         "--offline", action="store_true", help="download nothing; the same as HF_HUB_OFFLINE=1"
     )
@@ -109,15 +110,15 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "resume",
         resume,
-        summary="continue a run that was paused, stopped or interrupted",
+        summary=_("continue a run that was paused, stopped or interrupted"),
         example="2026-01-31-digits",
         details="It continues from the newest complete checkpoint as if it had not been interrupted. A finished run is "
         "trained further with --epochs or --max-steps. Ctrl-C works as in `hone train`.",
     )
     _add_name(command)
     longer = command.add_mutually_exclusive_group()
-    longer.add_argument("--epochs", type=float, metavar="N", help="train N epochs in total")
-    longer.add_argument("--max-steps", type=int, metavar="N", help="train N steps in total")
+    longer.add_argument("--epochs", type=float, metavar="N", help=_("train N epochs in total"))
+    longer.add_argument("--max-steps", type=int, metavar="N", help=_("train N steps in total"))
     command.add_argument("--queue", action="store_true", help=QUEUE)
     add_json(command, EVENTS)
 
@@ -125,7 +126,7 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "follow",
         lambda arguments: follow(find_run(arguments.name), as_json=arguments.json),
-        summary="show the progress of a run that was started elsewhere",
+        summary=_("show the progress of a run that was started elsewhere"),
         example="2026-01-31-digits",
         details="Ctrl-C leaves it; the run goes on.",
     )
@@ -136,9 +137,9 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "stop",
         lambda arguments: stop(find_run(arguments.name), at_once=arguments.now),
-        summary="stop a run and keep what is trained",
+        summary=_("stop a run and keep what is trained"),
         example="2026-01-31-digits",
-        details="Waits until it has stopped. A queued run is removed from the queue.",
+        details=_("Waits until it has stopped. A queued run is removed from the queue."),
     )
     _add_name(command)
     command.add_argument("--now", action="store_true", help="end it at once; only checkpoints are kept")
@@ -147,18 +148,18 @@ def add_commands(commands: "Commands") -> None:
         commands,
         "pause",
         lambda arguments: (save if arguments.save_only else pause)(arguments.name),
-        summary="save a checkpoint of a run and end it for now",
+        summary=_("save a checkpoint of a run and end it for now"),
         example="2026-01-31-digits",
-        details="Its memory is freed. `hone resume` continues it.",
+        details=_("Its memory is freed. `hone resume` continues it."),
     )
     _add_name(command)
-    command.add_argument("--save-only", action="store_true", help="save a checkpoint and keep training")
+    command.add_argument("--save-only", action="store_true", help=_("save a checkpoint and keep training"))
 
     command = add_command(
         commands,
         "queue",
         change_queue,
-        summary="show which runs train and which wait, or change their order",
+        summary=_("show which runs train and which wait, or change their order"),
         example="--move 2026-01-31-digits first",
         details="`hone train --queue` and `hone resume --queue` add a run; `hone stop RUN` removes it.",
     )
@@ -166,7 +167,7 @@ def add_commands(commands: "Commands") -> None:
         "--move",
         nargs=2,
         metavar=("RUN", "PLACE"),
-        help=f"move a waiting run: {', '.join(Move)}, or its new number in `hone queue`",
+        help=_("move a waiting run: {move}, or its new number in `hone queue`").format(move=", ".join(Move)),
     )
     add_json(command)
 
@@ -245,7 +246,7 @@ class Attendance:
     def stay(self) -> int:
         """Wait for the run's end, or until the person leaves it; returns the exit status."""
         try:
-            self._progress.say(f"The run is kept in {self._run.path}")
+            self._progress.say(_("The run is kept in {path}").format(path=self._run.path))
             while not (self._follower.is_over or self._run.is_removed or self.has_left):
                 events = self._follower.poll()
                 for event in events:
@@ -259,7 +260,9 @@ class Attendance:
         if self.has_left:
             name = name_of(self._run)
             self._progress.say(
-                f"The run goes on. `hone follow {name}` comes back to it, `hone stop {name}` stops it."
+                _(
+                    "The run goes on. `hone follow {name}` comes back to it, `hone stop {name}` stops it."
+                ).format(name=name)
             )
             return INTERRUPTED
         return self._conclude()
@@ -326,7 +329,7 @@ def train(arguments: argparse.Namespace) -> int:
         say(f"Note: {hint.path}: {hint.message}", sys.stderr)
     run = create(options, settings.runs_folder(), arguments.run_dir)
     status = _start(arguments, run, agreed=arguments.yes)
-    if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and agrees("Start it anyway?"):
+    if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and agrees(_("Start it anyway?")):
         status = _start(arguments, run, agreed=True)
     return status
 
@@ -376,7 +379,7 @@ def check_model(options: RunOptions, file: Path) -> None:
     try:
         problems = run_job("check-model", question, ModelReport).problems
     except (UserError, EngineCrashed) as error:
-        say(f"Note: the model could not be checked before the run. {error}", sys.stderr)
+        say(_("Note: the model could not be checked before the run. {error}").format(error=error), sys.stderr)
         return
     if problems:
         raise OptionsError(problems, str(file))
@@ -409,7 +412,7 @@ def follow(run: RunFolder, *, as_json: bool) -> int:
 def stop(run: RunFolder, *, at_once: bool) -> int:
     state = summarize(run).state
     if state.is_over:
-        say(f"It is over already: {state}.", sys.stderr)
+        say(_("It is over already: {state}.").format(state=state), sys.stderr)
         return 0
     return _end(run, Action.KILL if at_once else Action.STOP)
 
@@ -418,7 +421,7 @@ def pause(name: str) -> int:
     run = find_run(name)
     state = summarize(run).state
     if state is State.PAUSED:
-        say("It is paused already.", sys.stderr)
+        say(_("It is paused already."), sys.stderr)
         return 0
     _refuse_if_over(name, state, "paused")
     return _end(run, Action.PAUSE)
@@ -438,7 +441,10 @@ def save(name: str) -> int:
                 if not event.accepted:
                     break
             case CheckpointSaved() if answer is not None:
-                say(f"Saved step {event.step:,}: {run.path / event.path}", sys.stderr)
+                say(
+                    _("Saved step {step:,}: {path}").format(step=event.step, path=run.path / event.path),
+                    sys.stderr,
+                )
                 return 0
     if answer is not None and answer.detail:
         say(answer.detail, sys.stderr)
@@ -448,13 +454,22 @@ def save(name: str) -> int:
 
 def _refuse_if_over(name: str, state: State, done: str) -> None:
     if state.is_over:
-        raise OptionsError((Problem("", f"{name} can't be {done}: nothing is under way, it is {state}"),))
+        raise OptionsError(
+            (
+                Problem(
+                    "",
+                    _("{name} can't be {done}: nothing is under way, it is {state}").format(
+                        name=name, done=done, state=state
+                    ),
+                ),
+            )
+        )
 
 
 def _end(run: RunFolder, action: Action) -> int:
     request = run.request(action)
     follower = RunFollower(run)
-    for _ in _events_until_over(follower):
+    for _rest in _events_until_over(follower):
         pass
     return _conclude(run, request, follower)
 

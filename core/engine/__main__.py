@@ -26,6 +26,7 @@ from core.base.ceiling import say
 from core.base.errors import OptionsError, UserError
 from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
+from core.base.language import _
 from core.base.processes import ASKER, end_group
 from core.engine.environment import (
     prepare,
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> int:
         case [name] if name in JOBS:
             end_with_asker()
             _leave(_answer(JOBS[name], descriptor))
-    print(f"no such engine job: {' '.join(arguments)}", file=sys.stderr)
+    print(_("no such engine job: {arguments}").format(arguments=" ".join(arguments)), file=sys.stderr)
     return 2
 
 
@@ -131,7 +132,7 @@ def _train(run: RunFolder) -> int:
         try:
             held.enter_context(locked(run.path, LOCK_SECONDS, ENGINE_LOCK))
         except TimeoutError:
-            print("Another training process works on this run already.", file=sys.stderr)
+            print(_("Another training process works on this run already."), file=sys.stderr)
             return 1
         except OSError:  # a full disk, or none: what is written next tells
             pass
@@ -260,7 +261,7 @@ def _forecast(channel: Channel) -> msgspec.Struct:
 
 
 def _measure(channel: Channel) -> msgspec.Struct:
-    _, options = _model_question(channel)
+    _rest, options = _model_question(channel)
     from core.engine.memory.measure import measure
 
     return measure(options)
@@ -416,7 +417,7 @@ def _prepared_for(asked: Tree) -> RunOptions:
         OptionsError: An option is wrong.
     """
     options = _options(asked)
-    say(f"The model {options.model.source}" if options.model.source else "")
+    say(_("The model {source}").format(source=options.model.source) if options.model.source else "")
     prepare(options)
     return options
 
@@ -430,7 +431,7 @@ def _answer(job: Callable[[Channel], msgspec.Struct], descriptor: int) -> int:
         report = FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)
         answer = JobFailure(error=report)
     except MemoryError as error:
-        report = FailureReport(title="There is too little memory for this", detail=str(error))
+        report = FailureReport(title=_("There is too little memory for this"), detail=str(error))
         answer = JobFailure(error=report)
     except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
         traceback.print_exc(file=sys.stderr)

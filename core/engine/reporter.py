@@ -11,6 +11,7 @@ import msgspec
 
 from core.base.ceiling import say
 from core.base.errors import DoesntFit, Fix, UserError
+from core.base.language import _
 from core.runs.event_log import EventWriter, current_attempt
 from core.runs.events import (
     Event,
@@ -28,7 +29,7 @@ from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStory
 
 READ_IN = {
     Phase.LOADING_DATA: "{}",
-    Phase.LOADING_MODEL: "The model {}",
+    Phase.LOADING_MODEL: _("The model {}"),
     Phase.TOKENIZING: "Tokenizing",
 }
 """What of a stranger's is read in which phase, by its detail."""

@@ -12,6 +12,7 @@ from functools import cache, cached_property, partial
 
 import msgspec
 
+from core.base.language import _
 from core.memory.history import corrected
 from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Parts, Room
 from core.options import RunOptions
@@ -194,7 +195,7 @@ class Case:
         asked, linears = self.options.model.lora_targets, self.shape.linears
         names = {target.rpartition(".")[2] for target in asked} if asked else set(linears)
         chosen = [sides for name, sides in linears.items() if name in names]
-        return sum(inputs for inputs, _ in chosen), sum(outputs for _, outputs in chosen)
+        return sum(inputs for inputs, _rest in chosen), sum(outputs for _rest2, outputs in chosen)
 
     @cached_property
     def lora_weights(self) -> int:
@@ -567,8 +568,10 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
     if case.is_text and length is None:
         padded = options.data.padding is Padding.FIXED
         yield (
-            f"Every row was taken to have {case.length:,} tokens"
-            f"{'' if padded else ', the most that is allowed; batches of shorter texts take less'}."
+            _("Every row was taken to have {length:,} tokens{value}.").format(
+                length=case.length,
+                value="" if padded else ", the most that is allowed; batches of shorter texts take less",
+            )
         )
     positions = case.shape.positions
     if case.is_text and positions and options.data.max_length > positions:
@@ -577,12 +580,12 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
             "are cut off there."
         )
     if case.zero is not DeepSpeed.OFF:
-        yield "DeepSpeed's own buffers are not in the formulas: take the figure as a rough one."
+        yield _("DeepSpeed's own buffers are not in the formulas: take the figure as a rough one.")
     if is_elsewhere(case):
-        yield "The optimizer's state lies in main memory or on a disk and is not counted here."
+        yield _("The optimizer's state lies in main memory or on a disk and is not counted here.")
     if options.training.optimizer is Optimizer.PAGED_ADAMW_8BIT:
         yield "Paged state makes room where the GPU is short of it; it is counted as if it stayed."
     if options.device.compile:
-        yield "A compiled model fuses operators and usually takes less than is counted here."
+        yield _("A compiled model fuses operators and usually takes less than is counted here.")
     if case.kind == "mps":
-        yield "The formulas were never held against a Mac's measured peak."
+        yield _("The formulas were never held against a Mac's measured peak.")

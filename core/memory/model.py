@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from core.base.errors import Problem
+from core.base.language import _
 from core.options import RunOptions, Tree
 from core.options.catalogue import Changes, options_by_path, value_of, with_changes
 from core.options.device_support import DeviceReport, refusal
@@ -88,10 +89,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 PART_TITLES = {
     "weights": "Weights",
     "gradients": "Gradients",
-    "optimizer": "Optimizer state",
+    "optimizer": _("Optimizer state"),
     "activations": "Activations",
-    "temporary": "Temporary buffers",
-    "overhead": "Overhead (libraries, context)",
+    "temporary": _("Temporary buffers"),
+    "overhead": _("Overhead (libraries, context)"),
 }
 """What the fields of `Parts` are called wherever they are told in words."""
 
@@ -216,7 +217,7 @@ OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic")
 
 def matters(path: str) -> bool:
     """Whether the option at a path changes anything, such as `memory.batch_size`."""
-    section, _, name = path.partition(".")
+    section, _rest, name = path.partition(".")
     return section != "output" and (section != "training" or name in OF_TRAINING)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from core.base.language import _
 from core.memory import estimate
 from core.memory.estimate import STATE
 from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made
@@ -116,8 +117,8 @@ def dynamic_padding(asked: Asked) -> Iterator[Step]:
     if asked.pads_for_nothing:
         yield Step(
             "padding",
-            "Pad to the batch's longest",
-            "Rows are no longer than the longest text of their batch. The result is the same.",
+            _("Pad to the batch's longest"),
+            _("Rows are no longer than the longest text of their batch. The result is the same."),
             {"data.padding": Padding.DYNAMIC.value},
             PADDING,
         )
@@ -131,8 +132,10 @@ def shorter_rows(asked: Asked) -> Iterator[Step]:
     if enough < asked.options.data.max_length:
         yield Step(
             "length",
-            f"Rows of {enough:,} tokens",
-            f"The longest text found has {asked.length:,}, so that nothing is cut off.",
+            _("Rows of {enough:,} tokens").format(enough=enough),
+            _("The longest text found has {length:,}, so that nothing is cut off.").format(
+                length=asked.length
+            ),
             {"data.max_length": enough},
             SHORTER,
         )
@@ -146,7 +149,7 @@ def smaller_batches(asked: Asked) -> Iterator[Step]:
         steps = round(before / size)
         yield Step(
             "batch",
-            f"Batches of {size:,}, accumulated {steps:,} times",
+            _("Batches of {size:,}, accumulated {steps:,} times").format(size=size, steps=steps),
             _accumulated(asked, size * steps),
             {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps},
             HALF_BATCH**halvings,
@@ -156,10 +159,12 @@ def smaller_batches(asked: Asked) -> Iterator[Step]:
 def _accumulated(asked: Asked, samples: int) -> str:
     before = asked.options.effective_batch
     if samples != before:
-        return f"{samples:,} rows move the weights at a time instead of {before:,}."
+        return _("{samples:,} rows move the weights at a time instead of {before:,}.").format(
+            samples=samples, before=before
+        )
     if asked.report.normalises_batch:
         return "As many rows move the weights at a time; each small batch is normalised by itself, though."
-    return "As many rows move the weights at a time: the result is the same."
+    return _("As many rows move the weights at a time: the result is the same.")
 
 
 def half_precision(asked: Asked) -> Iterator[Step]:
@@ -172,8 +177,8 @@ def half_precision(asked: Asked) -> Iterator[Step]:
     told = caution(asked.device, "device.precision", value)
     yield Step(
         "precision",
-        f"Compute in {value}",
-        told or "Activations in half the bits. The weights stay fp32, and results hardly differ.",
+        _("Compute in {value}").format(value=value),
+        told or _("Activations in half the bits. The weights stay fp32, and results hardly differ."),
         {"device.precision": value.value},
         EMULATED if told else HALF_PRECISION[asked.kind],
     )
@@ -186,8 +191,11 @@ def checkpointing(asked: Asked) -> Iterator[Step]:
     if asked.report.activation_checkpointing and not is_chosen and not is_useless:
         yield Step(
             "checkpointing",
-            "Compute activations again",
-            "What layers computed is forgotten, and computed again for the gradients. The result is the same.",
+            _("Compute activations again"),
+            _(
+                "What layers computed is forgotten, and computed again for the gradients. The result "
+                "is the same."
+            ),
             {"memory.activation_checkpointing": True},
             CHECKPOINTING,
         )
@@ -199,16 +207,18 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
     if optimizer in OF_TWO_MOMENTS:
         yield Step(
             "optimizer",
-            "AdamW in 8 bits",
-            f"Its state takes 2 bytes a weight instead of {STATE[optimizer]:g}. Results come out as good as always.",
+            _("AdamW in 8 bits"),
+            _(
+                "Its state takes 2 bytes a weight instead of {state:g}. Results come out as good as always."
+            ).format(state=STATE[optimizer]),
             {"training.optimizer": Optimizer.ADAMW_8BIT.value},
             ADAMW_8BIT,
         )
     if optimizer in (*OF_TWO_MOMENTS, *OF_8_BITS):
         yield Step(
             "optimizer",
-            "Adafactor",
-            "It keeps its state by rows and columns: almost none. It sometimes learns more slowly.",
+            _("Adafactor"),
+            _("It keeps its state by rows and columns: almost none. It sometimes learns more slowly."),
             {"training.optimizer": Optimizer.ADAFACTOR.value},
             ADAFACTOR,
         )
@@ -219,8 +229,8 @@ def small_matrices(asked: Asked) -> Iterator[Step]:
     if asked.options.model.method is Method.FULL and not asked.options.starts_random:
         yield Step(
             "lora",
-            "Train LoRA in place of all weights",
-            "The model is frozen, and small matrices beside its layers learn: nearly the result.",
+            _("Train LoRA in place of all weights"),
+            _("The model is frozen, and small matrices beside its layers learn: nearly the result."),
             {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE},
             LORA,
         )
@@ -234,8 +244,8 @@ def packed_weights(asked: Asked) -> Iterator[Step]:
     from_full = method is Method.FULL
     yield Step(
         "qlora",
-        "Train QLoRA: LoRA beside packed weights",
-        "The frozen weights are packed into 4 bits each, and the result suffers a little.",
+        _("Train QLoRA: LoRA beside packed weights"),
+        _("The frozen weights are packed into 4 bits each, and the result suffers a little."),
         {
             "model.method": Method.QLORA.value,
             **({"training.learning_rate": LORA_RATE} if from_full else {}),
@@ -251,20 +261,24 @@ def offloading(asked: Asked) -> Iterator[Step]:
     if not asked.options.memory.offload_optimizer:
         yield Step(
             "offload",
-            "CPU offload of the optimizer",
-            "The optimizer's state is kept and updated there; gradients can't be clipped then.",
+            _("CPU offload of the optimizer"),
+            _("The optimizer's state is kept and updated there; gradients can't be clipped then."),
             {"memory.offload_optimizer": True, "training.max_grad_norm": 0.0},
             OFFLOAD_OPTIMIZER,
         )
     for stage, slower, what in (
-        (DeepSpeed.ZERO_2, ZERO_2, "gradients and the optimizer's state"),
-        (DeepSpeed.ZERO_3, ZERO_3, "the weights, too,"),
+        (DeepSpeed.ZERO_2, ZERO_2, _("gradients and the optimizer's state")),
+        (DeepSpeed.ZERO_3, ZERO_3, _("the weights, too,")),
     ):
         if asked.options.memory.deepspeed is not stage:
             yield Step(
                 "offload",
-                f"DeepSpeed {stage.value.replace('zero', 'ZeRO')}, offloaded to main memory",
-                f"DeepSpeed puts {what} into main memory while the GPU doesn't need them.",
+                _("DeepSpeed {replace}, offloaded to main memory").format(
+                    replace=stage.value.replace("zero", "ZeRO")
+                ),
+                _("DeepSpeed puts {what} into main memory while the GPU doesn't need them.").format(
+                    what=what
+                ),
                 {"memory.deepspeed": stage.value, "memory.offload": "cpu"},
                 slower,
             )
@@ -279,8 +293,8 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
         if shorter < longest:
             yield Step(
                 "cut",
-                f"Cut texts at {shorter:,} tokens",
-                "What comes later in a text is not seen.",
+                _("Cut texts at {shorter:,} tokens").format(shorter=shorter),
+                _("What comes later in a text is not seen."),
                 {"data.max_length": shorter},
                 SHORTER,
             )
@@ -288,8 +302,8 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
         smaller = max(SMALLEST_IMAGE, data.image_size // 2)
         yield Step(
             "cut",
-            f"Images of {smaller} pixels",
-            "Small things in an image are no longer seen.",
+            _("Images of {smaller} pixels").format(smaller=smaller),
+            _("Small things in an image are no longer seen."),
             {"data.image_size": smaller},
             (smaller / data.image_size) ** 2,
         )
@@ -298,11 +312,15 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
 def smaller_model(asked: Asked) -> Iterator[Step]:
     """What is left in the end: advice."""
     such = (
-        "a distilled one has about half the layers"
+        _("a distilled one has about half the layers")
         if asked.options.task.reads_text
-        else "such as resnet18 or a mobilenet"
+        else _("such as resnet18 or a mobilenet")
     )
-    yield Step("model", "Choose a smaller model", f"Fewer and narrower layers save in every part: {such}.")
+    yield Step(
+        "model",
+        _("Choose a smaller model"),
+        _("Fewer and narrower layers save in every part: {such}.").format(such=such),
+    )
 
 
 # --- The combinations of remedies that "Fit it for me" may try
@@ -313,7 +331,7 @@ LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3, "offload": 4}
 last: it leans on main memory, and gradients can't be clipped."""
 
 
-AS_ASKED = "As asked"
+AS_ASKED = _("As asked")
 """The title of what changes nothing."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from xml.parsers.expat import ExpatError
 
+from core.base.language import _
 from core.monitor.system import Query, Value
 from core.runs.events import DeviceSampled, Event, MemorySampled, Source
 
@@ -64,7 +65,7 @@ class AppleSource:
         self._next_slow = clock()
         self._thermal: int | None = None
         self._compressed: tuple[float, int] | None = None
-        self._name = "Apple GPU"
+        self._name = _("Apple GPU")
 
     def _query(self, command: Sequence[str], read: Callable[[bytes], Value | None]) -> Query[Value]:
         return Query(lambda: read(self._run(command)), OSError, ValueError, subprocess.CalledProcessError)
@@ -145,12 +146,15 @@ def read_gpu(plist: bytes) -> AppleGpu | None:
     figures = entry.get("PerformanceStatistics") if isinstance(entry, dict) else None
     if not isinstance(figures, dict):
         return None
-    percent, memory = _whole(figures.get("Device Utilization %")), _whole(figures.get("In use system memory"))
+    percent, memory = (
+        _whole(figures.get(_("Device Utilization %"))),
+        _whole(figures.get(_("In use system memory"))),
+    )
     if percent is None and memory is None:
         return None
     model = entry.get("model") or ""  # some entries keep text as bytes that end with a zero
     name = (model.decode(errors="replace") if isinstance(model, bytes) else str(model)).rstrip("\0")
-    return AppleGpu(name or "Apple GPU", None if percent is None else min(1.0, percent / 100), memory)
+    return AppleGpu(name or _("Apple GPU"), None if percent is None else min(1.0, percent / 100), memory)
 
 
 def _whole(value: Any) -> int | None:

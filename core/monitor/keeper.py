@@ -23,6 +23,7 @@ from core.base.ceiling import Ceiling, room_for_reading
 from core.base.errors import UserError
 from core.base.files import ENGINE_LOCK, is_locked, write_atomically
 from core.base.jobs import engine_command
+from core.base.language import _
 from core.base.processes import (
     SIGNALS,
     awake,
@@ -116,7 +117,9 @@ class Keeper:
                 )
         except OSError as error:
             ceiling.close()
-            return self._without_engine(f"The training process can't be started: {error}")
+            return self._without_engine(
+                _("The training process can't be started: {error}").format(error=error)
+            )
         self._turn.hold()
         self._watch(engine, ceiling)
         ceiling.close()
@@ -197,7 +200,7 @@ class Keeper:
             time=time.time(),
             code=code,
             signal=signal_name(code),
-            reason="It was ended at once, as asked." if self._is_killed else reason,
+            reason=_("It was ended at once, as asked.") if self._is_killed else reason,
             log_tail=log_tail(self._run.log_file),
             out_of_memory=not self._is_killed and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,
@@ -232,16 +235,19 @@ def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Keep the run whose folder is the first argument; `--queue` after it lets it wait for its turn."""
     if len(arguments) not in (1, 2) or [*arguments[1:]] not in ([], [QUEUE_FLAG]):
-        print(f"The keeper takes one run folder, and {QUEUE_FLAG} after it.", file=sys.stderr)
+        print(
+            _("The keeper takes one run folder, and {queue_flag} after it.").format(queue_flag=QUEUE_FLAG),
+            file=sys.stderr,
+        )
         return 2
     path = Path(arguments[0]).absolute()
     if is_locked(path, ENGINE_LOCK):  # its keeper writes down how it ends; nobody else may
-        print(f"A training process works in {path} already.", file=sys.stderr)
+        print(_("A training process works in {path} already.").format(path=path), file=sys.stderr)
         return 1
     os.chdir(path)  # where the folder is renamed, moved or unmounted, it still is this one
     keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
     for number in SIGNALS:
-        signal.signal(number, lambda *_: keeper.request_stop())
+        signal.signal(number, lambda *_rest: keeper.request_stop())
     keeper.keep()
     return 0
 

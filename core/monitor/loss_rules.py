@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.base.errors import Fix
+from core.base.language import _
 from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Finding, Low, Recent, trend
 from core.options.choices import Task
 from core.runs.events import Level
@@ -21,7 +22,10 @@ def set_rate(recent: Recent, times: float, digits: int = 3) -> Fix:
     assert recent.options is not None
     rate = min(10.0, float(f"{recent.options.training.learning_rate * times:.{digits}g}"))
     verb = "Lower" if times < 1 else "Raise"
-    return Fix(f"{verb} the learning rate to {rate:g}", {"training.learning_rate": rate})
+    return Fix(
+        _("{verb} the learning rate to {rate:g}").format(verb=verb, rate=rate),
+        {"training.learning_rate": rate},
+    )
 
 
 def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
@@ -33,28 +37,33 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
     is_full = len(recent.checkpoints) >= recent.most_checkpoints
     is_next_to_go = good is not None and recent.checkpoints[0] is good and is_full
     if good is not None:
-        kept = f"The last good checkpoint is {good.path}, of step {good.step:,}."
+        kept = _("The last good checkpoint is {path}, of step {step:,}.").format(
+            path=good.path, step=good.step
+        )
         if is_next_to_go:
-            kept += (
+            kept += _(
                 " The next one takes its place, also where you stop and keep: copy it first if you want it, or end "
                 "the run now."
             )
     elif recent.checkpoints:
-        kept = "There is no checkpoint of before it any more."
+        kept = _("There is no checkpoint of before it any more.")
     else:
-        kept = "There is no checkpoint yet."
+        kept = _("There is no checkpoint yet.")
     fixes = [END if is_next_to_go else STOP, *([REVEAL] if good is not None else [])]
     if recent.options is not None:
         fixes.append(set_rate(recent, 1 / 10))
         if recent.what_ran is not None and recent.what_ran.autocast_dtype is not None:
-            fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
-    what = "not a number (NaN)" if math.isnan(bad.loss) else "infinite"
+            fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
+    what = _("not a number (NaN)") if math.isnan(bad.loss) else "infinite"
     return Finding(
         key=f"{bad.step}: {kept}",
         level=Level.WARNING,
-        title=f"The loss of step {bad.step:,} is {what}",
-        detail="A single such step may pass. Where they go on the weights are lost, and the run ends by itself. The "
-        f"usual cause is a learning rate that is too high. {kept}",
+        title=_("The loss of step {step:,} is {what}").format(step=bad.step, what=what),
+        detail=_(
+            "A single such step may pass. Where they go on the weights are lost, and the run "
+            "ends by itself. The "
+            "usual cause is a learning rate that is too high. {kept}"
+        ).format(kept=kept),
         fixes=tuple(fixes),
     )
 
@@ -92,12 +101,15 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
             fixes = (set_rate(recent, 1 / 10), set_rate(recent, 3))
             fixes = fixes if options.training.learning_rate >= 1e-3 else fixes[::-1]
         return Finding(
-            key="never fell",
+            key=_("never fell"),
             level=Level.WARNING,
-            title="The loss isn't falling",
-            detail=f"It began at {start:.3g} and is at {seen.mean:.3g} after {recent.step:,} steps: the model learns "
-            "nothing yet. Either the learning rate doesn't suit it, or the data doesn't tell what it should learn: "
-            "look at some rows and their labels.",
+            title=_("The loss isn't falling"),
+            detail=_(
+                "It began at {start:.3g} and is at {mean:.3g} after {step:,} steps: the model learns "
+                "nothing yet. Either the learning rate doesn't suit it, or the data doesn't tell "
+                "what it should learn: "
+                "look at some rows and their labels."
+            ).format(start=start, mean=seen.mean, step=recent.step),
             fixes=fixes,
         )
     is_stuck = recent.best_step < middle and recent.since_better >= FLAT_EVALUATIONS
@@ -106,10 +118,13 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
         return Finding(
             key="stopped",
             level=Level.INFO,
-            title="The loss has stopped falling",
-            detail=f"Since step {later[0].first:,} it has stayed at {seen.mean:.3g}, and evaluations have been no "
-            f"better since step {recent.best_step:,}. You may stop here and lose nothing, or start again with more "
-            "data, a lower learning rate or a larger model.",
+            title=_("The loss has stopped falling"),
+            detail=_(
+                "Since step {first:,} it has stayed at {mean:.3g}, and evaluations have been no "
+                "better since step {best_step:,}. You may stop here and lose nothing, or start again "
+                "with more "
+                "data, a lower learning rate or a larger model."
+            ).format(first=later[0].first, mean=seen.mean, best_step=recent.best_step),
             fixes=(STOP,),
         )
     return None
@@ -163,29 +178,35 @@ def _thresholds(recent: Recent) -> Iterator[tuple[str, Low, Rise]]:
     if first is None or options is None:
         return
     if options.task is not Task.TEXT_REGRESSION or options.effective_batch >= EXPLODED_FEWEST:
-        yield "up at once", first, EXPLODED_AT_ONCE
+        yield _("up at once"), first, EXPLODED_AT_ONCE
 
 
 def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
     limit = EXPLODED_OVER.limit(low)
     good = [kept for kept in recent.checkpoints if (recent.losses.at(kept.step) or 0.0) <= limit]
-    kept = "There is no checkpoint of before it."
+    kept = _("There is no checkpoint of before it.")
     if good:
-        kept = f"The last checkpoint of before it is {good[-1].path}, of step {good[-1].step:,}."
+        kept = _("The last checkpoint of before it is {path}, of step {step:,}.").format(
+            path=good[-1].path, step=good[-1].step
+        )
     fixes = [STOP]
     if recent.options is not None:
         training = recent.options.training
         fixes.append(set_rate(recent, 1 / 3, digits=2))
         if not training.max_grad_norm:
-            fixes.append(Fix("Clip gradients at 1", {"training.max_grad_norm": 1.0}))
+            fixes.append(Fix(_("Clip gradients at 1"), {"training.max_grad_norm": 1.0}))
         elif not training.warmup:
-            fixes.append(Fix("Warm up for a tenth of the steps", {"training.warmup": 0.1}))
+            fixes.append(Fix(_("Warm up for a tenth of the steps"), {"training.warmup": 0.1}))
     return Finding(
         key=key,
         level=Level.WARNING,
-        title="The loss has shot up",
-        detail=f"It was down to {low.loss:.3g} at step {low.step:,}, and each of the last {len(last)} steps was above "
-        f"{min(last):.3g}. The usual cause is a learning rate that is too high. It seldom comes back to where it was. "
-        f"{kept}",
+        title=_("The loss has shot up"),
+        detail=_(
+            "It was down to {loss:.3g} at step {step:,}, and each of the last {last} steps was "
+            "above "
+            "{last_2:.3g}. The usual cause is a learning rate that is too high. It seldom comes "
+            "back to where it was. "
+            "{kept}"
+        ).format(loss=low.loss, step=low.step, last=len(last), last_2=min(last), kept=kept),
         fixes=tuple(fixes),
     )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pynvml
 
+from core.base.language import _
 from core.base.system import ProcessTree
 from core.runs.events import DeviceSampled, Event, MemorySampled, Source, Throttle
 
@@ -43,7 +44,7 @@ class NvidiaGpu:
         self._handle = handle
         self._dropped: set[str] = set()
         name = self._get("Name")
-        self.name = name.decode() if isinstance(name, bytes) else name or "NVIDIA GPU"
+        self.name = name.decode() if isinstance(name, bytes) else name or _("NVIDIA GPU")
 
     def _get(self, name: str, *arguments: Any, **options: Any) -> Any:
         """What `nvmlDeviceGet…` returns; None where it fails."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from core.base.errors import Fix, FixAction
 from core.base.formats import LESS_IS_BETTER
+from core.base.language import _
 from core.options import RunOptions
 from core.runs.events import (
     BatterySampled,
@@ -30,9 +31,9 @@ from core.runs.events import (
     WhatRan,
 )
 
-STOP = Fix("Stop and keep", action=FixAction.STOP)
-END = Fix("End now", action=FixAction.END)
-REVEAL = Fix("Show the folder", action=FixAction.REVEAL)
+STOP = Fix(_("Stop and keep"), action=FixAction.STOP)
+END = Fix(_("End now"), action=FixAction.END)
+REVEAL = Fix(_("Show the folder"), action=FixAction.REVEAL)
 
 
 @dataclass(frozen=True)

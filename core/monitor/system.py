@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import psutil
 
+from core.base.language import _
 from core.base.system import ProcessorLoad
 from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, Event, Pressure, Source
 
@@ -79,10 +80,12 @@ class Background:
         """Samples that came since the last call, stamped with the time of their reading; begins the next reading."""
         if self._source is not None and self._clock() >= self._next:
             self._next = self._clock() + self._every
-            self._thread = Thread(target=self._work, args=(self._source,), name="machine source", daemon=True)
+            self._thread = Thread(
+                target=self._work, args=(self._source,), name=_("machine source"), daemon=True
+            )
             self._thread.start()
             self.finish(self._patience)
-        return [self._found.get_nowait() for _ in range(self._found.qsize())]
+        return [self._found.get_nowait() for _rest in range(self._found.qsize())]
 
     def finish(self, seconds: float | None = None) -> None:
         """Wait until the reading under way is done, or for so many seconds."""
@@ -162,7 +165,7 @@ def sysctl(name: str) -> bytes:
     size = ctypes.c_size_t(len(value))
     library = ctypes.CDLL(None, use_errno=True)
     if library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, 0):
-        raise OSError(ctypes.get_errno(), f"sysctl {name}")
+        raise OSError(ctypes.get_errno(), _("sysctl {name}").format(name=name))
     return value.raw[: size.value]
 
 
@@ -172,7 +175,7 @@ HWMON = Path("/sys/class/hwmon")
 CHIPS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 """Drivers of the sensors within processors: Intel, AMD (two of them), ARM boards."""
 
-PREFERRED_SENSORS = ("Package id 0", "Tdie")
+PREFERRED_SENSORS = (_("Package id 0"), "Tdie")
 """The whole package; AMD's true temperature, where the first sensor is offset for the fan."""
 
 DEAR_SECONDS = 0.002

@@ -13,6 +13,7 @@ import psutil
 
 from core.base import formats
 from core.base.errors import Fix
+from core.base.language import _
 from core.base.system import process_tree
 from core.monitor.recent import END, IDLE, REVEAL, STOP, Finding, Recent
 from core.runs.events import (
@@ -50,16 +51,20 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
         return Finding(
             key="low",
             level=Level.WARNING,
-            title=f"The battery is at {left}",
-            detail="Training empties a battery fast, and the computer will sleep or switch off before it is done. Plug "
-            "it in, or stop: the run saves a checkpoint and ends.",
+            title=_("The battery is at {left}").format(left=left),
+            detail=_(
+                "Training empties a battery fast, and the computer will sleep or switch off before it is done. Plug "
+                "it in, or stop: the run saves a checkpoint and ends."
+            ),
             fixes=(STOP,),
         )
     return Finding(
         key="unplugged",
         level=Level.INFO,
-        title="The computer runs on its battery",
-        detail=f"It is at {left}. Plugged in, most laptops train faster, and the run can't end for lack of power.",
+        title=_("The computer runs on its battery"),
+        detail=_(
+            "It is at {left}. Plugged in, most laptops train faster, and the run can't end for lack of power."
+        ).format(left=left),
         fixes=(STOP,),
     )
 
@@ -81,25 +86,30 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
     checkpoint, takes = 0, ""
     if recent.checkpoints:
         checkpoint = recent.checkpoints[-1].bytes
-        takes = f" A checkpoint of this run takes {formats.size(checkpoint)}."
+        takes = _(" A checkpoint of this run takes {checkpoint}.").format(checkpoint=formats.size(checkpoint))
     elif (ran := recent.what_ran) is not None:
         saved = ran.trainable_parameters if ran.adapter else ran.total_parameters
         each = max(WEIGHT_BYTES.get(dtype, 4) for dtype in ran.parameter_dtype.split(" + "))
         checkpoint = saved * each + ran.optimizer_state_bytes
-        takes = f" A checkpoint of this run will take about {formats.size(checkpoint)}."
+        takes = _(" A checkpoint of this run will take about {checkpoint}.").format(
+            checkpoint=formats.size(checkpoint)
+        )
     free = recent.disk.free
     if free >= max(DISK_FREE, DISK_CHECKPOINTS * checkpoint) * (DISK_OVER if raised else 1.0):
         return None
     has_room = free > checkpoint  # stopping saves a checkpoint, too
     fixes = [REVEAL, STOP] if has_room else [REVEAL]
     if recent.options is not None and recent.options.output.keep_checkpoints > 1:
-        fixes.insert(0, Fix("Keep one checkpoint only", {"output.keep_checkpoints": 1}))
+        fixes.insert(0, Fix(_("Keep one checkpoint only"), {"output.keep_checkpoints": 1}))
     return Finding(
-        key="low" if has_room else "no room",
+        key="low" if has_room else _("no room"),
         level=Level.WARNING,
-        title="The disk is nearly full" if has_room else "The disk has no room for the next checkpoint",
-        detail=f"{formats.size(free)} of {formats.size(recent.disk.total)} are free where the run is kept.{takes} Runs "
-        "that can't write end, so make some room: empty the trash, or remove runs you no longer want.",
+        title=_("The disk is nearly full") if has_room else _("The disk has no room for the next checkpoint"),
+        detail=_(
+            "{free} of {total} are free where the run is kept.{takes} Runs "
+            "that can't write end, so make some room: empty the trash, or remove runs you no "
+            "longer want."
+        ).format(free=formats.size(free), total=formats.size(recent.disk.total), takes=takes),
         fixes=tuple(fixes),
     )
 
@@ -173,25 +183,36 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     trains = recent.phase is Phase.TRAINING
     if recent.now - recent.last_progress < limit or not (trains or busy is not None):
         return None
-    usual = f"Steps took {formats.seconds(statistics.median(recent.pace))} before. " if recent.pace else ""
+    usual = (
+        _("Steps took {pace} before. ").format(pace=formats.seconds(statistics.median(recent.pace)))
+        if recent.pace
+        else ""
+    )
     match last:
         case None:
             event = "nothing"
         case StepFinished():
-            event = f"step {last.step:,} at "
+            event = _("step {step:,} at ").format(step=last.step)
         case PhaseChanged():
-            event = f"the phase “{last.phase.replace('_', ' ')}” at "
+            event = _("the phase “{replace}” at ").format(replace=last.phase.replace("_", " "))
     if last is not None:
         event += time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
-    doing = "What its process does can't be told."
+    doing = _("What its process does can't be told.")
     if busy is not None:
-        doing = f"Its process is alive and uses {formats.whole_percent(busy)} of a processor core."
+        doing = _("Its process is alive and uses {busy} of a processor core.").format(
+            busy=formats.whole_percent(busy)
+        )
         if busy < IDLE:
-            doing = "Its process is alive and does nothing: it waits for something, such as a disk, a network or a GPU."
+            doing = _(
+                "Its process is alive and does nothing: it waits for something, such as a disk, a "
+                "network or a GPU."
+            )
     return Finding(
         key=f"{recent.last_progress:.3f}",
         level=Level.WARNING,
-        title=f"{'No step' if trains else 'No activity'} for more than {formats.plain_duration(limit)}",
+        title=_("{value} for more than {limit}").format(
+            value="No step" if trains else "No activity", limit=formats.plain_duration(limit)
+        ),
         detail=f"{usual}The last event was {event}. {doing} If it goes on by itself, this message goes; the end of the "
         f"log may say more. {_STOPS.get(recent.phase, _WHILE_LOADING)}",
         fixes=(STOP, END),
@@ -234,26 +255,32 @@ def starving(recent: Recent, *, raised: str) -> Finding | None:
     more = min(2 if workers < 2 else MANY_WORKERS, recent.cores - 1)
     fix = STOP
     if recent.cores > 2 and more > workers:
-        beside = f"{workers} workers run" if workers > 1 else f"{'1' if workers else 'No'} worker runs"
+        beside = (
+            _("{workers} workers run").format(workers=workers)
+            if workers > 1
+            else _("{value} worker runs").format(value="1" if workers else "No")
+        )
         remedy = (
             f"{beside} beside it; {'more' if workers else 'some'} would have the next batch ready in time."
         )
-        fix = Fix(f"Prepare batches in {more} workers", {"data.workers": more})
+        fix = Fix(_("Prepare batches in {more} workers").format(more=more), {"data.workers": more})
     elif workers:
-        remedy = (
-            f"That is done in {formats.counted(workers, 'worker')} already, so the files are what is slow: copy them "
+        remedy = _(
+            "That is done in {workers} already, so the files are what is slow: copy them "
             "to a disk inside this computer, or make images smaller beforehand."
-        )
+        ).format(workers=formats.counted(workers, "worker"))
     else:
-        remedy = (
+        remedy = _(
             "This computer has no core to spare for workers: make images smaller beforehand, or keep the files on a "
             "disk inside this computer."
         )
     return Finding(
         key="starving",
         level=Level.WARNING,
-        title=f"{formats.whole_percent(waiting)} of each step is spent waiting for data",
-        detail=f"The device has nothing to do while batches are prepared. {remedy}",
+        title=_("{waiting} of each step is spent waiting for data").format(
+            waiting=formats.whole_percent(waiting)
+        ),
+        detail=_("The device has nothing to do while batches are prepared. {remedy}").format(remedy=remedy),
         fixes=(fix,),
     )
 
@@ -318,21 +345,28 @@ def throttling(recent: Recent, *, raised: str) -> Finding | None:
 def _throttled(source: Source, last: DeviceSampled) -> Finding:
     figures = [f"{last.temperature:.0f} °C"] if last.temperature is not None else []
     if last.clock is not None and last.clock_limit is not None:
-        figures.append(f"{last.clock:,.0f} of {last.clock_limit:,.0f} MHz")
+        figures.append(
+            _("{clock:,.0f} of {clock_limit:,.0f} MHz").format(clock=last.clock, clock_limit=last.clock_limit)
+        )
     if last.power is not None and last.power_limit is not None:
-        figures.append(f"{last.power:.0f} of {last.power_limit:.0f} W")
+        figures.append(
+            _("{power:.0f} of {power_limit:.0f} W").format(power=last.power, power_limit=last.power_limit)
+        )
     measured = f" ({', '.join(figures)})" if figures else ""
     cause = ", ".join(held_back(last))
     if Throttle.PRESSURE in held_back(last):
         level = last.thermal or 0
         name = THERMAL_NAMES[level] if level < len(THERMAL_NAMES) else str(level)
-        cause = f"macOS calls the thermal pressure “{name}”"
+        cause = _("macOS calls the thermal pressure “{name}”").format(name=name)
     return Finding(
         key=source.value,
         level=Level.WARNING,
-        title=f"{last.name or 'The processor'} is held back, so steps take longer",
-        detail=f"The reason: {cause}{measured}. Give it air: nothing on its vents, fans free of dust, no other heavy "
-        "work beside it. A laptop wants the power supply it came with.",
+        title=_("{name} is held back, so steps take longer").format(name=last.name or "The processor"),
+        detail=_(
+            "The reason: {cause}{measured}. Give it air: nothing on its vents, fans free of "
+            "dust, no other heavy "
+            "work beside it. A laptop wants the power supply it came with."
+        ).format(cause=cause, measured=measured),
         fixes=(STOP,),
     )
 
@@ -396,7 +430,9 @@ class Paging:
         if self._found is None and usual is not None and began is not None:
             lasted = now - began
             if lasted >= max(PAGING_SLOWER * usual, PAGING_ALONE_SECONDS) and (cause := self._cause(began)):
-                self._found = self._describe(f"has taken {formats.seconds(lasted)} so far", lasted, cause)
+                self._found = self._describe(
+                    _("has taken {lasted} so far").format(lasted=formats.seconds(lasted)), lasted, cause
+                )
         while len(self._samples) > 1 and self._samples[1][0] <= (now if began is None else began):
             self._samples.popleft()
         return self._found
@@ -423,7 +459,9 @@ class Paging:
         ):
             self._slow_steps += 1
             if self._slow_steps >= PAGING_SLOW_STEPS or seconds >= PAGING_ALONE_SECONDS:
-                self._found = self._describe(f"took {formats.seconds(seconds)}", seconds, cause)
+                self._found = self._describe(
+                    _("took {seconds}").format(seconds=formats.seconds(seconds)), seconds, cause
+                )
         else:
             self._slow_steps = 0
             self._usual_seconds.append(seconds)
@@ -432,24 +470,29 @@ class Paging:
         """What memory has done since the last sample before `begun` that makes a run page; empty: nothing."""
         later = [sample for sample in self._samples if sample[0] > begun]
         samples: Sequence[tuple[float, int | None, str]] = list(self._samples)[-len(later) - 1 :]
-        swaps = [swap for _, swap, _ in samples if swap is not None]
+        swaps = [swap for _rest, swap, _rest2 in samples if swap is not None]
         grown = max(swaps) - swaps[0] if swaps else 0
-        full = next((full for _, _, full in reversed(samples) if full), "")
-        swapped = f"swap grew by {formats.size(grown)}" if grown > PAGING_SWAP_GROWTH else ""
+        full = next((full for _rest3, _rest4, full in reversed(samples) if full), "")
+        swapped = (
+            _("swap grew by {grown}").format(grown=formats.size(grown)) if grown > PAGING_SWAP_GROWTH else ""
+        )
         return " and ".join(filter(None, (full, swapped)))
 
     def _describe(self, lasted: str, seconds: float, cause: str) -> Finding:
         usual = self._usual or seconds
         self._calm_steps = 0
-        detail = (
-            f"A step {lasted}, those before took {formats.seconds(usual)}. Meanwhile {cause}. What doesn't fit is "
-            "moved out of memory and back, and so it goes on at this pace. Close other programs, or end this run and "
+        detail = _(
+            "A step {lasted}, those before took {usual}. Meanwhile {cause}. What doesn't fit is "
+            "moved out of memory and back, and so it goes on at this pace. Close other programs, "
+            "or end this run and "
             "start one that takes less."
-        )
+        ).format(lasted=lasted, usual=formats.seconds(usual), cause=cause)
         return Finding(
             key="paging",
             level=Level.WARNING,
-            title=f"The run is paging: a step takes {seconds / usual:.0f} times as long as before",
+            title=_("The run is paging: a step takes {seconds:.0f} times as long as before").format(
+                seconds=seconds / usual
+            ),
             detail=" ".join((detail, *forecast_sentences(self._forecast))),
             fixes=(*self._fixes, STOP),
         )
@@ -457,12 +500,16 @@ class Paging:
 
 def _full_memory(sample: MemorySampled) -> str:
     """That a memory which pages is full, in words; empty where it isn't, or that isn't known."""
-    owner = "the memory" if sample.source is Source.SYSTEM else ""
+    owner = _("the memory") if sample.source is Source.SYSTEM else ""
     if sample.source is Source.TORCH and sample.unified:
-        owner = "what the GPU may have"
+        owner = _("what the GPU may have")
     if sample.source is Source.NVML and sys.platform == "win32":  # other systems' drivers don't page
-        owner = "the GPU's memory"
+        owner = _("the GPU's memory")
     held = max(sample.bytes, sample.reserved or 0)
     if owner and sample.ceiling and held >= PAGING_FULL * sample.ceiling:
-        return f"{formats.whole_percent(held / sample.ceiling)} of {owner} ({formats.size(sample.ceiling)}) was in use"
-    return "the system was critically short of memory" if sample.pressure is Pressure.CRITICAL else ""
+        return _("{held} of {owner} ({ceiling}) was in use").format(
+            held=formats.whole_percent(held / sample.ceiling),
+            owner=owner,
+            ceiling=formats.size(sample.ceiling),
+        )
+    return _("the system was critically short of memory") if sample.pressure is Pressure.CRITICAL else ""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.choices import Task
 from core.options.declare import Kind, Option, options_in
@@ -15,7 +15,7 @@ from core.options.declare import Kind, Option, options_in
 # --- Options
 
 
-TASK = Option(None, "Task", "What the model learns to do.", path="task", value_type=Task)
+TASK = Option(None, _("Task"), _("What the model learns to do."), path="task", value_type=Task)
 
 
 @cache
@@ -45,7 +45,7 @@ def copied(tree: Tree) -> Tree:
 
 def value_at(tree: Tree, path: str, default: Any = None) -> Any:
     """The value at `section.option`, or at a key of the top; `default` where it is left out."""
-    section, _, name = path.rpartition(".")
+    section, _rest, name = path.rpartition(".")
     values = tree.get(section) if section else tree
     return values.get(name, default) if isinstance(values, dict) else default
 
@@ -53,7 +53,7 @@ def value_at(tree: Tree, path: str, default: Any = None) -> Any:
 def put(tree: Tree, values: Mapping[str, Any]) -> None:
     """Set options by their paths; what stands in place of a section, a mistake reported elsewhere, is left alone."""
     for path, value in values.items():
-        section, _, name = path.rpartition(".")
+        section, _rest, name = path.rpartition(".")
         target = tree.setdefault(section, {}) if section else tree
         if isinstance(target, dict):
             target[name] = value
@@ -74,7 +74,7 @@ Changes = Mapping[str, Any]
 def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
     """`options` with the values of `changes`, plain or of the option's own type, in place of theirs."""
     for path, value in changes.items():
-        section, _, name = path.partition(".")
+        section, _rest, name = path.partition(".")
         value_type = options_by_path()[path].value_type
         typed = None if value is None else msgspec.convert(value, value_type, strict=False)
         changed = msgspec.structs.replace(getattr(options, section), **{name: typed})
@@ -151,7 +151,7 @@ def unit_of(option: Option, value: Any) -> str:
 
 def unit_beside(option: Option, value: Any) -> str:
     """What to say behind a field with a value in it as it is kept: a share is `0.05 of the run`."""
-    return "of the run" if option.share_below_one and _is_share(option, value) else unit_of(option, value)
+    return _("of the run") if option.share_below_one and _is_share(option, value) else unit_of(option, value)
 
 
 def with_unit(option: Option, value: Any) -> str:
@@ -196,18 +196,22 @@ def as_markdown() -> str:
         lines += [_row(option) for option in options_of(section)]
         for option in options_of(section):
             if option.kind is Kind.CHOICE:
-                lines += ["", f"`{option.path}` is one of", "", *_choices(option)]
+                lines += ["", _("`{path}` is one of").format(path=option.path), "", *_choices(option)]
     return "\n".join(lines) + "\n"
 
 
 def _row(option: Option) -> str:
-    aliases = f" Trainer's {', '.join(option.aliases)} is understood too." if option.aliases else ""
+    aliases = (
+        _(" Trainer's {aliases} is understood too.").format(aliases=", ".join(option.aliases))
+        if option.aliases
+        else ""
+    )
     what = f"**{option.title}.** {option.help}{_only_with(option)}{aliases}".replace("|", "\\|")
     return f"| `{option.name}` | {what} | {_expectation(option)} | {_default(option)} |"
 
 
 def _only_with(option: Option) -> str:
-    return f" Only with {needs_of(option)}." if option.needs else ""
+    return _(" Only with {option}.").format(option=needs_of(option)) if option.needs else ""
 
 
 def needs_of(option: Option) -> str:
@@ -217,7 +221,7 @@ def needs_of(option: Option) -> str:
 
 def _either(values: tuple[Any, ...]) -> str:
     *others, last = (str(value).lower() for value in values)
-    return f"{', '.join(others)} or {last}" if others else last
+    return _("{others} or {last}").format(others=", ".join(others), last=last) if others else last
 
 
 def _choices(option: Option) -> Iterator[str]:
@@ -231,7 +235,7 @@ def _expectation(option: Option) -> str:
 
 def _default(option: Option) -> str:
     if option.path == "task":
-        return "must be given"
+        return _("must be given")
     if option.default in EMPTY:
         return "empty"
     if isinstance(option.default, bool):

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Self
 
+from core.base.language import _
 from core.options.sources import VISION_MODELS
 
 
@@ -25,23 +26,27 @@ class Task(Described):
 
     TEXT_CLASSIFICATION = (
         "text-classification",
-        "Text classification",
-        "Predict a label for each text or text pair.",
+        _("Text classification"),
+        _("Predict a label for each text or text pair."),
     )
     TEXT_REGRESSION = (
         "text-regression",
-        "Text regression",
-        "Predict a number for each text or text pair.",
+        _("Text regression"),
+        _("Predict a number for each text or text pair."),
     )
     TOKEN_CLASSIFICATION = (
         "token-classification",
-        "Token classification",
-        "Predict a label for each word, such as names (NER).",
+        _("Token classification"),
+        _("Predict a label for each word, such as names (NER)."),
     )
-    CAUSAL_LM = "causal-lm", "Text generation", "Continue texts in the style of the training data."
-    CHAT = "chat", "Chat", "Answer as in the conversations or instructions of the training data."
-    PREFERENCE = "preference", "Preferences", "Learn from better and worse answers (DPO)."
-    IMAGE_CLASSIFICATION = "image-classification", "Image classification", "Predict a label for each image."
+    CAUSAL_LM = "causal-lm", _("Text generation"), _("Continue texts in the style of the training data.")
+    CHAT = "chat", _("Chat"), _("Answer as in the conversations or instructions of the training data.")
+    PREFERENCE = "preference", _("Preferences"), _("Learn from better and worse answers (DPO).")
+    IMAGE_CLASSIFICATION = (
+        "image-classification",
+        _("Image classification"),
+        _("Predict a label for each image."),
+    )
 
     @property
     def reads_images(self) -> bool:
@@ -72,33 +77,36 @@ class Task(Described):
 class Toggle(Described):
     """On, off, or automatic. A run file may say true and false too."""
 
-    AUTO = "auto", "Automatic", "Chosen for the data and this computer."
-    ON = "on", "On", "Always."
-    OFF = "off", "Off", "Never."
+    AUTO = "auto", _("Automatic"), _("Chosen for the data and this computer.")
+    ON = "on", _("On"), "Always."
+    OFF = "off", _("Off"), "Never."
 
 
 class Method(Described):
     """Which weights are trained."""
 
-    FULL = "full", "Full", "All weights are trained: best quality, most memory."
+    FULL = "full", _("Full"), _("All weights are trained: best quality, most memory.")
     LORA = (
         "lora",
         "LoRA",
-        "Freezes the model and trains small adapter matrices. Results usually come close to full fine-tuning.",
+        _(
+            "Freezes the model and trains small adapter matrices. Results usually come close to "
+            "full fine-tuning."
+        ),
     )
     QLORA = (
         "qlora",
         "QLoRA",
-        "LoRA with the frozen weights quantized to 4 or 8 bits: least memory, somewhat slower.",
+        _("LoRA with the frozen weights quantized to 4 or 8 bits: least memory, somewhat slower."),
     )
-    HEAD = "head", "Last layer", "Freezes the model and trains its classifier: fast, for a first test."
+    HEAD = "head", _("Last layer"), _("Freezes the model and trains its classifier: fast, for a first test.")
 
 
 class Quantization(Described):
     """Number format of QLoRA's frozen weights."""
 
-    NF4 = "nf4", "nf4", "4-bit NormalFloat, for normally distributed weights."
-    INT8 = "int8", "int8", "8-bit integers, outliers in half precision."
+    NF4 = "nf4", "nf4", _("4-bit NormalFloat, for normally distributed weights.")
+    INT8 = "int8", "int8", _("8-bit integers, outliers in half precision.")
 
 
 class Attention(Described):
@@ -109,7 +117,7 @@ class Attention(Described):
         "sdpa",
         "PyTorch's scaled dot product attention; selects the fastest kernel of this device.",
     )
-    EAGER = "eager", "eager", "Plain implementation: slower, keeps the whole attention matrix."
+    EAGER = "eager", "eager", _("Plain implementation: slower, keeps the whole attention matrix.")
     FLASH_2 = (
         "flash_attention_2",
         "FlashAttention 2",
@@ -127,28 +135,28 @@ class Padding(Described):
 
     DYNAMIC = (
         "dynamic",
-        "Longest in the batch",
-        "Pads to the longest text of each batch: least padding.",
+        _("Longest in the batch"),
+        _("Pads to the longest text of each batch: least padding."),
     )
     FIXED = (
         "fixed",
-        "Maximum length",
-        "Pads every row to the maximum length, as the published scripts do.",
+        _("Maximum length"),
+        _("Pads every row to the maximum length, as the published scripts do."),
     )
 
 
 class ChatTemplate(Described):
     """How a conversation is formatted as one text."""
 
-    AUTO = "auto", "Model's template", "ChatML if the model has none."
+    AUTO = "auto", _("Model's template"), _("ChatML if the model has none.")
     CHATML = "chatml", "ChatML", "Each message between <|im_start|> and <|im_end|>, for any model."
 
 
 class LossOn(Described):
     """Which tokens of a conversation the loss is computed on."""
 
-    ANSWERS = "answers", "Answers only", "Only the assistant's messages: the usual choice."
-    EVERYTHING = "everything", "All messages", "The model learns to write questions, too."
+    ANSWERS = "answers", _("Answers only"), _("Only the assistant's messages: the usual choice.")
+    EVERYTHING = "everything", _("All messages"), _("The model learns to write questions, too.")
 
 
 class Precision(Described):
@@ -156,14 +164,14 @@ class Precision(Described):
 
     AUTO = (
         "auto",
-        "Automatic",
-        "bf16 if this device supports it in hardware, fp16 on NVIDIA GPUs since Volta, otherwise fp32.",
+        _("Automatic"),
+        _("bf16 if this device supports it in hardware, fp16 on NVIDIA GPUs since Volta, otherwise fp32."),
     )
-    FP32 = "fp32", "fp32", "Full precision: slowest, most robust."
+    FP32 = "fp32", "fp32", _("Full precision: slowest, most robust.")
     TF32 = (
         "tf32",
         "tf32",
-        "fp32 with matrix multiplications in 10-bit precision, on NVIDIA GPUs since Ampere.",
+        _("fp32 with matrix multiplications in 10-bit precision, on NVIDIA GPUs since Ampere."),
     )
     BF16 = "bf16", "bf16", "Half the activation memory with the range of fp32; no loss scaling."
     FP16 = "fp16", "fp16", "Half the activation memory with loss scaling; needs a GPU."
@@ -172,21 +180,21 @@ class Precision(Described):
 class DeepSpeed(Described):
     """ZeRO stage of DeepSpeed."""
 
-    OFF = "off", "Off", "For models that fit on the device."
-    ZERO_2 = "zero-2", "ZeRO-2", "Gradients and optimizer state can be offloaded."
+    OFF = "off", _("Off"), _("For models that fit on the device.")
+    ZERO_2 = "zero-2", "ZeRO-2", _("Gradients and optimizer state can be offloaded.")
     ZERO_3 = (
         "zero-3",
         "ZeRO-3",
-        "Weights can be offloaded as well: slower, for models that don't fit otherwise.",
+        _("Weights can be offloaded as well: slower, for models that don't fit otherwise."),
     )
 
 
 class Offload(Described):
     """Where ZeRO offloads to."""
 
-    NONE = "none", "None", "Everything stays on the device."
-    CPU = "cpu", "Main memory", "Optimizer state (with ZeRO-3 also weights) in the computer's memory."
-    NVME = "nvme", "Disk", "Files on a fast NVMe disk: slowest, for the largest models."
+    NONE = "none", _("None"), _("Everything stays on the device.")
+    CPU = "cpu", _("Main memory"), _("Optimizer state (with ZeRO-3 also weights) in the computer's memory.")
+    NVME = "nvme", _("Disk"), _("Files on a fast NVMe disk: slowest, for the largest models.")
 
 
 class Optimizer(Described):
@@ -197,22 +205,22 @@ class Optimizer(Described):
         "AdamW",
         "The usual choice; 8 bytes of state per parameter. Fused if this device supports it.",
     )
-    ADAM = "adam", "Adam", "AdamW with weight decay added to the gradient."
+    ADAM = "adam", _("Adam"), _("AdamW with weight decay added to the gradient.")
     ADAFACTOR = (
         "adafactor",
-        "Adafactor",
-        "Factored state: almost no memory, sometimes slower convergence.",
+        _("Adafactor"),
+        _("Factored state: almost no memory, sometimes slower convergence."),
     )
-    ADAMW_8BIT = "adamw-8bit", "AdamW, 8-bit", "2 bytes of state per parameter (bitsandbytes)."
+    ADAMW_8BIT = "adamw-8bit", "AdamW, 8-bit", _("2 bytes of state per parameter (bitsandbytes).")
     PAGED_ADAMW_8BIT = (
         "paged-adamw-8bit",
-        "AdamW, 8-bit, paged",
+        _("AdamW, 8-bit, paged"),
         "As AdamW, 8-bit; state is moved to main memory when the GPU runs out of memory.",
     )
     ADAMW_8BIT_TORCHAO = (
         "adamw-8bit-torchao",
         "AdamW, 8-bit (torchao)",
-        "8-bit state by torchao, compiled at the first step.",
+        _("8-bit state by torchao, compiled at the first step."),
     )
     LION_8BIT = (
         "lion-8bit",
@@ -227,40 +235,40 @@ class Optimizer(Described):
     SGD = (
         "sgd",
         "SGD",
-        "Gradient descent with momentum: 4 bytes of state per parameter, none without momentum.",
+        _("Gradient descent with momentum: 4 bytes of state per parameter, none without momentum."),
     )
 
 
 class Schedule(Described):
     """Learning rate schedule after the warm-up."""
 
-    LINEAR = "linear", "Linear", "Decreases linearly to zero."
-    COSINE = "cosine", "Cosine", "Decreases to zero along half a cosine: slow, fast, slow."
-    POLYNOMIAL = "polynomial", "Polynomial", "Decreases as a power of the remaining steps."
+    LINEAR = "linear", _("Linear"), _("Decreases linearly to zero.")
+    COSINE = "cosine", _("Cosine"), _("Decreases to zero along half a cosine: slow, fast, slow.")
+    POLYNOMIAL = "polynomial", _("Polynomial"), _("Decreases as a power of the remaining steps.")
     INVERSE_SQRT = (
         "inverse-sqrt",
-        "Inverse square root",
-        "Decreases with the inverse square root of the step.",
+        _("Inverse square root"),
+        _("Decreases with the inverse square root of the step."),
     )
-    CONSTANT = "constant", "Constant", "Does not change."
+    CONSTANT = "constant", _("Constant"), _("Does not change.")
 
 
-FP16_NEEDS_GPU = "needs a GPU: PyTorch has no fp16 training on the CPU"
+FP16_NEEDS_GPU = _("needs a GPU: PyTorch has no fp16 training on the CPU")
 
 
 class ColumnRole(Described):
     """What a column of a table holds, as `data.columns` names it."""
 
-    CONVERSATION = "conversation", "Conversation", "A list of messages with role and content."
-    SYSTEM = "system", "System prompt", "Instructions to the assistant before the conversation."
-    PROMPT = "prompt", "Prompt", "An instruction, a question, a prompt."
-    INPUT = "input", "Input", "Additional input that follows the prompt."
-    HISTORY = "history", "History", "A list of earlier prompts and answers."
-    ANSWER = "answer", "Answer", "The answer to learn."
-    CHOSEN = "chosen", "Chosen", "The better answer."
-    REJECTED = "rejected", "Rejected", "The worse answer."
-    TOOLS = "tools", "Tools", "Functions the assistant may call."
-    TEXT = "text", "Text", "Plain text, learned from the first token to the last."
+    CONVERSATION = "conversation", _("Conversation"), _("A list of messages with role and content.")
+    SYSTEM = "system", _("System prompt"), _("Instructions to the assistant before the conversation.")
+    PROMPT = "prompt", _("Prompt"), _("An instruction, a question, a prompt.")
+    INPUT = "input", _("Input"), _("Additional input that follows the prompt.")
+    HISTORY = "history", _("History"), _("A list of earlier prompts and answers.")
+    ANSWER = "answer", _("Answer"), _("The answer to learn.")
+    CHOSEN = "chosen", _("Chosen"), _("The better answer.")
+    REJECTED = "rejected", _("Rejected"), _("The worse answer.")
+    TOOLS = "tools", _("Tools"), _("Functions the assistant may call.")
+    TEXT = "text", _("Text"), _("Plain text, learned from the first token to the last.")
 
 
 CHAT_COLUMNS = (
@@ -284,8 +292,8 @@ class Speaker(StrEnum):
     @property
     def in_words(self) -> str:
         """What a sentence calls them."""
-        return {"system": "the system prompt", "user": "the user", "tool": "a tool's answer"}.get(
-            self.value, "the assistant"
+        return {"system": _("the system prompt"), "user": _("the user"), "tool": _("a tool's answer")}.get(
+            self.value, _("the assistant")
         )
 
 
@@ -294,7 +302,7 @@ DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 def device_title(name: str) -> str:
     """A device's kind and, where it has one, its number: `CUDA 1`; a name of no known kind stays as it is."""
-    kind, _, index = name.partition(":")
+    kind, _rest, index = name.partition(":")
     return f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else name
 
 

@@ -1,5 +1,6 @@
 """Options of the data."""
 
+from core.base.language import _
 from core.options.choices import ChatTemplate, LossOn, Padding, Toggle
 from core.options.declare import (
     FOR_CHAT,
@@ -19,168 +20,185 @@ class DataOptions(Section, frozen=True, kw_only=True):
 
     train: str = option(
         "",
-        "Training data",
-        "A CSV, TSV, JSON, JSONL or Parquet file. Text or Markdown files for text generation. CoNLL files for "
-        "token classification. For images: a folder with one subfolder per class, a table of paths, or an MNIST "
-        "IDX file. `hub:OWNER/NAME` is a downloaded data set of the Hugging Face Hub, `hub:OWNER/NAME/SUBSET` one "
-        "of its subsets. `builtin:digits` are 1,797 handwritten digits included with Hone. `synthetic:512x128` "
-        "generates 512 random samples of 128 tokens (or pixels) for timing, `synthetic:512x64-128` texts of 64 to "
-        "128 tokens.",
+        _("Training data"),
+        _(
+            "A CSV, TSV, JSON, JSONL or Parquet file. Text or Markdown files for text generation. CoNLL files for "
+            "token classification. For images: a folder with one subfolder per class, a table of paths, or an MNIST "
+            "IDX file. `hub:OWNER/NAME` is a downloaded data set of the Hugging Face Hub, `hub:OWNER/NAME/SUBSET` one "
+            "of its subsets. `builtin:digits` are 1,797 handwritten digits included with Hone. `synthetic:512x128` "
+            "generates 512 random samples of 128 tokens (or pixels) for timing, `synthetic:512x64-128` texts of 64 to "
+            "128 tokens."
+        ),
         is_path=True,
     )
     eval: str | None = option(
         None,
-        "Validation data",
-        "Data in the same format for evaluation; never trained on. Empty: part of the training data is used.",
+        _("Validation data"),
+        _(
+            "Data in the same format for evaluation; never trained on. Empty: part of the "
+            "training data is used."
+        ),
         is_path=True,
     )
     train_split: str | None = option(
         None,
-        "Training split",
-        "Name of the split to train on if the data has several: a folder with train.csv and test.csv, "
-        "train-00000-of-00002.parquet or subfolders train/ and test/, or a data set of the Hub. Empty: `train`.",
+        _("Training split"),
+        _(
+            "Name of the split to train on if the data has several: a folder with train.csv and test.csv, "
+            "train-00000-of-00002.parquet or subfolders train/ and test/, or a data set of the Hub. Empty: `train`."
+        ),
         group="Splits",
     )
     eval_split: str | None = option(
         None,
-        "Validation split",
-        "Name of the split to evaluate on, instead of other data or a fraction of the training data.",
+        _("Validation split"),
+        _("Name of the split to evaluate on, instead of other data or a fraction of the training data."),
         group="Splits",
     )
     eval_fraction: float = option(
         0.1,
-        "Validation fraction",
-        "Fraction of the training data used for evaluation if no validation data is given.",
+        _("Validation fraction"),
+        _("Fraction of the training data used for evaluation if no validation data is given."),
         limits=(0.0, 0.9),
     )
     text_columns: tuple[str, ...] = option(
         (),
-        "Text columns",
-        "One column of text, or two for text pairs. Empty: detected.",
+        _("Text columns"),
+        _("One column of text, or two for text pairs. Empty: detected."),
         needs=FOR_TEXT_COLUMNS,
     )
     label_column: str | None = option(
         None,
-        "Label column",
-        "Column with the target: a label, a number, or one label per word. Empty: detected.",
+        _("Label column"),
+        _("Column with the target: a label, a number, or one label per word. Empty: detected."),
         needs=FOR_LABEL_COLUMN,
     )
     header: Toggle = option(
         Toggle.AUTO,
-        "Header",
-        "Whether the first row of a CSV or TSV file contains column names. Automatic: detected.",
+        _("Header"),
+        _("Whether the first row of a CSV or TSV file contains column names. Automatic: detected."),
         group="Reading",
         needs=FOR_TEXT,
     )
     skip_bad_rows: bool = option(
         False,
-        "Skip invalid rows",
-        "Skip and count rows that would stop a run: an empty answer, a value that is not a number, different "
-        "numbers of words and tags, an unknown role.",
+        _("Skip invalid rows"),
+        _(
+            "Skip and count rows that would stop a run: an empty answer, a value that is not a number, different "
+            "numbers of words and tags, an unknown role."
+        ),
         group="Reading",
         needs=FOR_TEXT,
     )
     drop_duplicates: bool = option(
         False,
-        "Drop duplicate rows",
-        "Drop training rows equal to an earlier one, before the validation split is made.",
+        _("Drop duplicate rows"),
+        _("Drop training rows equal to an earlier one, before the validation split is made."),
         group="Reading",
         needs=FOR_TEXT,
     )
     image_column: str | None = option(
         None,
-        "Image column",
-        "In a table: the column with images or their paths. Empty: detected.",
+        _("Image column"),
+        _("In a table: the column with images or their paths. Empty: detected."),
         needs=FOR_IMAGES,
     )
     columns: dict[str, str] = option(
         {},
-        "Columns",
-        "What each column contains: conversation, system, prompt, input, history, answer, chosen, rejected, "
-        "tools or text. Empty: detected.",
+        _("Columns"),
+        _(
+            "What each column contains: conversation, system, prompt, input, history, answer, chosen, rejected, "
+            "tools or text. Empty: detected."
+        ),
         needs=FOR_CONVERSATIONS,
     )
     roles: dict[str, str] = option(
         {},
-        "Roles",
-        "Maps unknown role names in the data to system, user, assistant or tool.",
+        _("Roles"),
+        _("Maps unknown role names in the data to system, user, assistant or tool."),
         group="Conversations",
         needs=FOR_CONVERSATIONS,
     )
     chat_template: ChatTemplate = option(
         ChatTemplate.AUTO,
-        "Chat template",
-        "How a conversation is formatted as one text. Saved with the model.",
+        _("Chat template"),
+        _("How a conversation is formatted as one text. Saved with the model."),
         group="Conversations",
         needs=FOR_CONVERSATIONS,
     )
     loss_on: LossOn = option(
         LossOn.ANSWERS,
-        "Loss on",
-        "Which tokens of a conversation the loss is computed on.",
+        _("Loss on"),
+        _("Which tokens of a conversation the loss is computed on."),
         group="Conversations",
         needs=FOR_CHAT,
     )
     packing: bool = option(
         False,
-        "Packing",
-        "Put several conversations into one row, up to the maximum length: fewer steps, less padding. "
-        "Attention doesn't cross conversations.",
+        _("Packing"),
+        _(
+            "Put several conversations into one row, up to the maximum length: fewer steps, less padding. "
+            "Attention doesn't cross conversations."
+        ),
         group="Batches",
         needs=FOR_CHAT,
     )
     max_length: int = option(
         128,
-        "Maximum length",
-        "Longer texts are truncated. Memory and time grow with this value.",
+        _("Maximum length"),
+        _("Longer texts are truncated. Memory and time grow with this value."),
         unit="tokens",
         needs=FOR_TEXT,
         limits=(8, 1_048_576),  # room for the special tokens around a pair, and something between them
     )
     padding: Padding = option(
         Padding.DYNAMIC,
-        "Padding",
-        "To which length the rows of a batch are padded.",
+        _("Padding"),
+        _("To which length the rows of a batch are padded."),
         group="Batches",
         needs=FOR_SINGLE_TEXTS,
     )
     group_by_length: Toggle = option(
         Toggle.AUTO,
-        "Group by length",
-        "Batch texts of similar length together: less padding and faster, slightly less random.",
+        _("Group by length"),
+        _("Batch texts of similar length together: less padding and faster, slightly less random."),
         group="Batches",
         needs=FOR_SINGLE_TEXTS,
     )
     image_size: int = option(
         224,
-        "Image size",
-        "Images are resized to this width and height. Time grows with the square of it.",
+        _("Image size"),
+        _("Images are resized to this width and height. Time grows with the square of it."),
         unit="pixels",
         needs=FOR_IMAGES,
         limits=(32, 2048),
     )
     max_train_samples: int | None = option(
         None,
-        "Maximum training samples",
-        "Use only this many rows from the start, for a quick test; the validation fraction is taken from them. "
-        "For text generation: train on this many rows of tokens. Empty: all.",
+        _("Maximum training samples"),
+        _(
+            "Use only this many rows from the start, for a quick test; the validation fraction is taken from them. "
+            "For text generation: train on this many rows of tokens. Empty: all."
+        ),
         unit="rows",
-        group="How much",
+        group=_("How much"),
         limits=(1, None),
     )
     max_eval_samples: int | None = option(
         None,
-        "Maximum validation samples",
-        "Evaluate on only this many rows. Empty: all.",
+        _("Maximum validation samples"),
+        _("Evaluate on only this many rows. Empty: all."),
         unit="rows",
-        group="How much",
+        group=_("How much"),
         limits=(1, None),
     )
     workers: int | None = option(
         None,
-        "Data loader workers",
-        "Processes that prepare batches while the device computes. 0: none. Empty: chosen for this computer and "
-        "the data.",
+        _("Data loader workers"),
+        _(
+            "Processes that prepare batches while the device computes. 0: none. Empty: chosen for this computer and "
+            "the data."
+        ),
         unit="processes",
         group="Loading",
         aliases=("dataloader_num_workers",),
@@ -188,8 +206,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     prefetch: int = option(
         2,
-        "Prefetch factor",
-        "Batches prepared in advance by each worker.",
+        _("Prefetch factor"),
+        _("Batches prepared in advance by each worker."),
         unit="batches",
         group="Loading",
         aliases=("dataloader_prefetch_factor",),
@@ -197,8 +215,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     pin_memory: Toggle = option(
         Toggle.AUTO,
-        "Pinned memory",
-        "Keep batches in page-locked memory, so that an NVIDIA GPU copies them while it computes.",
+        _("Pinned memory"),
+        _("Keep batches in page-locked memory, so that an NVIDIA GPU copies them while it computes."),
         group="Loading",
         aliases=("dataloader_pin_memory",),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from core.base.language import _
 from core.options.choices import Method, Optimizer, Task
 from core.options.sources import is_scratch
 
@@ -48,11 +49,11 @@ class Kind(Enum):
     """What sort of value an option takes; decides the control a form shows."""
 
     TEXT = "a text"
-    TEXTS = "a list of texts"
-    WHOLE = "a whole number"
+    TEXTS = _("a list of texts")
+    WHOLE = _("a whole number")
     NUMBER = "a number"
-    SWITCH = "true or false"
-    CHOICE = "one of"
+    SWITCH = _("true or false")
+    CHOICE = _("one of")
     PAIRS = 'a table of texts, such as { prompt = "question" }'
 
 
@@ -99,7 +100,7 @@ class Option:
     default: Any
     title: str
     help: str
-    _: KW_ONLY
+    _rest: KW_ONLY
     unit: str = ""
     share_below_one: bool = False
     group: str = ""
@@ -167,24 +168,28 @@ class Option:
     def expectation(self) -> str:
         """Say in words what a value must be, such as "a whole number of 1 or more"."""
         if self.kind is Kind.CHOICE:
-            return "one of " + ", ".join(choice.value for choice in self.choices)
+            return _("one of ") + ", ".join(choice.value for choice in self.choices)
         limits = ""
         if self.above is not None:
-            limits = f" above {self.above:g}" + (f" and at most {self.maximum:,g}" if self.maximum else "")
+            limits = _(" above {above:g}").format(above=self.above) + (
+                _(" and at most {maximum:,g}").format(maximum=self.maximum) if self.maximum else ""
+            )
         elif self.minimum is not None and self.maximum is not None:
-            limits = f" from {self.minimum:,.10g} to {self.maximum:,.10g}"
+            limits = _(" from {minimum:,.10g} to {maximum:,.10g}").format(
+                minimum=self.minimum, maximum=self.maximum
+            )
         elif self.minimum is not None:
-            limits = f" of {self.minimum:,.10g} or more"
+            limits = _(" of {minimum:,.10g} or more").format(minimum=self.minimum)
         return f"{self.kind.value}{limits}"
 
     def broken_limit(self, value: float) -> str:
         """Which limit a number breaks, such as "must be 1 or more"; empty where it breaks none."""
         if self.above is not None and value <= self.above:
-            return f"must be above {self.above:g}"
+            return _("must be above {above:g}").format(above=self.above)
         if self.minimum is not None and value < self.minimum:
-            return f"must be {self.minimum:,g} or more"
+            return _("must be {minimum:,g} or more").format(minimum=self.minimum)
         if self.maximum is not None and value > self.maximum:
-            return f"must be {self.maximum:,.10g} or less"
+            return _("must be {maximum:,.10g} or less").format(maximum=self.maximum)
         return ""
 
 

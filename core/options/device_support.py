@@ -6,6 +6,7 @@ from enum import Enum
 import msgspec
 
 from core.base.errors import Fix, Problem
+from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import Method, Optimizer, Precision
@@ -152,9 +153,9 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
     name = options.device.name
     device = find_device(machine, name)
     if device is None or not device.available:
-        reason = device.reason if device else f"{name} is not a device of this computer"
+        reason = device.reason if device else _("{name} is not a device of this computer").format(name=name)
         if device is None and name == "auto":
-            reason = "this computer has no device that Hone can train on"
+            reason = _("this computer has no device that Hone can train on")
         yield Problem("device.name", reason, _back_to_default(options_by_path()["device.name"], name))
     else:
         for option, value in _that_count(options):
@@ -164,8 +165,12 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
     for path, values in machine.choices.items():
         option, value = options_by_path()[path], value_of(options, path)
         if values and option.applies_to(options) and value not in values:
-            fix = Fix(f"Use {values[0]}", {path: values[0]})
-            yield Problem(path, f'must be one of {", ".join(values)}, got "{value}"', (fix,))
+            fix = Fix(_("Use {values}").format(values=values[0]), {path: values[0]})
+            yield Problem(
+                path,
+                _('must be one of {values}, got "{value}"').format(values=", ".join(values), value=value),
+                (fix,),
+            )
 
 
 def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
@@ -189,8 +194,15 @@ def _back_to_default(option: Option, value: object) -> tuple[Fix, ...]:
     """The fix that takes the default instead; where that is refused, the one that does without the option."""
     if value == option.default:
         without = [options_by_path()[path] for path in option.needs if path != "task"]
-        return tuple(Fix(f"Do without: {other.title}", {other.path: other.default}) for other in without[:1])
-    label = "Let Hone choose" if option.default == "auto" else f"Use {text_of(option.default)}"
+        return tuple(
+            Fix(_("Do without: {title}").format(title=other.title), {other.path: other.default})
+            for other in without[:1]
+        )
+    label = (
+        _("Let Hone choose")
+        if option.default == "auto"
+        else _("Use {default}").format(default=text_of(option.default))
+    )
     return (Fix(label, {option.path: option.default}),)
 
 
@@ -233,8 +245,13 @@ def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterat
     better = [max(each, (size + each // 2 - 1) // each * each) for each in tiles]
     yield Problem(
         "memory.batch_size",
-        f"{device.title} computes fastest with multiples of {tile}{', or else of 8' if tile > TILE else ''}",
-        tuple(Fix(f"Use {each}", {"memory.batch_size": each}) for each in dict.fromkeys(better)),
+        _("{title} computes fastest with multiples of {tile}{value}").format(
+            title=device.title, tile=tile, value=", or else of 8" if tile > TILE else ""
+        ),
+        tuple(
+            Fix(_("Use {each}").format(each=each), {"memory.batch_size": each})
+            for each in dict.fromkeys(better)
+        ),
     )
 
 
@@ -245,14 +262,17 @@ def _batch_norm(options: RunOptions) -> Iterator[Problem]:
     if options.memory.gradient_accumulation_steps > 1 and limits is not None and limits.normalises_batch:
         yield Problem(
             "memory.gradient_accumulation_steps",
-            f"{name} normalises each small batch by itself, so this is not quite the same as one large batch",
+            _(
+                "{name} normalises each small batch by itself, so this is not quite the same as one "
+                "large batch"
+            ).format(name=name),
         )
 
 
 def _learning_rate(options: RunOptions) -> Iterator[Problem]:
     def hint(message: str, better: float) -> Problem:
         path = "training.learning_rate"
-        return Problem(path, message, (Fix(f"Use {better:g}", {path: better}),))
+        return Problem(path, message, (Fix(_("Use {better:g}").format(better=better), {path: better}),))
 
     rate, optimizer, method = options.training.learning_rate, options.training.optimizer, options.model.method
     is_lion = optimizer is Optimizer.LION_8BIT
@@ -272,7 +292,9 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
             "Lion moves every weight by the whole rate; it wants one 3 to 10 times lower than AdamW", rate / 5
         )
     if optimizer is Optimizer.SGD and rate < 1e-3:
-        yield hint("SGD moves by the gradient itself and wants a higher rate than AdamW: 1e-3 to 1e-1", 0.01)
+        yield hint(
+            _("SGD moves by the gradient itself and wants a higher rate than AdamW: 1e-3 to 1e-1"), 0.01
+        )
 
 
 # --- Resolve `auto`

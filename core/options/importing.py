@@ -12,6 +12,7 @@ from string import Template
 from typing import Any
 
 from core.base.errors import OptionsError, Problem
+from core.base.language import _
 from core.options import SCHEMA, Tree
 from core.options.catalogue import put, value_at
 from core.options.choices import Task
@@ -128,12 +129,12 @@ def _with_variables(words: list[str]) -> list[str]:
 TRAINERS_OWN: Mapping[str, tuple[str, Any]] = {
     "memory.batch_size": ("per_device_train_batch_size", 8),
     "data.group_by_length": ("group_by_length", "off"),
-    "device.precision": ("fp16 and bf16", "fp32"),
+    "device.precision": (_("fp16 and bf16"), "fp32"),
 }
 """What Trainer takes where nothing is said and Hone takes something else: without it, another run would be imported."""
 
 NOT_SAID = "(not said)"
-UNKNOWN = "Hone knows no such name"
+UNKNOWN = _("Hone knows no such name")
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def import_text(text: str) -> Imported:
     imported = _assemble(said) if said else None
     if imported is None:
         reason = "has no names that Hone knows: paste JSON, TrainingArguments(...), or a command line with --options"
-        raise OptionsError((Problem("", reason),), "What was pasted")
+        raise OptionsError((Problem("", reason),), _("What was pasted"))
     return imported
 
 
@@ -187,8 +188,10 @@ def import_file(path: Path) -> Imported:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not a text file in UTF-8"
-        raise OptionsError((Problem("", f"can't be read: {reason}"),), str(path)) from error
+        reason = error.strerror if isinstance(error, OSError) else _("is not a text file in UTF-8")
+        raise OptionsError(
+            (Problem("", _("can't be read: {reason}").format(reason=reason)),), str(path)
+        ) from error
     return import_text(text)
 
 
@@ -213,7 +216,7 @@ def _assemble(said: Mapping[str, Any]) -> Imported | None:
         elif isinstance(value, Computed):
             left.append(Left(name, "its value is not in this text; set it by hand"))
         elif not known.values:
-            left.append(Left(name, known.note or "it is off"))
+            left.append(Left(name, known.note or _("it is off")))
         else:
             clash = next((path for path, new in known.values.items() if value_at(tree, path, new) != new), "")
             if clash:
@@ -232,14 +235,15 @@ def _assemble(said: Mapping[str, Any]) -> Imported | None:
                 note = "Trainer's default; Hone's own is faster"
                 taken.append(Taken(name, NOT_SAID, {path: value}, note))
     if quantized and "use_lora" in said and not is_true(said["use_lora"]):
-        message = (
-            f"{quantized[0]} packs the weights, and packed weights can't be trained themselves: keep QLoRA, or train "
+        message = _(
+            "{quantized} packs the weights, and packed weights can't be trained themselves: keep "
+            "QLoRA, or train "
             "all weights unpacked"
-        )
+        ).format(quantized=quantized[0])
         problems.append(Problem("model.method", message))
-    _, found = read_options(tree)
+    _rest, found = read_options(tree)
     for problem in found:
-        section, _, option = problem.path.rpartition(".")
+        section, _rest2, option = problem.path.rpartition(".")
         tree.get(section, {}).pop(option, None)  # a run file is made of it, and has to be readable
     return Imported(tree, tuple(taken), tuple(left), (*problems, *found))
 

@@ -10,6 +10,7 @@ import msgspec
 
 from core.base.errors import Fix, Problem
 from core.base.formats import counted
+from core.base.language import _
 from core.options import RunOptions
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Schedule, Task
 from core.options.data import DataOptions
@@ -34,28 +35,28 @@ def big_model_advice() -> tuple[Advice, ...]:
     """
     return (
         Advice(
-            "The model fits comfortably on the GPU",
-            "Leave DeepSpeed off: it would only cost time.",
+            _("The model fits comfortably on the GPU"),
+            _("Leave DeepSpeed off: it would only cost time."),
             {"memory.deepspeed": "off"},
         ),
         Advice(
             "The weights and a batch fit; gradients and optimizer state do not",
-            "ZeRO-2, with the optimizer state in main memory.",
+            _("ZeRO-2, with the optimizer state in main memory."),
             {"memory.deepspeed": "zero-2", "memory.offload": "cpu"},
         ),
         Advice(
-            "The weights alone do not fit",
-            "ZeRO-3, with weights and optimizer state in main memory.",
+            _("The weights alone do not fit"),
+            _("ZeRO-3, with weights and optimizer state in main memory."),
             {"memory.deepspeed": "zero-3", "memory.offload": "cpu"},
         ),
         Advice(
-            "Main memory is too small as well",
-            "ZeRO-3, with both on a fast disk: choose a folder on an NVMe drive.",
+            _("Main memory is too small as well"),
+            _("ZeRO-3, with both on a fast disk: choose a folder on an NVMe drive."),
             {"memory.deepspeed": "zero-3", "memory.offload": "nvme"},
         ),
         Advice(
-            "Its largest layer does not fit on the GPU by itself",
-            "ZeRO has to bring a layer whole. QLoRA packs it into a quarter of its size in bf16.",
+            _("Its largest layer does not fit on the GPU by itself"),
+            _("ZeRO has to bring a layer whole. QLoRA packs it into a quarter of its size in bf16."),
             {"memory.deepspeed": "off", "model.method": "qlora"},
         ),
     )
@@ -120,8 +121,10 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
         return None
     return Problem(
         "memory.batch_size",
-        f"larger than the data, which has {counted(trained, 'row')} to train on: an epoch is one step",
-        (Fix(f"Use {trained:,}", {"memory.batch_size": trained}),),
+        _("larger than the data, which has {rows} to train on: an epoch is one step").format(
+            rows=counted(trained, "row")
+        ),
+        (Fix(_("Use {trained:,}").format(trained=trained), {"memory.batch_size": trained}),),
     )
 
 
@@ -145,7 +148,7 @@ def steps_hint(options: RunOptions, trained: int) -> Problem | None:
     return Problem(
         "training.max_steps",
         f"{steps:,} steps are {epochs:,.0f} epochs of this data; more than {useful:,} steps seldom help",
-        (Fix(f"Use {useful:,}", {"training.max_steps": useful}),),
+        (Fix(_("Use {useful:,}").format(useful=useful), {"training.max_steps": useful}),),
     )
 
 
@@ -159,9 +162,12 @@ def _long_warm_up(options: RunOptions, steps: int) -> Problem | None:
         return None
     return Problem(
         "training.warmup",
-        f"{options.training.warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning rate "
-        "would never be reached",
-        (Fix("A tenth of the run", {"training.warmup": 0.1}),),
+        _(
+            "{warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning "
+            "rate "
+            "would never be reached"
+        ).format(warmup=options.training.warmup, steps=steps),
+        (Fix(_("A tenth of the run"), {"training.warmup": 0.1}),),
     )
 
 
@@ -222,7 +228,7 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
         yield Problem(
             "training.learning_rate",
             f"{rate:g} would destroy the weights within a few steps; {suits:g} is usual",
-            (Fix(f"Use {suits:g}", {"training.learning_rate": suits}),),
+            (Fix(_("Use {suits:g}").format(suits=suits), {"training.learning_rate": suits}),),
         )
 
 
@@ -240,18 +246,18 @@ def _fix(label: str, path: str, value: Any) -> Fix:
     return Fix(label, {path: value})
 
 
-TRAIN_ALL = _fix("Train everything", "model.method", "full")
-TRAIN_LORA = _fix("Train LoRA", "model.method", "lora")
-USE_ADAMW = _fix("Use AdamW", "training.optimizer", "adamw")
-USE_BF16 = _fix("Compute in bf16", "device.precision", "bf16")
-DONT_COMPILE = _fix("Don't compile", "device.compile", False)
+TRAIN_ALL = _fix(_("Train everything"), "model.method", "full")
+TRAIN_LORA = _fix(_("Train LoRA"), "model.method", "lora")
+USE_ADAMW = _fix(_("Use AdamW"), "training.optimizer", "adamw")
+USE_BF16 = _fix(_("Compute in bf16"), "device.precision", "bf16")
+DONT_COMPILE = _fix(_("Don't compile"), "device.compile", False)
 
 
 def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is not Method.QLORA:
         return
     if options.task.reads_images:
-        lora = _fix("Train LoRA beside unpacked weights", "model.method", "lora")
+        lora = _fix(_("Train LoRA beside unpacked weights"), "model.method", "lora")
         message = "QLoRA packs text models; a vision model is small enough for LoRA"
         yield Problem("model.method", message, (lora,))
     elif options.starts_random:
@@ -259,7 +265,7 @@ def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
         yield Problem("model.method", message, (TRAIN_ALL,))
     if options.memory.deepspeed is not DeepSpeed.OFF:
         off = _fix("Off", "memory.deepspeed", "off")
-        yield Problem("memory.deepspeed", "ZeRO can't divide packed weights", (off,))
+        yield Problem("memory.deepspeed", _("ZeRO can't divide packed weights"), (off,))
 
 
 def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
@@ -267,7 +273,7 @@ def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
     if scheme_of(options.data.train) is Scheme.SYNTHETIC:
         return
     if options.model.method in (Method.LORA, Method.HEAD) and options.starts_random:
-        pretrained = _fix("Pretrained weights", "model.pretrained", True)
+        pretrained = _fix(_("Pretrained weights"), "model.pretrained", True)
         fixes = (TRAIN_ALL,) if is_scratch(options.model.source) else (TRAIN_ALL, pretrained)
         message = "would freeze random weights; start from pretrained ones or train everything"
         yield Problem("model.method", message, fixes)
@@ -279,16 +285,20 @@ def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
     if not options.memory.offload_optimizer:
         return
     if training.optimizer is not Optimizer.ADAMW:
-        yield Problem(path, f"moves AdamW's state, not that of {training.optimizer}", (USE_ADAMW,))
+        yield Problem(
+            path,
+            _("moves AdamW's state, not that of {optimizer}").format(optimizer=training.optimizer),
+            (USE_ADAMW,),
+        )
     if options.memory.deepspeed is not DeepSpeed.OFF:
-        fix = _fix("Leave it to DeepSpeed", path, False)
-        yield Problem(path, "DeepSpeed moves the optimizer itself; choose one", (fix,))
+        fix = _fix(_("Leave it to DeepSpeed"), path, False)
+        yield Problem(path, _("DeepSpeed moves the optimizer itself; choose one"), (fix,))
     if training.max_grad_norm:
-        fix = _fix("Don't clip", "training.max_grad_norm", 0.0)
+        fix = _fix(_("Don't clip"), "training.max_grad_norm", 0.0)
         message = "can't clip gradients that are in main memory already; use 0"
         yield Problem("training.max_grad_norm", message, (fix,))
     if options.device.precision is Precision.FP16:
-        message = "fp16's loss scaling doesn't reach gradients that are in main memory already"
+        message = _("fp16's loss scaling doesn't reach gradients that are in main memory already")
         yield Problem("device.precision", message, (USE_BF16,))
 
 
@@ -296,8 +306,10 @@ def _flash_attention(options: RunOptions) -> Iterator[Problem]:
     attention, precision = options.model.attention, options.device.precision
     is_flash = attention in (Attention.FLASH_2, Attention.FLASH_3)
     if is_flash and precision in (Precision.FP32, Precision.TF32):
-        message = f"{attention} computes in bf16 or fp16, and {precision} is asked for"
-        yield Problem("model.attention", message, (USE_BF16, _fix("Use sdpa", "model.attention", "sdpa")))
+        message = _("{attention} computes in bf16 or fp16, and {precision} is asked for").format(
+            attention=attention, precision=precision
+        )
+        yield Problem("model.attention", message, (USE_BF16, _fix(_("Use sdpa"), "model.attention", "sdpa")))
 
 
 def _offload_folder(options: RunOptions) -> Iterator[Problem]:
@@ -306,13 +318,13 @@ def _offload_folder(options: RunOptions) -> Iterator[Problem]:
         return
     folder = memory.offload_folder
     if not folder:
-        yield Problem("memory.offload_folder", "choose a folder on a fast disk")
+        yield Problem("memory.offload_folder", _("choose a folder on a fast disk"))
     elif Path(folder).is_absolute() and not Path(folder).is_dir():
-        yield Problem("memory.offload_folder", f"there is no folder {folder}")
+        yield Problem("memory.offload_folder", _("there is no folder {folder}").format(folder=folder))
     if memory.deepspeed is DeepSpeed.ZERO_2:  # DeepSpeed 0.19.8 accepts it, and keeps the state in memory
-        zero_3 = _fix("Use ZeRO-3", "memory.deepspeed", "zero-3")
-        fixes = (zero_3, _fix("Use main memory", "memory.offload", "cpu"))
-        yield Problem("memory.offload", "only ZeRO-3 can put something on a disk", fixes)
+        zero_3 = _fix(_("Use ZeRO-3"), "memory.deepspeed", "zero-3")
+        fixes = (zero_3, _fix(_("Use main memory"), "memory.offload", "cpu"))
+        yield Problem("memory.offload", _("only ZeRO-3 can put something on a disk"), fixes)
 
 
 def _zero(options: RunOptions) -> Iterator[Problem]:
@@ -322,11 +334,13 @@ def _zero(options: RunOptions) -> Iterator[Problem]:
     optimizer = options.training.optimizer
     if optimizer not in DIVISIBLE:
         by_rows = optimizer is Optimizer.ADAFACTOR
-        reason = "keeps its state by rows and columns" if by_rows else "is not one of PyTorch's own"
-        message = f"ZeRO divides an optimizer's state, and {optimizer} {reason}"
+        reason = _("keeps its state by rows and columns") if by_rows else _("is not one of PyTorch's own")
+        message = _("ZeRO divides an optimizer's state, and {optimizer} {reason}").format(
+            optimizer=optimizer, reason=reason
+        )
         yield Problem("training.optimizer", message, (USE_ADAMW,))
     if options.device.compile:
-        message = "DeepSpeed runs the model in an engine of its own, which is not compiled"
+        message = _("DeepSpeed runs the model in an engine of its own, which is not compiled")
         yield Problem("device.compile", message, (DONT_COMPILE,))
 
 
@@ -336,13 +350,15 @@ def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
     limits = VISION_MODELS.get(name)
     recomputes = options.memory.activation_checkpointing and options.device.compile
     if recomputes and limits is not None and limits.normalises_batch:
-        message = f"{name} normalises batches, and a compiled model can't compute that again"
-        yield Problem(path, message, (_fix("Keep the activations", path, False), DONT_COMPILE))
+        message = _("{name} normalises batches, and a compiled model can't compute that again").format(
+            name=name
+        )
+        yield Problem(path, message, (_fix(_("Keep the activations"), path, False), DONT_COMPILE))
 
 
 def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is Method.HEAD and options.task.writes_text:
-        message = "a model that writes has no last layer of its own: it is the table of its tokens"
+        message = _("a model that writes has no last layer of its own: it is the table of its tokens")
         yield Problem("model.method", message, (TRAIN_LORA, TRAIN_ALL))
 
 

@@ -16,6 +16,7 @@ import msgspec
 from core.base import settings
 from core.base.errors import Fix, OptionsError, Problem
 from core.base.files import is_there, load_toml, read_small, read_text, write_atomically
+from core.base.language import _
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sources import Lack, Scheme, scheme_of, short_name, what_lacks
@@ -81,18 +82,32 @@ def write(folder: Path, notes: RunNotes) -> None:
     """
     problems = []
     if len(notes.title) > LONGEST_TITLE:
-        problems.append(f"a name has {LONGEST_TITLE} letters at most, this one {len(notes.title):,}")
+        problems.append(
+            _("a name has {longest_title} letters at most, this one {title:,}").format(
+                longest_title=LONGEST_TITLE, title=len(notes.title)
+            )
+        )
     if len(notes.tags) > MOST_TAGS:
-        problems.append(f"a run has {MOST_TAGS} tags at most, these are {len(notes.tags)}")
+        problems.append(
+            _("a run has {most_tags} tags at most, these are {tags}").format(
+                most_tags=MOST_TAGS, tags=len(notes.tags)
+            )
+        )
     problems += [
-        f"a tag has {LONGEST_TAG} letters at most and no space or comma: {tag[:LONGEST_TAG]}…"
+        _("a tag has {longest_tag} letters at most and no space or comma: {tag}…").format(
+            longest_tag=LONGEST_TAG, tag=tag[:LONGEST_TAG]
+        )
         for tag in notes.tags
         if len(tag) > LONGEST_TAG or _SEPARATORS.search(tag)
     ]
     if len(notes.text) > LONGEST_NOTE:
-        problems.append(f"a note has {LONGEST_NOTE:,} letters at most, this one {len(notes.text):,}")
+        problems.append(
+            _("a note has {longest_note:,} letters at most, this one {text:,}").format(
+                longest_note=LONGEST_NOTE, text=len(notes.text)
+            )
+        )
     if problems:
-        raise OptionsError(tuple(Problem("", problem) for problem in problems), "The notes of the run")
+        raise OptionsError(tuple(Problem("", problem) for problem in problems), _("The notes of the run"))
     write_atomically(folder / FILE, msgspec.json.format(msgspec.json.encode(notes)))
 
 
@@ -133,7 +148,7 @@ def asked_title(options: RunOptions) -> str:
     """What a run is called where nobody has renamed it: its name, or model and data; empty where it names neither."""
     if options.output.name or not (options.model.source or options.data.train):
         return options.output.name or ""
-    return f"{model_name(options)} on {data_name(options)}"
+    return _("{options} on {options_2}").format(options=model_name(options), options_2=data_name(options))
 
 
 def model_name(options: RunOptions) -> str:
@@ -151,7 +166,11 @@ def _model_name(source: str, generations: int) -> str:
     if folder is None or not generations:
         return short_name(source)
     name, model, data = _named(folder)
-    own = name or (f"{_model_name(model, generations - 1)} on {_data_name(data)}" if model and data else "")
+    own = name or (
+        _("{model} on {data}").format(model=_model_name(model, generations - 1), data=_data_name(data))
+        if model and data
+        else ""
+    )
     return read(folder).title or own or short_name(source)
 
 
@@ -302,9 +321,11 @@ def _unfit(folder: Path, task: Task) -> str:
     """What keeps the model of the run in `folder` from being trained on; empty: nothing."""
     model, learned = folder / "model", task_of(folder)
     if not model.is_dir():
-        return f"the run {folder.name} has no model: it didn't end, or its model was deleted"
+        return _("the run {name} has no model: it didn't end, or its model was deleted").format(
+            name=folder.name
+        )
     if learned is None:
-        return f"nobody knows what {folder.name} learned: its run file can't be read"
+        return _("nobody knows what {name} learned: its run file can't be read").format(name=folder.name)
     if learned.reads_images != task.reads_images or (task.writes_text and not learned.writes_text):
         return f"the run {folder.name} learned “{learned.label}”; its model can't be used for “{task.label}”"
     if task.reads_images:
@@ -316,7 +337,9 @@ def _unfit(folder: Path, task: Task) -> str:
         )
     lacks_matrices = holds_adapter(model) and not (model / "adapter_model.safetensors").is_file()
     if lacks_matrices or what_lacks(model, needs_weights=True) not in (None, Lack.ALL_BUT_ADAPTER):
-        return f"the model of the run {folder.name} isn't whole: files are missing in {model}"
+        return _("the model of the run {name} isn't whole: files are missing in {model}").format(
+            name=folder.name, model=model
+        )
     return ""
 
 
@@ -326,8 +349,10 @@ def _no_run(name: str, folder: Path) -> Problem:
     known = [path for path in siblings if (path / "model").is_dir()]
     namesakes = folders_given(name)
     if not name:
-        example = f", such as run:{known[0].name}" if known else ""
-        return Problem("model.source", f"name a run{example}", _fixes(known[:CLOSE]))
+        example = _(", such as run:{name}").format(name=known[0].name) if known else ""
+        return Problem(
+            "model.source", _("name a run{example}").format(example=example), _fixes(known[:CLOSE])
+        )
     if namesakes:
         message = (
             f"{len(namesakes)} runs are called “{name}”; name one by its folder, such as {namesakes[0].name}"
@@ -335,7 +360,11 @@ def _no_run(name: str, folder: Path) -> Problem:
         return Problem("model.source", message, _fixes(namesakes[:CLOSE]))
     close = close_to(Path(name).name, known)
     where = os.path.normpath(folder.parent)
-    rest = f"did you mean {close[0].name}?" if close else f"runs are in {where}"
+    rest = (
+        _("did you mean {name}?").format(name=close[0].name)
+        if close
+        else _("runs are in {where}").format(where=where)
+    )
     return Problem("model.source", f"there is no run called “{name}”; {rest}", _fixes(close))
 
 
@@ -344,5 +373,6 @@ def _fixes(folders: list[Path]) -> tuple[Fix, ...]:
     home = settings.runs_folder()
     sources = {path.name: path.name if path.parent == home else str(path) for path in folders}
     return tuple(
-        Fix(f"Use {name}", {"model.source": Scheme.RUN.of(source)}) for name, source in sources.items()
+        Fix(_("Use {name}").format(name=name), {"model.source": Scheme.RUN.of(source)})
+        for name, source in sources.items()
     )

@@ -13,6 +13,7 @@ import tomli_w
 
 from core.base.errors import OptionsError, Problem
 from core.base.files import is_there, load_toml, read_text, without_tilde, write_atomically
+from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, copied, options_by_path, put
 from core.options.declare import Kind
@@ -53,16 +54,20 @@ def read_tree(path: Path) -> Tree:
     try:
         text = read_text(path)
     except OSError as error:
-        raise OptionsError((Problem("", f"can't be read: {error.strerror}"),), str(path)) from error
+        raise OptionsError(
+            (Problem("", _("can't be read: {strerror}").format(strerror=error.strerror)),), str(path)
+        ) from error
     except UnicodeDecodeError as error:
-        raise OptionsError((Problem("", "is not a text file in UTF-8 or UTF-16"),), str(path)) from error
+        raise OptionsError((Problem("", _("is not a text file in UTF-8 or UTF-16")),), str(path)) from error
     try:
         tree = load_toml(text)
     except _NOT_TOML as error:
-        reason = f"is no run file, or is damaged: {error}{_backslash_hint(text)}"
+        reason = _("is no run file, or is damaged: {error}{text}").format(
+            error=error, text=_backslash_hint(text)
+        )
         raise OptionsError((Problem("", reason),), str(path)) from error
     if not _has_option(tree):
-        raise OptionsError((Problem("", "is no run file: it holds no option"),), str(path))
+        raise OptionsError((Problem("", _("is no run file: it holds no option")),), str(path))
     return with_absolute_paths(in_our_words(tree).tree, path.resolve().parent)
 
 
@@ -128,7 +133,7 @@ def _overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
     for override in overrides:
         path, equals, text = override.partition("=")
         path = path.strip()
-        section, _, name = path.rpartition(".")
+        section, _rest, name = path.rpartition(".")
         if not equals or not path:
             problems.append(
                 Problem(path or override, "--set takes section.option=value, such as memory.batch_size=8")
@@ -145,7 +150,9 @@ def _unknown_section(section: str, name: str) -> Problem:
     homes = [option.path for option in all_options() if option.name == name]
     likely = homes or difflib.get_close_matches(section, SECTIONS, n=1)
     hint = f"; did you mean {likely[0]}?" if likely else f"; known here: {', '.join(SECTIONS)}"
-    return Problem(f"{section}.{name}", f"there is no section {section}{hint}")
+    return Problem(
+        f"{section}.{name}", _("there is no section {section}{hint}").format(section=section, hint=hint)
+    )
 
 
 def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -177,7 +184,7 @@ def parse_value(path: str, text: str) -> Any:
 def pairs(text: str) -> dict[str, str]:
     """Read `name=value, name=value`; what has no `=` gets an empty value, which whoever checks it will name."""
     parts = (part.partition("=") for part in text.split(",") if part.strip())
-    return {name.strip(): value.strip() for name, _, value in parts}
+    return {name.strip(): value.strip() for name, _rest, value in parts}
 
 
 def to_tree(options: RunOptions) -> Tree:

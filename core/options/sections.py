@@ -1,5 +1,6 @@
 """Options of device, memory, model, output and training."""
 
+from core.base.language import _
 from core.options.choices import (
     Attention,
     DeepSpeed,
@@ -27,63 +28,72 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     """Device and number format."""
 
     name: str = option(
-        "auto", "Device", "`auto` selects CUDA, then MPS, then the CPU. Or `cuda`, `cuda:1`, `mps`, `cpu`."
+        "auto",
+        _("Device"),
+        _("`auto` selects CUDA, then MPS, then the CPU. Or `cuda`, `cuda:1`, `mps`, `cpu`."),
     )
     precision: Precision = option(
         Precision.AUTO,
-        "Precision",
-        "Number format of forward and backward pass. Fewer bits: less memory, usually faster.",
+        _("Precision"),
+        _("Number format of forward and backward pass. Fewer bits: less memory, usually faster."),
     )
     mps_fallback: bool = option(
         True,
-        "CPU for missing operators",
-        "On a Mac, run operators that MPS doesn't support on the CPU instead of failing "
-        "(PYTORCH_ENABLE_MPS_FALLBACK).",
-        group="Apple GPU",
+        _("CPU for missing operators"),
+        _(
+            "On a Mac, run operators that MPS doesn't support on the CPU instead of failing "
+            "(PYTORCH_ENABLE_MPS_FALLBACK)."
+        ),
+        group=_("Apple GPU"),
     )
     mps_memory_limit: float = option(
         1.7,
-        "Memory limit",
-        "On a Mac, memory limit of the run as a multiple of what macOS recommends for the GPU "
-        "(PYTORCH_MPS_HIGH_WATERMARK_RATIO). 0: no limit, which can freeze the whole Mac.",
-        group="Apple GPU",
+        _("Memory limit"),
+        _(
+            "On a Mac, memory limit of the run as a multiple of what macOS recommends for the GPU "
+            "(PYTORCH_MPS_HIGH_WATERMARK_RATIO). 0: no limit, which can freeze the whole Mac."
+        ),
+        group=_("Apple GPU"),
         limits=(0.0, 2.0),  # torch 2.13 refuses more
     )
     threads: int | None = option(
         None,
-        "CPU threads",
-        "Threads used for computation on the CPU. Empty: one per core.",
+        _("CPU threads"),
+        _("Threads used for computation on the CPU. Empty: one per core."),
         unit="threads",
         group="Processor",
         limits=(1, 1024),
     )
     processes: int = option(
         1,
-        "Processes",
-        "Processes that train one model together. Hone supports one.",
+        _("Processes"),
+        _("Processes that train one model together. Hone supports one."),
         group="Processor",
         aliases=("num_processes", "nproc_per_node"),
         limits=(1, 64),
     )
     compile: bool = option(
         False,
-        "Compile",
-        "Compile the model with torch.compile. The first steps take a minute or more; later steps are faster.",
+        _("Compile"),
+        _(
+            "Compile the model with torch.compile. The first steps take a minute or more; later "
+            "steps are faster."
+        ),
         group="Compiler",
         aliases=("torch_compile",),
     )
     compile_backend: str = option(
         "inductor",
-        "Compile backend",
-        "Backend of torch.compile.",
+        _("Compile backend"),
+        _("Backend of torch.compile."),
         group="Compiler",
         needs={"device.compile": (True,)},
         aliases=("torch_compile_backend",),
     )
     compile_mode: str = option(
         "default",
-        "Compile mode",
-        "Optimization mode of the inductor backend.",
+        _("Compile mode"),
+        _("Optimization mode of the inductor backend."),
         group="Compiler",
         needs={"device.compile": (True,), "device.compile_backend": ("inductor",)},
         aliases=("torch_compile_mode",),
@@ -95,53 +105,60 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
 
     batch_size: int = option(
         16,
-        "Batch size",
-        "Samples per forward pass. Lower it first if memory runs out.",
+        _("Batch size"),
+        _("Samples per forward pass. Lower it first if memory runs out."),
         aliases=("per_device_train_batch_size",),
         limits=(1, 65_536),
     )
     gradient_accumulation_steps: int = option(
         1,
-        "Gradient accumulation",
-        "Batches whose gradients are added before an optimizer step: the effect of a larger batch with the memory "
-        "of a small one.",
+        _("Gradient accumulation"),
+        _(
+            "Batches whose gradients are added before an optimizer step: the effect of a larger batch with the memory "
+            "of a small one."
+        ),
         unit="batches",
         limits=(1, 65_536),
     )
     activation_checkpointing: bool = option(
         False,
-        "Activation checkpointing",
-        "Recompute activations in the backward pass instead of keeping them: much less memory, 20 to 30 % more "
-        "time.",
+        _("Activation checkpointing"),
+        _(
+            "Recompute activations in the backward pass instead of keeping them: much less memory, 20 to 30 % more "
+            "time."
+        ),
         needs=WITH_DEEP_GRADIENTS,
         aliases=("gradient_checkpointing",),
     )
     deepspeed: DeepSpeed = option(
         DeepSpeed.OFF,
-        "DeepSpeed",
-        "ZeRO, for a model that doesn't fit on one GPU: try ZeRO-2, then ZeRO-3, with offload.",
-        group="Large models",
+        _("DeepSpeed"),
+        _("ZeRO, for a model that doesn't fit on one GPU: try ZeRO-2, then ZeRO-3, with offload."),
+        group=_("Large models"),
     )
     offload: Offload = option(
         Offload.CPU,
-        "Offload to",
-        "Where ZeRO keeps data the device doesn't need at the moment.",
-        group="Large models",
+        _("Offload to"),
+        _("Where ZeRO keeps data the device doesn't need at the moment."),
+        group=_("Large models"),
         needs={"memory.deepspeed": (DeepSpeed.ZERO_2, DeepSpeed.ZERO_3)},
     )
     offload_folder: str | None = option(
         None,
-        "Offload folder",
-        "Folder on a fast disk with space for the optimizer state: 16 bytes per parameter.",
-        group="Large models",
+        _("Offload folder"),
+        _("Folder on a fast disk with space for the optimizer state: 16 bytes per parameter."),
+        group=_("Large models"),
         needs={"memory.deepspeed": (DeepSpeed.ZERO_2, DeepSpeed.ZERO_3), "memory.offload": (Offload.NVME,)},
         is_path=True,
     )
     offload_optimizer: bool = option(
         False,
-        "CPU offload of the optimizer",
-        "Keep AdamW's state in main memory and update on the CPU (torchao): less GPU memory, slower steps.",
-        group="Large models",
+        _("CPU offload of the optimizer"),
+        _(
+            "Keep AdamW's state in main memory and update on the CPU (torchao): less GPU memory, "
+            "slower steps."
+        ),
+        group=_("Large models"),
     )
 
 
@@ -150,43 +167,45 @@ class ModelOptions(Section, frozen=True, kw_only=True):
 
     source: str = option(
         "",
-        "Model",
-        "A model folder, an id on the Hugging Face Hub such as `bert-base-cased`, a vision model such as "
-        "`torchvision:resnet18`, the model of an earlier run as `run:NAME`, or a small model from scratch such as "
-        "`scratch:llama-small`.",
+        _("Model"),
+        _(
+            "A model folder, an id on the Hugging Face Hub such as `bert-base-cased`, a vision model such as "
+            "`torchvision:resnet18`, the model of an earlier run as `run:NAME`, or a small model from scratch such as "
+            "`scratch:llama-small`."
+        ),
         is_path=True,
     )
     pretrained: bool = option(
         True,
-        "Pretrained weights",
-        "Off: the same architecture with random weights, which needs much more data.",
+        _("Pretrained weights"),
+        _("Off: the same architecture with random weights, which needs much more data."),
         of_scratch=False,
     )
     vocabulary: int = option(
         1024,
-        "Vocabulary",
-        "Vocabulary size of the tokenizer of a model from scratch, a byte-level BPE trained on the data.",
+        _("Vocabulary"),
+        _("Vocabulary size of the tokenizer of a model from scratch, a byte-level BPE trained on the data."),
         unit="tokens",
-        group="From scratch",
+        group=_("From scratch"),
         needs=FOR_TEXT,
         of_scratch=True,
         limits=(300, 65536),
     )
     method: Method = option(
         Method.FULL,
-        "Method",
-        "Which weights are trained. LoRA trains small adapter matrices with a fraction of the memory.",
+        _("Method"),
+        _("Which weights are trained. LoRA trains small adapter matrices with a fraction of the memory."),
     )
     quantization: Quantization = option(
         Quantization.NF4,
-        "Quantization",
-        "Number format of the frozen weights.",
+        _("Quantization"),
+        _("Number format of the frozen weights."),
         needs={"model.method": (Method.QLORA,)},
     )
     lora_rank: int = option(
         16,
-        "LoRA rank",
-        "Rank of the adapter matrices, usually 8 to 64. A higher rank learns more and needs more memory.",
+        _("LoRA rank"),
+        _("Rank of the adapter matrices, usually 8 to 64. A higher rank learns more and needs more memory."),
         group="LoRA",
         needs=WITH_LORA,
         aliases=("lora_r",),
@@ -194,8 +213,8 @@ class ModelOptions(Section, frozen=True, kw_only=True):
     )
     lora_alpha: float = option(
         32.0,
-        "LoRA alpha",
-        "The adapter's output is scaled by alpha / rank. Twice the rank is a good start.",
+        _("LoRA alpha"),
+        _("The adapter's output is scaled by alpha / rank. Twice the rank is a good start."),
         group="LoRA",
         needs=WITH_LORA,
         above=0.0,
@@ -203,25 +222,27 @@ class ModelOptions(Section, frozen=True, kw_only=True):
     )
     lora_dropout: float = option(
         0.05,
-        "LoRA dropout",
-        "Dropout probability of the adapter's inputs, against overfitting.",
+        _("LoRA dropout"),
+        _("Dropout probability of the adapter's inputs, against overfitting."),
         group="LoRA",
         needs=WITH_LORA,
         limits=(0.0, 0.9),
     )
     lora_targets: tuple[str, ...] = option(
         (),
-        "LoRA targets",
-        "Layers with adapters, by the end of their names, such as `query, value`. Empty: all linear layers (and "
-        "convolutions of a vision model) except the last.",
+        _("LoRA targets"),
+        _(
+            "Layers with adapters, by the end of their names, such as `query, value`. Empty: all linear layers (and "
+            "convolutions of a vision model) except the last."
+        ),
         group="LoRA",
         needs=WITH_LORA,
         aliases=("target_modules",),
     )
     attention: Attention = option(
         Attention.SDPA,
-        "Attention",
-        "Implementation of attention. Same results, different time and memory.",
+        _("Attention"),
+        _("Implementation of attention. Same results, different time and memory."),
         group="Computation",
         needs=FOR_TEXT,
         aliases=("attn_implementation",),
@@ -231,51 +252,57 @@ class ModelOptions(Section, frozen=True, kw_only=True):
 class OutputOptions(Section, frozen=True, kw_only=True):
     """Checkpoints and other output."""
 
-    name: str | None = option(None, "Name", "Name of the run in the list. Empty: made from model and data.")
+    name: str | None = option(
+        None, _("Name"), _("Name of the run in the list. Empty: made from model and data.")
+    )
     keep_checkpoints: int = option(
         1,
-        "Keep checkpoints",
-        "Number of newest checkpoints to keep. 0: a checkpoint is saved only when the run is stopped or paused, "
-        "and a finished run can't be extended. The trained model is always saved.",
+        _("Keep checkpoints"),
+        _(
+            "Number of newest checkpoints to keep. 0: a checkpoint is saved only when the run is stopped or paused, "
+            "and a finished run can't be extended. The trained model is always saved."
+        ),
         group="Checkpoints",
         limits=(0, 1000),
     )
     save_steps: int = option(
         0,
-        "Save every",
-        "Save a checkpoint every so many steps, and at the end. 0: after each epoch.",
+        _("Save every"),
+        _("Save a checkpoint every so many steps, and at the end. 0: after each epoch."),
         unit="steps",
         group="Checkpoints",
         limits=(0, 10_000_000),
     )
     keep_best: bool = option(
         False,
-        "Keep the best",
-        "Use the weights of the best evaluation as the trained model, not the last ones, and keep their "
-        "checkpoint. Compared by the first of accuracy, F1, Pearson, perplexity and loss that the task has. "
-        "Needs validation data.",
+        _("Keep the best"),
+        _(
+            "Use the weights of the best evaluation as the trained model, not the last ones, and keep their "
+            "checkpoint. Compared by the first of accuracy, F1, Pearson, perplexity and loss that the task has. "
+            "Needs validation data."
+        ),
         group="Checkpoints",
     )
     predictions: int = option(
         16,
-        "Sample predictions",
-        "Validation examples, chosen by seed, whose predictions are saved at every evaluation. 0: none.",
+        _("Sample predictions"),
+        _("Validation examples, chosen by seed, whose predictions are saved at every evaluation. 0: none."),
         unit="examples",
         group="Predictions",
         limits=(0, 256),
     )
     prompts: tuple[str, ...] = option(
         (),
-        "Own prompts",
-        "Your own prompts, which the model continues or answers at every evaluation.",
+        _("Own prompts"),
+        _("Your own prompts, which the model continues or answers at every evaluation."),
         group="Predictions",
         needs=FOR_WRITING,
     )
     tensorboard: bool = option(
         False,
-        "TensorBoard files",
-        "Also write metrics for TensorBoard into the folder `tensorboard` of the run.",
-        group="Also write",
+        _("TensorBoard files"),
+        _("Also write metrics for TensorBoard into the folder `tensorboard` of the run."),
+        group=_("Also write"),
     )
 
 
@@ -284,8 +311,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
 
     epochs: float = option(
         3.0,
-        "Epochs",
-        "Passes over the training data.",
+        _("Epochs"),
+        _("Passes over the training data."),
         unit="epochs",
         aliases=("num_train_epochs",),
         above=0.0,
@@ -293,30 +320,32 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     )
     max_steps: int | None = option(
         None,
-        "Maximum steps",
-        "Stop after this many optimizer steps, whatever the epochs. Empty: by epochs.",
+        _("Maximum steps"),
+        _("Stop after this many optimizer steps, whatever the epochs. Empty: by epochs."),
         unit="steps",
         group="Length",
         limits=(1, None),
     )
     learning_rate: float = option(
         5e-5,
-        "Learning rate",
-        "Step size of the optimizer. 2e-5 to 5e-5 for fine-tuning a text model, 1e-4 to 3e-4 with LoRA, 1e-3 for a "
-        "vision model from scratch.",
+        _("Learning rate"),
+        _(
+            "Step size of the optimizer. 2e-5 to 5e-5 for fine-tuning a text model, 1e-4 to 3e-4 with LoRA, 1e-3 for a "
+            "vision model from scratch."
+        ),
         above=0.0,
         limits=(None, 10.0),
     )
     optimizer: Optimizer = option(
         Optimizer.ADAMW,
-        "Optimizer",
-        "Updates the weights. Optimizers differ in the memory they need per parameter.",
+        _("Optimizer"),
+        _("Updates the weights. Optimizers differ in the memory they need per parameter."),
         aliases=("optim",),
     )
     beta: float = option(
         0.1,
-        "DPO beta",
-        "How close the model stays to the reference model. 0.1 is usual; a higher value keeps it closer.",
+        _("DPO beta"),
+        _("How close the model stays to the reference model. 0.1 is usual; a higher value keeps it closer."),
         needs=FOR_PREFERENCE,
         aliases=("dpo_beta",),
         above=0.0,
@@ -324,39 +353,39 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     )
     schedule: Schedule = option(
         Schedule.LINEAR,
-        "Schedule",
-        "How the learning rate changes after the warm-up.",
-        group="Learning rate",
+        _("Schedule"),
+        _("How the learning rate changes after the warm-up."),
+        group=_("Learning rate"),
         aliases=("lr_scheduler_type",),
     )
     warmup: float = option(
         0.0,
-        "Warm-up",
-        "Steps in which the learning rate rises from zero. A value below 1 is a fraction of the run.",
+        _("Warm-up"),
+        _("Steps in which the learning rate rises from zero. A value below 1 is a fraction of the run."),
         unit="steps",
         share_below_one=True,
-        group="Learning rate",
+        group=_("Learning rate"),
         aliases=("warmup_steps", "warmup_ratio"),
         limits=(0.0, None),
     )
     weight_decay: float = option(
         0.0,
-        "Weight decay",
-        "Pulls weights, except biases and normalization layers, towards zero.",
+        _("Weight decay"),
+        _("Pulls weights, except biases and normalization layers, towards zero."),
         group="Optimizer",
         limits=(0.0, 1.0),
     )
     max_grad_norm: float = option(
         1.0,
-        "Max gradient norm",
-        "Gradients are clipped to this norm. 0: no clipping.",
+        _("Max gradient norm"),
+        _("Gradients are clipped to this norm. 0: no clipping."),
         group="Optimizer",
         limits=(0.0, None),
     )
     beta1: float = option(
         0.9,
-        "Beta 1",
-        "Decay rate of the running average of gradients: 0.9 averages about ten steps.",
+        _("Beta 1"),
+        _("Decay rate of the running average of gradients: 0.9 averages about ten steps."),
         group="Optimizer",
         needs=WITH_BETAS,
         aliases=("adam_beta1",),
@@ -364,8 +393,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     )
     beta2: float = option(
         0.999,
-        "Beta 2",
-        "Decay rate of the running average of squared gradients: 0.999 averages about a thousand steps.",
+        _("Beta 2"),
+        _("Decay rate of the running average of squared gradients: 0.999 averages about a thousand steps."),
         group="Optimizer",
         needs=WITH_BETAS,
         aliases=("adam_beta2",),
@@ -373,8 +402,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     )
     epsilon: float = option(
         1e-8,
-        "Epsilon",
-        "Added to the denominator for numerical stability.",
+        _("Epsilon"),
+        _("Added to the denominator for numerical stability."),
         group="Optimizer",
         needs=WITH_EPSILON,
         aliases=("adam_epsilon",),
@@ -383,23 +412,23 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     )
     momentum: float = option(
         0.9,
-        "Momentum",
-        "Fraction of the previous update added to the current one.",
+        _("Momentum"),
+        _("Fraction of the previous update added to the current one."),
         group="Optimizer",
         needs={"training.optimizer": (Optimizer.SGD,)},
         limits=(0.0, 0.999999),
     )
     seed: int = option(
         42,
-        "Seed",
-        "The same seed on the same computer gives the same results.",
+        _("Seed"),
+        _("The same seed on the same computer gives the same results."),
         group="Repeatability",
         limits=(0, 2**32 - 1),
     )
     deterministic: bool = option(
         False,
-        "Full determinism",
-        "Use deterministic kernels only: slower, and an operator without one fails.",
+        _("Full determinism"),
+        _("Use deterministic kernels only: slower, and an operator without one fails."),
         group="Repeatability",
         aliases=("full_determinism",),
     )

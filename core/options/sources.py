@@ -13,11 +13,12 @@ import msgspec
 
 from core.base.errors import Fix
 from core.base.files import is_there, read_small
+from core.base.language import _
 
 # --- Model folders
 
 
-RANDOM_WEIGHTS = Fix("Start with random weights", {"model.pretrained": False})
+RANDOM_WEIGHTS = Fix(_("Start with random weights"), {"model.pretrained": False})
 
 PICKLED = (".bin", ".pt", ".pth")
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -137,13 +138,13 @@ class Scheme(StrEnum):
 
 def scheme_of(source: str) -> Scheme | None:
     """The scheme of a source; None for a path or an id on the Hub."""
-    head, colon, _ = source.partition(":")
+    head, colon, _rest = source.partition(":")
     return Scheme(head) if colon and head in list(Scheme) else None
 
 
 def unknown_scheme(source: str) -> str:
     """What stands before the colon of a source that isn't a path and has no known scheme; empty for all others."""
-    head, colon, _ = source.partition(":")
+    head, colon, _rest = source.partition(":")
     is_plain = colon and len(head) > 1 and head.isalpha() and not Path(source).is_absolute()
     return head if is_plain and scheme_of(source) is None else ""
 
@@ -168,7 +169,7 @@ def synthetic_lengths(source: str) -> tuple[int, int] | None:
 
 def _parse_synthetic(source: str) -> tuple[int, int, int] | None:
     """Samples, shortest and longest."""
-    samples, _, length = (Scheme.SYNTHETIC.name_of(source) or "").partition("x")
+    samples, _rest, length = (Scheme.SYNTHETIC.name_of(source) or "").partition("x")
     shortest, dash, longest = length.partition("-")
     parts = (samples, shortest, longest if dash else shortest)
     if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
@@ -214,7 +215,7 @@ class VisionModel(msgspec.Struct, frozen=True):
 
 VISION_MODELS: dict[str, VisionModel] = {
     "resnet18": VisionModel(1, 33, "ResNet-18"),
-    "mobilenet_v2": VisionModel(1, 33, "MobileNet V2"),
+    "mobilenet_v2": VisionModel(1, 33, _("MobileNet V2")),
     "efficientnet_b0": VisionModel(1, 33, "EfficientNet-B0"),
     "squeezenet1_0": VisionModel(21, 21, "SqueezeNet 1.0"),
     "alexnet": VisionModel(63, 63, "AlexNet"),
@@ -253,23 +254,23 @@ class ScratchModel:
 
     @property
     def help(self) -> str:
-        kind = "Writes text" if self.writes else "Reads text"
+        kind = _("Writes text") if self.writes else _("Reads text")
         millions = self.parameters(1024) / 1e6
         return f"{kind}; {self.layers} layers, {self.hidden} wide, {millions:.1f} million weights."
 
 
 SCRATCH_MODELS = {
-    "llama-tiny": ScratchModel("Llama, tiny", True, layers=2, hidden=64, heads=4, inner=192),
-    "llama-small": ScratchModel("Llama, small", True, layers=4, hidden=192, heads=6, inner=512),
-    "llama-medium": ScratchModel("Llama, medium", True, layers=8, hidden=512, heads=8, inner=1376),
-    "bert-tiny": ScratchModel("Bert, tiny", False, layers=2, hidden=128, heads=2, inner=512),
-    "bert-mini": ScratchModel("Bert, mini", False, layers=4, hidden=256, heads=4, inner=1024),
-    "bert-small": ScratchModel("Bert, small", False, layers=4, hidden=512, heads=8, inner=2048),
+    "llama-tiny": ScratchModel(_("Llama, tiny"), True, layers=2, hidden=64, heads=4, inner=192),
+    "llama-small": ScratchModel(_("Llama, small"), True, layers=4, hidden=192, heads=6, inner=512),
+    "llama-medium": ScratchModel(_("Llama, medium"), True, layers=8, hidden=512, heads=8, inner=1376),
+    "bert-tiny": ScratchModel(_("Bert, tiny"), False, layers=2, hidden=128, heads=2, inner=512),
+    "bert-mini": ScratchModel(_("Bert, mini"), False, layers=4, hidden=256, heads=4, inner=1024),
+    "bert-small": ScratchModel(_("Bert, small"), False, layers=4, hidden=512, heads=8, inner=2048),
 }
 """By name. The Berts have the sizes of https://github.com/google-research/bert#bert, the Llamas Hone's own."""
 
 TIMED_MODELS = {
-    "minilm": ScratchModel("MiniLM size", False, layers=6, hidden=384, heads=12, inner=1536),
+    "minilm": ScratchModel(_("MiniLM size"), False, layers=6, hidden=384, heads=12, inner=1536),
     "bert-base": ScratchModel("BERT-base", False, layers=12, hidden=768, heads=12, inner=3072),
     "bert-large": ScratchModel("BERT-large", False, layers=24, hidden=1024, heads=16, inner=4096),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from core.base.language import _
 from core.options import SECTIONS, Tree
 from core.options.catalogue import all_options, copied, options_by_path, put, value_at
 from core.options.choices import Attention, Optimizer, Schedule
@@ -61,14 +62,14 @@ SPELLINGS: Mapping[str, Mapping[str, str]] = {
 """Values people know, by the option they belong to."""
 
 OBSOLETE: Mapping[str, str] = {
-    "use_mps_device": "it is gone from Trainer, which takes an Apple GPU by itself",
-    "no_cuda": "it is use_cpu in Trainer today",
-    "per_gpu_train_batch_size": "it is per_device_train_batch_size in Trainer today",
-    "gradient_checkpointing": "it is activation_checkpointing in Trainer today",
-    "warmup_ratio": "it is warmup_steps below 1 in Trainer today",
+    "use_mps_device": _("it is gone from Trainer, which takes an Apple GPU by itself"),
+    "no_cuda": _("it is use_cpu in Trainer today"),
+    "per_gpu_train_batch_size": _("it is per_device_train_batch_size in Trainer today"),
+    "gradient_checkpointing": _("it is activation_checkpointing in Trainer today"),
+    "warmup_ratio": _("it is warmup_steps below 1 in Trainer today"),
     "group_by_length": 'it is train_sampling_strategy="group_by_length" in Trainer today',
     "adafactor": 'it is optim="adafactor" in Trainer today',
-    "cosine_with_min_lr": "Hone's cosine falls to zero",
+    "cosine_with_min_lr": _("Hone's cosine falls to zero"),
     "adamw_hf": "it is gone from Trainer; adamw_torch has taken its place",
     "adamw_apex_fused": "it is gone from Trainer; adamw_torch_fused has taken its place",
 }
@@ -177,7 +178,7 @@ def _note(words: str) -> Translation:
 
 def _warm_up_ratio(value: Any) -> Known:
     if value in (1, 1.0, "1", "1.0"):
-        note = "a fraction of 1 would be one step in Hone, so it is just below"
+        note = _("a fraction of 1 would be one step in Hone, so it is just below")
         return Known({"training.warmup": 0.999}, note)
     return Known({"training.warmup": value})
 
@@ -194,7 +195,7 @@ def _deepspeed(value: Any) -> Known:
         return Known({})
     zero = value.get("zero_optimization", {}) if isinstance(value, dict) else {}
     stage = zero.get("stage", 2) if isinstance(zero, dict) else 2
-    note = "Hone writes DeepSpeed's other settings itself"
+    note = _("Hone writes DeepSpeed's other settings itself")
     if not isinstance(value, dict):
         note = "the file isn't read: choose between ZeRO-2 and ZeRO-3; Hone writes the settings itself"
     return Known({"memory.deepspeed": "zero-3" if stage == 3 else "zero-2"}, note)
@@ -213,10 +214,13 @@ SPECIAL: Mapping[str, Translation] = {
     "load_in_4bit": _switch(model__method="qlora", model__quantization="nf4"),
     "load_in_8bit": _switch(model__method="qlora", model__quantization="int8"),
     "bnb_4bit_quant_type": lambda given: Known(
-        {}, "" if given == "nf4" else f"Hone packs 4 bits as nf4, which is more exact than {given}"
+        {},
+        ""
+        if given == "nf4"
+        else _("Hone packs 4 bits as nf4, which is more exact than {given}").format(given=given),
     ),
-    "task_name": _note("choose your copy of the files of {} as the data"),
-    "auto_find_batch_size": _note("lower memory.batch_size where memory runs out"),
+    "task_name": _note(_("choose your copy of the files of {} as the data")),
+    "auto_find_batch_size": _note(_("lower memory.batch_size where memory runs out")),
     "device": lambda given: Known({"device.name": str(given)}),
     "model_name_or_path": lambda given: Known({"model.source": str(given)}),
     "train_dir": lambda given: Known({"data.train": str(given)}),
@@ -251,7 +255,7 @@ def translate(name: str, value: Any) -> Known | Gone | None:
         return Gone(NO_OPTION[name]) if value else Known({})
     advice = GONE.get(name) or BY_ITSELF.get(name)
     if not advice and name.startswith(BY_ITSELF_BEGINNINGS):
-        advice = "Hone decides that itself"
+        advice = _("Hone decides that itself")
     return Gone(advice) if advice else None
 
 
@@ -329,7 +333,17 @@ def in_our_words(tree: Tree) -> Renamed:
             del home[name]
             put(copy, known.values)
             words = ", ".join(f"{path} = {_shown(value)}" for path, value in known.values.items())
-            notes.append(": ".join(filter(None, (f"{name} is {words or 'left out'} here", known.note))))
+            notes.append(
+                ": ".join(
+                    filter(
+                        None,
+                        (
+                            _("{name} is {words} here").format(name=name, words=words or "left out"),
+                            known.note,
+                        ),
+                    )
+                )
+            )
     return Renamed(copy, tuple(notes))
 
 
@@ -339,7 +353,7 @@ def explanation(tree: Tree, where: str, name: str) -> str:
         return ""
     known = translate(name, (tree[where] if where else tree)[name])
     if isinstance(known, Gone):
-        return f"is Trainer's, and no option of Hone: {known.advice}"
+        return _("is Trainer's, and no option of Hone: {advice}").format(advice=known.advice)
     if known is None or not known.values:
         return ""
     path = next(path for path, value in known.values.items() if value_at(tree, path) not in (None, value))

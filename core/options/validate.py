@@ -14,6 +14,7 @@ import msgspec
 
 from core.base.errors import Fix, Problem
 from core.base.files import is_there, why_missing
+from core.base.language import _
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
 from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
@@ -46,7 +47,7 @@ from core.options.trainer_args import explanation
 
 EVAL, SPLIT, FRACTION, TRAIN_SPLIT = "data.eval", "data.eval_split", "data.eval_fraction", "data.train_split"
 DEFAULT_FRACTION = DataOptions().eval_fraction
-HOLD_OUT = Fix("Hold out a fraction of it instead", {SPLIT: None})
+HOLD_OUT = Fix(_("Hold out a fraction of it instead"), {SPLIT: None})
 
 
 def splits(options: RunOptions) -> Iterator[Problem]:
@@ -57,28 +58,34 @@ def splits(options: RunOptions) -> Iterator[Problem]:
             SPLIT,
             "there is evaluation data of its own; give one of the two",
             (
-                Fix(f"Evaluate on the split {data.eval_split}", {EVAL: None}),
-                Fix(f"Evaluate on {Path(data.eval).name}", {SPLIT: None}),
+                Fix(_("Evaluate on the split {eval_split}").format(eval_split=data.eval_split), {EVAL: None}),
+                Fix(_("Evaluate on {name}").format(name=Path(data.eval).name), {SPLIT: None}),
             ),
         )
     if (data.eval or data.eval_split) and data.eval_fraction not in (0.0, DEFAULT_FRACTION):
-        named = Path(data.eval).name if data.eval else f"the split {data.eval_split}"
+        named = (
+            Path(data.eval).name
+            if data.eval
+            else _("the split {eval_split}").format(eval_split=data.eval_split)
+        )
         yield Problem(
             FRACTION,
             f"nothing is held out beside {named}; give one of the two",
             (
-                Fix(f"Evaluate on {named}", {FRACTION: DEFAULT_FRACTION}),
+                Fix(_("Evaluate on {named}").format(named=named), {FRACTION: DEFAULT_FRACTION}),
                 Fix(
-                    f"Hold out {100 * data.eval_fraction:g} % of the training data",
+                    _("Hold out {eval_fraction:g} % of the training data").format(
+                        eval_fraction=100 * data.eval_fraction
+                    ),
                     {EVAL if data.eval else SPLIT: None},
                 ),
             ),
         )
     is_made = scheme_of(data.train) is Scheme.BUILTIN or parse_synthetic(data.train) is not None
     if data.train and (is_made or (is_there(Path(data.train)) and Path(data.train).is_file())):
-        message = f"{Path(data.train).name} isn't divided into splits"
+        message = _("{name} isn't divided into splits").format(name=Path(data.train).name)
         if data.train_split:
-            yield Problem(TRAIN_SPLIT, message, (Fix("Use all of it", {TRAIN_SPLIT: None}),))
+            yield Problem(TRAIN_SPLIT, message, (Fix(_("Use all of it"), {TRAIN_SPLIT: None}),))
         if data.eval_split:
             yield Problem(SPLIT, message, (HOLD_OUT,))
     trained = data.train_split or "train"
@@ -97,22 +104,27 @@ def _sources(options: RunOptions) -> Iterator[tuple[str, str]]:
 
 def _data_chosen(options: RunOptions) -> Iterator[Problem]:
     if not options.data.train:
-        yield Problem("data.train", "choose the data to train on")
+        yield Problem("data.train", _("choose the data to train on"))
     for path, source in _sources(options):
         match scheme_of(source):
             case Scheme.BUILTIN if source != DIGITS:
-                fix = Fix("Use the digits", {path: DIGITS})
+                fix = Fix(_("Use the digits"), {path: DIGITS})
                 yield Problem(path, f"there is no {source}; {DIGITS} is", (fix,))
             case Scheme.SYNTHETIC if parse_synthetic(source) is None:
                 example = synthetic(512, 128)
-                yield Problem(path, f"must read synthetic:SAMPLESxLENGTH, such as {example}, got {source}")
+                yield Problem(
+                    path,
+                    _("must read synthetic:SAMPLESxLENGTH, such as {example}, got {source}").format(
+                        example=example, source=source
+                    ),
+                )
             case Scheme.TORCHVISION | Scheme.SCRATCH | Scheme.RUN:
                 yield Problem(path, f"{source} is a model; choose data")
             case None:  # of the Hub's, whoever reads it looks whether it is here
                 yield from _missing(path, source)
 
 
-def _missing(path: str, source: str, kind: str = "file or folder") -> Iterator[Problem]:
+def _missing(path: str, source: str, kind: str = _("file or folder")) -> Iterator[Problem]:
     reason = why_missing(Path(source), kind)
     if reason:
         yield Problem(path, reason)
@@ -127,7 +139,7 @@ def _random_lengths(options: RunOptions) -> Iterator[Problem]:
         if shortest != longest:
             same = synthetic(*(parse_synthetic(source) or (1, 1)))
             message = f"{source} is for tasks that say something of a text; {options.task} needs one length"
-            yield Problem(path, message, (Fix(f"Use {same}", {path: same}),))
+            yield Problem(path, message, (Fix(_("Use {same}").format(same=same), {path: same}),))
 
 
 def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
@@ -136,11 +148,13 @@ def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
     for path, source in _sources(options):
         if source == DIGITS:
             yield Problem(path, f"{source} are images; {options.task} needs texts")
-    hold_out = (Fix("Evaluate on no data of its own", {EVAL: None}),)
+    hold_out = (Fix(_("Evaluate on no data of its own"), {EVAL: None}),)
     if parse_synthetic(options.data.eval or ""):
         yield Problem(EVAL, "random texts can't be evaluated on; give real ones or none", hold_out)
     elif options.data.eval and parse_synthetic(options.data.train):
-        yield Problem(EVAL, f"{options.data.train} is for timing and is never evaluated", hold_out)
+        yield Problem(
+            EVAL, _("{train} is for timing and is never evaluated").format(train=options.data.train), hold_out
+        )
 
 
 def _text_columns(options: RunOptions) -> Iterator[Problem]:
@@ -148,7 +162,10 @@ def _text_columns(options: RunOptions) -> Iterator[Problem]:
     if len(columns) > 2:
         yield Problem("data.text_columns", f"takes one column, or two for pairs; got {len(columns)}")
     if len(set(columns)) < len(columns):
-        yield Problem("data.text_columns", f"names the same column twice: {', '.join(columns)}")
+        yield Problem(
+            "data.text_columns",
+            _("names the same column twice: {columns}").format(columns=", ".join(columns)),
+        )
     if label in columns:
         yield Problem("data.label_column", f"{label} is a text column too; choose the answer's column")
 
@@ -156,13 +173,13 @@ def _text_columns(options: RunOptions) -> Iterator[Problem]:
 # --- Rules of the model
 
 
-VISION_MODEL = Fix("Use ResNet-18", {"model.source": Scheme.TORCHVISION.of("resnet18")})
+VISION_MODEL = Fix(_("Use ResNet-18"), {"model.source": Scheme.TORCHVISION.of("resnet18")})
 
 
 def _model_chosen(options: RunOptions) -> Iterator[Problem]:
     source = options.model.source
     if not source:
-        yield Problem("model.source", "choose a model to start from")
+        yield Problem("model.source", _("choose a model to start from"))
     elif unknown_scheme(source):
         yield Problem(
             "model.source",
@@ -196,7 +213,9 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
 
 def _similar(name: str, known: Any, scheme: Scheme) -> tuple[tuple[Fix, ...], list[str]]:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return tuple(Fix(f"Use {other}", {"model.source": scheme.of(other)}) for other in close), close
+    return tuple(
+        Fix(_("Use {other}").format(other=other), {"model.source": scheme.of(other)}) for other in close
+    ), close
 
 
 def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
@@ -210,22 +229,26 @@ def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
         name = source.partition(":")[2]
         fixes, close = _similar(name, fitting, Scheme.SCRATCH)
         rest = f"; did you mean {close[0]}? There are" if close else "; there are"
-        message = f"no model called {name!r} from scratch{rest} {', '.join(fitting)}"
+        message = _("no model called {name!r} from scratch{rest} {fitting}").format(
+            name=name, rest=rest, fitting=", ".join(fitting)
+        )
         yield Problem("model.source", message, fixes)
     elif writes and not found.writes:
-        fix = Fix("Use llama-small", {"model.source": Scheme.SCRATCH.of("llama-small")})
+        fix = Fix(_("Use llama-small"), {"model.source": Scheme.SCRATCH.of("llama-small")})
         yield Problem("model.source", f"{source} reads and can't write; {', '.join(fitting)} can", (fix,))
     elif options.task.reads_conversations and parse_synthetic(options.data.train) is None:
         yield Problem(
             "model.source",
-            "a model from scratch has to learn to write first: train it for text generation, then start from that "
-            "run with run:NAME",
-            (Fix("Train it for text generation", {"task": Task.CAUSAL_LM.value}),),
+            _(
+                "a model from scratch has to learn to write first: train it for text generation, then start from that "
+                "run with run:NAME"
+            ),
+            (Fix(_("Train it for text generation"), {"task": Task.CAUSAL_LM.value}),),
         )
 
 
 def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
-    missing = list(_missing("model.source", source, "model folder"))
+    missing = list(_missing("model.source", source, _("model folder")))
     if missing:
         yield from missing
     elif not Path(source).is_dir():
@@ -234,7 +257,12 @@ def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
         try:
             lack = what_lacks(Path(source), needs_weights=needs_weights)
         except OSError as error:
-            yield Problem("model.source", f"{source} can't be looked into: {error.strerror or error}")
+            yield Problem(
+                "model.source",
+                _("{source} can't be looked into: {strerror}").format(
+                    source=source, strerror=error.strerror or error
+                ),
+            )
             return
         if lack is not None:
             fixes = () if lack in (Lack.CONFIG, Lack.KIND) else (RANDOM_WEIGHTS,)
@@ -248,7 +276,7 @@ def _vocabulary(options: RunOptions) -> Iterator[Problem]:
         yield Problem(
             "model.vocabulary",
             "is only for a model from scratch: others come with their tokenizer; take it out",
-            (Fix("Take it out", {"model.vocabulary": default}),),
+            (Fix(_("Take it out"), {"model.vocabulary": default}),),
         )
 
 
@@ -263,14 +291,22 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
     needed = limits.smallest if size < limits.smallest else limits.smallest_alone
     rounded = -(-needed // 32) * 32
     path, value = ("data.train", synthetic(random[0], rounded)) if random else ("data.image_size", rounded)
-    larger = Fix(f"Images of {rounded} pixels", {path: value})
+    larger = Fix(_("Images of {rounded} pixels").format(rounded=rounded), {path: value})
     if size < limits.smallest:
-        yield Problem(path, f"{name} needs images of {limits.smallest} pixels or more, got {size}", (larger,))
+        yield Problem(
+            path,
+            _("{name} needs images of {smallest} pixels or more, got {size}").format(
+                name=name, smallest=limits.smallest, size=size
+            ),
+            (larger,),
+        )
     elif options.memory.batch_size == 1 and size < limits.smallest_alone:
         yield Problem(
             "memory.batch_size",
-            f"{name} normalises over a batch: with images of {size} pixels it needs 2 or more in one",
-            (Fix("Batches of 2", {"memory.batch_size": 2}), larger),
+            _(
+                "{name} normalises over a batch: with images of {size} pixels it needs 2 or more in one"
+            ).format(name=name, size=size),
+            (Fix(_("Batches of 2"), {"memory.batch_size": 2}), larger),
         )
 
 
@@ -281,9 +317,14 @@ def _device(options: RunOptions) -> Iterator[Problem]:
     name = options.device.name
     index = name.removeprefix("cuda:")
     if name not in ("auto", "cpu", "mps", "cuda") and not (name.startswith("cuda:") and index.isdecimal()):
-        yield Problem("device.name", f'must be auto, cuda, cuda:NUMBER, mps or cpu, got "{name}"')
+        yield Problem(
+            "device.name", _('must be auto, cuda, cuda:NUMBER, mps or cpu, got "{name}"').format(name=name)
+        )
     if name == "cpu" and options.device.precision is Precision.FP16:
-        fixes = (Fix("Use bf16", {"device.precision": "bf16"}), Fix("Use fp32", {"device.precision": "fp32"}))
+        fixes = (
+            Fix(_("Use bf16"), {"device.precision": "bf16"}),
+            Fix(_("Use fp32"), {"device.precision": "fp32"}),
+        )
         yield Problem("device.precision", f"fp16 {FP16_NEEDS_GPU}", fixes)
 
 
@@ -294,7 +335,7 @@ def _without_effect(options: RunOptions) -> Iterator[Problem]:
             yield Problem(
                 option.path,
                 f"is only for {needs_of(option)} and would change nothing here; take it out",
-                (Fix("Take it out", {option.path: option.default}),),
+                (Fix(_("Take it out"), {option.path: option.default}),),
             )
 
 
@@ -302,7 +343,7 @@ def _prompts(options: RunOptions) -> Iterator[Problem]:
     prompts = options.output.prompts
     empty = [number for number, prompt in enumerate(prompts, start=1) if not prompt.strip()]
     if empty:
-        fix = Fix("Leave out empty ones", {"output.prompts": [one for one in prompts if one.strip()]})
+        fix = Fix(_("Leave out empty ones"), {"output.prompts": [one for one in prompts if one.strip()]})
         message = f"prompt {empty[0]} is empty; write something or leave it out"
         yield Problem("output.prompts", message, (fix,))
 
@@ -393,7 +434,9 @@ def _read(tree: Tree) -> _Read:
     for section, struct in SECTIONS.items():
         values, read = tree.get(section, {}), {}
         if not isinstance(values, dict):
-            message = f"must be a section ([{section}] and its options below), got {_show(values)}"
+            message = _("must be a section ([{section}] and its options below), got {values}").format(
+                section=section, values=_show(values)
+            )
             unreadable.append(Problem(section, message))
             values = {}
         for option in options_of(section):
@@ -428,7 +471,11 @@ def _unknown(tree: Tree, section: str, key: str, known: list[str]) -> Problem:
     if homes:
         return Problem(path, f"no such option here; did you mean {homes[0]}?")
     close = difflib.get_close_matches(key, known, n=1)
-    rest = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+    rest = (
+        _("did you mean {close}?").format(close=close[0])
+        if close
+        else _("known here: {known}").format(known=", ".join(known))
+    )
     return Problem(path, f"no such option; {rest}")
 
 
@@ -441,27 +488,33 @@ def _value(option: Option, value: object) -> tuple[Any, Problem | None]:
         return (Toggle.ON if value else Toggle.OFF), None
     broken = _broken_limit(option, value)
     if broken:
-        return None, Problem(option.path, f"{broken}, got {_show(value)}")
+        return None, Problem(option.path, _("{broken}, got {show}").format(broken=broken, show=_show(value)))
     try:
         return msgspec.convert(value, option.value_type), None
     except msgspec.ValidationError:
         values = [choice.value for choice in option.choices] if option.kind is Kind.CHOICE else []
         close = difflib.get_close_matches(str(value), values, n=1)
-        fixes = tuple(Fix(f"Use {match}", {option.path: match}) for match in close)
-        return None, Problem(option.path, f"must be {option.expectation()}, got {_show(value)}", fixes)
+        fixes = tuple(Fix(_("Use {match}").format(match=match), {option.path: match}) for match in close)
+        return None, Problem(
+            option.path,
+            _("must be {expectation}, got {show}").format(
+                expectation=option.expectation(), show=_show(value)
+            ),
+            fixes,
+        )
 
 
 def _broken_limit(option: Option, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
-        return "is far too large a number"
-    return option.broken_limit(value) if math.isfinite(value) else "must be a finite number"
+        return _("is far too large a number")
+    return option.broken_limit(value) if math.isfinite(value) else _("must be a finite number")
 
 
 def _show(value: object) -> str:
     try:
         text = f'"{value}"' if isinstance(value, str) else str(value)
     except ValueError:  # Python writes out no number of more than 4,300 digits
-        return "a number too long to write out"
+        return _("a number too long to write out")
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -10,6 +10,7 @@ from typing import Any
 
 from core.base import formats
 from core.base.formats import METRIC_TITLES
+from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, value_of
 from core.options.declare import Option
@@ -59,7 +60,10 @@ def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = formats.si
     for run in runs:
         story = story_at_end(run, and_beginning=True)
         ran = {found.title: found.value for found in statements(story.what_ran, size)}
-        facts.append(ran | {f"Version of {name}": version for name, version in story.versions.items()})
+        facts.append(
+            ran
+            | {_("Version of {name}").format(name=name): version for name, version in story.versions.items()}
+        )
     titles = dict.fromkeys(title for ran in facts for title in ran)
     rows = (Difference(title, tuple(ran.get(title, "") for ran in facts)) for title in titles)
     return Comparison(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core.base import settings
 from core.base.errors import OptionsError
+from core.base.language import _
 from core.options.past_runs import title_of
 from core.runs import models
 from core.runs.folder import ExitRecord, RunFolder
@@ -14,14 +15,14 @@ from core.runs.library import list_runs
 from core.runs.status import RunStory, State
 from core.runs.summary import story_at_end
 
-SWITCHED_OFF = "The computer was restarted or switched off while it {}."
-KEEPER_GONE = (
+SWITCHED_OFF = _("The computer was restarted or switched off while it {}.")
+KEEPER_GONE = _(
     "Its keeper is gone, too: somebody ended both, or the operating system did, for lack of memory or because the "
     "person logged out."
 )
-KEEPER_GONE_WAITING = "Its keeper was ended from outside while it waited for its turn."
-NEVER_KEPT = "It was never started, or all trace of that is lost."
-ELSEWHERE = "It was trained on another computer, {}, and nothing has been heard of it since."
+KEEPER_GONE_WAITING = _("Its keeper was ended from outside while it waited for its turn.")
+NEVER_KEPT = _("It was never started, or all trace of that is lost.")
+ELSEWHERE = _("It was trained on another computer, {}, and nothing has been heard of it since.")
 
 FIRST_SECONDS = 7 * 86_400.0
 """Until crashes have been shown once, those of so many seconds before now are new."""
@@ -53,23 +54,23 @@ def crash_of(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Cras
     checkpoint = models.newest(run)
     step = None if checkpoint is None else checkpoint.step
     if record is not None:
-        title = "The training process ended before the run was over."
+        title = _("The training process ended before the run was over.")
         if record.out_of_memory:
-            title = "The operating system ended the training process for lack of memory."
+            title = _("The operating system ended the training process for lack of memory.")
         elif record.signal is not None:
-            title = f"The training process was ended by {record.signal}."
+            title = _("The training process was ended by {signal}.").format(signal=record.signal)
         return Crash(title, record.reason, record.log_tail, record.out_of_memory, step)
     keeper, awaited = run.keeper_record(), story.awaited
     waited = awaited is not None and awaited.attempt >= max(run.attempt_kept(), story.attempt)
-    title = "The training process is gone, and nobody was left to see how."
+    title = _("The training process is gone, and nobody was left to see how.")
     if waited:
-        title = "The run waited for its turn, which never came."
+        title = _("The run waited for its turn, which never came.")
     if keeper is None:
         reason = NEVER_KEPT
     elif not keeper.is_here:
         reason = ELSEWHERE.format(keeper.host)
     elif not keeper.is_of_this_boot:
-        reason = SWITCHED_OFF.format("waited for its turn" if waited else "trained")
+        reason = SWITCHED_OFF.format(_("waited for its turn") if waited else "trained")
     else:
         reason = KEEPER_GONE_WAITING if waited else KEEPER_GONE
     return Crash(title, reason, step=step)
@@ -109,7 +110,7 @@ def find(folder: Path, since: float) -> list[Interrupted]:
     """
     recent = [(changed, run) for run in list_runs(folder) if (changed := _last_changed(run)) > since]
     found = []
-    for _, run in sorted(recent, key=lambda pair: pair[0], reverse=True):
+    for _rest, run in sorted(recent, key=lambda pair: pair[0], reverse=True):
         is_kept = run.keeper_record() is not None
         if is_kept and run.state(story_at_end(run)) is State.CRASHED:
             saved = models.newest(run)

@@ -36,6 +36,7 @@ import psutil
 
 from core.base.errors import OptionsError
 from core.base.files import ENGINE_LOCK, is_link, is_locked, read_small, remove, write_atomically
+from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
@@ -310,7 +311,7 @@ class RunFolder:
             OSError: It can't be written, or would be written elsewhere: another person's folder may hold links.
         """
         if is_link(self.requests):
-            raise OSError(errno.ELOOP, "It is a link, which leads elsewhere", str(self.requests))
+            raise OSError(errno.ELOOP, _("It is a link, which leads elsewhere"), str(self.requests))
         request = Request(id=uuid.uuid4().hex, action=action)
         self.requests.mkdir(exist_ok=True)
         write_atomically(self.requests / f"{request.id}.json", msgspec.json.encode(request))
@@ -336,7 +337,7 @@ class RunFolder:
                         found.append((requested_at, request))
                     elif clean:
                         path.unlink(missing_ok=True)
-        return [request for _, request in sorted(found, key=lambda pair: pair[0])]
+        return [request for _rest, request in sorted(found, key=lambda pair: pair[0])]
 
     def close_request(self, request: Request) -> None:
         remove(self.requests / f"{request.id}.json")

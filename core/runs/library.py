@@ -13,6 +13,7 @@ import msgspec
 
 from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import write_atomically
+from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.past_runs import asked_title, run_folder, title_of, with_run_path
@@ -44,7 +45,7 @@ def create(
             made = path.absolute()
             if any(made.iterdir()) if made.is_dir() else made.exists():
                 raise OptionsError(
-                    (Problem("", f"{made} is not empty; name a new folder"),), "The run folder"
+                    (Problem("", f"{made} is not empty; name a new folder"),), _("The run folder")
                 )
             made.mkdir(parents=True, exist_ok=True)
         else:
@@ -55,7 +56,7 @@ def create(
             write_atomically(folder.forecast_file, msgspec.json.encode(forecast))
     except OSError as error:
         where = error.filename or path or runs_folder
-        raise RunFolderError("The run's folder can't be made", f"{where}: {error.strerror}") from error
+        raise RunFolderError(_("The run's folder can't be made"), f"{where}: {error.strerror}") from error
     return folder
 
 
@@ -96,7 +97,7 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
         return []
     asked = {path: _asked_at(path) for path in runs_folder.iterdir() if path.is_dir()}
     found = [(moment, path) for path, moment in asked.items() if moment is not None]
-    return [RunFolder(path) for _, path in sorted(found, reverse=True)]
+    return [RunFolder(path) for _rest, path in sorted(found, reverse=True)]
 
 
 def _asked_at(path: Path) -> float | None:

@@ -21,6 +21,7 @@ import msgspec
 
 from core.base.errors import RunFolderError
 from core.base.files import open_plain, writing, written_whole
+from core.base.language import _
 from core.runs.event_log import LARGEST_LINE, EventReader
 from core.runs.events import (
     AnyEvent,
@@ -163,7 +164,7 @@ class MetricsTable:
         while not reader.is_at_end:
             yield from reader.read()
         if reader.trouble:
-            raise RunFolderError("The run can't be read", reader.trouble)
+            raise RunFolderError(_("The run can't be read"), reader.trouble)
 
 
 def _first(reader: EventReader) -> AnyEvent | None:

@@ -7,6 +7,7 @@ from tqdm import tqdm
 
 from core.base import formats
 from core.base.formats import visible
+from core.base.language import _
 from core.runs import queue
 from core.runs.events import (
     Evaluated,
@@ -28,8 +29,8 @@ LINES_WITHOUT_A_BAR = 10
 """Progress lines per run where no bar can be drawn."""
 
 PHASES = {
-    Phase.LOADING_DATA: "Loading the data",
-    Phase.LOADING_MODEL: "Loading the model",
+    Phase.LOADING_DATA: _("Loading the data"),
+    Phase.LOADING_MODEL: _("Loading the model"),
     Phase.TOKENIZING: "Tokenizing",
     Phase.COMPILING: "Compiling",
     Phase.TRAINING: "Training",
@@ -58,14 +59,14 @@ class Progress:
     def show(self, event: Event) -> None:
         match event:
             case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
-                self.say("Waiting for its turn, until a benchmark is done")
+                self.say(_("Waiting for its turn, until a benchmark is done"))
             case TurnAwaited(ahead=ahead) if ahead:
                 last = event.title or event.behind
                 self.say(
                     f"Waiting for its turn, {formats.counted(ahead, 'run')} ahead; it comes after {last}"
                 )
             case TurnCame():
-                self.say("Its turn has come")
+                self.say(_("Its turn has come"))
             case PhaseChanged():
                 self._show_phase(event)
             case RunPlanned():
@@ -73,14 +74,18 @@ class Progress:
             case StepFinished():
                 self._show_step()
             case Evaluated():
-                self.say(f"Step {event.step}, evaluated: {formats.metrics(event.metrics)}")
+                self.say(
+                    _("Step {step}, evaluated: {metrics}").format(
+                        step=event.step, metrics=formats.metrics(event.metrics)
+                    )
+                )
             case MessageRaised() if (
                 event.level is not Level.ERROR
             ):  # errors are said last, where one looks for them
                 self._raised[event.id] = event.title
                 self.say(message_text(event, self._run))
             case MessageWithdrawn() if event.id in self._raised:
-                self.say(f"No longer so: {self._raised.pop(event.id)}")
+                self.say(_("No longer so: {id}").format(id=self._raised.pop(event.id)))
 
     def say(self, text: str) -> None:
         if self._bar is not None:
@@ -105,12 +110,20 @@ class Progress:
         return event.phase is Phase.SAVING and self._story.step < (self._story.total_steps or 0)
 
     def _show_plan(self, plan: RunPlanned) -> None:
-        held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
+        held_out = (
+            _(", {eval_samples:,} held out").format(eval_samples=plan.eval_samples)
+            if plan.eval_samples
+            else ""
+        )
         self.say(
-            f"{formats.counted(plan.total_steps, 'step')}, {formats.counted(plan.effective_batch, 'sample')} each, "
-            f"on {plan.device or 'this computer'}: "
-            f"{formats.counted(plan.train_samples, 'training sample')}{held_out}, "
-            f"{formats.counted(plan.epochs, 'epoch')}"
+            _("{steps}, {samples} each, on {device}: {samples_2}{held_out}, {epochs}").format(
+                steps=formats.counted(plan.total_steps, "step"),
+                samples=formats.counted(plan.effective_batch, "sample"),
+                device=plan.device or "this computer",
+                samples_2=formats.counted(plan.train_samples, "training sample"),
+                held_out=held_out,
+                epochs=formats.counted(plan.epochs, "epoch"),
+            )
         )
         if self._stream.isatty():
             tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second
@@ -126,10 +139,18 @@ class Progress:
         step, total = self._story.step, self._story.total_steps or 0
         loss = formats.number(self._story.loss)
         if self._bar is not None:
-            self._bar.set_postfix_str(f"loss {loss}", refresh=False)
+            self._bar.set_postfix_str(_("loss {loss}").format(loss=loss), refresh=False)
             self._bar.update(step - self._bar.n)
         elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
             self._told = step * LINES_WITHOUT_A_BAR // total
             left = self._story.seconds_left
-            about = f", about {formats.plain_duration(left)} left" if left and left >= 1 else ""
-            self.say(f"Step {step} of {total}, loss {loss}{about}")
+            about = (
+                _(", about {left} left").format(left=formats.plain_duration(left))
+                if left and left >= 1
+                else ""
+            )
+            self.say(
+                _("Step {step} of {total}, loss {loss}{about}").format(
+                    step=step, total=total, loss=loss, about=about
+                )
+            )

@@ -20,6 +20,7 @@ import msgspec
 
 from core.base import settings
 from core.base.files import ENGINE_LOCK, is_locked, locked, read_small, write_atomically
+from core.base.language import _
 from core.options import past_runs
 from core.options.sections import DeviceOptions
 from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
@@ -400,9 +401,9 @@ CHECK_SECONDS = 10.0
 """How often a keeper whose run trains checks that it is still entered."""
 
 _ENDINGS = {
-    Action.STOP: "It was taken out of the queue, as asked, before it began to train.",
-    Action.KILL: "It was taken out of the queue, as asked, before it began to train.",
-    Action.PAUSE: "It was paused, as asked, while it waited for its turn.",
+    Action.STOP: _("It was taken out of the queue, as asked, before it began to train."),
+    Action.KILL: _("It was taken out of the queue, as asked, before it began to train."),
+    Action.PAUSE: _("It was paused, as asked, while it waited for its turn."),
 }
 
 
@@ -438,11 +439,11 @@ class Turn:
         reported: tuple[int, str] | None = None
         while True:
             if self._run.is_removed:
-                return "Its folder was removed while it waited for its turn."
+                return _("Its folder was removed while it waited for its turn.")
             requests = self._run.open_requests(clean=True)
             for request in [Request(id="", action=Action.STOP)] if wants_stop() else requests:
                 is_end = request.action in _ENDINGS
-                detail = "" if is_end else "It waits for its turn: there is nothing to save yet."
+                detail = "" if is_end else _("It waits for its turn: there is nothing to save yet.")
                 tell(
                     RequestAnswered(request=request.id, action=request.action, accepted=is_end, detail=detail)
                 )

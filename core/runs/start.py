@@ -15,6 +15,7 @@ import psutil
 from core.base import formats
 from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import is_link, is_plain, locked, write_atomically
+from core.base.language import _
 from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
@@ -65,7 +66,7 @@ def start(
         with locked(run.path):
             return _start(run, command, queued=queued)
     except OSError as error:
-        raise RunFolderError("The run can't be started", str(error)) from error
+        raise RunFolderError(_("The run can't be started"), str(error)) from error
 
 
 def resume(
@@ -102,7 +103,7 @@ def resume(
                     write_atomically(run.options_file, before)
                 raise
     except OSError as error:
-        raise RunFolderError("The run can't be resumed", str(error)) from error
+        raise RunFolderError(_("The run can't be resumed"), str(error)) from error
 
 
 def extend(
@@ -122,7 +123,7 @@ def _cant_resume(where: str = "") -> Iterator[None]:
     try:
         yield
     except OptionsError as error:
-        raise CantResume("The run can't be resumed", where + (error.detail or error.title)) from error
+        raise CantResume(_("The run can't be resumed"), where + (error.detail or error.title)) from error
 
 
 def _check(run: RunFolder, extension: Extension | None) -> tuple[RunOptions, RunStory]:
@@ -134,17 +135,22 @@ def _check(run: RunFolder, extension: Extension | None) -> tuple[RunOptions, Run
     story = story_at_end(run, and_beginning=True)
     state = run.state(story)
     if not state.is_over or run.is_alive():
-        raise CantResume("The run is under way already", f"It is {state}: {run.path}")
+        raise CantResume(
+            _("The run is under way already"), _("It is {state}: {path}").format(state=state, path=run.path)
+        )
     if extension is None and state is State.FINISHED:
         raise CantResume(
-            "The run has finished",
-            "There is nothing left to do in it. It can be trained for more epochs or steps.",
+            _("The run has finished"),
+            _("There is nothing left to do in it. It can be trained for more epochs or steps."),
         )
     if state is State.FINISHED and models.newest(run) is None:
         raise CantResume(
-            "The run can't be made longer",
-            "No checkpoint of it is there to resume from: it would train anew and replace its model. A new run can "
-            f"start from that model, run:{run.name}.",
+            _("The run can't be made longer"),
+            _(
+                "No checkpoint of it is there to resume from: it would train anew and replace its "
+                "model. A new run can "
+                "start from that model, run:{name}."
+            ).format(name=run.name),
         )
     with _cant_resume(f"{run.options_file}: "):
         return run.options(), story
@@ -166,7 +172,7 @@ def _extended(options: RunOptions, story: RunStory, extension: Extension) -> Run
         if is_new and not extension.max_steps > least_steps:
             problem = f"it has been asked for {formats.counted(least_steps, 'step')} already; name more"
     elif extension.epochs is None:
-        name, problem = "epochs", "say for how many epochs or steps in all"
+        name, problem = "epochs", _("say for how many epochs or steps in all")
     elif training.max_steps is not None:
         steps = formats.counted(training.max_steps, "step")
         name, problem = "epochs", f"the run was asked for {steps}, whatever the epochs; name steps"
@@ -190,7 +196,7 @@ def _extended(options: RunOptions, story: RunStory, extension: Extension) -> Run
 def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> subprocess.Popen[bytes]:
     """Start the keeper of the next attempt; see `start`. Where that fails, there was no attempt."""
     if run.is_worked_on():
-        raise CantResume("The run is under way already", str(run.path))
+        raise CantResume(_("The run is under way already"), str(run.path))
     _refuse_links(run)
     path = run.path.absolute()
     before = run.keeper_file.read_bytes() if run.keeper_file.exists() else None
@@ -232,18 +238,18 @@ def _refuse_links(run: RunFolder) -> None:
         for path in entries:
             if is_link(path):
                 raise CantResume(
-                    "The run's folder leads elsewhere", f"{path} is a link; training would write there."
+                    _("The run's folder leads elsewhere"), f"{path} is a link; training would write there."
                 )
             if not is_plain(path):
                 raise CantResume(
-                    "The run's folder can't be written to",
+                    _("The run's folder can't be written to"),
                     f"{path} is neither a file nor a folder; remove it.",
                 )
 
 
 def _not_started(run: RunFolder, before: bytes | None, why: Exception) -> RunFolderError:
     """Put back what was there before, or write down why a new run has not begun; returns the error to raise."""
-    failure = RunFolderError("The run can't be started", str(why))
+    failure = RunFolderError(_("The run can't be started"), str(why))
     try:
         if before is not None:
             write_atomically(run.keeper_file, before)
@@ -252,5 +258,7 @@ def _not_started(run: RunFolder, before: bytes | None, why: Exception) -> RunFol
                 ExitRecord(time=time.time(), code=None, reason=str(failure), attempt=run.attempt_kept())
             )
     except OSError as error:
-        failure.add_note(f"{error.filename} can't be written either: {error}")
+        failure.add_note(
+            _("{filename} can't be written either: {error}").format(filename=error.filename, error=error)
+        )
     return failure

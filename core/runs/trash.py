@@ -13,6 +13,7 @@ from pathlib import Path
 
 from core.base.errors import RunFolderError
 from core.base.files import locked
+from core.base.language import _
 from core.options.past_runs import run_folder
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
@@ -110,12 +111,16 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
     drive = os.path.splitdrive(path.absolute())[0] + "\\"
     if windows is not None and windows.kernel32.GetDriveTypeW(drive) != FIXED_DRIVE:
         # it deletes at once and without a question; other systems refuse what they can't put back
-        raise NoTrashError("This disk has no trash", f"Windows would delete {path} permanently.")
+        raise NoTrashError(
+            _("This disk has no trash"), _("Windows would delete {path} permanently.").format(path=path)
+        )
     try:
         (trash or _send_to_trash)(path)
     except OSError as error:
-        detail = f"{path} can't be moved to the trash: {error.strerror or error}"
-        raise NoTrashError("The trash didn't take it", detail) from error
+        detail = _("{path} can't be moved to the trash: {strerror}").format(
+            path=path, strerror=error.strerror or error
+        )
+        raise NoTrashError(_("The trash didn't take it"), detail) from error
 
 
 def delete(run: RunFolder) -> None:
@@ -132,7 +137,7 @@ def delete(run: RunFolder) -> None:
                 shutil.rmtree(run.path)
         except OSError as error:
             detail = f"{error.filename or run.path}: {error.strerror or error}"
-            raise RunFolderError("Not all of it could be deleted", detail) from error
+            raise RunFolderError(_("Not all of it could be deleted"), detail) from error
 
 
 @contextlib.contextmanager
@@ -147,14 +152,17 @@ def _kept_from_starting(run: RunFolder) -> Iterator[None]:
             if run.path.is_dir():
                 held.enter_context(locked(run.path))
         except TimeoutError as error:
-            raise RunFolderError("The run is just being started", str(run.path)) from error
+            raise RunFolderError(_("The run is just being started"), str(run.path)) from error
         except OSError:  # where nothing can be written, nothing can be started
             pass
         if not run.path.is_dir():
-            raise RunFolderError("The run is gone", f"There is nothing at {run.path} any more.")
+            raise RunFolderError(
+                _("The run is gone"), _("There is nothing at {path} any more.").format(path=run.path)
+            )
         if not state_at_end(run).is_over:
             raise RunFolderError(
-                "The run isn't over", f"{run_title(run)} trains, or waits for its turn. Stop it first."
+                _("The run isn't over"),
+                _("{run} trains, or waits for its turn. Stop it first.").format(run=run_title(run)),
             )
         if os.name == "nt":  # which moves no folder with an open file in it
             held.close()

@@ -15,6 +15,7 @@ from typing import Any
 
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
+from core.base.language import _
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
 from core.memory.remedies import Asked, checkpointing, less_to_see, small_matrices, smaller_batches
 from core.options import RunOptions
@@ -50,15 +51,22 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
         report: What torch or the operating system reported, which may name the one allocation that failed.
     """
     count = options.memory.batch_size
-    batch = "A batch of 1 row" if count == 1 else f"A batch of {count:,} rows"
-    length = f" of up to {forecast.length:,} tokens" if forecast is not None and forecast.length else ""
-    sentences = [f"{batch}{length} didn't fit.", *forecast_sentences(forecast)]
+    batch = _("A batch of 1 row") if count == 1 else _("A batch of {count:,} rows").format(count=count)
+    length = (
+        _(" of up to {length:,} tokens").format(length=forecast.length)
+        if forecast is not None and forecast.length
+        else ""
+    )
+    sentences = [
+        _("{batch}{length} didn't fit.").format(batch=batch, length=length),
+        *forecast_sentences(forecast),
+    ]
     if found := _TRIED.search(report):
         unit = (found.group(2) or "").lower().removeprefix("bytes")[:1]
         size = formats.size(float(found.group(1)) * _UNITS[unit])
-        sentences.append(f"What could not be allocated were {size} more.")
+        sentences.append(_("What could not be allocated were {size} more.").format(size=size))
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
-    return OutOfMemory("Memory ran out", " ".join(sentences), fixes)
+    return OutOfMemory(_("Memory ran out"), " ".join(sentences), fixes)
 
 
 def first_aid(options: RunOptions) -> Iterator[Fix]:
@@ -71,8 +79,14 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
     ):  # the effect is part of the label: a fix has no other place for it
         half, before = step.changes["memory.batch_size"], options.effective_batch
         samples = half * step.changes["memory.gradient_accumulation_steps"]
-        effect = "to the same effect" if samples == before else f"to {samples} rows instead of {before}"
-        yield Fix(f"Batches of {half}, accumulated {effect}", dict(step.changes))
+        effect = (
+            _("to the same effect")
+            if samples == before
+            else _("to {samples} rows instead of {before}").format(samples=samples, before=before)
+        )
+        yield Fix(
+            _("Batches of {half}, accumulated {effect}").format(half=half, effect=effect), dict(step.changes)
+        )
     for step in (*checkpointing(case), *small_matrices(case), *less_to_see(case)):
         yield Fix(step.title, dict(step.changes))
 
@@ -85,18 +99,28 @@ def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False)
     if forecast is None:
         return
     parts, room = forecast.parts, forecast.room
-    basis = "as measured before" if forecast.basis is Basis.MEASURED else "by forecast"
-    needs, are = ("needs", "are") if before else ("was to take", "were")
-    free = f", and {formats.size(room.free)} of {formats.size(room.ceiling)} {are} free" if room else ""
-    yield f"The run {needs} {formats.size(parts.total)} {basis}{free}."
+    basis = _("as measured before") if forecast.basis is Basis.MEASURED else _("by forecast")
+    needs, are = ("needs", "are") if before else (_("was to take"), "were")
+    free = (
+        _(", and {free} of {ceiling} {are} free").format(
+            free=formats.size(room.free), ceiling=formats.size(room.ceiling), are=are
+        )
+        if room
+        else ""
+    )
+    yield _("The run {needs} {total} {basis}{free}.").format(
+        needs=needs, total=formats.size(parts.total), basis=basis, free=free
+    )
     title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
-    yield f"Its largest part: {title[0].lower()}{title[1:]}, {formats.size(held)}."
+    yield _("Its largest part: {title}{title_2}, {held}.").format(
+        title=title[0].lower(), title_2=title[1:], held=formats.size(held)
+    )
 
 
 # --- What ran
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
-AS_ASKED = "as asked"
+AS_ASKED = _("as asked")
 """The reason that tells nothing."""
 
 
@@ -127,7 +151,7 @@ def statements(
     found = _of_run(ran, size, story) if ran is not None else []
     if versions:
         listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-        found.append(Statement("Software", "Versions", listed))
+        found.append(Statement(_("Software"), _("Versions"), listed))
     return tuple(found)
 
 
@@ -144,34 +168,50 @@ def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> list[Statement]
         if value:
             found.append(Statement(group, title, value, reason or _split(reasons.pop(path, ""))[1]))
 
-    group = "Device and precision"
+    group = _("Device and precision")
     device = device_title(ran.device)
     named = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
     add(group, "Device", named, "device.name")
     add(group, "Weights", dtypes(ran.parameter_dtype))
     computed = f"{dtypes(ran.autocast_dtype)} (autocast)" if ran.autocast_dtype else ran.matmul
-    add(group, "Computed in", computed or dtypes(ran.parameter_dtype), "device.precision")
+    add(group, _("Computed in"), computed or dtypes(ran.parameter_dtype), "device.precision")
     if ran.autocast_dtype and ran.matmul != "fp32":
-        add(group, "fp32 multiplied as", ran.matmul)
+        add(group, _("fp32 multiplied as"), ran.matmul)
     if ran.loss_scale is not None:
-        add(group, "Loss scale", f"{ran.loss_scale:,.10g}")
+        add(group, _("Loss scale"), f"{ran.loss_scale:,.10g}")
     if ran.threads is not None:
-        add(group, "CPU threads", f"{ran.threads:,}", "device.threads")
-    took = f", in {ran.compile_seconds:,.0f} s" if ran.compile_seconds is not None else ""
-    add(group, "Compiled by", ran.compiled and f"{ran.compiled}{took}")
+        add(group, _("CPU threads"), f"{ran.threads:,}", "device.threads")
+    took = (
+        _(", in {compile_seconds:,.0f} s").format(compile_seconds=ran.compile_seconds)
+        if ran.compile_seconds is not None
+        else ""
+    )
+    add(group, _("Compiled by"), ran.compiled and f"{ran.compiled}{took}")
     lacks = "the device has no such operators; each waits for the CPU"
-    add(group, "Computed on the CPU", ", ".join(ran.fell_back), reason=lacks)
+    add(group, _("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
     add(
-        group, "Repeatability", "only kernels that give the same bits every time" if ran.deterministic else ""
+        group,
+        "Repeatability",
+        _("only kernels that give the same bits every time") if ran.deterministic else "",
     )
 
     group = "Model"
     trained, total = ran.trainable_parameters, ran.total_parameters
     share = f" ({100 * trained / max(1, total):.3g} %)" if trained != total else ""
-    add(group, "Trained", f"{trained:,} of {total:,} weights{share}")
+    add(
+        group,
+        "Trained",
+        _("{trained:,} of {total:,} weights{share}").format(trained=trained, total=total, share=share),
+    )
     add(group, "Adapter", ran.adapter)
     if ran.packed_parameters:
-        add(group, "Packed", f"{ran.packed_parameters:,} weights in {4 if 'nf4' in ran.adapter else 8} bits")
+        add(
+            group,
+            "Packed",
+            _("{packed_parameters:,} weights in {value} bits").format(
+                packed_parameters=ran.packed_parameters, value=4 if "nf4" in ran.adapter else 8
+            ),
+        )
     add(group, "Attention", ran.attention, "model.attention")
 
     group = "Training"
@@ -181,43 +221,50 @@ def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> list[Statement]
         parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
         state += f" ({parts})"
     elif ran.optimizer_state:
-        state += f" in {dtypes(next(iter(ran.optimizer_state)))}"
-    add(group, "Optimizer state", state)
+        state += _(" in {optimizer_state}").format(optimizer_state=dtypes(next(iter(ran.optimizer_state))))
+    add(group, _("Optimizer state"), state)
     if ran.decayed_parameters is not None:
-        reached = f"on {ran.decayed_parameters:,} of the {trained:,} that are trained"
-        left_out = "biases and norms are left out" if 0 < ran.decayed_parameters < trained else ""
-        add(group, "Weight decay", reached if ran.decayed_parameters else "none", reason=left_out)
+        reached = _("on {decayed_parameters:,} of the {trained:,} that are trained").format(
+            decayed_parameters=ran.decayed_parameters, trained=trained
+        )
+        left_out = _("biases and norms are left out") if 0 < ran.decayed_parameters < trained else ""
+        add(group, _("Weight decay"), reached if ran.decayed_parameters else "none", reason=left_out)
 
     group = "Data"
     batch = formats.counted(ran.effective_batch, "sample")
     if ran.batches_per_step != 1:
         batch = f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {batch}"
-    add(group, "Effective batch", batch)
-    add(group, "Padded to", ran.padded_to)
+    add(group, _("Effective batch"), batch)
+    add(group, _("Padded to"), ran.padded_to)
     add(group, "Order", ran.sampling, "data.group_by_length")
-    workers = "none: loaded by the training process"
+    workers = _("none: loaded by the training process")
     if ran.workers:
         workers = "1 process" if len(ran.workers) == 1 else f"{len(ran.workers)} processes"
         workers += f" ({ran.worker_start})" if ran.worker_start else ""
     add(group, "Workers", workers, "data.workers")
-    add(group, "Pinned memory", "yes" if ran.pinned else "", "data.pin_memory")
+    add(group, _("Pinned memory"), "yes" if ran.pinned else "", "data.pin_memory")
 
     group = "Memory"
     if ran.recomputed:
         layers = formats.counted(ran.recomputed, "layer")
-        add(group, "Activations", f"of {layers} computed again for the gradients")
+        add(group, "Activations", _("of {layers} computed again for the gradients").format(layers=layers))
     add(group, "DeepSpeed", ran.deepspeed)
     error = story.forecast_error if story is not None else None
     if story is not None and error is not None:
         off = f"{100 * abs(error):.0f} % {'above' if error > 0 else 'below'}"
         peak = size(story.peak_bytes or 0)
-        add(group, "Forecast", size(story.forecast_bytes or 0), reason=f"{off} the peak of {peak}")
+        add(
+            group,
+            "Forecast",
+            size(story.forecast_bytes or 0),
+            reason=_("{off} the peak of {peak}").format(off=off, peak=peak),
+        )
 
     for path, reason in reasons.items():  # of options that have no line
         option = options_by_path().get(path)
         title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
         value, why = _split(reason)
-        found.append(Statement("Chosen by Hone", title, value or why, why if value else ""))
+        found.append(Statement(_("Chosen by Hone"), title, value or why, why if value else ""))
     return found
 
 
@@ -278,7 +325,7 @@ def _action_text(action: FixAction, run: Path | None) -> str:
     if action is FixAction.REVEAL:
         return str(run or "")
     name = "RUN" if run is None else name_of(RunFolder(run))
-    return f"hone {_COMMANDS[action]} {shlex.quote(name)}"
+    return _("hone {commands} {name}").format(commands=_COMMANDS[action], name=shlex.quote(name))
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
@@ -299,9 +346,11 @@ def unread_text(story: RunStory) -> str:
     if story.is_of_newer_hone:
         return "Note: a newer Hone wrote this run; there may be more to it than is shown."
     if story.trouble:
-        return f"Note: not all of what happened can be read: {story.trouble}"
+        return _("Note: not all of what happened can be read: {trouble}").format(trouble=story.trouble)
     if story.skipped:
-        return f"Note: {formats.counted(story.skipped, 'line')} of what happened can't be read and left out."
+        return _("Note: {lines} of what happened can't be read and left out.").format(
+            lines=formats.counted(story.skipped, "line")
+        )
     return ""
 
 
@@ -309,9 +358,9 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
     """Where the time of the last steps went; empty where none was timed in parts."""
     if shares is None:
         return ""
-    titles = {"data": "waiting for data", "rest": "the rest"}
+    titles = {"data": _("waiting for data"), "rest": _("the rest")}
     parts = ", ".join(f"{titles.get(part, part)} {share:.0%}" for part, share in shares.items())
-    return f"A step's time goes into: {parts}"
+    return _("A step's time goes into: {parts}").format(parts=parts)
 
 
 def what_ran_text(story: RunStory) -> str:
@@ -337,14 +386,20 @@ def _ending(run: RunFolder, story: RunStory, state: State, record: ExitRecord | 
         if story.finished is not None and State(story.finished.state) is state:
             yield from _figures(story, story.finished, record)
         else:  # that is the state of an earlier attempt
-            yield record.reason if record is not None and record.code is None else "Ended at once, as asked."
+            yield (
+                record.reason if record is not None and record.code is None else _("Ended at once, as asked.")
+            )
             if story.step:
-                of_all = f" of {story.total_steps:,}" if story.total_steps else ""
-                yield f"It stands at step {story.step:,}{of_all}."
+                of_all = (
+                    _(" of {total_steps:,}").format(total_steps=story.total_steps)
+                    if story.total_steps
+                    else ""
+                )
+                yield _("It stands at step {step:,}{of_all}.").format(step=story.step, of_all=of_all)
         yield from _where_model_is(run)
         crash = crash_before(run, story, record)
         if crash is not None:
-            yield f"Before that: {crash.title}"
+            yield _("Before that: {title}").format(title=crash.title)
             yield from _evidence(run, crash)
         return
     if record is not None and record.out_of_memory:
@@ -354,7 +409,7 @@ def _ending(run: RunFolder, story: RunStory, state: State, record: ExitRecord | 
             error = problem
         errors.append(error_text(error))
     crash = crash_of(run, story, record)
-    yield "The run failed." if state is State.FAILED else crash.title
+    yield _("The run failed.") if state is State.FAILED else crash.title
     yield from errors
     if not errors or state is not State.FAILED:
         yield from _evidence(run, crash)
@@ -366,14 +421,20 @@ def _figures(story: RunStory, finished: RunFinished, record: ExitRecord | None) 
         seconds_spent(story, State(finished.state), record, now=0.0) or finished.seconds
     )
     steps = formats.counted(finished.steps, "step")
-    yield f"{finished.state.value.capitalize()} after {steps} in {duration}{result}"
+    yield _("{value} after {steps} in {duration}{result}").format(
+        value=finished.state.value.capitalize(), steps=steps, duration=duration, result=result
+    )
     if story.metrics and not finished.metrics and story.evaluated_at is not None:
-        yield f"Last evaluated at step {story.evaluated_at:,}: {formats.metrics(story.metrics)}"
+        yield _("Last evaluated at step {evaluated_at:,}: {metrics}").format(
+            evaluated_at=story.evaluated_at, metrics=formats.metrics(story.metrics)
+        )
     if finished.samples_per_second is not None:
-        stretch = " in its last stretch" if story.attempt > 1 else ""
+        stretch = _(" in its last stretch") if story.attempt > 1 else ""
         peak = story.peak_bytes
-        memory = "" if peak is None else f", {formats.megabytes(peak)} of memory at most"
-        yield f"{formats.number(finished.samples_per_second)} samples a second{stretch}{memory}"
+        memory = "" if peak is None else _(", {peak} of memory at most").format(peak=formats.megabytes(peak))
+        yield _("{samples_per_second} samples a second{stretch}{memory}").format(
+            samples_per_second=formats.number(finished.samples_per_second), stretch=stretch, memory=memory
+        )
 
 
 def queued_text(run: RunFolder, story: RunStory) -> str:
@@ -382,8 +443,10 @@ def queued_text(run: RunFolder, story: RunStory) -> str:
         return ""
     saved = models.newest(run)
     if saved is None:
-        return "Once its turn has come it begins anew: it has no complete checkpoint."
-    return f"Once its turn has come it goes on from step {saved.step:,}, its newest complete checkpoint."
+        return _("Once its turn has come it begins anew: it has no complete checkpoint.")
+    return _("Once its turn has come it goes on from step {step:,}, its newest complete checkpoint.").format(
+        step=saved.step
+    )
 
 
 def _where_model_is(run: RunFolder) -> Iterator[str]:
@@ -391,20 +454,24 @@ def _where_model_is(run: RunFolder) -> Iterator[str]:
     if newest is None:
         return
     if not newest.is_checkpoint:
-        of_step = f", and is of step {newest.step:,}" if newest.has_gone_on else ""
-        yield f"The model is in {newest.folder}{of_step}"
+        of_step = _(", and is of step {step:,}").format(step=newest.step) if newest.has_gone_on else ""
+        yield _("The model is in {folder}{of_step}").format(folder=newest.folder, of_step=of_step)
         return
-    yield f"Its newest weights, of step {newest.step:,}, are in {newest.folder}"
+    yield _("Its newest weights, of step {step:,}, are in {folder}").format(
+        step=newest.step, folder=newest.folder
+    )
     if is_left_behind(run):
-        yield f"The model in {run.model} is older: it was written before the run went on."
+        yield _("The model in {model} is older: it was written before the run went on.").format(
+            model=run.model
+        )
 
 
 def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
     yield crash.reason
     if crash.log_tail:
-        yield "The end of its log:"
+        yield _("The end of its log:")
         yield from ("    " + line for line in crash.log_tail.splitlines())
-    yield f"The whole log: {run.log_file}"
+    yield _("The whole log: {log_file}").format(log_file=run.log_file)
 
 
 def _resuming(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
@@ -414,14 +481,18 @@ def _resuming(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
     try:
         run.options()
     except OptionsError as error:
-        yield f"It can't be resumed. {run.options_file}: {error.detail}"
+        yield _("It can't be resumed. {options_file}: {detail}").format(
+            options_file=run.options_file, detail=error.detail
+        )
         return
     saved = models.newest(run)
-    command = f"`hone resume {shlex.quote(name_of(run))}`"
+    command = _("`hone resume {run}`").format(run=shlex.quote(name_of(run)))
     if saved is not None:
-        yield f"{command} goes on from step {saved.step:,}, its newest complete checkpoint."
+        yield _("{command} goes on from step {step:,}, its newest complete checkpoint.").format(
+            command=command, step=saved.step
+        )
     elif state in (State.PAUSED, State.CRASHED) or story.finished is None:
-        yield f"{command} begins anew: it has no complete checkpoint."
+        yield _("{command} begins anew: it has no complete checkpoint.").format(command=command)
 
 
 def name_of(run: RunFolder) -> str:

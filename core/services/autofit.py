@@ -11,6 +11,7 @@ import msgspec
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
+from core.base.language import _
 from core.memory.model import TIGHT, Forecast, Measurement, ModelReport, Room, Verdict, verdict
 from core.memory.remedies import AS_ASKED, Candidate, Remedy, asked_of, candidates
 from core.options import RunOptions
@@ -161,7 +162,7 @@ class Fitting(DryRuns):
     def tries(self) -> Iterator[Try]:
         """Try one after another, each yielded as it ends, until one fits; then one more that may be faster."""
         if self._asked is None:
-            self.reason = (
+            self.reason = _(
                 "The model can't be looked at before its run, so that nothing is known of its memory."
             )
             return
@@ -170,7 +171,7 @@ class Fitting(DryRuns):
             candidate = self._next()
             done = self._try(candidate)
             if done is None:
-                self.reason = "It was stopped."
+                self.reason = _("It was stopped.")
                 return
             if done.verdict is Verdict.FITS:
                 self._take(done)
@@ -184,9 +185,11 @@ class Fitting(DryRuns):
                 continue
             self._failures += 1
             if self._failures >= MOST_FAILURES:
-                self.reason = f"It fails for another reason than memory. {done.problem}"
+                self.reason = _("It fails for another reason than memory. {problem}").format(
+                    problem=done.problem
+                )
                 return
-        self.reason = "Nothing that keeps this model fits: choose a smaller one, or free memory."
+        self.reason = _("Nothing that keeps this model fits: choose a smaller one, or free memory.")
         self.is_too_large = True
 
     def _next(self) -> Candidate:

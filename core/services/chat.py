@@ -23,6 +23,7 @@ from core.base.ceiling import Ceiling, room_for_reading
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import open_plain
 from core.base.jobs import EngineCrashed, FailureReport, JobCancelled, engine_command, start_asked
+from core.base.language import _
 from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
@@ -241,7 +242,11 @@ def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
     """What a model of a run is called beside its answers."""
     if which is Which.TRAINED:
         title, newest = title_of(run.path, options), trained_model(run)
-        return f"{title}, step {newest.step:,}" if newest and newest.has_gone_on else title
+        return (
+            _("{title}, step {step:,}").format(title=title, step=newest.step)
+            if newest and newest.has_gone_on
+            else title
+        )
     is_untrained = is_scratch(options.model.source) or not options.model.pretrained
     return f"{model_name(options)} (untrained)" if is_untrained else model_name(options)
 
@@ -250,12 +255,13 @@ def lacks_model(run: RunFolder) -> str:
     """Why a run has no trained model to try, in a sentence; empty where it has one."""
     newest = trained_model(run)
     if newest is None:
-        return "It has no model: it hasn't ended yet, or its model was deleted."
+        return _("It has no model: it hasn't ended yet, or its model was deleted.")
     if newest.is_checkpoint:
-        return (
-            f"Its newest weights are those of its checkpoint of step {newest.step:,}: resume it, and its model is "
+        return _(
+            "Its newest weights are those of its checkpoint of step {step:,}: resume it, and its "
+            "model is "
             "written when it ends, or export the checkpoint."
-        )
+        ).format(step=newest.step)
     return ""
 
 
@@ -399,8 +405,8 @@ class TryProcess:
             return self._ceiling.over
         if self._process.returncode == KILLED:
             return OutOfMemory(
-                "The system has ended the model's process",
-                "Mostly memory was short. Close other programs, or ask one model at a time.",
+                _("The system has ended the model's process"),
+                _("Mostly memory was short. Close other programs, or ask one model at a time."),
             )
         self._messages.seek(0)
         return EngineCrashed(JOB, self._process.returncode, self._messages.read().decode(errors="replace"))
@@ -487,28 +493,40 @@ def judge(needs: Sequence[Need], free: int, training: Sequence[str] = (), *, on_
             left -= need.size or 0
     one, all_of_them = (formats.size(sum(need.size or 0 for need in some)) for some in (needs[:1], needs))
     if training and not on_cpu:
-        trains = f"{training[0]} is training" if len(training) == 1 else f"{len(training)} runs are training"
+        trains = (
+            _("{training} is training").format(training=training[0])
+            if len(training) == 1
+            else _("{training} runs are training").format(training=len(training))
+        )
         detail = (
             "It can be tried on the CPU meanwhile, slowly; or wait until the run has ended."
             if allowed
-            else f"There is no room beside it either: the model takes about {one}, and {formats.size(free)} are free. "
-            "Wait until the run has ended, or pause it."
+            else _(
+                "There is no room beside it either: the model takes about {one}, and {free} are "
+                "free. "
+                "Wait until the run has ended, or pause it."
+            ).format(one=one, free=formats.size(free))
         )
-        detail = f"Trying a model now would take memory and time from it. {detail}"
+        detail = _("Trying a model now would take memory and time from it. {detail}").format(detail=detail)
         return Verdict((), trains, detail, cpu_helps=bool(allowed))
     if len(allowed) == len(needs):
         return Verdict(tuple(allowed))
     if allowed:
         return Verdict(
             tuple(allowed),
-            "Only one of the two models fits into memory",
-            f"Together they take about {all_of_them}, and {formats.size(free)} are free. Close other programs to see "
-            "both side by side, or look at one after the other.",
+            _("Only one of the two models fits into memory"),
+            _(
+                "Together they take about {all_of_them}, and {free} are free. Close other programs "
+                "to see "
+                "both side by side, or look at one after the other."
+            ).format(all_of_them=all_of_them, free=formats.size(free)),
         )
     return Verdict(
         (),
-        "There is too little memory to try this model",
-        f"It takes about {one}, and {formats.size(free)} are free. Close other programs and try again.",
+        _("There is too little memory to try this model"),
+        _("It takes about {one}, and {free} are free. Close other programs and try again.").format(
+            one=one, free=formats.size(free)
+        ),
     )
 
 
@@ -551,7 +569,7 @@ def look(folder: Path, wanted: RunFolder | None) -> Choice:
     if wanted is not None and chosen is None:
         chosen = triable(wanted)  # it lies elsewhere
         if chosen is None:
-            return Choice(tuple(found), problem=lacks_model(wanted) or "Its run file can't be read.")
+            return Choice(tuple(found), problem=lacks_model(wanted) or _("Its run file can't be read."))
         found.insert(0, chosen)
     chosen = chosen or next(iter(found), None)
     if chosen is None:

@@ -21,6 +21,7 @@ from core.base.errors import OptionsError, Problem, UserError
 from core.base.files import read_small
 from core.base.formats import size as size_words
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
+from core.base.language import _
 from core.base.processes import is_frozen
 from core.options import RunOptions
 from core.options.choices import Method
@@ -48,33 +49,33 @@ class ExportKind(StrEnum):
 
 EXPORTS: dict[ExportKind, tuple[str, str]] = {
     ExportKind.FOLDER: (
-        "Model folder",
-        "For Python: transformers, or torchvision, loads it by its folder. The model as it was trained.",
+        _("Model folder"),
+        _("For Python: transformers, or torchvision, loads it by its folder. The model as it was trained."),
     ),
     ExportKind.ADAPTER: (
-        "LoRA adapter",
-        "The trained matrices alone: a few MB, used together with the model they were trained beside.",
+        _("LoRA adapter"),
+        _("The trained matrices alone: a few MB, used together with the model they were trained beside."),
     ),
     ExportKind.MERGED: (
-        "Merged model",
-        "One whole model: the LoRA matrices merged into the weights they were trained beside.",
+        _("Merged model"),
+        _("One whole model: the LoRA matrices merged into the weights they were trained beside."),
     ),
     ExportKind.OLLAMA: (
         "Ollama",
-        "To chat on your own computer: a model folder with a Modelfile for “ollama create”.",
+        _("To chat on your own computer: a model folder with a Modelfile for “ollama create”."),
     ),
     ExportKind.GGUF: (
         "GGUF",
-        "For llama.cpp, LM Studio and the like: one file, made by llama.cpp's own converter.",
+        _("For llama.cpp, LM Studio and the like: one file, made by llama.cpp's own converter."),
     ),
     ExportKind.ONNX: (
         "ONNX",
-        "For other languages and devices, by ONNX Runtime: one graph, without Python.",
+        _("For other languages and devices, by ONNX Runtime: one graph, without Python."),
     ),
-    ExportKind.COREML: ("Core ML", "For apps on a Mac, iPhone or iPad: a package that Xcode opens."),
+    ExportKind.COREML: (_("Core ML"), _("For apps on a Mac, iPhone or iPad: a package that Xcode opens.")),
     ExportKind.HUB: (
-        "Hugging Face Hub",
-        "To share: a new repository under your name. The only kind that sends anything.",
+        _("Hugging Face Hub"),
+        _("To share: a new repository under your name. The only kind that sends anything."),
     ),
 }
 """Title and purpose of each kind."""
@@ -94,9 +95,9 @@ class Compared(StrEnum):
 
     LABELS = "labels"
     NUMBERS = "numbers"
-    WORD_LABELS = "labels of tokens"
-    TOKENS = "next tokens"
-    TEXTS = "beginnings of answers"
+    WORD_LABELS = _("labels of tokens")
+    TOKENS = _("next tokens")
+    TEXTS = _("beginnings of answers")
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,21 +167,25 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
 
 def agreement_words(agreement: Agreement) -> str:
     """How the two models agree, in a sentence."""
-    said = "Nothing could be counted"
+    said = _("Nothing could be counted")
     if agreement.counted:
-        said = f"{agreement.equal:,} of {agreement.counted:,} {agreement.compared} are the same"
+        said = _("{equal:,} of {counted:,} {compared} are the same").format(
+            equal=agreement.equal, counted=agreement.counted, compared=agreement.compared
+        )
     if agreement.held_out == agreement.examples:
-        origin = "all of them held out"
+        origin = _("all of them held out")
     elif agreement.held_out:
-        origin = f"{agreement.held_out} of them held out, the others made up"
+        origin = _("{held_out} of them held out, the others made up").format(held_out=agreement.held_out)
     else:
-        origin = "all of them made up"
-    said = f"{said}, on {agreement.examples} examples, {origin}"
+        origin = _("all of them made up")
+    said = _("{said}, on {examples} examples, {origin}").format(
+        said=said, examples=agreement.examples, origin=origin
+    )
     if agreement.largest is not None:
         thing = "score" if agreement.compared is Compared.NUMBERS else "logit"
         said += f"; no {thing} is off by more than {agreement.largest:.2g}"
         if agreement.allowed is not None:
-            said += f" ({agreement.allowed:.2g} is allowed)"
+            said += _(" ({allowed:.2g} is allowed)").format(allowed=agreement.allowed)
     return f"{said}."
 
 
@@ -247,7 +252,7 @@ OLLAMA_IMPORTS = {
     "Phi3ForCausalLM": "Phi 3",
     "Qwen2ForCausalLM": "Qwen 2",
     "Qwen3ForCausalLM": "Qwen 3",
-    "CohereForCausalLM": "Command R",
+    "CohereForCausalLM": _("Command R"),
     "Olmo3ForCausalLM": "OLMo 3",
     "GptOssForCausalLM": "gpt-oss",
     "Lfm2ForCausalLM": "LFM 2",
@@ -289,7 +294,9 @@ class ExportSource:
         """Which weights these are, in a sentence; empty for the trained model."""
         if self.folder == self.run.model:
             return ""
-        return f"The weights are those of its checkpoint of step {step_of(self.folder):,}."
+        return _("The weights are those of its checkpoint of step {folder:,}.").format(
+            folder=step_of(self.folder)
+        )
 
     @property
     def is_packed(self) -> bool:
@@ -306,19 +313,24 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
     try:
         options = run.options()
     except OptionsError as error:
-        raise UserError(f"Nobody knows what {run.name} learned", str(error)) from error
+        raise UserError(_("Nobody knows what {name} learned").format(name=run.name), str(error)) from error
     if checkpoint:
         known = {one.path.name: one.path for one in newest_first(run.checkpoints)}
         if checkpoint not in known:
-            there = f"There are {', '.join(known)}." if known else "It has none."
-            raise UserError(f"{run.name} has no complete checkpoint {checkpoint}", there)
+            there = _("There are {known}.").format(known=", ".join(known)) if known else _("It has none.")
+            raise UserError(
+                _("{name} has no complete checkpoint {checkpoint}").format(
+                    name=run.name, checkpoint=checkpoint
+                ),
+                there,
+            )
         folder = known[checkpoint]
     else:
         newest = trained_model(run)
         if newest is None:
             raise UserError(
-                f"{run.name} has no model to export",
-                "It didn't end, or its model was deleted; it has no checkpoint either.",
+                _("{name} has no model to export").format(name=run.name),
+                _("It didn't end, or its model was deleted; it has no checkpoint either."),
             )
         folder = newest.folder
     is_adapter = holds_adapter(folder)
@@ -368,16 +380,16 @@ def refusal(source: ExportSource, kind: ExportKind) -> str:
     task = source.options.task
     match kind:
         case ExportKind.FOLDER if source.is_adapter:
-            return (
+            return _(
                 "This run trained LoRA matrices beside a frozen model: take the adapter, or the merged model."
             )
         case ExportKind.ADAPTER | ExportKind.MERGED if not source.is_adapter:
-            return "This run trained no LoRA matrices: its model is whole already."
+            return _("This run trained no LoRA matrices: its model is whole already.")
         case ExportKind.OLLAMA | ExportKind.GGUF if not task.writes_text:
             what = (
-                "Ollama runs models that write text"
+                _("Ollama runs models that write text")
                 if kind is ExportKind.OLLAMA
-                else "GGUF is for models that write text"
+                else _("GGUF is for models that write text")
             )
             return f"{what}; this one does “{task.label}”."
         case ExportKind.OLLAMA if source.architecture and source.architecture not in OLLAMA_IMPORTS:
@@ -393,16 +405,22 @@ def refusal(source: ExportSource, kind: ExportKind) -> str:
             if missing and is_frozen():
                 return "It takes packages that this program doesn't bring along; Hone from source can do it."
             return (
-                f"It takes {', '.join(missing)}, 34 MB to download: {sys.executable} -m {ONNX_INSTALL}"
+                _("It takes {missing}, 34 MB to download: {executable} -m {onnx_install}").format(
+                    missing=", ".join(missing), executable=sys.executable, onnx_install=ONNX_INSTALL
+                )
                 if missing
                 else ""
             )
         case ExportKind.COREML if sys.platform != "darwin":
-            return "It needs a Mac: there Apple's coremltools writes it and macOS checks it."
+            return _("It needs a Mac: there Apple's coremltools writes it and macOS checks it.")
         case ExportKind.COREML if find_spec("coremltools") is None:
-            return f"It takes Apple's coremltools: {sys.executable} -m pip install coremltools"
+            return _("It takes Apple's coremltools: {executable} -m pip install coremltools").format(
+                executable=sys.executable
+            )
         case ExportKind.HUB if hub.is_forbidden():
-            return f"{hub.forbidden_by()} forbids to ask {hub.host()} for anything."
+            return _("{forbidden_by} forbids to ask {host} for anything.").format(
+                forbidden_by=hub.forbidden_by(), host=hub.host()
+            )
     return ""
 
 
@@ -519,7 +537,7 @@ class Export:
         if to_hub:  # before minutes of work where nothing could be sent
             look = AccountRequest(action=AccountAction.LOOK)
             if self._ask("hub-account", look, Account, None).place is TokenPlace.NOWHERE:
-                raise UserError(f"Sending to {hub.host()} takes a token", NO_TOKEN)
+                raise UserError(_("Sending to {host} takes a token").format(host=hub.host()), NO_TOKEN)
         target = self._target()
         _check_room(bytes_of(source, kind, wanted.numbers), target)
         staging = _make_staging(target)
@@ -556,17 +574,24 @@ class Export:
         kind = wanted.kind
         if kind is ExportKind.HUB:
             if not (hub.is_name(wanted.repo) and "/" in wanted.repo):
-                said = "name the repository as OWNER/NAME: letters, digits, “-”, “_” and “.”"
-                raise OptionsError((Problem("repo", said),), "The export")
+                said = _("name the repository as OWNER/NAME: letters, digits, “-”, “_” and “.”")
+                raise OptionsError((Problem("repo", said),), _("The export"))
             kind = wanted.pushed or default_pushed(source)
         for asked in dict.fromkeys((wanted.kind, kind)):
             if why := refusal(source, asked):
-                raise UserError(f"{source.run.name} can't be exported as “{EXPORTS[asked][0]}”", why)
+                raise UserError(
+                    _("{name} can't be exported as “{exports}”").format(
+                        name=source.run.name, exports=EXPORTS[asked][0]
+                    ),
+                    why,
+                )
         base = base_name(source.folder)
         if wanted.kind is ExportKind.HUB and kind is ExportKind.ADAPTER and not is_on_hub(base):
             raise UserError(
-                "An adapter alone would be of no use on the Hub",
-                f"What it was trained beside, {base}, is not there. Send the merged model.",
+                _("An adapter alone would be of no use on the Hub"),
+                _("What it was trained beside, {base}, is not there. Send the merged model.").format(
+                    base=base
+                ),
             )
         return kind
 
@@ -581,8 +606,8 @@ class Export:
         target = Path(self._wanted.folder).expanduser().absolute()
         is_free = not any(target.iterdir()) if target.is_dir() else not target.exists()
         if not self._wanted.folder or not is_free:
-            said = f"{target} is not empty; name a new folder" if self._wanted.folder else "name a folder"
-            raise OptionsError((Problem("", said),), "The export")
+            said = f"{target} is not empty; name a new folder" if self._wanted.folder else _("name a folder")
+            raise OptionsError((Problem("", said),), _("The export"))
         return target
 
     def _ask(
@@ -600,8 +625,10 @@ def _check_room(needed: int, target: Path) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         raise UserError(
-            "There is too little room on the disk",
-            f"The export takes about {size_words(needed)}, and {size_words(free)} are free at {place}.",
+            _("There is too little room on the disk"),
+            _("The export takes about {needed}, and {free} are free at {place}.").format(
+                needed=size_words(needed), free=size_words(free), place=place
+            ),
         )
 
 
@@ -616,7 +643,9 @@ def _make_staging(target: Path) -> Path:
         staging = target.with_name(f".{target.name}.{os.getpid()}.{UNFINISHED}")
         staging.mkdir()
     except OSError as error:
-        raise UserError("The export's folder can't be made", f"{error.filename}: {error.strerror}") from error
+        raise UserError(
+            _("The export's folder can't be made"), f"{error.filename}: {error.strerror}"
+        ) from error
     return staging
 
 
@@ -626,4 +655,4 @@ def _put(staging: Path, target: Path) -> None:
             target.rmdir()  # an empty one, which Windows doesn't replace
         staging.rename(target)
     except OSError as error:
-        raise UserError("The export can't be put in its place", f"{target}: {error.strerror}") from error
+        raise UserError(_("The export can't be put in its place"), f"{target}: {error.strerror}") from error

@@ -27,6 +27,7 @@ from core.base.errors import Fix, UserError
 from core.base.files import locked, write_atomically
 from core.base.formats import size
 from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_environment, gpu_folder, gpu_python
+from core.base.language import _
 from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, start_worker
 from core.base.settings import VERSION, home
 from core.monitor.nvidia import driver_version, find_gpu
@@ -37,8 +38,8 @@ DOWNLOAD, INSTALLED, FREE_NEEDED = int(2.7 * GB), int(5.6 * GB), int(7.5 * GB)
 """Bytes by the wheels for Linux of CUDA 13: PyTorch 0.5 GB, NVIDIA's libraries 2.0, all others 0.2."""
 
 OF_THE_WINDOW = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "wakepy"})
-TITLE = "PyTorch with CUDA wasn't installed"
-AGAIN = Fix("Install it again: what was downloaded is kept")
+TITLE = _("PyTorch with CUDA wasn't installed")
+AGAIN = Fix(_("Install it again: what was downloaded is kept"))
 
 CHECK = """
 import json
@@ -118,11 +119,13 @@ def find_card(nvml: Any = pynvml) -> Card | None:
 def unsupported(system: str, processor: str, *, frozen: bool) -> str:
     """Why nothing can be installed here, whatever the card; empty if it can."""
     if system == "darwin":
-        return "Macs have no CUDA: Hone trains on their GPU (MPS) without it."
+        return _("Macs have no CUDA: Hone trains on their GPU (MPS) without it.")
     if processor.lower() not in ("x86_64", "amd64", "aarch64"):
-        return f"PyTorch has no CUDA build for this processor ({processor})."
+        return _("PyTorch has no CUDA build for this processor ({processor}).").format(processor=processor)
     return (
-        "" if frozen else "This Hone runs from its source: start.py installs the PyTorch that fits the card."
+        ""
+        if frozen
+        else _("This Hone runs from its source: start.py installs the PyTorch that fits the card.")
     )
 
 
@@ -133,13 +136,13 @@ def why_not(card: Card | None) -> str:
     (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
     """
     if card is None:
-        return "No NVIDIA card with a driver was found: install NVIDIA's driver, then start Hone again."
+        return _("No NVIDIA card with a driver was found: install NVIDIA's driver, then start Hone again.")
     needed = 525 if card.capability is not None and card.capability <= (9, 0) else 580
     if card.driver is None or card.driver >= needed:
         return ""
-    return (
-        f"{card.name} has driver {card.driver}, which is too old: install NVIDIA's driver {needed} or newer."
-    )
+    return _(
+        "{name} has driver {driver}, which is too old: install NVIDIA's driver {needed} or newer."
+    ).format(name=card.name, driver=card.driver, needed=needed)
 
 
 def requirements() -> tuple[list[str], list[str]]:
@@ -157,7 +160,7 @@ def requirements() -> tuple[list[str], list[str]]:
         wanted = metadata.requires("hone") or []
         pinned = pins.read_text(encoding="utf-8").splitlines()
     except (metadata.PackageNotFoundError, OSError) as error:
-        raise UserError("This Hone doesn't say which libraries it needs", str(error)) from error
+        raise UserError(_("This Hone doesn't say which libraries it needs"), str(error)) from error
     return [line for line in wanted if "extra ==" not in line and name_of(line) not in OF_THE_WINDOW], pinned
 
 
@@ -192,17 +195,19 @@ class Install:
 
         def watch() -> None:
             done = min(size_of(cache), INSTALLED)
-            tell(JobProgress(done=done, total=INSTALLED, what="Downloading PyTorch with CUDA"))
+            tell(JobProgress(done=done, total=INSTALLED, what=_("Downloading PyTorch with CUDA")))
 
         try:
             with _alone():
                 free, needed = _free_bytes(), FREE_NEEDED - size_of(folder)
                 if free is not None and free < needed:
-                    said = f"{size(free)} are free on the disk of {home()}, {size(needed)} are needed."
-                    raise UserError(TITLE, said, (Fix("Free some disk space"), AGAIN))
+                    said = _("{free} are free on the disk of {home}, {needed} are needed.").format(
+                        free=size(free), home=home(), needed=size(needed)
+                    )
+                    raise UserError(TITLE, said, (Fix(_("Free some disk space")), AGAIN))
                 folder.mkdir(exist_ok=True)
                 jobs.gpu_marker().unlink(missing_ok=True)
-                tell(JobProgress(done=0, total=0, what="Fetching uv and Python"))
+                tell(JobProgress(done=0, total=0, what=_("Fetching uv and Python")))
                 uv = [self._find_uv(), "--no-config", "--no-progress", "--system-certs"]
                 python = f"{sys.version_info.major}.{sys.version_info.minor}"
                 self._run([*uv, "venv", "--clear", "--python", python, str(folder / "env")])
@@ -215,7 +220,7 @@ class Install:
                     command + [word for key, name in lists.items() for word in (key, str(folder / name))],
                     watch,
                 )
-                tell(JobProgress(done=0, total=0, what="Checking that it works"))
+                tell(JobProgress(done=0, total=0, what=_("Checking that it works")))
                 copy_source()
                 found = self._check()
                 write_atomically(jobs.gpu_marker(), msgspec.json.encode(found))
@@ -247,8 +252,8 @@ class Install:
         said = self._run([str(gpu_python()), "-P", "-s", "-c", CHECK])
         answer = json.loads(next(line for line in said.splitlines() if line.startswith('{"torch"')))
         if not answer["cuda"]:
-            said = f"PyTorch {answer['torch']} came without CUDA."
-            raise UserError(TITLE, said, (Fix("Install NVIDIA's newest driver"), AGAIN))
+            said = _("PyTorch {answer} came without CUDA.").format(answer=answer["torch"])
+            raise UserError(TITLE, said, (Fix(_("Install NVIDIA's newest driver")), AGAIN))
         return GpuEnvironment(hone=VERSION, size=size_of(gpu_folder()), **answer)
 
     def _run(self, command: list[str], watch: Callable[[], None] = lambda: None) -> str:
@@ -298,10 +303,14 @@ def installation(state: GpuState | None = None) -> Install:
     """
     state = state or look()
     if state.refusal or state.card is None:
-        raise UserError("PyTorch with CUDA can't be installed here", state.refusal)
+        raise UserError(_("PyTorch with CUDA can't be installed here"), state.refusal)
     by = hub.forbidden_by()
     if by:
-        raise UserError("Hone works offline", f"{by} forbids downloading.", (Fix("Allow it in Settings"),))
+        raise UserError(
+            _("Hone works offline"),
+            _("{by} forbids downloading.").format(by=by),
+            (Fix(_("Allow it in Settings")),),
+        )
     return Install(state.card.torch_backend)
 
 
@@ -320,7 +329,7 @@ def remove() -> int:
                 shutil.rmtree(folder)
         except OSError as error:
             said = f"{error.filename or folder}: {error.strerror or error}"
-            raise UserError("Not all of PyTorch with CUDA could be deleted", said) from error
+            raise UserError(_("Not all of PyTorch with CUDA could be deleted"), said) from error
         return before
 
 
@@ -341,7 +350,7 @@ def copy_source() -> None:
 def size_of(folder: Path) -> int:
     """Bytes of all files below a folder; a file with several links (uv's cache and the environment) counts once."""
     seen: dict[tuple[int, int], int] = {}
-    for parent, _, names in os.walk(folder):
+    for parent, _rest, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):  # deleted meanwhile
                 found = Path(parent, name).lstat()
@@ -365,12 +374,16 @@ def _alone() -> Iterator[None]:
             for process in psutil.process_iter():
                 with contextlib.suppress(psutil.Error, OSError):
                     if any(word.startswith(inside) for word in process.cmdline()):
-                        fix = Fix("Wait until runs are over, or pause them; close Try it and Benchmark")
-                        raise UserError("PyTorch with CUDA is in use", f"Hone runs from {inside}.", (fix,))
+                        fix = Fix(_("Wait until runs are over, or pause them; close Try it and Benchmark"))
+                        raise UserError(
+                            _("PyTorch with CUDA is in use"),
+                            _("Hone runs from {inside}.").format(inside=inside),
+                            (fix,),
+                        )
             yield
     except TimeoutError as error:
-        said = "Another window or terminal of Hone installs or removes it."
-        raise UserError("PyTorch with CUDA is being changed", said) from error
+        said = _("Another window or terminal of Hone installs or removes it.")
+        raise UserError(_("PyTorch with CUDA is being changed"), said) from error
 
 
 def _uv_environment() -> dict[str, str]:
@@ -386,30 +399,30 @@ def _uv_environment() -> dict[str, str]:
 
 
 _CAUSES = {
-    r"No space left|not enough space|os error (28|112)": ("The disk is full.", "Free some disk space"),
+    r"No space left|not enough space|os error (28|112)": (_("The disk is full."), _("Free some disk space")),
     r"\b407\b|[Pp]roxy": (
-        "A proxy refused the connection.",
-        "Set HTTPS_PROXY to its address, with name and password if it wants them",
+        _("A proxy refused the connection."),
+        _("Set HTTPS_PROXY to its address, with name and password if it wants them"),
     ),
     r"certificate|CERTIFICATE|UnknownIssuer": (
-        "The server's certificate isn't trusted by this system.",
-        "Set SSL_CERT_FILE to the certificates of your network",
+        _("The server's certificate isn't trusted by this system."),
+        _("Set SSL_CERT_FILE to the certificates of your network"),
     ),
     r"[Nn]o solution found|no version of|not found in the": (
-        "A library that Hone needs has no build for this computer.",
-        "Look for a newer version of Hone",
+        _("A library that Hone needs has no build for this computer."),
+        _("Look for a newer version of Hone"),
     ),
     r"dns error|[Cc]onnect|[Tt]imed? ?out|Name or service|error sending request|Network|response body|end of file": (
-        "The internet can't be reached, or is too slow.",
-        "Check the connection, and set HTTPS_PROXY if there is a proxy",
+        _("The internet can't be reached, or is too slow."),
+        _("Check the connection, and set HTTPS_PROXY if there is a proxy"),
     ),
     r"Permission denied|Access is denied|os error (5|13)\b": (
-        "A file couldn't be read or written.",
-        "Check that Hone's folder belongs to you, and that no other program blocks it",
+        _("A file couldn't be read or written."),
+        _("Check that Hone's folder belongs to you, and that no other program blocks it"),
     ),
     r"[Hh]ash mismatch|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)|deflate": (
-        "A downloaded file is damaged.",
-        "Remove what was downloaded",
+        _("A downloaded file is damaged."),
+        _("Remove what was downloaded"),
     ),
 }
 """By pattern in what uv prints, the cause and the fix; the first match counts.

@@ -19,6 +19,7 @@ import msgspec
 from core.base import settings
 from core.base.errors import Fix, ModelError
 from core.base.jobs import JobProgress
+from core.base.language import _
 from core.base.processes import is_frozen
 from core.memory.model import OptionsRequest, options_request
 from core.options import RunOptions
@@ -289,28 +290,38 @@ def standing(
     """
     if "custom_code" in tags or (config or {}).get("auto_map"):
         return Standing(
-            "It needs Python code of its own, which Hone doesn't run: such code could do anything on this computer.",
+            _(
+                "It needs Python code of its own, which Hone doesn't run: such code could do "
+                "anything on this computer."
+            ),
             "Choose another model; of many there is a version that transformers knows by itself.",
         )
     top = {file for file in files if "/" not in file}
     if weights(top):
         has_config = CONFIG in top
-        return Standing("" if has_config else "It has no config.json, so transformers can't load it.")
+        return Standing("" if has_config else _("It has no config.json, so transformers can't load it."))
     if "adapter_model.safetensors" in top:
         return Standing(
-            "It holds only LoRA matrices, not the model they were trained beside.",
-            "Choose the model that its page names as its base.",
+            _("It holds only LoRA matrices, not the model they were trained beside."),
+            _("Choose the model that its page names as its base."),
         )
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in top):
         return Standing(
-            "Its weights are pickled (.bin, .pt): a format that can run code when opened. Hone loads safetensors.",
-            "Somebody may have converted it: look on its page under Files, at the pull requests. Or convert it "
-            "yourself, if you trust whoever made it, and choose the new folder:",
+            _(
+                "Its weights are pickled (.bin, .pt): a format that can run code when opened. Hone "
+                "loads safetensors."
+            ),
+            _(
+                "Somebody may have converted it: look on its page under Files, at the pull requests. Or convert it "
+                "yourself, if you trust whoever made it, and choose the new folder:"
+            ),
             conversion(name, purpose),
         )
     if any(file.endswith((".gguf", ".onnx", ".h5", ".msgpack", ".tflite")) for file in files):
-        return Standing("Its weights are for other programs (GGUF, ONNX, TensorFlow, Flax), not for PyTorch.")
-    return Standing("It has no weights in the safetensors format.")
+        return Standing(
+            _("Its weights are for other programs (GGUF, ONNX, TensorFlow, Flax), not for PyTorch.")
+        )
+    return Standing(_("It has no weights in the safetensors format."))
 
 
 def conversion(name: str, purpose: str = "") -> str:
@@ -490,7 +501,7 @@ def forbidden_by() -> str:
     """
     try:
         if settings.load().offline:  # first: `forbid` sets the variable, too
-            return "“Work offline” in Settings"
+            return _("“Work offline” in Settings")
     except OSError:
         pass
     said = os.environ.get(VARIABLE) or os.environ.get("TRANSFORMERS_OFFLINE") or ""
@@ -506,8 +517,10 @@ def forbid() -> None:
 def forbidden(source: str, by: str) -> ModelError:
     """The error where a model isn't here and must not be asked about; `by` is what forbids it."""
     return ModelError(
-        f"{source} isn't on this computer yet",
-        f"Its memory is told from its {CONFIG}, and {by} forbids to fetch that.",
+        _("{source} isn't on this computer yet").format(source=source),
+        _("Its memory is told from its {config}, and {by} forbids to fetch that.").format(
+            config=CONFIG, by=by
+        ),
     )
 
 
@@ -516,11 +529,11 @@ def not_here(source: str) -> ModelError:
     by = forbidden_by()
     said = f"{by} (which --offline sets, too)" if by == VARIABLE else by
     return ModelError(
-        f"{source} isn't on this computer, or not all of it",
-        f"{said} forbids to fetch it from {host()}.",
+        _("{source} isn't on this computer, or not all of it").format(source=source),
+        _("{said} forbids to fetch it from {host}.").format(said=said, host=host()),
         (
-            Fix(f"Fetch it while that is allowed: hone hub --download {source}"),
-            Fix("Choose a folder with a model in it"),
+            Fix(_("Fetch it while that is allowed: hone hub --download {source}").format(source=source)),
+            Fix(_("Choose a folder with a model in it")),
         ),
     )
 

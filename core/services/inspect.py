@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from core.base.errors import Fix, Problem
+from core.base.language import _
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at
 from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, Task
@@ -54,7 +55,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         shown = ", ".join(f"{row:,}" for row in self.rows)
         more = self.count - len(self.rows)
         word = self.row_word if self.count == 1 else f"{self.row_word}s"
-        return f"{word} {shown} and {more:,} more" if more > 0 else f"{word} {shown}"
+        return (
+            _("{word} {shown} and {more:,} more").format(word=word, shown=shown, more=more)
+            if more > 0
+            else f"{word} {shown}"
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Tally:
         """Count a row, once a kind and detail; rows come in order. The first one's `example` and `fixes` are kept."""
         counted = self._counted.get((kind.code, detail))
         if counted is None:
-            if sum(code == kind.code for code, _ in self._counted) >= DETAILS_TOLD_APART:
+            if sum(code == kind.code for code, _rest in self._counted) >= DETAILS_TOLD_APART:
                 detail, fixes = OTHERS, ()
             new = _Counted(kind, detail, example, fixes)
             counted = self._counted.setdefault((kind.code, detail), new)
@@ -157,7 +162,9 @@ class Tally:
             message = f"{message} {self.row_word.capitalize()} {counted.rows[0]:,}: {counted.example}"
         if self._skip and level is FindingLevel.PROBLEM:
             level = FindingLevel.WARNING
-            message = f"{message} {'It is' if counted.count == 1 else 'They are'} left out."
+            message = _("{message} {value} left out.").format(
+                message=message, value="It is" if counted.count == 1 else "They are"
+            )
         return Finding(
             code=kind.code,
             level=level,
@@ -320,7 +327,7 @@ PATHS = (TEXT_COLUMNS, LABEL_COLUMN, IMAGE_COLUMN, COLUMNS)
 """The options that say which column is what."""
 
 TEXT = "text"
-SECOND = "second text"
+SECOND = _("second text")
 LABEL = "label"
 IMAGE = "image"
 
@@ -337,18 +344,18 @@ class ColumnUse:
     help: str
 
 
-_FIRST = ColumnUse(TEXT, "Text", "What the model reads.")
-_SECOND = ColumnUse(SECOND, "Second text", "Read together with the text, for pairs.")
-_LABEL = ColumnUse(LABEL, "Label", "The answer to learn: one of a few names.")
+_FIRST = ColumnUse(TEXT, "Text", _("What the model reads."))
+_SECOND = ColumnUse(SECOND, _("Second text"), _("Read together with the text, for pairs."))
+_LABEL = ColumnUse(LABEL, "Label", _("The answer to learn: one of a few names."))
 _USES: dict[Task, tuple[ColumnUse, ...]] = {
     Task.TEXT_CLASSIFICATION: (_FIRST, _SECOND, _LABEL),
-    Task.TEXT_REGRESSION: (_FIRST, _SECOND, ColumnUse(LABEL, "Number", "The answer to learn: a number.")),
+    Task.TEXT_REGRESSION: (_FIRST, _SECOND, ColumnUse(LABEL, "Number", _("The answer to learn: a number."))),
     Task.TOKEN_CLASSIFICATION: (
-        ColumnUse(TEXT, "Words", "A list of words, or a text that is split at its blanks."),
-        ColumnUse(LABEL, "Labels of words", "The answer to learn: a label for each word."),
+        ColumnUse(TEXT, "Words", _("A list of words, or a text that is split at its blanks.")),
+        ColumnUse(LABEL, _("Labels of words"), _("The answer to learn: a label for each word.")),
     ),
-    Task.CAUSAL_LM: (ColumnUse(TEXT, "Text", "What the model learns to continue."),),
-    Task.IMAGE_CLASSIFICATION: (ColumnUse(IMAGE, "Image", "An image, or the path to one."), _LABEL),
+    Task.CAUSAL_LM: (ColumnUse(TEXT, "Text", _("What the model learns to continue.")),),
+    Task.IMAGE_CLASSIFICATION: (ColumnUse(IMAGE, "Image", _("An image, or the path to one.")), _LABEL),
     Task.CHAT: tuple(ColumnUse(role.value, role.label, role.help) for role in CHAT_COLUMNS),
     Task.PREFERENCE: tuple(ColumnUse(role.value, role.label, role.help) for role in PREFERENCE_COLUMNS),
 }

@@ -15,6 +15,7 @@ import msgspec
 from core.base.ceiling import RanOut, but_a_reserve
 from core.base.formats import counted, size
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
+from core.base.language import _
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
 from core.memory.model import Measurement, Parts, Room, options_request
 from core.monitor.nvidia import NvidiaGpu, gpu_of
@@ -108,8 +109,14 @@ class GuardedJob:
 def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
     """Why a run of `options` didn't fit, in words: what was needed, and what there was."""
     rows = counted(options.memory.batch_size, "row")
-    there = f", and {size(room.free)} of {size(room.ceiling)} were free" if room else ""
-    return f"A batch of {rows} didn't fit. It held {size(ran_out.held)} at its end{there}. {ran_out.why}"
+    there = (
+        _(", and {free} of {ceiling} were free").format(free=size(room.free), ceiling=size(room.ceiling))
+        if room
+        else ""
+    )
+    return _("A batch of {rows} didn't fit. It held {held} at its end{there}. {why}").format(
+        rows=rows, held=size(ran_out.held), there=there, why=ran_out.why
+    )
 
 
 def probable_device(options: RunOptions) -> str:

@@ -17,6 +17,7 @@ from core.base import formats
 from core.base.errors import OptionsError, Problem
 from core.base.files import file_inside, read_small, write_atomically, writing
 from core.base.formats import METRIC_TITLES, METRICS
+from core.base.language import _
 from core.base.settings import VERSION
 from core.memory.model import PART_TITLES
 from core.options import RunOptions
@@ -63,7 +64,7 @@ def save_report(run: RunFolder, path: Path) -> None:
         UserError: It can't be written: the disk is full.
     """
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OptionsError((Problem("", f"{path.name}: name a file that ends in .html"),))
+        raise OptionsError((Problem("", _("{name}: name a file that ends in .html").format(name=path.name)),))
     content = page_of(run).encode("utf-8", "replace")
     with writing(path):
         write_atomically(path, content)
@@ -99,7 +100,9 @@ def page_of(run: RunFolder) -> str:
         outcome=code(_outcome(run, story, summary)),
         facts="\n".join(facts),
         sections="\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items() if content),
-        made=f"Made by Hone {VERSION} on {formats.full_moment(time.time())}.",
+        made=_("Made by Hone {version} on {time}.").format(
+            version=VERSION, time=formats.full_moment(time.time())
+        ),
     )
 
 
@@ -179,7 +182,9 @@ def read_history(run: RunFolder) -> History:
 
 def _outcome(run: RunFolder, story: RunStory, summary: RunSummary) -> str:
     if not summary.state.is_over:
-        return f"It is {summary.state.value}: this page shows what has happened until now."
+        return _("It is {value}: this page shows what has happened until now.").format(
+            value=summary.state.value
+        )
     ending = ending_text(run, story, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
     return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:3])
@@ -188,12 +193,15 @@ def _outcome(run: RunFolder, story: RunStory, summary: RunSummary) -> str:
 def _facts(summary: RunSummary, story: RunStory) -> Iterator[tuple[str, str]]:
     yield "State", summary.state.value
     if summary.metric is not None:
-        yield f"Best {METRIC_TITLES[summary.metric]}", formats.number(summary.best)
+        yield (
+            _("Best {metric_titles}").format(metric_titles=METRIC_TITLES[summary.metric]),
+            formats.number(summary.best),
+        )
     yield "Steps", f"{story.step:,}"
     if summary.seconds is not None:
         yield "Time", formats.plain_duration(summary.seconds)
     if summary.peak_bytes:
-        yield "Peak memory", formats.size(summary.peak_bytes)
+        yield _("Peak memory"), formats.size(summary.peak_bytes)
     if summary.started is not None:
         yield "Started", formats.full_moment(summary.started)
 
@@ -224,15 +232,20 @@ def _data(story: RunStory) -> str:
     if plan is None:
         return ""
     rows = [
-        ("Rows trained on", f"{plan.train_samples:,}"),
-        ("Rows held out", f"{plan.eval_samples:,}" if plan.eval_samples else "none"),
-        ("Steps planned", f"{plan.total_steps:,}, each of {formats.counted(plan.effective_batch, 'row')}"),
+        (_("Rows trained on"), f"{plan.train_samples:,}"),
+        (_("Rows held out"), f"{plan.eval_samples:,}" if plan.eval_samples else "none"),
+        (
+            _("Steps planned"),
+            _("{total_steps:,}, each of {rows}").format(
+                total_steps=plan.total_steps, rows=formats.counted(plan.effective_batch, "row")
+            ),
+        ),
     ]
     if plan.labels:
         rest = len(plan.labels) - SHOWN_LABELS
-        more = f" and {rest:,} more" if rest > 0 else ""
+        more = _(" and {rest:,} more").format(rest=rest) if rest > 0 else ""
         rows.append((f"{len(plan.labels):,} labels", ", ".join(plan.labels[:SHOWN_LABELS]) + more))
-    return _table(("Data", "How much"), rows)
+    return _table(("Data", _("How much")), rows)
 
 
 def _memory(story: RunStory) -> str:
@@ -241,8 +254,8 @@ def _memory(story: RunStory) -> str:
         return ""
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
     rows = [(title, formats.megabytes(count)) for title, count in parts if count]
-    rows.append(("Forecast, total", formats.megabytes(forecast.parts.total)))
-    rows += [("Measured peak", formats.megabytes(story.peak_bytes))] if story.peak_bytes else []
+    rows.append((_("Forecast, total"), formats.megabytes(forecast.parts.total)))
+    rows += [(_("Measured peak"), formats.megabytes(story.peak_bytes))] if story.peak_bytes else []
     table = _table(("Part", "Memory"), rows, (1,))
     if (error := story.forecast_error) is None:
         return table
@@ -278,7 +291,15 @@ def _predictions(run: RunFolder, found: PredictionStory) -> str:
         (_given(run, example), example.expected or "-", _said(first.said[place:]), _said(last.said[place:]))
         for place, example in enumerate(found.examples)
     ]
-    return _table(("Given", "Expected", f"At step {first.step:,}", f"At step {last.step:,}"), rows)
+    return _table(
+        (
+            "Given",
+            "Expected",
+            _("At step {step:,}").format(step=first.step),
+            _("At step {step:,}").format(step=last.step),
+        ),
+        rows,
+    )
 
 
 def _given(run: RunFolder, example: Example) -> str:
@@ -308,7 +329,11 @@ def _confusion(predictions: PredictionStory) -> str:
         (label, *(f"{count:,}" if count else "·" for count in counts))
         for label, counts in zip(found.labels, found.counts, strict=False)
     ]
-    left = f" Left out: {formats.counted(found.left_out, 'label')}." if found.left_out else ""
+    left = (
+        _(" Left out: {labels}.").format(labels=formats.counted(found.left_out, "label"))
+        if found.left_out
+        else ""
+    )
     words = f"<p>Rows are the true labels, columns the predicted ones.{left}</p>\n"
     return words + _table(("", *found.labels), rows, range(1, len(found.labels) + 1))
 
@@ -318,7 +343,7 @@ def _machine(story: RunStory, history: History) -> str:
     rows = [("Device", ran.device_name or ran.device)] if ran is not None else []
     for source, name in ((Source.SYSTEM, "computer"), (Source.TORCH, "device")):
         if source in history.ceilings:
-            rows.append((f"Memory of the {name}", formats.size(history.ceilings[source])))
+            rows.append((_("Memory of the {name}").format(name=name), formats.size(history.ceilings[source])))
     return _table(("What", "Which"), [*rows, *story.versions.items()])
 
 
@@ -329,12 +354,12 @@ def _charts(history: History, story: RunStory) -> str:
     losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
     held_out: Points = [(step, loss) for step, loss in losses if loss is not None]
     lines: dict[str, Points] = {"training": history.loss, "held-out data": held_out}
-    charts = [chart("Loss by step", lines, lambda step: f"{step:,.0f}", formats.number)]
-    for source, name in ((Source.TORCH, "the GPU"), (Source.PROCESS, "this run")):
+    charts = [chart(_("Loss by step"), lines, lambda step: f"{step:,.0f}", formats.number)]
+    for source, name in ((Source.TORCH, _("the GPU")), (Source.PROCESS, _("this run"))):
         points = [(x, count / (1 << 30)) for x, count in history.memory.get(source, [])]
         is_judged = (Source.TORCH in history.memory) == (source is Source.TORCH)
         limit = story.forecast_bytes / (1 << 30) if story.forecast_bytes is not None and is_judged else None
-        title = f"Memory of {name} by time of work"
+        title = _("Memory of {name} by time of work").format(name=name)
         gigabytes: Callable[[float], str] = "{:.3g} GB".format
         charts.append(chart(title, {"used": points}, formats.plain_duration, gigabytes, limit=limit, low=0.0))
     return "".join(charts)
@@ -360,10 +385,10 @@ def chart(
         low: A value that the axis has to include.
     """
     drawn = {name: thinned(points) for name, points in lines.items() if points}
-    ys = [y for points in drawn.values() for _, y in points if math.isfinite(y)]
+    ys = [y for points in drawn.values() for _rest, y in points if math.isfinite(y)]
     if not ys:
         return ""
-    xs = [x for points in drawn.values() for x, _ in points]
+    xs = [x for points in drawn.values() for x, _rest2 in points]
     if limit is not None and limit <= 3 * max(ys):
         ys.append(limit)
     bottom, top, start = min(low, *ys), max(ys), min(xs)
@@ -392,14 +417,19 @@ def chart(
         kind, moves, is_down = ("first", "second")[number], "", False
         for x, y in points:
             if math.isfinite(y):
-                moves += f"{'L' if is_down else 'M'}{across(x):.1f} {down(y):.1f}"
+                moves += _("{value}{x:.1f} {y:.1f}").format(
+                    value="L" if is_down else "M", x=across(x), y=down(y)
+                )
             is_down = math.isfinite(y)
         body.append(f'<path class="{kind}" d="{moves}"/>{text(LEFT + 130 * number, 16, name, "start", kind)}')
     if limit is not None and limit <= top:
         body.append(
-            level(limit, "limit") + text(LEFT + 130, 16, f"forecast, {say_y(limit)}", "start", "limit")
+            level(limit, "limit")
+            + text(LEFT + 130, 16, _("forecast, {limit}").format(limit=say_y(limit)), "start", "limit")
         )
-    label = html.escape(f"{title}: from {say_y(min(ys))} to {say_y(max(ys))}")
+    label = html.escape(
+        _("{title}: from {ys} to {ys_2}").format(title=title, ys=say_y(min(ys)), ys_2=say_y(max(ys)))
+    )
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
     return (
         f'<h3>{html.escape(title)}</h3>\n<svg {size} role="img" aria-label="{label}">{"".join(body)}</svg>\n'

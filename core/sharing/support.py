@@ -23,6 +23,7 @@ import tomli_w
 
 from core.base import formats, settings
 from core.base.files import is_link, load_toml, open_plain, writing, written_whole
+from core.base.language import _
 from core.base.settings import VERSION
 from core.runs.folder import RunFolder
 from core.runs.summary import story_at_end
@@ -193,12 +194,12 @@ FIRST_BYTES, LAST_BYTES = 256 << 10, 768 << 10
 HOLDS_DATA = ("examples_chosen", "predicted")
 """Events that hold examples and what was said of them."""
 
-LEFT_OUT = "[left out: data]"
+LEFT_OUT = _("[left out: data]")
 _GAP = re.compile(rb"\[[0-9.,]+ [A-Za-z]+ in the middle are left out\]")
 _HOST_FIELD = re.compile(r'("host"\s*:\s*)"(?:[^"\\]|\\.)*"?')
 _PROMPTS = re.compile(r"(?ms)^(\s*prompts\s*=\s*)\[.*?\]")
 
-WORDS = (
+WORDS = _(
     "Tokens, passwords, paths, labels, your name and this computer's are taken out. Examples, the model's predictions "
     "and your own prompts are left out. A log can still quote a row of your data, or name a file: look through it."
 )
@@ -299,7 +300,7 @@ def _read(path: Path) -> tuple[bytes, str] | None:
     first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
     left_out = formats.size(size - len(first) - len(last))
     gap = f"[{left_out} in the middle are left out]\n".encode()
-    return first + gap + last, f"{left_out} in the middle are left out."
+    return first + gap + last, _("{left_out} in the middle are left out.").format(left_out=left_out)
 
 
 def _plain(content: bytes) -> tuple[str, str]:
@@ -314,7 +315,7 @@ def _keeper(content: bytes) -> tuple[str, str]:
 
 def _options(content: bytes) -> tuple[str, str]:
     """The run file without the person's own prompts."""
-    text, _ = _plain(content)
+    text, _rest = _plain(content)
     try:
         tree = load_toml(text)
     except (ValueError, RecursionError):
@@ -323,7 +324,7 @@ def _options(content: bytes) -> tuple[str, str]:
     if not isinstance(output, dict) or not output.get("prompts"):
         return text, ""
     output["prompts"] = [LEFT_OUT]
-    return tomli_w.dumps(tree), "Your own prompts are left out."
+    return tomli_w.dumps(tree), _("Your own prompts are left out.")
 
 
 def _events(content: bytes) -> tuple[str, str]:
@@ -336,16 +337,20 @@ def _events(content: bytes) -> tuple[str, str]:
             data += 1
         elif kind is None and line.strip() and not _GAP.fullmatch(line):
             broken += 1
-            lines.append(f"[a line of {len(line):,} bytes that is no event]")
+            lines.append(_("[a line of {line:,} bytes that is no event]").format(line=len(line)))
         elif isinstance(labels := event.get("labels"), list) and labels:
             lines.append(msgspec.json.encode({**event, "labels": [LABEL] * len(labels)}).decode())
         else:
             lines.append(line.decode("utf-8", "backslashreplace"))
     told = []
     if data:
-        told.append(f"{formats.counted(data, 'event')} with examples and predictions left out.")
+        told.append(
+            _("{events} with examples and predictions left out.").format(
+                events=formats.counted(data, "event")
+            )
+        )
     if broken:
-        told.append(f"{formats.counted(broken, 'line')} that can't be read left out.")
+        told.append(_("{lines} that can't be read left out.").format(lines=formats.counted(broken, "line")))
     return "\n".join(lines) + "\n", " ".join(told)
 
 
@@ -372,7 +377,7 @@ def _about(run: RunFolder) -> str:
         "State of the run": run.state(story).value,
         "Attempts": str(story.attempt),
         "Device": story.what_ran.device_name if story.what_ran else "-",
-        **{f"In the run: {name}": version for name, version in story.versions.items()},
+        **{_("In the run: {name}").format(name=name): version for name, version in story.versions.items()},
     }
     told = "\n".join(f"{name}: {value}" for name, value in lines.items())
     return f"{WORDS}\n\n{told}\n"

@@ -4,9 +4,7 @@ With HONE_QUIT_AFTER_PAINT in the environment the program prints `first-paint SE
 window has been painted, and ends: that is how `tests/performance/window_start.py` times it.
 """
 
-import functools
 import gc
-import gettext
 import importlib
 import locale
 import logging
@@ -263,8 +261,6 @@ def dress(application: QApplication) -> None:
     The locale is English, as all texts are, whatever the system's: 12.5 is a number that nobody writes as 12,5.
     """
     QLocale.setDefault(QLocale(QLocale.Language.English, QLocale.Country.UnitedStates))
-    # Or each sentence would look for a catalogue on the disk, which takes 40 µs.
-    gettext.find = functools.cache(gettext.find)  # type: ignore[assignment]
     locale.setlocale(locale.LC_TIME, "C")  # Qt has set the system's, which `time.strftime` names months by
     application.setApplicationName("Hone")
     application.setApplicationDisplayName("Hone")

@@ -6,7 +6,6 @@ import platform
 import sys
 import threading
 import traceback
-from gettext import gettext as _
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -24,6 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.language import _
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import text_label

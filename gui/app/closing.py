@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from gettext import gettext as _
 from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtWidgets import QWidget
 
+from core.base.language import _
 from core.runs import queue
 from core.runs.folder import Action, RunFolder
 from core.runs.library import list_runs

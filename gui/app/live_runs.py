@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from gettext import gettext as _
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction, UserError
+from core.base.language import _
 from core.base.settings import home
 from core.runs import crash, queue
 from core.runs import start as starting

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from gettext import gettext as _
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 
+from core.base.language import _
 from gui.app.sidebar import Place
 
 if TYPE_CHECKING:

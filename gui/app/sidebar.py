@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from gettext import gettext as _
 from itertools import zip_longest
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.formats import memory, three_figures, whole_percent
+from core.base.language import _
 from core.monitor.nvidia import gpu_of
 from core.monitor.sampler import MachinePicture, MachineView, Sampler
 from core.monitor.system_rules import held_back

@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from gettext import gettext as _
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,6 +14,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, QTimer, Signal
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress
+from core.base.language import _
 
 log = logging.getLogger("hone")
 

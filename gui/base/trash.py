@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from gettext import gettext as _
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -14,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 from core.base import formats
 from core.base.errors import RunFolderError, UserError
 from core.base.files import is_there
+from core.base.language import _
 from core.runs import trash as run_trash
 from core.runs.folder import RunFolder
 from core.runs.trash import NoTrashError, Trash, TrashItem, TrashPlan

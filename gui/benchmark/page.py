@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from gettext import gettext as _
-from gettext import ngettext
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
@@ -14,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QT
 
 from core.base import formats
 from core.base.errors import Fix, RunFolderError, UserError
+from core.base.language import _, ngettext
 from core.benchmark import result as results
 from core.benchmark.device_plan import devices_plan
 from core.benchmark.plan import Kind, Plan, methods_plan

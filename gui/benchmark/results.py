@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from gettext import gettext as _
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent, QStandardItem, QStandardItemModel
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
+from core.base.language import _
 from core.benchmark.plan import Kind
 from core.benchmark.published import ARTICLE, SOURCES, guide_row
 from core.benchmark.result import Result, Row

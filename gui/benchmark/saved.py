@@ -1,7 +1,6 @@
 """Earlier results: the list of what was saved, one of them opened, two compared."""
 
 from collections.abc import Callable, Sequence
-from gettext import gettext as _
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.errors import UserError
+from core.base.language import _
 from core.benchmark import result as results
 from core.benchmark.plan import Kind
 from core.benchmark.result import Result, Saved

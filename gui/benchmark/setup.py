@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import OptionsError
 from core.base.formats import compact_count
+from core.base.language import _
 from core.benchmark.device_plan import (
     ARTICLE,
     BATCHES,

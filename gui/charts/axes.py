@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from gettext import gettext as _
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal
@@ -12,6 +11,7 @@ from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
 from core.base.formats import loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
+from core.base.language import _
 from gui.charts.history import RunHistory, Smoothing
 from gui.charts.series import Floats
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from gettext import gettext as _
 
 from PySide6.QtCore import QEvent, QLineF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
+from core.base.language import _
 from gui.base.theme import Theme
 from gui.base.tokens import SPACING, Tokens
 from gui.charts.overlays import Legend, Reading

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +34,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import UserError
 from core.base.files import write_atomically, writing, written_whole
+from core.base.language import _
 from core.runs.metrics import csv_cell
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from gettext import gettext as _
 
 import numpy as np
 
 from core.base import formats
+from core.base.language import _
 from gui.charts.axes import (
     BYTES,
     CLOCK,

@@ -1,7 +1,5 @@
 """What is chosen for all charts of a run page: over what they lie, how losses are smoothed, which part is shown."""
 
-from gettext import gettext as _
-
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
@@ -15,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.language import _
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.charts.axes import SharedView, XKind

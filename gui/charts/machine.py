@@ -1,12 +1,12 @@
 """The chart of what the processor does that trains: how busy it is, what it draws, how warm it is, how fast it runs."""
 
 import math
-from gettext import gettext as _
 
 import numpy as np
 
 from core.base import formats
 from core.base.formats import NumberFormat
+from core.base.language import _
 from core.runs.events import Throttle
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text

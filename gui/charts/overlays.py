@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from gettext import gettext as _
 from html import escape
 from itertools import accumulate
 
@@ -13,6 +12,7 @@ from PySide6.QtGui import QBrush, QColor, QFont, QPainter
 from PySide6.QtWidgets import QGraphicsTextItem, QLabel, QStyleOptionGraphicsItem, QWidget
 
 from core.base import formats
+from core.base.language import _
 from core.runs.events import Phase
 from core.runs.status import Interruption
 from gui.base.theme import Role, set_role

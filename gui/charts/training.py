@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from gettext import gettext as _
 from typing import TypeGuard
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
 from core.base import formats
+from core.base.language import _
 from gui.base.tokens import Tokens
 from gui.charts.axes import (
     SHARES,

@@ -3,8 +3,6 @@
 import html
 from collections.abc import Sequence, Set
 from functools import partial
-from gettext import gettext as _
-from gettext import ngettext
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -19,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.language import _, ngettext
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.services.inspect import Columns, DataReport, Finding, FindingLevel

@@ -2,8 +2,6 @@
 
 import html
 from collections.abc import Mapping, Set
-from gettext import gettext as _
-from gettext import ngettext
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
@@ -32,6 +30,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.language import _, ngettext
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengths, Seen, SeenPart, uses_for
 from gui.base.theme import Role, Theme

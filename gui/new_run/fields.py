@@ -1,10 +1,9 @@
 """Controls of single options: the data with what was trained on lately, and several lines of text."""
 
-from gettext import gettext as _
-
 from PySide6.QtCore import QSignalBlocker, QSize, Signal
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
+from core.base.language import _
 from core.options import presets
 from core.options.catalogue import options_by_path
 from core.options.declare import Option

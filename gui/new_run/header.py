@@ -1,12 +1,12 @@
 """The top of the New run page: the task and what it means, examples, opening and saving run files."""
 
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QStandardItem
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
+from core.base.language import _
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.presets import presets

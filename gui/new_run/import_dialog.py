@@ -1,6 +1,5 @@
 """Bringing options along from TrainingArguments or a command line: paste, look what it comes to, fill the form."""
 
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
@@ -16,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError
+from core.base.language import _
 from core.options.catalogue import options_by_path, value_words
 from core.options.importing import Imported, import_file, import_text
 from gui.base.theme import Role, set_role

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.formats import about, duration, memory, moment, step_time, three_figures
+from core.base.language import _
 from core.memory.model import Basis, Forecast, Parts, Verdict
 from core.memory.remedies import Remedy
 from core.services import hub

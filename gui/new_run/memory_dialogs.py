@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from enum import Enum, auto
 from functools import partial
-from gettext import gettext as _
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.formats import MISSING, duration, memory, step_time
+from core.base.language import _
 from core.memory.explain import PartExplained, explain_parts
 from core.memory.model import Forecast, Verdict, key_of
 from core.memory.remedies import Remedy

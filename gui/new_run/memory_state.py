@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from gettext import gettext as _
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.base.errors import UserError
+from core.base.language import _
 from core.memory import estimate, history
 from core.memory.model import (
     Forecast,

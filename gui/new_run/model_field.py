@@ -2,7 +2,6 @@
 
 import os
 from enum import StrEnum
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -10,6 +9,7 @@ from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import settings
 from core.base.formats import MISSING
+from core.base.language import _
 from core.options import RunOptions, choices, past_runs
 from core.options.choices import Task
 from core.options.declare import Option

@@ -1,12 +1,12 @@
 """The left half of the New run page: the cards with all options, what is guessed from the data, and undo."""
 
 from collections.abc import Mapping, Sequence, Set
-from gettext import gettext as _
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from core.base.language import _
 from core.options import RunOptions, Tree
 from core.options.catalogue import options_by_path, options_of, value_of, value_words
 from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title

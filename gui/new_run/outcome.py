@@ -3,13 +3,13 @@
 import html
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from gettext import gettext as _
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
 from core.base.formats import MISSING, compact_count
+from core.base.language import _
 from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_words
@@ -86,34 +86,23 @@ class ChecksCard(Card):
         return label
 
 
-PATHS_OF_ROWS = {
-    "model.pretrained": "Model",
-    "model.method": "Trained",
-    "model.quantization": "Trained",
-    "model.lora_rank": "Trained",
-    "model.lora_alpha": "Trained",
-    "model.lora_dropout": "Trained",
-    "model.lora_targets": "Trained",
-    "model.attention": "Attention",
-    "device.precision": "Precision",
-    "memory.batch_size": "Batch",
-    "memory.gradient_accumulation_steps": "Batch",
-    "memory.activation_checkpointing": "Memory",
-    "memory.deepspeed": "Memory",
-    "memory.offload": "Memory",
-    "memory.offload_folder": "Memory",
-    "memory.offload_optimizer": "Memory",
-    "training.epochs": "Steps",
-    "training.max_steps": "Steps",
-    "data.eval_fraction": "Data",
-    "data.max_length": "Data",
-    "data.image_size": "Data",
-    "data.max_train_samples": "Data",
-    "data.max_eval_samples": "Data",
+OPTIONS_OF_ROWS = {
+    _("Model"): "model.pretrained",
+    _("Trained"): "model.method model.quantization model.lora_rank model.lora_alpha "
+    "model.lora_dropout model.lora_targets",
+    _("Attention"): "model.attention",
+    _("Precision"): "device.precision",
+    _("Batch"): "memory.batch_size memory.gradient_accumulation_steps",
+    _("Memory"): "memory.activation_checkpointing memory.deepspeed memory.offload memory.offload_folder "
+    "memory.offload_optimizer",
+    _("Steps"): "training.epochs training.max_steps",
+    _(
+        "Data"
+    ): "data.eval_fraction data.max_length data.image_size data.max_train_samples data.max_eval_samples",
 }
 """The row of the summary in which an option shows; those that stand in none count with their section."""
-
-ROWS_OF_SECTIONS = {"data": "Loading", "device": "Device", "training": "Optimizer"}
+PATHS_OF_ROWS = {path: row for row, paths in OPTIONS_OF_ROWS.items() for path in paths.split()}
+ROWS_OF_SECTIONS = {"data": _("Loading"), "device": _("Device"), "training": _("Optimizer")}
 
 
 def trained_words(options: RunOptions, report: ModelReport | None = None) -> str:
@@ -187,7 +176,7 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
         row = PATHS_OF_ROWS.get(option.path) or ROWS_OF_SECTIONS.get(option.section)
         if row:
             text = _("{option}: {value} (default: {default})")
-            found.setdefault(_(row), []).append(
+            found.setdefault(row, []).append(
                 text.format(
                     option=option.title,
                     value=value_words(option, value_of(options, option.path)),

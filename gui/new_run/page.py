@@ -1,7 +1,6 @@
 """The page on which a run is put together: options on the left, what comes of them on the right."""
 
 from collections.abc import Callable, Mapping
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, UserError
 from core.base.files import is_there, why_missing, writing
+from core.base.language import _
 from core.memory.model import Basis, Forecast
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied

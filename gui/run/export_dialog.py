@@ -1,7 +1,6 @@
 """The dialog "Export": what a run's model becomes and where, progress, and whether it still answers the same."""
 
 from collections.abc import Callable, Iterable
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -27,6 +26,7 @@ from core.base.errors import OptionsError, UserError
 from core.base.files import is_there
 from core.base.formats import count, memory
 from core.base.jobs import JobProgress
+from core.base.language import _
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model

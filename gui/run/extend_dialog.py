@@ -1,7 +1,6 @@
 """ "Train longer": how much more, what that comes to in all, what the learning rate does, and how long it takes."""
 
 from dataclasses import dataclass
-from gettext import gettext as _
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
@@ -16,6 +15,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.errors import Fix, UserError
+from core.base.language import _
 from core.options import RunOptions, Tree
 from core.options.choices import Schedule
 from core.options.sources import Scheme

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial
-from gettext import gettext as _
 
 import msgspec
 from PySide6.QtCore import Qt, Signal
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
+from core.base.language import _
 from core.runs.events import MessageRaised
 from core.runs.status import State
 from gui.base.theme import Role, set_role

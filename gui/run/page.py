@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from gettext import gettext as _
 from pathlib import Path
 from subprocess import Popen
 
@@ -13,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollA
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small
+from core.base.language import _
 from core.options import RunOptions, Tree, run_file
 from core.options.past_runs import title_of
 from core.runs import start as starting

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from enum import IntEnum
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import (
@@ -44,6 +43,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.files import file_inside
+from core.base.language import _
 from core.runs.events import ConfusionCounted, Example, Predicted, Said
 from core.runs.status import PredictionStory
 from gui.base.theme import Role, Theme, set_role
@@ -94,7 +94,7 @@ def visible(text: str) -> str:
     breaks = set(text) & {"\n", "\r"}
     if breaks and set(text) <= {"\n", "\r"}:
         return _("(only line breaks)")
-    return _("(only spaces and line breaks)" if breaks else "(only spaces)")
+    return _("(only spaces and line breaks)") if breaks else _("(only spaces)")
 
 
 def said_words(said: Said) -> str:

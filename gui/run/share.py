@@ -1,7 +1,6 @@
 """Taking a run elsewhere: as a Python script, as a report to read, as a support file."""
 
 from collections.abc import Callable
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QStandardPaths, Qt, QUrl, Signal
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import UserError
 from core.base.formats import memory
+from core.base.language import _
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.sharing import support

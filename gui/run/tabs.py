@@ -1,6 +1,5 @@
 """The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log, options."""
 
-from gettext import gettext as _
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
+from core.base.language import _
 from core.runs.events import ConfusionCounted, Evaluated, WhatRan
 from core.runs.status import RunStory
 from core.runs.words import statements
@@ -64,7 +64,7 @@ def what_ran_groups(story: RunStory) -> list[Group]:
     """All that is known of what ran; groups of which nothing is known are left out."""
     told = statements(story.what_ran, formats.memory, story.versions, story)
     groups = [
-        Group(_(title), tuple(Row(_(line.title), line.value, sentence(line.reason)) for line in lines))
+        Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in lines))
         for title, lines in groupby(told, attrgetter("group"))
     ]
     if story.what_ran is None:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from gettext import gettext as _
 
 from PySide6.QtWidgets import QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction
+from core.base.language import _
 from core.memory.history import PastRun, correction, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title

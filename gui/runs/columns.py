@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from gettext import gettext as _
 
 from core.base import formats
+from core.base.language import _
 from core.options.choices import device_title, model_title
 from core.runs.status import State
 from core.runs.summary import RunSummary

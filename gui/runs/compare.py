@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.formats import METRIC_NAMES
+from core.base.language import _
 from core.options.catalogue import value_words
 from core.options.sources import short_name
 from core.runs.compare import Absent, Comparison, OptionDifference, compare
@@ -143,7 +143,7 @@ def rows_of(found: Comparison) -> list[CompareRow]:
         rows.append(CompareRow(_("Run file"), texts))
     if found.ran:
         rows.append(CompareRow(_("What ran otherwise")))
-        rows += [CompareRow(_(one.title), one.values) for one in found.ran]
+        rows += [CompareRow(one.title, one.values) for one in found.ran]
     return rows
 
 

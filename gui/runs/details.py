@@ -1,7 +1,6 @@
 """Below the list of runs: what a person says of the run that is chosen, and what can be done with it."""
 
 from collections.abc import Sequence
-from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent
@@ -15,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
+from core.base.language import _
 from core.options.past_runs import LONGEST_TITLE, tags_in
 from core.runs.compare import FEWEST, MOST
 from core.runs.summary import RunSummary

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from gettext import gettext as _
 from pathlib import Path
 
 import msgspec
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.errors import OptionsError, UserError
+from core.base.language import _
 from core.memory import history
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import RunNotes

@@ -1,13 +1,13 @@
 """The runs that wait for their turn, in the order in which they will train; hidden while none does."""
 
 from collections.abc import Sequence
-from gettext import gettext as _
 from operator import itemgetter
 from pathlib import Path
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
 
+from core.base.language import _
 from core.runs.queue import LiveRun, Move
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING

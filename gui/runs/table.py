@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView,
 
 from core.base import formats, settings
 from core.base.files import write_atomically
+from core.base.language import _
 from core.options import past_runs
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs

@@ -1,13 +1,12 @@
 """A download from the Hub in the window, and the line that shows it."""
 
-from gettext import gettext as _
-
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
 from core.base.jobs import JobProgress
+from core.base.language import _
 from core.services.hub import Downloaded, DownloadRequest, Pace, Removed, RemoveRequest
 from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role

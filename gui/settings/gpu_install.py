@@ -1,6 +1,5 @@
 """Installing PyTorch with CUDA beside a bundle, in Settings and on the device card of New run."""
 
-from gettext import gettext as _
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
@@ -9,6 +8,7 @@ from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 from core.base import formats
 from core.base.errors import UserError
 from core.base.jobs import JobProgress
+from core.base.language import _
 from core.services import gpu_install
 from core.services.gpu_install import GpuState, Install
 from core.services.hub import Pace

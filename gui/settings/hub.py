@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Callable
-from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.errors import UserError
+from core.base.language import _
 from core.services import hub
 from core.services.hub import (
     Account,

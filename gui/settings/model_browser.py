@@ -1,7 +1,6 @@
 """Finding a model or data set on the Hub: search, see what each is and takes, download, use."""
 
 from collections.abc import Sequence
-from gettext import gettext as _
 
 from msgspec.structs import replace
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, QUrl, Signal
@@ -26,6 +25,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.errors import UserError
 from core.base.formats import MISSING
+from core.base.language import _
 from core.services import hub
 from core.services.hub import CacheReport, DownloadRequest, Found, Kind, SearchAnswer, SearchRequest
 from gui.base.background import Ask, JobTask

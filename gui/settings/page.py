@@ -3,7 +3,6 @@
 import html
 import platform
 from collections.abc import Callable
-from gettext import gettext as _
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import UserError
 from core.base.formats import MISSING, memory
+from core.base.language import _
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
 from core.options.catalogue import plain_number
 from core.options.choices import device_title

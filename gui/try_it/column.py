@@ -1,13 +1,13 @@
 """One of the two models on the page Try it: its process, and what it answers."""
 
 import threading
-from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
+from core.base.language import _
 from core.options.choices import Speaker
 from core.services.chat import (
     Answered,

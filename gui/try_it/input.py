@@ -3,8 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from gettext import gettext as _
-from gettext import ngettext
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -23,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.files import file_inside
+from core.base.language import _, ngettext
 from core.options.choices import Speaker, Task
 from core.runs.events import Example
 from core.services.chat import Answered, Chat, Choice, EndedBy, Given, Image, Texts, Turn, Which, Writing

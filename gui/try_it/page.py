@@ -1,7 +1,6 @@
 """The page Try it: the model a run has trained beside the one it started from, asked the same."""
 
 from collections.abc import Callable
-from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer
@@ -9,6 +8,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base.errors import Fix
+from core.base.language import _
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from gettext import gettext as _
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base import formats
+from core.base.language import _
 from core.services.chat import Chance
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING

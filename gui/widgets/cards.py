@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from gettext import gettext as _
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
@@ -16,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Fix, UserError
+from core.base.language import _
 from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING

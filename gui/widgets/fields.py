@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.language import _
 from core.options.catalogue import plain_number
 from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal

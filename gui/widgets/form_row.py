@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from gettext import gettext as _
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
+from core.base.language import _
 from core.options.catalogue import unit_beside, unit_of
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING

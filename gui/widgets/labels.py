@@ -2,13 +2,13 @@
 
 import html
 from collections.abc import Callable, Sequence
-from gettext import gettext as _
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStyle, QWidget
 
+from core.base.language import _
 from core.services.chat import Word
 from gui.base.theme import Role, Theme, set_flag, set_role
 

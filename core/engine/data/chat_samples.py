@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
 from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats
 from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
@@ -30,26 +31,26 @@ if TYPE_CHECKING:
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
 
 TEMPLATE_REFUSES = FindingKind(
-    "template-refuses", _PROBLEM, "{rows} {are} refused by the chat template: {detail}"
+    "template-refuses", _PROBLEM, _("{rows} {are} refused by the chat template: {detail}")
 )
 ANSWER_LOST = FindingKind(
-    "answer-lost", _PROBLEM, "The chat template doesn't show where the answers of {rows} begin."
+    "answer-lost", _PROBLEM, _("The chat template doesn't show where the answers of {rows} begin.")
 )
 ANSWER_LEFT_OUT = FindingKind(
-    "answer-left-out", _PROBLEM, "The chat template leaves out what the assistant says or calls in {rows}."
+    "answer-left-out", _PROBLEM, _("The chat template leaves out what the assistant says or calls in {rows}.")
 )
 ANSWERS_CUT = FindingKind(
-    "answers-cut", _WARNING, "{rows} {have} an answer that is cut off at {detail} tokens."
+    "answers-cut", _WARNING, _("{rows} {have} an answer that is cut off at {detail} tokens.")
 )
 ANSWERS_GONE = FindingKind(
-    "answers-gone", _WARNING, "{rows} {are} left out: no answer of theirs begins within {detail} tokens."
+    "answers-gone", _WARNING, _("{rows} {are} left out: no answer of theirs begins within {detail} tokens.")
 )
 EARLIER_UNTRAINED = FindingKind(
     "earlier-untrained",
     _WARNING,
-    "Of {rows} only the last answer is learned: the chat template rewrites earlier ones.",
+    _("Of {rows} only the last answer is learned: the chat template rewrites earlier ones."),
 )
-USE_CHATML = (Fix("Use ChatML", {"data.chat_template": str(ChatTemplate.CHATML)}),)
+USE_CHATML = (Fix(_("Use ChatML"), {"data.chat_template": str(ChatTemplate.CHATML)}),)
 """Whatever a model's own template can't do; the model has to learn ChatML, which takes some more rows."""
 
 ROWS_AT_ONCE = 1000
@@ -100,16 +101,18 @@ class TokenizedTable:
         refuse_problems(self.table, findings, len(self.samples))
         if len(self.samples):
             return
-        fix = Fix("Choose another file")
+        fix = Fix(_("Choose another file"))
         if self.too_long:
             needed = sorted(self.too_long)[len(self.too_long) // 2]
             enough = -(-needed // LENGTH_STEP) * LENGTH_STEP
-            fix = Fix(f"Allow {enough:,} tokens", {"data.max_length": enough})
+            fix = Fix(_("Allow {enough:,} tokens").format(enough=enough), {"data.max_length": enough})
             if self.length != options.data.max_length:
-                fix = Fix("Choose a model that sees more")
-        found = " ".join(finding.message for finding in findings) or "It has no rows."
+                fix = Fix(_("Choose a model that sees more"))
+        found = " ".join(finding.message for finding in findings) or _("It has no rows.")
         path = self.table.path
-        raise DataError(f"Nothing in {path.name} is left to learn from", f"{path}: {found}", (fix,))
+        raise DataError(
+            _("Nothing in {name} is left to learn from").format(name=path.name), f"{path}: {found}", (fix,)
+        )
 
 
 def tokenize_table(

@@ -19,6 +19,7 @@ from jinja2.exceptions import TemplateError
 
 from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
+from core.base.language import _
 from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.conversations import ChatRow, Message
 from core.options.choices import ChatTemplate, LossOn, Speaker
@@ -94,7 +95,7 @@ class TemplateRefused(DataError):  # noqa: N818 - a template refuses, it doesn't
     """The chat template can't write this conversation; `reason` is what it says."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__("The chat template refuses a conversation", reason)
+        super().__init__(_("The chat template refuses a conversation"), reason)
         self.reason = reason
 
 
@@ -155,7 +156,7 @@ def render_chat(
             raise TemplateRefused(str(error) or type(error).__name__) from error
         return texts[0], spans[0] if marked else []
 
-    with reading(f"The chat template{place}", Pace.QUICK):
+    with reading(_("The chat template{place}").format(place=place), Pace.QUICK):
         try:
             return render(list(messages))
         except TemplateRefused:
@@ -265,9 +266,11 @@ class Renderer:
     def __post_init__(self) -> None:
         if not self.tokenizer.is_fast:
             raise ModelError(
-                "This model's tokenizer can't be used for chat",
-                f"{type(self.tokenizer).__name__} doesn't tell where its tokens stand in a text, without which answers "
-                "can't be told from questions. A model with a tokenizer.json has one that does.",
+                _("This model's tokenizer can't be used for chat"),
+                _(
+                    "{name} doesn't tell where its tokens stand in a text, without which answers "
+                    "can't be told from questions. A model with a tokenizer.json has one that does."
+                ).format(name=type(self.tokenizer).__name__),
             )
 
     def render(self, row: ChatRow) -> Rendered:
@@ -318,7 +321,11 @@ class Renderer:
         found: list[Span | None]
         if marks_answers(self.tokenizer, row.tools):
             text, spans = render_chat(
-                self.tokenizer, messages, row.tools, marked=True, place=f", at row {row.row:,},"
+                self.tokenizer,
+                messages,
+                row.tools,
+                marked=True,
+                place=_(", at row {row:,},").format(row=row.row),
             )
             found = list(spans)
         else:
@@ -333,7 +340,7 @@ class Renderer:
         return _Written(text, known, found.count(None), all(map(_is_said, answers, said)))
 
     def _text(self, row: ChatRow, messages: Sequence[Message], *, add_generation_prompt: bool = False) -> str:
-        place = f", at row {row.row:,},"
+        place = _(", at row {row:,},").format(row=row.row)
         return render_chat(
             self.tokenizer, messages, row.tools, add_generation_prompt=add_generation_prompt, place=place
         )[0]
@@ -432,7 +439,7 @@ def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None)
     cut = whole.first(max_length)
     parts = [
         tuple(
-            SeenPart(renderer.decode([token for token, _ in stretch]), learned)
+            SeenPart(renderer.decode([token for token, _rest in stretch]), learned)
             for learned, stretch in groupby(
                 zip(tokens.ids, tokens.trained, strict=True), lambda pair: pair[1]
             )

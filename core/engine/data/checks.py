@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.columns import (
     MOST_LABELS,
     Guess,
@@ -42,18 +43,18 @@ from core.services.inspect import Column, ColumnKind, Finding, FindingKind, Find
 _PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
-EMPTY = FindingKind("empty", _WARNING, "{rows} {have} no “{detail}” and {are} left out.")
-DUPLICATES = FindingKind("duplicates", _WARNING, "{rows} {are} the same as an earlier one.")
+EMPTY = FindingKind("empty", _WARNING, _("{rows} {have} no “{detail}” and {are} left out."))
+DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows} {are} the same as an earlier one."))
 CONTRADICTIONS = FindingKind(
     "contradictions",
     _WARNING,
-    "{rows} {have} the text of an earlier one and another answer: one of the two must be wrong.",
+    _("{rows} {have} the text of an earlier one and another answer: one of the two must be wrong."),
 )
 IN_BOTH = FindingKind(
     "in-both",
     _WARNING,
-    "{rows} of the evaluation data {are} trained on, too: the result will look better than it is.",
-    "Remove them from one of the two",
+    _("{rows} of the evaluation data {are} trained on, too: the result will look better than it is."),
+    _("Remove them from one of the two"),
 )
 FEW_ROWS = FindingKind(
     "few-rows", _WARNING, "There {are} only {rows} to learn from; a model takes some hundred."
@@ -61,63 +62,63 @@ FEW_ROWS = FindingKind(
 LITTLE_TEXT = FindingKind(
     "little-text",
     _WARNING,
-    "{detail}: there is nearly nothing to learn from. A style takes some hundred thousand.",
+    _("{detail}: there is nearly nothing to learn from. A style takes some hundred thousand."),
 )
-RARE_LABEL = FindingKind("rare-label", _WARNING, "{detail}: too few to learn it from.")
+RARE_LABEL = FindingKind("rare-label", _WARNING, _("{detail}: too few to learn it from."))
 UNEVEN_LABELS = FindingKind(
     "uneven-labels",
     _WARNING,
-    "{detail}: the model may seldom give the rarer answers. Look at F1, which heeds them.",
+    _("{detail}: the model may seldom give the rarer answers. Look at F1, which heeds them."),
 )
 SIMILAR_LABELS = FindingKind(
     "similar-labels",
     _WARNING,
-    "{detail} differ in capitals or spaces only, and are learned as different labels.",
-    "Write them alike where they mean the same",
+    _("{detail} differ in capitals or spaces only, and are learned as different labels."),
+    _("Write them alike where they mean the same"),
 )
-TEXTS_CUT = FindingKind("texts-cut", _WARNING, "{rows} {are} cut off at {detail}.")
+TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows} {are} cut off at {detail}."))
 LINES_LEFT_OUT = FindingKind("lines-left-out", _WARNING, "{detail}")
 OTHER_ENCODING = FindingKind("other-encoding", _WARNING, "{detail}")
 NOT_A_NUMBER = FindingKind(
     "not-a-number",
     _PROBLEM,
-    "{rows} {have} something else than a number in “{detail}”.",
-    "Correct the number, or leave it empty: then the row is left out",
+    _("{rows} {have} something else than a number in “{detail}”."),
+    _("Correct the number, or leave it empty: then the row is left out"),
 )
 TAG_COUNT = FindingKind(
     "tag-count",
     _PROBLEM,
-    "{rows} {have} another number of tags than of words.",
-    "Give each word one tag, or remove the row",
+    _("{rows} {have} another number of tags than of words."),
+    _("Give each word one tag, or remove the row"),
 )
 MISSING_VALUE = FindingKind(
     "missing-value",
     _PROBLEM,
-    "{rows} {have} a value missing in “{detail}”: each word needs a tag.",
-    "Give each word one tag, or remove the row",
+    _("{rows} {have} a value missing in “{detail}”: each word needs a tag."),
+    _("Give each word one tag, or remove the row"),
 )
 BROKEN_LIST = FindingKind(
     "broken-list",
     _PROBLEM,
-    "{rows} {have} a list in “{detail}” that can't be read.",
-    'Write it as ["one", "two"], or as words with spaces between them',
+    _("{rows} {have} a list in “{detail}” that can't be read."),
+    _('Write it as ["one", "two"], or as words with spaces between them'),
 )
 NESTED = FindingKind(
     "mixed-kinds",
     _PROBLEM,
-    "{rows} {have} a list or an object in “{detail}”, where a model reads a text.",
-    "Write a text there, or choose another column",
+    _("{rows} {have} a list or an object in “{detail}”, where a model reads a text."),
+    _("Write a text there, or choose another column"),
 )
 
 UNSEEN_LABEL = FindingKind(
     "unseen-label",
     _PROBLEM,
-    "{rows} {have} the label “{detail}”, which the training data lacks.",
-    "Remove these rows, or add rows of this label to the training data",
+    _("{rows} {have} the label “{detail}”, which the training data lacks."),
+    _("Remove these rows, or add rows of this label to the training data"),
 )
 
-LEAVE_OUT = Fix("Leave these rows out", {"data.skip_bad_rows": True})
-DROP_REPEATS = Fix("Leave the repeats out", {"data.drop_duplicates": True})
+LEAVE_OUT = Fix(_("Leave these rows out"), {"data.skip_bad_rows": True})
+DROP_REPEATS = Fix(_("Leave the repeats out"), {"data.drop_duplicates": True})
 PROBLEMS_TOLD = 5
 
 
@@ -143,13 +144,13 @@ def refuse_problems(table: Table, findings: Iterable[Finding], usable: int) -> N
     problems = list(offered(problems)) if usable else problems
     told = [f"{problem.message} ({problem.where})" for problem in problems[:PROBLEMS_TOLD]]
     if len(problems) > PROBLEMS_TOLD:
-        told.append(f"And {len(problems) - PROBLEMS_TOLD} more kinds of problem.")
+        told.append(_("And {problems} more kinds of problem.").format(problems=len(problems) - PROBLEMS_TOLD))
     fixes: list[Fix] = []
     for problem in problems:
         fixes += [fix for fix in problem.fixes if fix not in fixes]
     count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
     raise DataError(
-        f"{table.path.name} has {count}",
+        _("{name} has {count}").format(name=table.path.name, count=count),
         f"{table.path}: " + "\n".join(told),
         tuple(fixes),
     )
@@ -167,14 +168,14 @@ def noted(findings: Iterable[Finding]) -> tuple[str, ...]:
 def repeats(count: int, row_word: str) -> tuple[str, ...]:
     """The note of repeated rows that were left out; none where there were none."""
     rows = f"1 {row_word}" if count == 1 else f"{count:,} {row_word}s"
-    return (f"Left out as asked: {rows} the same as an earlier one.",) if count else ()
+    return (_("Left out as asked: {rows} the same as an earlier one.").format(rows=rows),) if count else ()
 
 
 # --- Whether the columns are what was chosen
 
 
-CLASSIFY = Fix("Learn the labels as classes", {"task": "text-classification"})
-DECIMAL_POINT = " Decimals need a point, not a comma."
+CLASSIFY = Fix(_("Learn the labels as classes"), {"task": "text-classification"})
+DECIMAL_POINT = _(" Decimals need a point, not a comma.")
 LARGE = 100.0
 """Numbers beyond this are learned slowly: the last layer begins near 0, and the usual rates move it in small steps."""
 
@@ -187,9 +188,9 @@ def check_text_columns(table: Table, guess: Guess) -> None:
     """
     if not guess.text:
         raise DataError(
-            f"{table.path.name} has no column of texts",
+            _("{name} has no column of texts").format(name=table.path.name),
             f"{table.path} has the columns {listed(table.columns)}; none of them holds texts.",
-            (Fix("Choose a file with a column of texts"),),
+            (Fix(_("Choose a file with a column of texts")),),
         )
     for name in guess.text:
         if name not in table.columns:
@@ -209,9 +210,11 @@ def check_label_column(table: Table, guess: Guess) -> None:
     """
     if guess.label is None:
         raise DataError(
-            f"{table.path.name} has no column that looks like a label",
-            f"{table.path} has the columns {listed(table.columns)}. A label column has a few values that repeat.",
-            (Fix("Choose the label column yourself, or another file"),),
+            _("{name} has no column that looks like a label").format(name=table.path.name),
+            _("{path} has the columns {columns}. A label column has a few values that repeat.").format(
+                path=table.path, columns=listed(table.columns)
+            ),
+            (Fix(_("Choose the label column yourself, or another file")),),
         )
     if guess.label not in table.columns:
         likely = guess_columns(table).label
@@ -219,8 +222,10 @@ def check_label_column(table: Table, guess: Guess) -> None:
     column = next(column for column in describe(table) if column.name == guess.label)
     if column.distinct == 0:
         raise DataError(
-            f"Label column “{guess.label}” is empty",
-            f"{table.path}: none of the {table.rows.num_rows:,} rows has a value in it.",
+            _("Label column “{label}” is empty").format(label=guess.label),
+            _("{path}: none of the {num_rows:,} rows has a value in it.").format(
+                path=table.path, num_rows=table.rows.num_rows
+            ),
             _other_label(table, guess),
         )
     if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
@@ -249,10 +254,12 @@ def check_columns_are_there(table: Table, columns: Guess, instead: Fix = HOLD_OU
     for name in (*columns.text, columns.label):
         if name is not None and name not in table.columns:
             raise DataError(
-                f"{table.path.name} has no column “{name}”",
-                f"The evaluation data needs the columns of the training data. {table.path} has the columns "
-                f"{listed(table.columns)}.",
-                (Fix(f"Rename its column to “{name}”"), instead),
+                _("{name} has no column “{name_2}”").format(name=table.path.name, name_2=name),
+                _(
+                    "The evaluation data needs the columns of the training data. {path} has the columns "
+                    "{columns}."
+                ).format(path=table.path, columns=listed(table.columns)),
+                (Fix(_("Rename its column to “{name}”").format(name=name)), instead),
             )
 
 
@@ -275,25 +282,35 @@ def missing_column(
     fixes = []
     for match in close:
         replaced = [match if column == name else column for column in chosen]
-        fixes.append(Fix(f"Use “{match}”", {path: match if path == "data.label_column" else replaced}))
+        fixes.append(
+            Fix(
+                _("Use “{match}”").format(match=match),
+                {path: match if path == "data.label_column" else replaced},
+            )
+        )
     return DataError(
-        f"{table.path.name} has no column “{name}”",
-        f"{table.path} has the columns {listed(table.columns)}.",
+        _("{name} has no column “{name_2}”").format(name=table.path.name, name_2=name),
+        _("{path} has the columns {columns}.").format(path=table.path, columns=listed(table.columns)),
         tuple(fixes),
     )
 
 
 def _use_texts(names: tuple[str, ...]) -> Fix:
-    return Fix(f"Use {listed(names)}", {"data.text_columns": list(names)})
+    return Fix(_("Use {names}").format(names=listed(names)), {"data.text_columns": list(names)})
 
 
 def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) -> DataError:
     column = next(column for column in describe(table) if column.name == name)
-    what = "numbers" if kind is ColumnKind.NUMBER else "something else than text"
+    what = "numbers" if kind is ColumnKind.NUMBER else _("something else than text")
     return DataError(
-        f"Text column “{name}” of {table.path.name} holds {what}",
-        f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. A text model "
-        "learns from words.",
+        _("Text column “{name}” of {name_2} holds {what}").format(
+            name=name, name_2=table.path.name, what=what
+        ),
+        _("{path}, {partition} and on: {examples}. A text model learns from words.").format(
+            path=table.path,
+            partition=table.where(0).partition(" of ")[0],
+            examples=", ".join(column.examples),
+        ),
         fixes,
     )
 
@@ -301,9 +318,17 @@ def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) 
 def _too_many_labels(table: Table, guess: Guess, column: Column) -> DataError:
     rows = table.rows.num_rows
     return DataError(
-        f"Column “{column.name}” has too many different values to be a label",
-        f"{table.path}: {column.distinct:,} different values in {rows:,} rows ({', '.join(column.examples)}, ...). "
-        f"A label repeats from row to row, and there are at most {MOST_LABELS:,} of them.",
+        _("Column “{name}” has too many different values to be a label").format(name=column.name),
+        _(
+            "{path}: {distinct:,} different values in {rows:,} rows ({examples}, ...). "
+            "A label repeats from row to row, and there are at most {most_labels:,} of them."
+        ).format(
+            path=table.path,
+            distinct=column.distinct,
+            rows=rows,
+            examples=", ".join(column.examples),
+            most_labels=MOST_LABELS,
+        ),
         _other_label(table, guess),
     )
 
@@ -316,8 +341,8 @@ def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
     ]
     best = min(columns, key=lambda column: column.distinct, default=None)
     if best is None:
-        return (Fix("Choose another label column"),)
-    return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
+        return (Fix(_("Choose another label column")),)
+    return (Fix(_("Use “{name}”").format(name=best.name), {"data.label_column": best.name}),)
 
 
 def check_tag_columns(table: Table, guess: Guess) -> None:
@@ -328,17 +353,17 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
     """
     if len(guess.text) > 1:
         raise DataError(
-            "Words stand in one column",
+            _("Words stand in one column"),
             f"{listed(guess.text)} were chosen; labelling words reads one column of words and one of tags.",
-            (Fix(f"Use “{guess.text[0]}”", {"data.text_columns": [guess.text[0]]}),),
+            (Fix(_("Use “{text}”").format(text=guess.text[0]), {"data.text_columns": [guess.text[0]]}),),
         )
     if not guess.text or guess.label is None:
         what = "words" if not guess.text else "tags"
         raise DataError(
-            f"{table.path.name} has no column of {what}",
+            _("{name} has no column of {what}").format(name=table.path.name, what=what),
             f"{table.path} has the columns {listed(table.columns)}. Labelling words needs two columns with a list in "
             "each row: words such as tokens, and as many tags such as ner_tags; or a CoNLL file.",
-            (Fix("Choose the columns yourself, or another file"),),
+            (Fix(_("Choose the columns yourself, or another file")),),
         )
     likely = guess_tag_columns(table)
     if guess.text[0] not in table.columns:
@@ -352,9 +377,13 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
         if not is_list(kind) and not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
             what = "words" if name == guess.text[0] else "tags"
             raise DataError(
-                f"Column “{name}” of {table.path.name} holds no lists of {what}",
-                f"{table.path}: labelling words needs a list of words and a list of as many tags in each row.",
-                (Fix("Choose the columns yourself, or another file"),),
+                _("Column “{name}” of {name_2} holds no lists of {what}").format(
+                    name=name, name_2=table.path.name, what=what
+                ),
+                _(
+                    "{path}: labelling words needs a list of words and a list of as many tags in each row."
+                ).format(path=table.path),
+                (Fix(_("Choose the columns yourself, or another file")),),
             )
 
 
@@ -366,9 +395,9 @@ def check_score_column(table: Table, guess: Guess) -> None:
     """
     if guess.label is None:
         raise DataError(
-            f"{table.path.name} has no column of numbers",
+            _("{name} has no column of numbers").format(name=table.path.name),
             f"{table.path} has the columns {listed(table.columns)}; none of them holds a number to learn.",
-            (Fix("Choose the column yourself, or another file"), CLASSIFY),
+            (Fix(_("Choose the column yourself, or another file")), CLASSIFY),
         )
     if guess.label not in table.columns:
         likely = guess_score(table, guess.text)
@@ -376,16 +405,22 @@ def check_score_column(table: Table, guess: Guess) -> None:
     column = next(column for column in describe(table) if column.name == guess.label)
     if column.distinct == 0:
         raise DataError(
-            f"Column “{guess.label}” is empty",
-            f"{table.path}: none of the {table.rows.num_rows:,} rows has a number in it.",
+            _("Column “{label}” is empty").format(label=guess.label),
+            _("{path}: none of the {num_rows:,} rows has a number in it.").format(
+                path=table.path, num_rows=table.rows.num_rows
+            ),
             other_score(table, guess),
         )
     if column.kind is not ColumnKind.NUMBER and not any(map(is_number, first_cells(table, guess.label))):
         comma = DECIMAL_POINT if has_decimal_comma(column.examples) else ""
         raise DataError(
-            f"Column “{guess.label}” of {table.path.name} holds no numbers",
-            f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. Text "
-            f"regression learns a number.{comma}",
+            _("Column “{label}” of {name} holds no numbers").format(label=guess.label, name=table.path.name),
+            _("{path}, {partition} and on: {examples}. Text regression learns a number.{comma}").format(
+                path=table.path,
+                partition=table.where(0).partition(" of ")[0],
+                examples=", ".join(column.examples),
+                comma=comma,
+            ),
             (*other_score(table, guess), CLASSIFY),
         )
 
@@ -400,7 +435,7 @@ def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
         and column.distinct > 1
         and not counts_rows(column, table.rows.num_rows)
     ]
-    return tuple(Fix(f"Use “{name}”", {"data.label_column": name}) for name in others[:1])
+    return tuple(Fix(_("Use “{name}”").format(name=name), {"data.label_column": name}) for name in others[:1])
 
 
 def refuse_constant(
@@ -413,8 +448,10 @@ def refuse_constant(
     """
     if least == most:
         raise DataError(
-            f"Column “{guess.label}” of {table.path.name} has the same number in every row",
-            f"It is {most:g} in every row: there is nothing to learn.",
+            _("Column “{label}” of {name} has the same number in every row").format(
+                label=guess.label, name=table.path.name
+            ),
+            _("It is {most:g} in every row: there is nothing to learn.").format(most=most),
             (*fixes, *other_score(table, guess)),
         )
 
@@ -424,8 +461,11 @@ def large_numbers(largest: float, guess: Guess) -> tuple[str, ...]:
     if largest <= LARGE:
         return ()
     return (
-        f"“{guess.label}” goes up to {largest:,g}. Numbers of a few units are learned faster: divide them "
-        "beforehand, or train longer at a higher learning rate.",
+        _(
+            "“{label}” goes up to {largest:,g}. Numbers of a few units are learned faster: "
+            "divide them "
+            "beforehand, or train longer at a higher learning rate."
+        ).format(label=guess.label, largest=largest),
     )
 
 
@@ -476,9 +516,9 @@ class Prints64:
         prints = self.prints
         suspects = np.flatnonzero(_are_among(prints, _shared(prints)))
         prints, answers = prints[suspects], np.frombuffer(self._answers, np.uint32)[suspects]
-        _, first, group = np.unique(prints, return_index=True, return_inverse=True)
+        _rest, first, group = np.unique(prints, return_index=True, return_inverse=True)
         is_later = np.arange(len(prints)) != first[group]
-        _, first_of_both = np.unique((group << 32) | answers, return_index=True)
+        _rest2, first_of_both = np.unique((group << 32) | answers, return_index=True)
         is_new: Any = np.zeros(len(prints), dtype=bool)
         is_new[first_of_both] = True
         return Repeated(suspects[~is_new], suspects[is_later & is_new])
@@ -557,14 +597,17 @@ def similar(labels: Mapping[str, int]) -> Iterator[Finding]:
         return
     kind, counts = SIMILAR_LABELS, sum(labels[name] for names in alike for name in names)
     shown = "; ".join(" and ".join(f"“{name}”" for name in names) for names in alike[:NAMED])
-    more = f" (and {len(alike) - NAMED:,} more such)" if len(alike) > NAMED else ""
-    message = kind.message(counts, detail=f"The labels {shown}{more}")
+    more = _(" (and {alike:,} more such)").format(alike=len(alike) - NAMED) if len(alike) > NAMED else ""
+    message = kind.message(counts, detail=_("The labels {shown}{more}").format(shown=shown, more=more))
     yield Finding(code=kind.code, level=kind.level, message=message, count=len(alike), fixes=kind.fixes)
 
 
 def _finding(kind: FindingKind, counts: list[tuple[str, int]], noun: str) -> Finding:
-    parts = [f"“{name}” has {_counted(count, noun)}" for name, count in islice(counts, NAMED)]
-    more = f" and {len(counts) - NAMED:,} labels more" if len(counts) > NAMED else ""
+    parts = [
+        _("“{name}” has {count}").format(name=name, count=_counted(count, noun))
+        for name, count in islice(counts, NAMED)
+    ]
+    more = _(" and {counts:,} labels more").format(counts=len(counts) - NAMED) if len(counts) > NAMED else ""
     return Finding(
         code=kind.code,
         level=kind.level,

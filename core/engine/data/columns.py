@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT, Why
 from core.engine.data.tables import Table
@@ -98,7 +99,9 @@ def _written(value: Any) -> str:
         return str(value)
     if len(value) <= EXAMPLE_CHARACTERS:
         return repr(value)
-    return f"{value[:SHOWN_BYTES]!r}... ({len(value):,} bytes, {zlib.crc32(value):08x})"
+    return _("{value!r}... ({len:,} bytes, {crc32:08x})").format(
+        value=value[:SHOWN_BYTES], len=len(value), crc32=zlib.crc32(value)
+    )
 
 
 def is_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -549,10 +552,12 @@ def choose_image_column(table: Table, asked: str | None) -> str:
     if named and not shares[best]:  # names without an ending: "cats/001"
         return named[0]
     raise DataError(
-        f"{table.path.name} has no column of images",
-        f"{table.path}: in {listed(table.columns)} there are no paths of images (they end in "
-        f"{', '.join(IMAGE_FORMATS)}), and no stored images.",
-        (Fix("Choose a table with a column of image paths, or a folder with one folder a class"),),
+        _("{name} has no column of images").format(name=table.path.name),
+        _(
+            "{path}: in {columns} there are no paths of images (they end in "
+            "{image_formats}), and no stored images."
+        ).format(path=table.path, columns=listed(table.columns), image_formats=", ".join(IMAGE_FORMATS)),
+        (Fix(_("Choose a table with a column of image paths, or a folder with one folder a class")),),
     )
 
 
@@ -569,10 +574,14 @@ def choose_label_column(table: Table, image: str, asked: str | None) -> str:
     if found is None:
         others = [name for name in table.columns if name != image]
         raise DataError(
-            f"{table.path.name} has no column of labels",
-            f"{table.path}: beside the images (“{image}”) there is {listed(others) or 'no other column'}. Each image "
-            "needs a label that other images have, too.",
-            tuple(Fix(f"Use “{name}”", {"data.label_column": name}) for name in others[:3]),
+            _("{name} has no column of labels").format(name=table.path.name),
+            _(
+                "{path}: beside the images (“{image}”) there is {others}. Each image "
+                "needs a label that other images have, too."
+            ).format(path=table.path, image=image, others=listed(others) or "no other column"),
+            tuple(
+                Fix(_("Use “{name}”").format(name=name), {"data.label_column": name}) for name in others[:3]
+            ),
         )
     return found
 
@@ -597,9 +606,9 @@ def check_column(file: str, columns: tuple[str, ...], asked: str, option: str) -
     """
     if asked not in columns:
         raise DataError(
-            f"{file} has no column “{asked}”",
-            f"Its columns are {listed(columns)}.",
-            tuple(Fix(f"Use “{name}”", {option: name}) for name in columns[:4]),
+            _("{file} has no column “{asked}”").format(file=file, asked=asked),
+            _("Its columns are {columns}.").format(columns=listed(columns)),
+            tuple(Fix(_("Use “{name}”").format(name=name), {option: name}) for name in columns[:4]),
         )
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.tables import Table
 from core.engine.data.text_files import listed
 from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, Speaker
@@ -32,44 +33,47 @@ from core.services.inspect import FindingKind, FindingLevel, Tally
 R = ColumnRole
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
 
-UNPARSABLE = FindingKind("unparsable", _PROBLEM, "{rows} {have} a conversation that can't be read.")
+UNPARSABLE = FindingKind("unparsable", _PROBLEM, _("{rows} {have} a conversation that can't be read."))
 MIXED_TYPES = FindingKind(
     "mixed-types",
     _PROBLEM,
-    "{rows} {have} something in “{detail}” that is neither text nor messages.",
-    "Write a text there",
+    _("{rows} {have} something in “{detail}” that is neither text nor messages."),
+    _("Write a text there"),
 )
 NOT_TEXT = FindingKind(
-    "not-text", _PROBLEM, "{rows} {have} a message with {detail} in it, which a text model can't read."
+    "not-text", _PROBLEM, _("{rows} {have} a message with {detail} in it, which a text model can't read.")
 )
-MISSING_KEY = FindingKind("missing-key", _PROBLEM, "{rows} {have} a message without “{detail}”.")
+MISSING_KEY = FindingKind("missing-key", _PROBLEM, _("{rows} {have} a message without “{detail}”."))
 UNKNOWN_ROLE = FindingKind(
-    "unknown-role", _PROBLEM, "{rows} {have} a message of “{detail}”: it isn't known who that is."
+    "unknown-role", _PROBLEM, _("{rows} {have} a message of “{detail}”: it isn't known who that is.")
 )
-BROKEN_CALL = FindingKind("broken-call", _PROBLEM, "{rows} {have} a tool call that can't be read.")
-BROKEN_TOOLS = FindingKind("broken-tools", _PROBLEM, "{rows} {have} a list of tools that can't be read.")
+BROKEN_CALL = FindingKind("broken-call", _PROBLEM, _("{rows} {have} a tool call that can't be read."))
+BROKEN_TOOLS = FindingKind("broken-tools", _PROBLEM, _("{rows} {have} a list of tools that can't be read."))
 NO_ANSWER = FindingKind(
-    "no-answer", _PROBLEM, "{rows} {have} no answer of the assistant: there is nothing to learn from."
+    "no-answer", _PROBLEM, _("{rows} {have} no answer of the assistant: there is nothing to learn from.")
 )
 EMPTY_ANSWER = FindingKind(
-    "empty-answer", _PROBLEM, "{rows} {have} an empty answer.", "Fill the answers in, or take these rows out"
+    "empty-answer",
+    _PROBLEM,
+    _("{rows} {have} an empty answer."),
+    _("Fill the answers in, or take these rows out"),
 )
-EMPTY_CHOSEN = FindingKind("empty-chosen", _PROBLEM, "{rows} {have} no better answer.")
-EMPTY_REJECTED = FindingKind("empty-rejected", _PROBLEM, "{rows} {have} no worse answer.")
+EMPTY_CHOSEN = FindingKind("empty-chosen", _PROBLEM, _("{rows} {have} no better answer."))
+EMPTY_REJECTED = FindingKind("empty-rejected", _PROBLEM, _("{rows} {have} no worse answer."))
 SAME_ANSWERS = FindingKind(
-    "same-answers", _PROBLEM, "{rows} {have} twice the same answer: there is nothing to prefer."
+    "same-answers", _PROBLEM, _("{rows} {have} twice the same answer: there is nothing to prefer.")
 )
-EMPTY_ROW = FindingKind("empty-row", _WARNING, "{rows} {have} no text and {are} left out.")
-EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, "{rows} {have} an answer to an empty question.")
+EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows} {have} no text and {are} left out."))
+EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, _("{rows} {have} an answer to an empty question."))
 MERGED = FindingKind(
     "merged", _WARNING, "{rows} {have} two messages of {detail} one after the other; they are joined."
 )
-ASSISTANT_FIRST = FindingKind("assistant-first", _WARNING, "{rows} {have} an answer before any question.")
+ASSISTANT_FIRST = FindingKind("assistant-first", _WARNING, _("{rows} {have} an answer before any question."))
 SYSTEM_LATE = FindingKind(
-    "system-late", _WARNING, "{rows} {have} a system prompt in the middle, which some models can't read."
+    "system-late", _WARNING, _("{rows} {have} a system prompt in the middle, which some models can't read.")
 )
 ANSWER_WITHOUT_CALL = FindingKind(
-    "answer-without-call", _WARNING, "{rows} {have} a tool's answer to no call of the assistant."
+    "answer-without-call", _WARNING, _("{rows} {have} a tool's answer to no call of the assistant.")
 )
 
 BATCH_ROWS = 1000
@@ -109,12 +113,12 @@ class ChatRow:
 class ShapeKind(StrEnum):
     """The forms of conversations that are told apart, as the data card calls them."""
 
-    MESSAGES = "Messages (role and content)"
-    SHAREGPT = "ShareGPT conversations"
+    MESSAGES = _("Messages (role and content)")
+    SHAREGPT = _("ShareGPT conversations")
     ALPACA = "Instructions (Alpaca)"
-    PROMPT = "Questions and answers"
-    TEXT = "Plain text"
-    PREFERENCE = "Better and worse answers"
+    PROMPT = _("Questions and answers")
+    TEXT = _("Plain text")
+    PREFERENCE = _("Better and worse answers")
 
 
 @dataclass(frozen=True)
@@ -180,14 +184,18 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
         if all(role in found for role in needed):
             return Shape(ShapeKind.PREFERENCE if preference else _chat_kind(table, found), found)
     wanted = (
-        "Preferences need a column with the better answer (chosen) and one with the worse (rejected)"
+        _("Preferences need a column with the better answer (chosen) and one with the worse (rejected)")
         if preference
-        else "Chat needs a column of messages, or a question and an answer, or a text"
+        else _("Chat needs a column of messages, or a question and an answer, or a text")
     )
     raise DataError(
-        f"{table.path.name} has no {'pairs of answers' if preference else 'conversations'}",
-        f"{wanted}. {table.path} has the columns {listed(table.columns)}.",
-        (Fix("Say which column is what, or choose another file"),),
+        _("{name} has no {value}").format(
+            name=table.path.name, value="pairs of answers" if preference else "conversations"
+        ),
+        _("{wanted}. {path} has the columns {columns}.").format(
+            wanted=wanted, path=table.path, columns=listed(table.columns)
+        ),
+        (Fix(_("Say which column is what, or choose another file")),),
     )
 
 
@@ -196,21 +204,24 @@ def _chosen_columns(table: Table, columns: Mapping[str, str], known: _Roles) -> 
         if role not in known:
             others = {key: value for key, value in columns.items() if key != role}
             raise DataError(
-                f"“{role}” is nothing a column can be here",
+                _("“{role}” is nothing a column can be here").format(role=role),
                 f"data.columns says that “{name}” is “{role}”; it must be one of {', '.join(known)}.",
-                (Fix(f"Leave “{role}” out", {"data.columns": others}),),
+                (Fix(_("Leave “{role}” out").format(role=role), {"data.columns": others}),),
             )
         if name and name not in table.columns:
             by_lower = {column.lower(): column for column in table.columns}
             close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
             fixes = [
-                Fix(f"Use “{by_lower[match]}”", {"data.columns": {**columns, role: by_lower[match]}})
+                Fix(
+                    _("Use “{by_lower}”").format(by_lower=by_lower[match]),
+                    {"data.columns": {**columns, role: by_lower[match]}},
+                )
                 for match in close
             ]
             raise DataError(
-                f"{table.path.name} has no column “{name}”",
+                _("{name} has no column “{name_2}”").format(name=table.path.name, name_2=name),
                 f"{table.path} has the columns {listed(table.columns)}; “{name}” was to be its {role}.",
-                (*fixes, Fix("Let Hone find it", {"data.columns": {}})),
+                (*fixes, Fix(_("Let Hone find it"), {"data.columns": {}})),
             )
     return {ColumnRole(role): name for role, name in columns.items()}
 
@@ -378,7 +389,11 @@ def _content(item: Mapping[str, Any]) -> str:
     if isinstance(content, list):
         return "".join(map(_text_part, content))
     if content is not None:
-        raise _Unreadable(NOT_TEXT, _type_of(content), f"{shown(content)} must be written as text.")
+        raise _Unreadable(
+            NOT_TEXT,
+            _type_of(content),
+            _("{content} must be written as text.").format(content=shown(content)),
+        )
     if not any(item.get(key) for key in CALL_KEYS):
         raise _Unreadable(MISSING_KEY, "value" if "from" in item else "content")
     return ""
@@ -391,12 +406,12 @@ def _text_part(part: Any) -> str:
     kind = part.get("type", "text") if isinstance(part, dict) else _type_of(part)
     if kind in TEXT_PARTS and isinstance(part.get("text"), str):
         return str(part["text"])
-    raise _Unreadable(NOT_TEXT, "a text part without text" if kind in TEXT_PARTS else str(kind))
+    raise _Unreadable(NOT_TEXT, _("a text part without text") if kind in TEXT_PARTS else str(kind))
 
 
 def _type_of(value: Any) -> str:
     if isinstance(value, bool):
-        return "true or false"
+        return _("true or false")
     return "a number" if isinstance(value, int | float) else "an object"
 
 
@@ -483,7 +498,7 @@ def _as_transcript(messages: Messages) -> Messages:
     """A text with `Human:` and `Assistant:` in it as messages; other messages as they are."""
     if len(messages) != 1 or not _TRANSCRIPT_TURN.match(messages[0]["content"]):
         return messages
-    _, *parts = _TRANSCRIPT_TURN.split(messages[0]["content"])
+    _rest, *parts = _TRANSCRIPT_TURN.split(messages[0]["content"])
     return tuple(
         {"role": KNOWN_ROLES[name.lower()].value, "content": said.strip()}
         for name, said in zip(parts[::2], parts[1::2], strict=True)
@@ -562,7 +577,7 @@ class ConversationReader:
         for name, role in self.roles.items():
             if role not in set(Speaker):
                 raise DataError(
-                    f"“{role}” is no role",
+                    _("“{role}” is no role").format(role=role),
                     f"data.roles says that “{name}” is “{role}”; it must be one of {', '.join(Speaker)}.",
                     (self._role_fix(name, Speaker.ASSISTANT), self._role_fix(name, Speaker.USER)),
                 )
@@ -701,7 +716,9 @@ class ConversationReader:
             return ""
         if isinstance(value, str | int | float):
             return str(value)
-        raise _Unreadable(MIXED_TYPES, self.shape.columns[role], f"it is {shown(value)}.")
+        raise _Unreadable(
+            MIXED_TYPES, self.shape.columns[role], _("it is {shown}.").format(shown=shown(value))
+        )
 
     def _messages(self, role: ColumnRole, speaker: Speaker) -> Messages:
         """The messages of a cell, or one of `speaker` with its text; those that can't be read are reported."""
@@ -761,4 +778,7 @@ class ConversationReader:
 
     def _role_fix(self, name: str, speaker: Speaker) -> Fix:
         others = {key: role for key, role in self.roles.items() if role in set(Speaker)}
-        return Fix(f"Read “{name}” as {speaker.in_words}", {"data.roles": {**others, name: str(speaker)}})
+        return Fix(
+            _("Read “{name}” as {in_words}").format(name=name, in_words=speaker.in_words),
+            {"data.roles": {**others, name: str(speaker)}},
+        )

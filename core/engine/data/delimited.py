@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.text_files import (
     DELIMITER_NAMES,
     ENDINGS,
@@ -57,7 +58,7 @@ OTHER_NAMES = _names(
 )
 ALL_NAMES = frozenset((*LABEL_NAMES, *TEXT_NAMES, *OTHER_NAMES, *chain.from_iterable(PAIR_NAMES)))
 
-DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "CSV with bars"}
+DELIMITERS = {",": "CSV", "\t": "TSV", ";": _("CSV with semicolons"), "|": _("CSV with bars")}
 SAMPLE_CHARACTERS = 1 << 16
 SAMPLE_ROWS = 100
 LIKELY = 0.5
@@ -82,8 +83,8 @@ def find_delimiter(path: Path, text: str) -> str:
         return best or ("\t" if ending(path) in (".tsv", ".tab") else ",")
     raise mismatch(
         path,
-        "neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns",
-        "Choose a table with a column of texts and one of labels, or the task that continues a text",
+        _("neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns"),
+        _("Choose a table with a column of texts and one of labels, or the task that continues a text"),
     )
 
 
@@ -196,7 +197,7 @@ BLOCK_BYTES = 16 * 2**20
 """No single row may be longer."""
 RAGGED_SHARE = 0.01
 """Up to this share, lines of rows that don't fit the header are left out with a note; beyond, the file is refused."""
-NOT_CLOSED = "a quote that opens isn't closed"
+NOT_CLOSED = _("a quote that opens isn't closed")
 MANY_LINES = 10
 """A cell of more, or cells with more in all, most of which look like rows, were likely not meant to be cells."""
 
@@ -222,7 +223,7 @@ class _Form:
     @property
     def fitting(self) -> str:
         """What rows must fit."""
-        return "header" if self.header else "first row"
+        return "header" if self.header else _("first row")
 
 
 @dataclass
@@ -340,14 +341,16 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
     reading = _read_best(form, new_writer)
     if not reading.lines and not reading.ragged.count:
         raise DataError(
-            f"{source.path.name} has a header but no rows",
-            f"{source.path}: the only row names the columns {listed(form.columns)}.",
-            (Fix("Choose a file with rows below its header"),),
+            _("{name} has a header but no rows").format(name=source.path.name),
+            _("{path}: the only row names the columns {columns}.").format(
+                path=source.path, columns=listed(form.columns)
+            ),
+            (Fix(_("Choose a file with rows below its header")),),
         )
     _refuse_ragged(form, reading)
-    how = {"header": "in the first row" if form.header else "none"}
+    how = {"header": _("in the first row") if form.header else "none"}
     if len(form.columns) > 1:
-        quoting = "double quotes" if reading.is_quoted else "none"
+        quoting = _("double quotes") if reading.is_quoted else "none"
         how = {"delimiter": DELIMITER_NAMES[form.delimiter], "quoting": quoting, **how}
     return ParsedRows(reading.rows, DELIMITERS[form.delimiter], "row", tuple(_notes(form, reading)), how)
 
@@ -516,9 +519,9 @@ class _Bytes(io.RawIOBase):
 
 def _too_long(source: TextFile, error: str) -> DataError:
     return DataError(
-        f"{source.path.name} can't be split into rows",
+        _("{name} can't be split into rows").format(name=source.path.name),
         f"{source.path}: a row seems to be longer than {BLOCK_BYTES >> 20} MiB; a quote may be left open ({error}).",
-        (Fix('Close every text that begins with a " by another one'),),
+        (Fix(_('Close every text that begins with a " by another one')),),
     )
 
 
@@ -528,48 +531,84 @@ def _refuse_ragged(form: _Form, reading: _Reading) -> None:
         return
     if bad and reading.took_lines:
         raise DataError(
-            f"{path.name}, line {bad:,}: {NOT_CLOSED}",
-            f"{path}: a text that begins with a double quote must end with one. At least {reading.lost:,} lines "
-            "would be lost, whichever way the quotes are read.",
-            (Fix(f"Close the quote in line {bad:,} in a text editor"),),
+            _("{name}, line {bad:,}: {not_closed}").format(name=path.name, bad=bad, not_closed=NOT_CLOSED),
+            _(
+                "{path}: a text that begins with a double quote must end with one. At least {lost:,} "
+                "lines "
+                "would be lost, whichever way the quotes are read."
+            ).format(path=path, lost=reading.lost),
+            (Fix(_("Close the quote in line {bad:,} in a text editor").format(bad=bad)),),
         )
     number = ragged.first + form.lines_before
-    rows = "1 row doesn't" if ragged.count == 1 else f"{ragged.count:,} rows don't"
+    rows = _("1 row doesn't") if ragged.count == 1 else _("{count:,} rows don't").format(count=ragged.count)
     named_columns = f" ({listed(form.columns)})" if form.header else ""
     raise DataError(
-        f"{path.name}, row {number:,} has {_columns(ragged.columns)}, the {form.fitting} {len(form.columns)}",
-        f"{path}: {rows} fit the {form.fitting}{named_columns}. A text that contains the delimiter must "
-        f"stand in double quotes. Row {number:,} begins: {ragged.text}",
-        (Fix(f"Correct row {number:,} in a spreadsheet or a text editor"),),
+        _("{name}, row {number:,} has {columns}, the {fitting} {columns_2}").format(
+            name=path.name,
+            number=number,
+            columns=_columns(ragged.columns),
+            fitting=form.fitting,
+            columns_2=len(form.columns),
+        ),
+        _(
+            "{path}: {rows} fit the {fitting}{named_columns}. A text that contains the delimiter "
+            "must "
+            "stand in double quotes. Row {number:,} begins: {text}"
+        ).format(
+            path=path,
+            rows=rows,
+            fitting=form.fitting,
+            named_columns=named_columns,
+            number=number,
+            text=ragged.text,
+        ),
+        (Fix(_("Correct row {number:,} in a spreadsheet or a text editor").format(number=number)),),
     )
 
 
 def _notes(form: _Form, reading: _Reading) -> Iterator[str]:
     name, ragged = form.source.path.name, reading.ragged
     if not form.header:
-        called = "“column 1”" if len(form.columns) == 1 else f"“column 1” to “column {len(form.columns)}”"
-        yield f"{name} has no header: its first row is data. Its columns are called {called}."
+        called = (
+            "“column 1”"
+            if len(form.columns) == 1
+            else _("“column 1” to “column {columns}”").format(columns=len(form.columns))
+        )
+        yield _("{name} has no header: its first row is data. Its columns are called {called}.").format(
+            name=name, called=called
+        )
     else:
         for number, column in enumerate(form.columns, 1):
             if not column:
                 yield f"Column {number} has no name; it is called “column {number}”."
     if len(form.columns) == 1:
-        yield f"{name} has one column only: no comma, tab, semicolon or bar divides its lines."
+        yield _("{name} has one column only: no comma, tab, semicolon or bar divides its lines.").format(
+            name=name
+        )
     if ragged.count:
-        rows = "1 row was" if ragged.count == 1 else f"{ragged.count:,} rows were"
+        rows = _("1 row was") if ragged.count == 1 else _("{count:,} rows were").format(count=ragged.count)
         yield (
             f"{rows} left out of {name} for a number of columns other than the {form.fitting}'s; "
             f"the first is row {ragged.first + form.lines_before:,}."
         )
     if reading.swallower:
         yield (
-            f"{reading.swallowed:,} lines that look like rows are inside of cells, first in row {reading.swallower:,} "
-            f"of {name}: {NOT_CLOSED}?"
+            _(
+                "{swallowed:,} lines that look like rows are inside of cells, first in row "
+                "{swallower:,} "
+                "of {name}: {not_closed}?"
+            ).format(
+                swallowed=reading.swallowed, swallower=reading.swallower, name=name, not_closed=NOT_CLOSED
+            )
         )
     if reading.took_lines:
-        yield f"Line {reading.bad_quote:,} of {name}: {NOT_CLOSED}. Close it in a text editor."
+        yield _("Line {bad_quote:,} of {name}: {not_closed}. Close it in a text editor.").format(
+            bad_quote=reading.bad_quote, name=name, not_closed=NOT_CLOSED
+        )
     elif reading.bad_quote and not reading.is_quoted and form.delimiter != "\t":  # beside tabs that is usual
-        yield f"Quotes are read as part of the text: the one that opens in line {reading.bad_quote:,} isn't closed."
+        yield _(
+            "Quotes are read as part of the text: the one that opens in line {bad_quote:,} isn't closed."
+        ).format(bad_quote=reading.bad_quote)
 
 
 def _columns(count: int) -> str:
@@ -613,19 +652,19 @@ def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
     first = next(sentences, None)
     if first is None:
         raise DataError(
-            f"{source.path.name} has no rows",
-            f"{source.path}: there is no sentence in it.",
-            (Fix("Choose another file"),),
+            _("{name} has no rows").format(name=source.path.name),
+            _("{path}: there is no sentence in it.").format(path=source.path),
+            (Fix(_("Choose another file")),),
         )
     names = ["tokens", *(f"column {number}" for number in range(2, len(first[1]))), "tags"]
     schema = pa.schema([(name, pa.list_(pa.string())) for name in names])
     writer, sentences = new_writer(schema), chain([first], sentences)
     while block := list(islice(sentences, BLOCK_SENTENCES)):
         arrays = [
-            pa.array([columns[place] for _, columns in block], pa.list_(pa.string()))
+            pa.array([columns[place] for _rest2, columns in block], pa.list_(pa.string()))
             for place in range(len(names))
         ]
-        numbers = np.array([number for number, _ in block], np.int64)
+        numbers = np.array([number for number, _rest in block], np.int64)
         writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), numbers)
     return ParsedRows(writer, "CoNLL", "line")
 
@@ -649,7 +688,12 @@ def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
                 start = start if sentence else number
                 sentence.append(fields)
             elif not line.startswith("#"):
-                raise _other_width(source.path, number, line, f"line {first_line:,} has {width}")
+                raise _other_width(
+                    source.path,
+                    number,
+                    line,
+                    _("line {first_line:,} has {width}").format(first_line=first_line, width=width),
+                )
     if columns := _columns_of(sentence):
         yield start, columns
 
@@ -673,10 +717,13 @@ def _is_apart(fields: list[str]) -> bool:
 
 def _no_tag(path: Path, number: int, line: str) -> DataError:
     return DataError(
-        f"{path.name}, line {number:,} has a token and no tag",
-        f"{path}: each line reads: a token, a tab or a space, its tag, such as “Paris B-LOC”. Line {number:,} is: "
-        f"{line[:80]}",
-        (Fix("Choose a file with a tag in every line"),),
+        _("{name}, line {number:,} has a token and no tag").format(name=path.name, number=number),
+        _(
+            "{path}: each line reads: a token, a tab or a space, its tag, such as “Paris B-LOC”. "
+            "Line {number:,} is: "
+            "{line}"
+        ).format(path=path, number=number, line=line[:80]),
+        (Fix(_("Choose a file with a tag in every line")),),
     )
 
 
@@ -684,8 +731,10 @@ def _other_width(path: Path, number: int, line: str, others: str) -> DataError:
     count = len(_fields(line))
     has = "1 column" if count == 1 else f"{count} columns"
     return DataError(
-        f"{path.name}, line {number:,} has {has}, {others}",
+        _("{name}, line {number:,} has {has}, {others}").format(
+            name=path.name, number=number, has=has, others=others
+        ),
         f"{path}: each line reads: a token, a tab or a space, its tag; an empty line ends a sentence. "
         f"Line {number:,} is: {line[:80]}",
-        (Fix(f"Correct line {number:,} in a text editor"),),
+        (Fix(_("Correct line {number:,} in a text editor").format(number=number)),),
     )

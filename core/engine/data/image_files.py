@@ -19,6 +19,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import FindingKind, FindingLevel
 
@@ -67,9 +68,9 @@ def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
 def explained(error: Exception) -> str:
     """What an error of Pillow's, one of `UNREADABLE`, says about an image."""
     if isinstance(error, FileNotFoundError):
-        return "there is no such file"
+        return _("there is no such file")
     if isinstance(error, UnidentifiedImageError):
-        return "not an image, whatever its ending says"
+        return _("not an image, whatever its ending says")
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return f"too many pixels; at most {MAX_PIXELS // 10**6} million are decoded"
     return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
@@ -242,9 +243,15 @@ class Images:
 
     def where(self, index: int) -> str:
         """Where an image stands: its row, its path, or both."""
-        row = "" if self.rows is None else f"{self.row_word} {self.rows[index]:,} of {self.source}"
+        row = (
+            ""
+            if self.rows is None
+            else _("{row_word} {rows:,} of {source}").format(
+                row_word=self.row_word, rows=self.rows[index], source=self.source
+            )
+        )
         if not isinstance(self.stored, list):
-            return row or f"image {index + 1:,} of {self.source}"
+            return row or _("image {index:,} of {source}").format(index=index + 1, source=self.source)
         return f"{row}: {self.stored[index]}" if row else str(self.stored[index])
 
     def number(self, index: int) -> int:
@@ -279,9 +286,9 @@ class ImageSet:
         except UNREADABLE as error:
             where = self.images.where(place)
             raise DataError(
-                f"{Path(where).name} can't be read as an image",
+                _("{name} can't be read as an image").format(name=Path(where).name),
                 f"{where}: {explained(error)}",
-                (Fix("Remove or replace this image and start again"),),
+                (Fix(_("Remove or replace this image and start again")),),
             ) from error
         return {"pixel_values": pixel_values, "labels": self.labels[index]}
 
@@ -297,19 +304,21 @@ ENDS_BYTES = 4096
 """So many bytes at the beginning and at the end tell most images apart."""
 JPEG_END = b"\xff\xd9"
 
-_PROBLEM, _WARNING, _REPLACE = FindingLevel.PROBLEM, FindingLevel.WARNING, "Remove or replace these images"
-MISSING = FindingKind("image-missing", _PROBLEM, "{rows} {are} not there", "Correct the paths")
-EMPTY = FindingKind("image-empty", _PROBLEM, "{rows} {have} no content (0 bytes)", _REPLACE)
-NOT_AN_IMAGE = FindingKind("not-an-image", _PROBLEM, "{rows} {are} of no format that can be read", _REPLACE)
-TOO_LARGE = FindingKind(
-    "image-too-large", _PROBLEM, "{rows} {have} too many pixels to be decoded safely", "Shrink them"
+_PROBLEM, _WARNING, _REPLACE = FindingLevel.PROBLEM, FindingLevel.WARNING, _("Remove or replace these images")
+MISSING = FindingKind("image-missing", _PROBLEM, _("{rows} {are} not there"), _("Correct the paths"))
+EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows} {have} no content (0 bytes)"), _REPLACE)
+NOT_AN_IMAGE = FindingKind(
+    "not-an-image", _PROBLEM, _("{rows} {are} of no format that can be read"), _REPLACE
 )
-DAMAGED = FindingKind("image-damaged", _PROBLEM, "{rows} {are} damaged or cut short", _REPLACE)
+TOO_LARGE = FindingKind(
+    "image-too-large", _PROBLEM, _("{rows} {have} too many pixels to be decoded safely"), _("Shrink them")
+)
+DAMAGED = FindingKind("image-damaged", _PROBLEM, _("{rows} {are} damaged or cut short"), _REPLACE)
 ANIMATED = FindingKind("image-animated", _WARNING, "{rows} {have} several frames; only the first is used")
 TRANSPARENT = FindingKind(
     "image-transparent",
     _WARNING,
-    "{rows} {have} transparency, which is left out: the colours saved beneath it are seen",
+    _("{rows} {have} transparency, which is left out: the colours saved beneath it are seen"),
     "Look at the preview; where the background is wrong, save the images without transparency",
 )
 
@@ -340,7 +349,9 @@ def check_image(image: Path | bytes) -> CheckedImage:
         with BytesIO(image) if isinstance(image, bytes) else image.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             if size == 0:
-                return CheckedImage((EMPTY,), "there is no image" if image == b"" else "the file is empty")
+                return CheckedImage(
+                    (EMPTY,), _("there is no image") if image == b"" else _("the file is empty")
+                )
             file.seek(max(0, size - ENDS_BYTES))
             tail = file.read()
             file.seek(0)
@@ -397,12 +408,13 @@ def refuse_unreadable(images: Images) -> None:
     bad = [(index, found) for index, found in enumerate(check_each(images)) if not found.is_usable]
     if not bad:
         return
-    count = "1 image can't" if len(bad) == 1 else f"{len(bad):,} images can't"
+    count = _("1 image can't") if len(bad) == 1 else _("{bad:,} images can't").format(bad=len(bad))
     lines = [f"{images.where(index)}: {found.reason}" for index, found in bad[:5]]
     if len(bad) > len(lines):
-        lines.append(f"... and {len(bad) - len(lines):,} more")
+        lines.append(_("... and {bad:,} more").format(bad=len(bad) - len(lines)))
     raise DataError(
-        f"{count} be read: {Path(images.where(bad[0][0])).name}" + (", ..." if len(bad) > 1 else ""),
+        _("{count} be read: {name}").format(count=count, name=Path(images.where(bad[0][0])).name)
+        + (", ..." if len(bad) > 1 else ""),
         "\n".join(lines),
-        (Fix("Remove or replace these images and start again"),),
+        (Fix(_("Remove or replace these images and start again")),),
     )

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
 from core.base.files import without_tilde
+from core.base.language import _
 from core.engine.data.columns import (
     as_text,
     choose_image_column,
@@ -118,7 +119,7 @@ def load_image_data(
     if not (held_out or synthetic or rest) and data.eval_fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     elif found.eval and not data.eval:
-        notes = (*notes, f"{found.eval_name} is used for evaluation.")
+        notes = (*notes, _("{eval_name} is used for evaluation.").format(eval_name=found.eval_name))
 
     number = {label: place for place, label in enumerate(labels)}
 
@@ -228,7 +229,10 @@ def find_images(
         if Scheme.HUB.name_of(source) is not None:
             return _find_splits(source, image_column, label_column, train_split, eval_split)
         if not path.exists():
-            raise DataError(f"There is no {path.name}", f"{path} is neither a file nor a folder.")
+            raise DataError(
+                _("There is no {name}").format(name=path.name),
+                _("{path} is neither a file nor a folder.").format(path=path),
+            )
         if _magic(path) in (IDX_IMAGES, IDX_LABELS) or (path.is_dir() and idx_images(path)):
             return _read_idx_pairs(path)
         if table:
@@ -239,13 +243,18 @@ def find_images(
             return _find_class_folders(path, train_split, eval_split)
     except OSError as error:
         raise DataError(
-            f"{path.name} can't be read", f"{error.filename or path}: {error.strerror or error}"
+            _("{name} can't be read").format(name=path.name),
+            f"{error.filename or path}: {error.strerror or error}",
         ) from error
     raise DataError(
-        f"{path.name} holds no images Hone can find",
-        f"{path}: images are read from a folder with one folder a class, from a table with a column of image paths "
-        "(CSV, TSV, JSON, JSONL), from Parquet with images in it, or from IDX files as MNIST ships.",
-        (Fix("Choose the folder that holds the class folders"),),
+        _("{name} holds no images Hone can find").format(name=path.name),
+        _(
+            "{path}: images are read from a folder with one folder a class, from a table with a "
+            "column of image paths "
+            "(CSV, TSV, JSON, JSONL), from Parquet with images in it, or from IDX files as MNIST "
+            "ships."
+        ).format(path=path),
+        (Fix(_("Choose the folder that holds the class folders")),),
     )
 
 
@@ -265,7 +274,8 @@ def digits() -> FoundImages:
     bundled = load_digits()
     pixels = (bundled.images * (255 / 16)).round().astype(np.uint8)
     return FoundImages(
-        Images([str(label) for label in bundled.target], pixels[:, None], "the digits"), "scikit-learn digits"
+        Images([str(label) for label in bundled.target], pixels[:, None], _("the digits")),
+        _("scikit-learn digits"),
     )
 
 
@@ -277,7 +287,7 @@ def synthetic_images(samples: int, size: int, seed: int) -> FoundImages:
     drawn = max(1, min(samples, POOL_BYTES // (3 * size * size)))
     pool = np.random.default_rng(seed).integers(0, 256, (drawn, 3, size, size), dtype=np.uint8)
     return FoundImages(
-        Images([str(number % 2) for number in range(samples)], pool, "the synthetic images"), "synthetic"
+        Images([str(number % 2) for number in range(samples)], pool, _("the synthetic images")), "synthetic"
     )
 
 
@@ -296,15 +306,15 @@ def _find_class_folders(folder: Path, train_split: str | None, eval_split: str |
     train = folders[train_split.lower()] if train_split else named["train"]
     if train is None or not (train_split or _folders(train)):
         images, notes = _images_by_class(folder)
-        return FoundImages(images, "class folders", notes=notes)
+        return FoundImages(images, _("class folders"), notes=notes)
     images, notes = _images_by_class(train)
     held_out = folders[eval_split.lower()] if eval_split else named["validation"] or named["test"]
     splits = tuple(path.name for path in folders.values())
     if held_out is None or (train_split and not eval_split):
-        return FoundImages(images, "class folders", notes=notes, splits=splits)
+        return FoundImages(images, _("class folders"), notes=notes, splits=splits)
     eval_images, eval_notes = _images_by_class(held_out)
     return FoundImages(
-        images, "class folders", eval_images, held_out.name, (*notes, *eval_notes), splits=splits
+        images, _("class folders"), eval_images, held_out.name, (*notes, *eval_notes), splits=splits
     )
 
 
@@ -330,10 +340,19 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
         count = sum(map(is_image, root.iterdir()))
         images = "1 image" if count == 1 else f"{count:,} images"
         raise DataError(
-            f"{root.name} has no class folders",
-            f"{root}: {f'It holds {images} but no folders' if count else 'There are no folders in it'}. The name of a "
-            f"folder is the label of the images in it: {root.name}/cat/1.jpg, {root.name}/dog/2.jpg.",
-            (Fix("Make one folder a class and move the images into them"), Fix("Choose the folder above it")),
+            _("{name} has no class folders").format(name=root.name),
+            _(
+                "{root}: {value}. The name of a "
+                "folder is the label of the images in it: {name}/cat/1.jpg, {name}/dog/2.jpg."
+            ).format(
+                root=root,
+                value=f"It holds {images} but no folders" if count else "There are no folders in it",
+                name=root.name,
+            ),
+            (
+                Fix(_("Make one folder a class and move the images into them")),
+                Fix(_("Choose the folder above it")),
+            ),
         )
     found: list[tuple[int, str, Path]] = []
     empty: list[str] = []
@@ -341,7 +360,7 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
     for folder in folders:
         files = paths_in_order(
             Path(where, name)
-            for where, _, names in os.walk(folder)
+            for where, _rest, names in os.walk(folder)
             for name in names
             if not name.startswith(".") and name != "Thumbs.db"
         )
@@ -351,15 +370,27 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
         empty += [] if images_here else [folder.name]
     if not found:
         raise DataError(
-            f"{root.name} has no images in its class folders",
-            f"{root}: the folders {listed(empty)} hold no {endings} files.",
+            _("{name} has no images in its class folders").format(name=root.name),
+            _("{root}: the folders {empty} hold no {endings} files.").format(
+                root=root, empty=listed(empty), endings=endings
+            ),
         )
-    notes = [f"Class folders without images are left out: {listed(empty)}."] if empty else []
+    notes = (
+        [_("Class folders without images are left out: {empty}.").format(empty=listed(empty))]
+        if empty
+        else []
+    )
     if ignored:
-        files_are = "1 file that is" if ignored == 1 else f"{ignored:,} files that are"
-        notes.append(f"{files_are} no image in a class folder of {root.name} left out.")
+        files_are = (
+            _("1 file that is") if ignored == 1 else _("{ignored:,} files that are").format(ignored=ignored)
+        )
+        notes.append(
+            _("{files_are} no image in a class folder of {name} left out.").format(
+                files_are=files_are, name=root.name
+            )
+        )
     found.sort()  # "the first 100" then holds all classes
-    return Images([name for _, name, _ in found], [path for *_, path in found]), tuple(notes)
+    return Images([name for _rest2, name, _rest3 in found], [path for *_rest4, path in found]), tuple(notes)
 
 
 # --- A table that names images and their labels, or holds the images: CSV, TSV, JSON, JSONL or Parquet
@@ -428,7 +459,7 @@ def read_image_table(
         table.numbers[kept].tolist(),
         table.row_word,
     )
-    kind = "Parquet with images" if is_stored else f"{table.format} of image paths"
+    kind = _("Parquet with images") if is_stored else _("{format} of image paths").format(format=table.format)
     return FoundImages(
         images, kind, notes=(*table.notes, *notes), table=table, image_column=image, label_column=label
     )
@@ -457,15 +488,23 @@ def _complete_rows(
         blank = is_blank(texts).to_numpy()
         if blank.any():
             rows = "1 row" if blank.sum() == 1 else f"{blank.sum():,} rows"
-            lacking.append(f"no “{name}” in {rows}, the first is {table.where(int(np.argmax(blank)))}")
+            lacking.append(
+                _("no “{name}” in {rows}, the first is {blank}").format(
+                    name=name, rows=rows, blank=table.where(int(np.argmax(blank)))
+                )
+            )
         keep &= ~blank
     if not keep.any():
         raise DataError(
-            f"{table.path.name} has no usable rows",
-            f"{table.path}: {'; '.join(lacking)}. Files meant for tests often have no labels.",
-            (Fix("Fill in the images and labels, or choose other columns or another file"),),
+            _("{name} has no usable rows").format(name=table.path.name),
+            _("{path}: {lacking}. Files meant for tests often have no labels.").format(
+                path=table.path, lacking="; ".join(lacking)
+            ),
+            (Fix(_("Fill in the images and labels, or choose other columns or another file")),),
         )
-    return np.flatnonzero(keep), (f"Left out: {'; '.join(lacking)}.",) if lacking else ()
+    return np.flatnonzero(keep), (
+        _("Left out: {lacking}.").format(lacking="; ".join(lacking)),
+    ) if lacking else ()
 
 
 def _locate(text: str, base: Path) -> Path:
@@ -541,9 +580,9 @@ def _idx_pair(path: Path) -> IdxPair:
         if candidate != path and candidate.is_file():
             return IdxPair(path, candidate) if kind == "images" else IdxPair(candidate, path)
     raise DataError(
-        f"{path.name} has {kind} but its {other} are missing",
-        f"Looked for {name}, with and without .gz, in {path.parent}.",
-        (Fix(f"Put the file of {other} into the same folder"),),
+        _("{name} has {kind} but its {other} are missing").format(name=path.name, kind=kind, other=other),
+        _("Looked for {name}, with and without .gz, in {parent}.").format(name=name, parent=path.parent),
+        (Fix(_("Put the file of {other} into the same folder").format(other=other)),),
     )
 
 
@@ -551,9 +590,11 @@ def _read_idx(pair: IdxPair) -> Images:
     pixels, labels = _read_array(pair.images, IDX_IMAGES), _read_array(pair.labels, IDX_LABELS)
     if len(pixels) != len(labels):
         raise DataError(
-            "Images and labels don't belong together",
-            f"{pair.images.name} has {len(pixels):,} images, {pair.labels.name} {len(labels):,} labels.",
-            (Fix("Get both files from the same place"),),
+            _("Images and labels don't belong together"),
+            _("{name} has {pixels:,} images, {name_2} {labels:,} labels.").format(
+                name=pair.images.name, pixels=len(pixels), name_2=pair.labels.name, labels=len(labels)
+            ),
+            (Fix(_("Get both files from the same place")),),
         )
     return Images([str(label) for label in labels.tolist()], pixels[:, None], pair.images.name)
 
@@ -562,14 +603,19 @@ def _read_array(path: Path, magic: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]
     content = b"".join(raw_blocks(path, None))
     if content[:4] != magic:
         what = "images: 3 dimensions" if magic == IDX_IMAGES else "labels: 1 dimension"
-        raise DataError(f"{path.name} is not an IDX file of {what}, of bytes", f"{path} begins otherwise.")
+        raise DataError(
+            _("{name} is not an IDX file of {what}, of bytes").format(name=path.name, what=what),
+            _("{path} begins otherwise.").format(path=path),
+        )
     header = 4 + 4 * magic[3]
     shape = struct.unpack(f">{magic[3]}I", content[4:header]) if len(content) >= header else ()
     count = int(np.prod(shape, dtype=object))
     if not shape or len(content) - header < count:
         raise DataError(
-            f"{path.name} is cut off or damaged",
-            f"{path} is shorter than its header says ({len(content):,} bytes).",
-            (Fix("Get the file again"),),
+            _("{name} is cut off or damaged").format(name=path.name),
+            _("{path} is shorter than its header says ({content:,} bytes).").format(
+                path=path, content=len(content)
+            ),
+            (Fix(_("Get the file again")),),
         )
     return np.frombuffer(content, np.uint8, count=count, offset=header).reshape(shape)

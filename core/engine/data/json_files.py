@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.text_files import NewWriter, ParsedRows, RowWriter, TextFile, ending, listed
 
 HEAD_CHARACTERS = 1 << 20
@@ -97,7 +98,9 @@ class _Records:
         """The rows, with a note where a value had to be repaired."""
         if not self._repaired:
             return rows
-        note = f"{HALF_CHARACTER}, first in {self.word} {self._repaired:,}."
+        note = _("{half_character}, first in {word} {repaired:,}.").format(
+            half_character=HALF_CHARACTER, word=self.word, repaired=self._repaired
+        )
         return replace(rows, notes=(*rows.notes, note))
 
     def _of_lines(self) -> Iterator[Block]:
@@ -105,7 +108,7 @@ class _Records:
             found = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
             records = [self._decoded(line, number) for number, line in found]
             if records:
-                yield records, [number for number, _ in found]
+                yield records, [number for number, _rest in found]
 
     def _decoded(self, line: str, number: int) -> Any:
         try:
@@ -113,7 +116,9 @@ class _Records:
         except json.JSONDecodeError as error:
             raise _damaged(self._source.path, error, number) from error
         except (RecursionError, ValueError) as error:
-            raise _beyond_limits(self._source.path, f"line {number:,}", error) from error
+            raise _beyond_limits(
+                self._source.path, _("line {number:,}").format(number=number), error
+            ) from error
         return self._whole_characters(value, line, number)
 
     def _of_array(self) -> Iterator[Block]:
@@ -149,7 +154,9 @@ class _Records:
             except json.JSONDecodeError:  # cut off here, or damaged
                 break
             except (RecursionError, ValueError) as error:
-                raise _beyond_limits(self._source.path, f"record {number:,}", error) from error
+                raise _beyond_limits(
+                    self._source.path, _("record {number:,}").format(number=number), error
+                ) from error
             records.append(self._whole_characters(value, text[place:end], number))
             place = end
         return records, place
@@ -160,7 +167,7 @@ class _Records:
         return value
 
 
-HALF_CHARACTER = "Half a character, as an emoji cut in two leaves it, is read as �"
+HALF_CHARACTER = _("Half a character, as an emoji cut in two leaves it, is read as �")
 
 
 def _repaired(value: Any, text: str) -> tuple[Any, bool]:
@@ -182,7 +189,7 @@ def _parse_whole(source: TextFile, new_writer: NewWriter) -> ParsedRows:
     except json.JSONDecodeError as error:
         raise _damaged(source.path, error, error.lineno) from error
     except (RecursionError, ValueError) as error:
-        raise _beyond_limits(source.path, "the file", error) from error
+        raise _beyond_limits(source.path, _("the file"), error) from error
     found, was_repaired = _repaired(found, text)
     records, notes = _rows_in(source.path, found)
     blocks = [
@@ -201,19 +208,26 @@ def _rows_in(path: Path, found: Any) -> tuple[list[Any], tuple[str, ...]]:
     if isinstance(found, list):
         return found, ()
     if not isinstance(found, dict):
-        raise _no_object(path, "the file", found)
+        raise _no_object(path, _("the file"), found)
     columns = _columns(found)
     if columns is not None:
         return columns, (f"{path.name} holds columns, not rows; they were put together row by row.",)
     lists = {name: value for name, value in found.items() if _is_rows(value)}
     if len(lists) > 1:
         raise DataError(
-            f"{path.name} holds several lists of rows",
-            f"{path}: {listed(lists)} each have rows.",
-            (Fix("Save each list in a file of its own, and choose one to train on and one to evaluate on"),),
+            _("{name} holds several lists of rows").format(name=path.name),
+            _("{path}: {lists} each have rows.").format(path=path, lists=listed(lists)),
+            (
+                Fix(
+                    _(
+                        "Save each list in a file of its own, and choose one to train on and one to evaluate "
+                        "on"
+                    )
+                ),
+            ),
         )
     for name, rows in lists.items():
-        return rows, (f"The rows are those of “{name}” in {path.name}.",)
+        return rows, (_("The rows are those of “{name}” in {name_2}.").format(name=name, name_2=path.name),)
     return [] if list(found.values()) == [[]] else [found], ()
 
 
@@ -247,10 +261,10 @@ def _columns(found: dict[str, Any]) -> list[Any] | None:
 class Why(Enum):
     """Why the values of a column are read as text."""
 
-    MIXED = "mixes kinds of values"
-    BIG = "holds numbers beyond 64 bits"
-    DEEP = "holds values nested very deeply"
-    WIDE = f"holds objects with more than {MAX_FIELDS} different names"
+    MIXED = _("mixes kinds of values")
+    BIG = _("holds numbers beyond 64 bits")
+    DEEP = _("holds values nested very deeply")
+    WIDE = _("holds objects with more than {max_fields} different names").format(max_fields=MAX_FIELDS)
 
 
 Form: TypeAlias = pa.DataType | Why
@@ -262,7 +276,9 @@ def _keep(path: Path, new_writer: NewWriter, blocks: Iterable[Block], word: str)
     forms = _forms(path, blocks, word)
     if not forms:
         raise DataError(
-            f"{path.name} has no rows", f"{path}: there is no object in it.", (Fix("Choose another file"),)
+            _("{name} has no rows").format(name=path.name),
+            _("{path}: there is no object in it.").format(path=path),
+            (Fix(_("Choose another file")),),
         )
     rows = None
     while rows is None:
@@ -286,10 +302,12 @@ def _forms(path: Path, blocks: Iterable[Block], word: str) -> dict[str, Form]:
             forms[name] = _form_of(forms.get(name, pa.null()), [record.get(name) for record in records])
         if len(forms) > MAX_COLUMNS:
             raise DataError(
-                f"{path.name} has more than {MAX_COLUMNS:,} columns",
+                _("{name} has more than {max_columns:,} columns").format(
+                    name=path.name, max_columns=MAX_COLUMNS
+                ),
                 f"{path}: the names of the objects differ from {word} to {word}; by {word} {numbers[-1]:,} there are "
                 f"{len(forms):,}.",
-                (Fix('Make every row an object with the same names, such as "text" and "label"'),),
+                (Fix(_('Make every row an object with the same names, such as "text" and "label"')),),
             )
     return forms
 
@@ -356,9 +374,13 @@ def _damaged(path: Path, error: json.JSONDecodeError, line: int) -> DataError:
     near = error.doc[max(0, place - NEAR) : place + NEAR].replace("\n", "⏎").replace("\r", "")
     kind = "JSONL" if ending(path) in (".jsonl", ".ndjson") else "JSON"
     return DataError(
-        f"{path.name} is not {kind}: line {line:,}, column {column:,}",
-        f"{path}, line {line:,}, column {column:,}: {what}. Near: {near}",
-        (Fix(f"Correct line {line:,}, or give the file the ending of what it is"),),
+        _("{name} is not {kind}: line {line:,}, column {column:,}").format(
+            name=path.name, kind=kind, line=line, column=column
+        ),
+        _("{path}, line {line:,}, column {column:,}: {what}. Near: {near}").format(
+            path=path, line=line, column=column, what=what, near=near
+        ),
+        (Fix(_("Correct line {line:,}, or give the file the ending of what it is").format(line=line)),),
     )
 
 
@@ -367,23 +389,23 @@ def _cause(error: json.JSONDecodeError) -> tuple[str, int]:
     text, place = error.doc, error.pos
     before = text[:place].rstrip()
     if before.endswith(",") and text[place : place + 1] in ("]", "}"):
-        return f"a comma too many before {text[place]}", len(before) - 1
+        return _("a comma too many before {text}").format(text=text[place]), len(before) - 1
     trailing = re.compile(r",\s*[\]}]").match(text, place)  # Python from 3.13 on stops at the comma itself
     if trailing:
-        return f"a comma too many before {trailing.group()[-1]}", place
+        return _("a comma too many before {group}").format(group=trailing.group()[-1]), place
     if not text[place:].strip():
         return "it ends in the middle; a bracket, a brace or a quote is not closed", place
     if text[place] == "'":
-        return "texts and names stand in double quotes, not in single ones", place
+        return _("texts and names stand in double quotes, not in single ones"), place
     return error.msg, place
 
 
 def _no_object(path: Path, place: str, value: Any) -> DataError:
     shown = json.dumps(value, ensure_ascii=False)[:60]
     return DataError(
-        f"{path.name}: {place} is not an object",
+        _("{name}: {place} is not an object").format(name=path.name, place=place),
         f'{path}: a row must read {{"text": "...", "label": "..."}}; {place} is {shown}.',
-        (Fix("Make every row an object with the same names"),),
+        (Fix(_("Make every row an object with the same names")),),
     )
 
 
@@ -391,12 +413,14 @@ def _beyond_limits(path: Path, place: str, error: RecursionError | ValueError) -
     """The error for what nothing but a mistake or an attack has: brackets within brackets, a number without end."""
     if isinstance(error, ValueError):
         return DataError(
-            f"{path.name}: {place} has a number that is too long",
-            f"{path}: {place} has a whole number of more than {sys.get_int_max_str_digits():,} digits.",
-            (Fix("Put the number in quotes, so that it is read as text"),),
+            _("{name}: {place} has a number that is too long").format(name=path.name, place=place),
+            _("{path}: {place} has a whole number of more than {get_int_max_str_digits:,} digits.").format(
+                path=path, place=place, get_int_max_str_digits=sys.get_int_max_str_digits()
+            ),
+            (Fix(_("Put the number in quotes, so that it is read as text")),),
         )
     return DataError(
-        f"{path.name} is nested too deeply",
-        f"{path}: {place} has about a thousand brackets inside one another.",
-        (Fix("Make every row an object with plain values"),),
+        _("{name} is nested too deeply").format(name=path.name),
+        _("{path}: {place} has about a thousand brackets inside one another.").format(path=path, place=place),
+        (Fix(_("Make every row an object with plain values")),),
     )

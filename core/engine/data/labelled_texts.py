@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data import NO_LABEL, checks
 from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
 from core.engine.data.columns import (
@@ -246,9 +247,9 @@ class RowReader:
         """The error for a table of which nothing is left."""
         told = " ".join(finding.message for finding in self.tally.findings())
         return DataError(
-            f"{self.table.path.name} has no usable rows",
+            _("{name} has no usable rows").format(name=self.table.path.name),
             f"{self.table.path}: {told}",
-            (Fix("Fill in the texts and labels, or choose other columns"),),
+            (Fix(_("Fill in the texts and labels, or choose other columns")),),
         )
 
 
@@ -374,7 +375,11 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         labels = in_order(
             found.answers if kind.sample == "sample" else {tag for row in found.answers for tag in row}
         )
-        refuse_single(labels, f"Column “{columns.label}” of {table.path.name}", limit_fixes)
+        refuse_single(
+            labels,
+            _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name),
+            limit_fixes,
+        )
     whole = found.encoded(labels)
     apart = held_out_of(data)
     fraction = 0.0 if apart else data.eval_fraction
@@ -417,7 +422,7 @@ def _training_table(options: RunOptions) -> tuple[Table, Guess]:
     data, kind = options.data, KINDS[options.task]
     table = read_training(data)
     columns = kind.guess(table, data.text_columns, data.label_column)
-    for _, check in kind.checks:
+    for _rest, check in kind.checks:
         check(table, columns)
     return table.first(data.max_train_samples), columns
 
@@ -470,8 +475,8 @@ def read_evaluation(source: HeldOut) -> Table:
     """
     if scheme_of(source.source) not in (None, Scheme.HUB):
         raise DataError(
-            f"{source.source} can't be evaluated on",
-            "A model that learns from texts of yours needs texts with the same labels.",
+            _("{source} can't be evaluated on").format(source=source.source),
+            _("A model that learns from texts of yours needs texts with the same labels."),
             (source.instead,),
         )
     return read_held_out(source)
@@ -611,12 +616,16 @@ def _at_first_tokens(words: list[int | None], classes: list[int]) -> list[int]:
 def _tell_cut_texts(train: Any, length: int, asked: int, reporter: Reporter) -> None:
     """Say how many texts are as long as is allowed, and whether that is less than was asked for."""
     cut = sum(tokens >= length for tokens in lengths_of(train) or ())
-    title = f"{cut:,} of {len(train):,} texts reach {length:,} tokens"
+    title = _("{cut:,} of {train:,} texts reach {length:,} tokens").format(
+        cut=cut, train=len(train), length=length
+    )
     if cut and length < asked:
-        why = f"Anything beyond is cut off: the model can't see more. {asked:,} were asked for."
+        why = _("Anything beyond is cut off: the model can't see more. {asked:,} were asked for.").format(
+            asked=asked
+        )
         reporter.warn("length-limit", title, why)
     elif cut:
-        reporter.note("texts-cut", title, "Anything beyond is cut off.")
+        reporter.note("texts-cut", title, _("Anything beyond is cut off."))
 
 
 def _tell_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) -> None:
@@ -625,11 +634,13 @@ def _tell_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) 
     labels = pc.list_flatten(_column(encoded, "labels")).to_numpy()
     lost = words - int(np.count_nonzero(labels != NO_LABEL))
     if lost:
-        count = f"{lost:,} of {words:,} words {'is' if lost == 1 else 'are'}"
+        count = _("{lost:,} of {words:,} words {value}").format(
+            lost=lost, words=words, value="is" if lost == 1 else "are"
+        )
         reporter.note(
             "words-lost",
-            f"{count} not learned from",
-            f"They lie beyond {length} tokens, or the model has no token for them.",
+            _("{count} not learned from").format(count=count),
+            _("They lie beyond {length} tokens, or the model has no token for them.").format(length=length),
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data import TOKENS
 from core.engine.data.checks import noted, refuse_problems, repeats
 from core.engine.data.columns import Guess, guess_text
@@ -95,9 +96,11 @@ def read_running(files: Files, columns: tuple[str, ...], progress: Tell | None =
         found = sorted(in_order(_text_files(path)), key=lambda file: file.relative_to(path).parts)
         if not found:
             raise DataError(
-                f"{path.name} holds no texts",
-                f"{path}: there is no file in it that ends in {', '.join(TEXT_ENDINGS)}.",
-                (Fix("Choose a text, or a folder of texts"),),
+                _("{name} holds no texts").format(name=path.name),
+                _("{path}: there is no file in it that ends in {text_endings}.").format(
+                    path=path, text_endings=", ".join(TEXT_ENDINGS)
+                ),
+                (Fix(_("Choose a text, or a folder of texts")),),
             )
         return _read_texts(path, found, progress)
     if len(files) > 1:
@@ -127,10 +130,14 @@ def _read_texts(folder: Path, files: list[Path], progress: Tell | None) -> Plain
                 progress(len(read), len(files))
     names = ", ".join(empty[:5])
     if not read:
-        raise DataError(f"{folder.name} holds only empty texts", f"{folder}: {names}.")
+        raise DataError(_("{name} holds only empty texts").format(name=folder.name), f"{folder}: {names}.")
     notes = [note for one in read for note in one.notes]
     if empty:
-        notes.append(f"Left out, because empty: {names}{', ...' if len(empty) > 5 else ''}.")
+        notes.append(
+            _("Left out, because empty: {names}{value}.").format(
+                names=names, value=", ..." if len(empty) > 5 else ""
+            )
+        )
     return PlainText(tuple(one.files[0] for one in read), tuple(one.texts[0] for one in read), tuple(notes))
 
 
@@ -162,19 +169,25 @@ def text_column(table: Table, chosen: tuple[str, ...]) -> str:
     """
     if len(chosen) > 1:
         raise DataError(
-            "A text to continue stands in one column",
-            f"{listed(chosen)} were chosen.",
-            tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in chosen),
+            _("A text to continue stands in one column"),
+            _("{chosen} were chosen.").format(chosen=listed(chosen)),
+            tuple(Fix(_("Use {name}").format(name=name), {"data.text_columns": [name]}) for name in chosen),
         )
     names = chosen or guess_text(table)
     known = listed(table.columns)
     if not names:
-        raise DataError(f"{table.path.name} has no text in it", f"{table.path}: its columns are {known}.")
+        raise DataError(
+            _("{name} has no text in it").format(name=table.path.name),
+            _("{path}: its columns are {known}.").format(path=table.path, known=known),
+        )
     if names[0] not in table.columns:
         raise DataError(
-            f"There is no column “{names[0]}”",
-            f"The columns of {table.path.name} are {known}.",
-            tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in guess_text(table)),
+            _("There is no column “{names}”").format(names=names[0]),
+            _("The columns of {name} are {known}.").format(name=table.path.name, known=known),
+            tuple(
+                Fix(_("Use {name}").format(name=name), {"data.text_columns": [name]})
+                for name in guess_text(table)
+            ),
         )
     return names[0]
 
@@ -182,7 +195,7 @@ def text_column(table: Table, chosen: tuple[str, ...]) -> str:
 # --- Texts to train on and texts to evaluate on
 
 
-NOTHING_HELD_OUT = "The text is too short to hold out a part of it, so nothing is evaluated."
+NOTHING_HELD_OUT = _("The text is too short to hold out a part of it, so nothing is evaluated.")
 
 
 @dataclass(frozen=True)
@@ -212,8 +225,8 @@ def load_running_text(options: RunOptions) -> RunningText:
     if apart := held_out_of(data):
         if scheme_of(apart.source) not in (None, Scheme.HUB):
             raise DataError(
-                f"{apart.source} can't be evaluated on",
-                "A model that continues texts needs a text to be measured by.",
+                _("{source} can't be evaluated on").format(source=apart.source),
+                _("A model that continues texts needs a text to be measured by."),
                 (apart.instead,),
             )
         other = read_running(texts_of(apart.source, apart.split, apart.option), data.text_columns)
@@ -347,9 +360,9 @@ def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | N
 def too_short(source: str) -> DataError:
     """The error for a text of which nothing can be learned."""
     return DataError(
-        "The text is too short to learn from",
-        f"{source}: what is trained on comes to less than two tokens.",
-        (Fix("Choose a longer text"),),
+        _("The text is too short to learn from"),
+        _("{source}: what is trained on comes to less than two tokens.").format(source=source),
+        (Fix(_("Choose a longer text")),),
     )
 
 
@@ -358,8 +371,8 @@ def _tokens(texts: Sequence[str], tokenizer: Any) -> np.ndarray[Any, np.dtype[np
     end = tokenizer.eos_token_id
     with tempfile.TemporaryFile() as file:
         for batch in _together(texts):
-            found = _ids([piece for piece, _ in batch], tokenizer)
-            for ids, (_, is_last) in zip(found, batch, strict=True):
+            found = _ids([piece for piece, _rest2 in batch], tokenizer)
+            for ids, (_rest, is_last) in zip(found, batch, strict=True):
                 np.asarray([*ids, end] if is_last and end is not None else ids, dtype=np.int32).tofile(file)
         file.flush()
         if not file.tell():

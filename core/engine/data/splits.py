@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data.text_files import ENDINGS, TEXT_ENDINGS, ending, listed, unreadable
 from core.engine.data.text_files import in_order as text_files_in_order
 from core.engine.hub import search
@@ -22,10 +23,10 @@ from core.options.sources import Scheme, hub_data, scheme_of
 # --- The names of the classes: their order, and the checks every kind of data shares
 
 
-HOLD_OUT_INSTEAD = Fix("Hold out a part of the training data instead", {"data.eval": None})
-NO_EVALUATION = Fix("Evaluate on no data of its own", {"data.eval": None})
-USE_ALL_SAMPLES = Fix("Use all samples", {"data.max_train_samples": None})
-NOTHING_HELD_OUT = "There are too few samples to hold any out: nothing is evaluated."
+HOLD_OUT_INSTEAD = Fix(_("Hold out a part of the training data instead"), {"data.eval": None})
+NO_EVALUATION = Fix(_("Evaluate on no data of its own"), {"data.eval": None})
+USE_ALL_SAMPLES = Fix(_("Use all samples"), {"data.max_train_samples": None})
+NOTHING_HELD_OUT = _("There are too few samples to hold any out: nothing is evaluated.")
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -44,9 +45,15 @@ def refuse_single(labels: tuple[str, ...], source: str, fixes: tuple[Fix, ...] =
         DataError: Fewer than two classes.
     """
     if len(labels) < 2:
-        only = f'every sample is labelled "{labels[0]}"' if labels else "there are none"
+        only = (
+            _('every sample is labelled "{labels}"').format(labels=labels[0])
+            if labels
+            else _("there are none")
+        )
         raise DataError(
-            f"{source} has only one class", f"Classification needs two labels or more; {only}.", fixes
+            _("{source} has only one class").format(source=source),
+            _("Classification needs two labels or more; {only}.").format(only=only),
+            fixes,
         )
 
 
@@ -89,11 +96,23 @@ def unseen_labels(
     """The error for labels that weren't trained on: which, in how many samples, and where the first of them is."""
     shown = ", ".join(f'"{name}"' for name in in_order(names)[:5])
     known = ", ".join(f'"{label}"' for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
-    counted = f"1 {sample} has" if count == 1 else f"{count:,} {sample}s have"
+    counted = (
+        f"1 {sample} has" if count == 1 else _("{count:,} {sample}s have").format(count=count, sample=sample)
+    )
     return DataError(
-        f'The evaluation data has a label the training data lacks: "{names[0]}"',
-        f"First at {first_place}. {counted} a label the model can't have learned ({shown}); it learns {known}.",
-        (Fix(f"Remove these {sample}s, or add {sample}s of these labels to the training data"), *fixes),
+        _('The evaluation data has a label the training data lacks: "{names}"').format(names=names[0]),
+        _(
+            "First at {first_place}. {counted} a label the model can't have learned ({shown}); "
+            "it learns {known}."
+        ).format(first_place=first_place, counted=counted, shown=shown, known=known),
+        (
+            Fix(
+                _("Remove these {sample}s, or add {sample}s of these labels to the training data").format(
+                    sample=sample
+                )
+            ),
+            *fixes,
+        ),
     )
 
 
@@ -214,9 +233,14 @@ def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
         return _of_folder(path, split, option)
     if split is not None:
         raise DataError(
-            f"{path.name} is one file: it has no splits",
-            f"{path} was to have a split called “{split}”.",
-            (Fix("Use the whole file" if option == TRAIN_SPLIT else "Hold out a share", {option: None}),),
+            _("{name} is one file: it has no splits").format(name=path.name),
+            _("{path} was to have a split called “{split}”.").format(path=path, split=split),
+            (
+                Fix(
+                    _("Use the whole file") if option == TRAIN_SPLIT else _("Hold out a share"),
+                    {option: None},
+                ),
+            ),
         )
     return (path,)
 
@@ -240,12 +264,12 @@ def no_such_split(
 ) -> DataError:
     """The error for a split that isn't there."""
     known = tuple(known)
-    has = f"has: {listed(known)}" if known else "isn't divided into any"
-    fixes = [Fix(f"Use “{other}”", {option: other}) for other in known[:SHOWN]]
+    has = f"has: {listed(known)}" if known else _("isn't divided into any")
+    fixes = [Fix(_("Use “{other}”").format(other=other), {option: other}) for other in known[:SHOWN]]
     return DataError(
-        f"{name} has no split called “{split}”",
+        _("{name} has no split called “{split}”").format(name=name, split=split),
         f"{where or name} {has}.",
-        tuple(fixes) or (Fix("Name no split", {option: None}),),
+        tuple(fixes) or (Fix(_("Name no split"), {option: None}),),
     )
 
 
@@ -323,16 +347,21 @@ def _of_folder(folder: Path, split: str | None, option: str) -> Files:
         raise no_such_split(folder.name, search.TRAIN, found.splits, option, str(folder))
     if not found.rest:
         raise DataError(
-            f"{folder.name} is a folder without a table in it",
-            f"{folder}: rows are read from CSV, TSV, JSON, JSONL, Parquet or CoNLL files.",
-            (Fix("Choose a file, or a folder with such files"),),
+            _("{name} is a folder without a table in it").format(name=folder.name),
+            _("{folder}: rows are read from CSV, TSV, JSON, JSONL, Parquet or CoNLL files.").format(
+                folder=folder
+            ),
+            (Fix(_("Choose a file, or a folder with such files")),),
         )
     stems = {str(path.parent / path.name.partition(".")[0]) for path in found.rest}
     if len({_SHARD.sub("", stem) for stem in stems}) > 1:
         names = [path.relative_to(folder).as_posix() for path in found.rest]
-        fixes = [Fix(f"Use {name}", {"data.train": str(folder / name)}) for name in names[:SHOWN]]
+        fixes = [
+            Fix(_("Use {name}").format(name=name), {"data.train": str(folder / name)})
+            for name in names[:SHOWN]
+        ]
         raise DataError(
-            f"{folder.name} holds several tables",
+            _("{name} holds several tables").format(name=folder.name),
             f"{folder}: {listed(names)}; none is called train.",
             tuple(fixes),
         )

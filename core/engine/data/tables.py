@@ -28,6 +28,7 @@ from pyarrow import parquet
 from core.base import settings
 from core.base.ceiling import Pace, reading, say
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data import PAIR, TOKENS, delimited, json_files
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.text_files import (
@@ -116,15 +117,18 @@ def _batches(path: Path, file: parquet.ParquetFile) -> Iterator[pa.RecordBatch]:
     size = min(BATCH_ROWS, max(1, size))
     with reading(path.name):
         for number, batch in enumerate(file.iter_batches(size), 1):
-            say(f"Row {number * size + 1:,} and on of {path.name}", Pace.SLOW)
+            say(
+                _("Row {number:,} and on of {name}").format(number=number * size + 1, name=path.name),
+                Pace.SLOW,
+            )
             yield batch
 
 
 def _damaged(path: Path, error: Exception) -> DataError:
     return DataError(
-        f"{path.name} is damaged",
-        f"{path} begins as a Parquet file but can't be read: {error}",
-        (Fix("Get the file again"),),
+        _("{name} is damaged").format(name=path.name),
+        _("{path} begins as a Parquet file but can't be read: {error}").format(path=path, error=error),
+        (Fix(_("Get the file again")),),
     )
 
 
@@ -184,7 +188,7 @@ def make_room(folder: Path, limit: int = LIMIT_BYTES) -> None:
 
 def _stored(path: Path, source: Any) -> "Table":
     reader = pa.ipc.open_file(source)
-    _, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
+    _rest, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
     about = json.loads(metadata[b"about"])
     whole = reader.read_all()
     last = whole.num_columns - 1
@@ -229,7 +233,9 @@ class Table:
 
     def where(self, index: int) -> str:
         """Where a row stands, such as "row 17 of reviews.csv"."""
-        return f"{self.row_word} {self.numbers[index]:,} of {self.path.name}"
+        return _("{row_word} {numbers:,} of {name}").format(
+            row_word=self.row_word, numbers=self.numbers[index], name=self.path.name
+        )
 
     def first(self, count: int | None) -> "Table":
         """The table cut to its first `count` rows; None keeps all."""
@@ -260,7 +266,10 @@ def read_table(path: Path, progress: Tell | None = None, *, header: bool | None 
         raise _changed(path) from error
     passes.end()
     if found.rows.num_rows == 0:
-        raise DataError(f"{path.name} has no rows", f"{path} names columns but holds no rows.")
+        raise DataError(
+            _("{name} has no rows").format(name=path.name),
+            _("{path} names columns but holds no rows.").format(path=path),
+        )
     return found
 
 
@@ -320,7 +329,7 @@ def _parse_text(source: TextFile, header: bool | None, new_writer: NewWriter) ->
     expected = ENDINGS.get(ending(path))
     is_json = json_files.looks_like_json(head)
     if expected is Kind.DELIMITED and is_json:
-        raise mismatch(path, "a JSON file", "Rename it to end in .json or .jsonl")
+        raise mismatch(path, _("a JSON file"), _("Rename it to end in .json or .jsonl"))
     if expected in (Kind.JSON, Kind.JSON_LINES) or is_json:
         found = json_files.parse(source, new_writer, prefers_lines=expected is Kind.JSON_LINES)
     elif expected is Kind.CONLL or delimited.looks_like_conll(path, head):
@@ -332,9 +341,9 @@ def _parse_text(source: TextFile, header: bool | None, new_writer: NewWriter) ->
 
 def _changed(path: Path) -> DataError:
     return DataError(
-        f"{path.name} changed while it was read",
-        f"{path} is being written or was replaced.",
-        (Fix("Wait until it is whole, and try again"),),
+        _("{name} changed while it was read").format(name=path.name),
+        _("{path} is being written or was replaced.").format(path=path),
+        (Fix(_("Wait until it is whole, and try again")),),
     )
 
 
@@ -359,7 +368,11 @@ class Shards(Table):
     def where(self, index: int) -> str:
         """Where a row stands, such as "row 17 of train-00001-of-00002.parquet"."""
         at = int(np.searchsorted(self.first_rows, index, side="right")) - 1
-        return f"{self.row_word} {self.numbers[index] - self.last_numbers[at]:,} of {self.files[at].name}"
+        return _("{row_word} {numbers:,} of {name}").format(
+            row_word=self.row_word,
+            numbers=self.numbers[index] - self.last_numbers[at],
+            name=self.files[at].name,
+        )
 
 
 def read_training(data: DataOptions, progress: Tell | None = None) -> Table:
@@ -424,16 +437,18 @@ def _together(files: Sequence[Path], progress: Tell | None, header: bool | None)
         rows = pa.concat_tables([table.rows for table in tables], promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(
-            f"The files of {files[0].parent.name} don't go together",
-            f"{files[0].parent}: a column holds different kinds of values: {error}",
-            (Fix("Choose one of the files"),),
+            _("The files of {name} don't go together").format(name=files[0].parent.name),
+            _("{parent}: a column holds different kinds of values: {error}").format(
+                parent=files[0].parent, error=error
+            ),
+            (Fix(_("Choose one of the files")),),
         ) from error
     counts = [table.rows.num_rows for table in tables]
     ends = [int(table.numbers[-1]) for table in tables]
     before = (0, *accumulate(ends[:-1]))
     notes = dict.fromkeys(note for table in tables for note in table.notes)
     return Shards(
-        path=files[0].parent / f"{files[0].name} and {len(files) - 1} more",
+        path=files[0].parent / _("{name} and {files} more").format(name=files[0].name, files=len(files) - 1),
         format=first.format,
         rows=rows,
         numbers=np.concatenate([table.numbers + start for table, start in zip(tables, before, strict=True)]),
@@ -456,9 +471,9 @@ def _part(progress: Tell | None, place: int, parts: int) -> Tell | None:
 def _refuse_other_columns(first: Table, other: Table) -> None:
     if set(first.columns) != set(other.columns):
         raise DataError(
-            f"{other.path.name} has other columns than {first.path.name}",
+            _("{name} has other columns than {name_2}").format(name=other.path.name, name_2=first.path.name),
             f"{other.path} has {listed(other.columns)}; {first.path.name} has {listed(first.columns)}.",
-            (Fix("Choose one of the files"),),
+            (Fix(_("Choose one of the files")),),
         )
 
 

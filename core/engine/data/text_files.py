@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix
 from core.base.formats import size
+from core.base.language import _
 
 MOST_LISTED, LONGEST_NAME = 8, 80
 
@@ -33,7 +34,7 @@ def listed(names: Collection[str]) -> str:
         name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
         for name in islice(names, MOST_LISTED)
     )
-    more = f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else ""
+    more = _(" and {names:,} more").format(names=len(names) - MOST_LISTED) if len(names) > MOST_LISTED else ""
     return ", ".join(f"“{name}”" for name in shown) + more
 
 
@@ -77,28 +78,28 @@ MAGIC_BYTES = 32
 
 
 _UNPACK, _SAVE_AS_CSV, _FOR_IMAGES = (
-    "Unpack it",
-    "Save the sheet as CSV",
-    "For images choose the task Image classification",
+    _("Unpack it"),
+    _("Save the sheet as CSV"),
+    _("For images choose the task Image classification"),
 )
-_WEB_PAGE = ("a web page; a download that went wrong often is", "Download the file again")
+_WEB_PAGE = ("a web page; a download that went wrong often is", _("Download the file again"))
 FOREIGN: dict[bytes, tuple[str, str]] = {
-    b"PK\x03\x04": ("a ZIP file or an Excel workbook", "Unpack it, or save the sheet as CSV"),
-    b"\xd0\xcf\x11\xe0": ("an old Excel or Word file", _SAVE_AS_CSV),
-    b"%PDF": ("a PDF", "Choose a table: CSV, TSV, JSON, JSONL or Parquet"),
-    b"\x89PNG": ("a PNG image", _FOR_IMAGES),
-    b"\xff\xd8\xff": ("a JPEG image", _FOR_IMAGES),
-    b"GIF8": ("a GIF image", _FOR_IMAGES),
-    b"\x28\xb5\x2f\xfd": ("a file compressed with zstd", _UNPACK),
-    b"BZh": ("a file compressed with bzip2", _UNPACK),
-    b"\xfd7zXZ\x00": ("a file compressed with xz", _UNPACK),
+    b"PK\x03\x04": (_("a ZIP file or an Excel workbook"), _("Unpack it, or save the sheet as CSV")),
+    b"\xd0\xcf\x11\xe0": (_("an old Excel or Word file"), _SAVE_AS_CSV),
+    b"%PDF": ("a PDF", _("Choose a table: CSV, TSV, JSON, JSONL or Parquet")),
+    b"\x89PNG": (_("a PNG image"), _FOR_IMAGES),
+    b"\xff\xd8\xff": (_("a JPEG image"), _FOR_IMAGES),
+    b"GIF8": (_("a GIF image"), _FOR_IMAGES),
+    b"\x28\xb5\x2f\xfd": (_("a file compressed with zstd"), _UNPACK),
+    b"BZh": (_("a file compressed with bzip2"), _UNPACK),
+    b"\xfd7zXZ\x00": (_("a file compressed with xz"), _UNPACK),
     b"7z\xbc\xaf": ("a 7z archive", _UNPACK),
-    b"SQLite format 3": ("an SQLite database", "Export the table as CSV"),
-    b"ARROW1": ("an Arrow file", "Save the table as Parquet"),
-    b"{\\rtf": ("a text with formatting (RTF)", "Save it as plain text in UTF-8"),
+    b"SQLite format 3": (_("an SQLite database"), _("Export the table as CSV")),
+    b"ARROW1": (_("an Arrow file"), _("Save the table as Parquet")),
+    b"{\\rtf": (_("a text with formatting (RTF)"), _("Save it as plain text in UTF-8")),
     b"<!doctype html": _WEB_PAGE,
     b"<html": _WEB_PAGE,
-    b"<?xml": ("an XML file", "Convert it to CSV or JSON"),
+    b"<?xml": (_("an XML file"), _("Convert it to CSV or JSON")),
 }
 """The first bytes of files that hold no rows Hone can read, what they are, and what to do about it."""
 
@@ -123,9 +124,11 @@ def is_parquet(path: Path, start: bytes) -> bool:
     found = start.startswith(PARQUET_MAGIC)
     expected = ENDINGS.get(ending(path))
     if found and expected not in (Kind.PARQUET, None):
-        raise mismatch(path, "a Parquet file", "Rename it to end in .parquet")
+        raise mismatch(path, _("a Parquet file"), _("Rename it to end in .parquet"))
     if expected is Kind.PARQUET and not found:
-        raise mismatch(path, "something else", "Get the file again, or give it the ending of what it is")
+        raise mismatch(
+            path, _("something else"), _("Get the file again, or give it the ending of what it is")
+        )
     return found
 
 
@@ -146,9 +149,13 @@ def mismatch(path: Path, found: str, advice: str) -> DataError:
     name = (
         ending(path).removeprefix(".").upper() if kind in (Kind.DELIMITED, Kind.JSON, Kind.JSON_LINES) else ""
     )
-    said = f"{path.name} is not a {name or (kind.value if kind else '')} file"
+    said = _("{name} is not a {name_2} file").format(
+        name=path.name, name_2=name or (kind.value if kind else "")
+    )
     return DataError(
-        said if kind else f"{path.name} is not a table of texts", f"{path} is {found}.", (Fix(advice),)
+        said if kind else _("{name} is not a table of texts").format(name=path.name),
+        _("{path} is {found}.").format(path=path, found=found),
+        (Fix(advice),),
     )
 
 
@@ -156,7 +163,11 @@ def no_text(path: Path, found: str, advice: str) -> DataError:
     """The error for a file that is neither a table nor a text."""
     if ending(path) in ENDINGS:
         return mismatch(path, found, advice)
-    return DataError(f"{path.name} is neither a table nor a text", f"{path} is {found}.", (Fix(advice),))
+    return DataError(
+        _("{name} is neither a table nor a text").format(name=path.name),
+        _("{path} is {found}.").format(path=path, found=found),
+        (Fix(advice),),
+    )
 
 
 # --- Where the rows of a file go while it is read
@@ -193,9 +204,11 @@ class RowWriter:
             room = shutil.disk_usage(self._path.parent)
             if room.free < min(RESERVE, RESERVE_SHARE * room.total):
                 raise DataError(
-                    "The disk has no room for the rows of this table",
-                    f"{size(room.free)} are free where tables are kept while they are read ({self._path.parent}).",
-                    (Fix("Make room there, or choose a smaller table"),),
+                    _("The disk has no room for the rows of this table"),
+                    _("{free} are free where tables are kept while they are read ({parent}).").format(
+                        free=size(room.free), parent=self._path.parent
+                    ),
+                    (Fix(_("Make room there, or choose a smaller table")),),
                 )
         columns = [*rows.columns, pa.array(numbers, pa.int64())]
         with _as_unusable():
@@ -280,9 +293,11 @@ def refuse_repeated(path: Path, header: Sequence[str], where: str = ", row 1") -
     if repeated:
         places = [str(number) for number, name in enumerate(header, 1) if name == repeated[0]]
         raise DataError(
-            f"{path.name} has two columns called “{repeated[0]}”",
-            f"{path}{where}: columns {' and '.join(places)} have the same name.",
-            (Fix("Give every column a name of its own"),),
+            _("{name} has two columns called “{repeated}”").format(name=path.name, repeated=repeated[0]),
+            _("{path}{where}: columns {places} have the same name.").format(
+                path=path, where=where, places=" and ".join(places)
+            ),
+            (Fix(_("Give every column a name of its own")),),
         )
 
 
@@ -400,36 +415,52 @@ def size_of(path: Path) -> int:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
             raise DataError(
-                f"{path.name} is a folder",
-                f"{path}: rows are read from one file.",
-                (Fix("Choose a CSV, TSV, JSON, JSONL or Parquet file"),),
+                _("{name} is a folder").format(name=path.name),
+                _("{path}: rows are read from one file.").format(path=path),
+                (Fix(_("Choose a CSV, TSV, JSON, JSONL or Parquet file")),),
             )
         if not stat.S_ISREG(found.st_mode):
             raise DataError(
-                f"{path.name} is no file",
-                f"{path} is a pipe or a device, which can't be read twice.",
-                (Fix("Save what comes out of it in a file, and choose that"),),
+                _("{name} is no file").format(name=path.name),
+                _("{path} is a pipe or a device, which can't be read twice.").format(path=path),
+                (Fix(_("Save what comes out of it in a file, and choose that")),),
             )
         path.open("rb").close()
     except FileNotFoundError as error:
-        why = f"{path} is a link to {path.readlink()}, which doesn't exist." if path.is_symlink() else ""
-        raise DataError(f"There is no {path.name}", why or f"{path} doesn't exist.") from error
+        why = (
+            _("{path} is a link to {readlink}, which doesn't exist.").format(
+                path=path, readlink=path.readlink()
+            )
+            if path.is_symlink()
+            else ""
+        )
+        raise DataError(
+            _("There is no {name}").format(name=path.name),
+            why or _("{path} doesn't exist.").format(path=path),
+        ) from error
     except OSError as error:
         raise unreadable(path, error) from error
     if found.st_size == 0:
-        raise DataError(f"{path.name} is empty", f"{path} holds 0 bytes.", (Fix("Choose another file"),))
+        raise DataError(
+            _("{name} is empty").format(name=path.name),
+            f"{path} holds 0 bytes.",
+            (Fix(_("Choose another file")),),
+        )
     return found.st_size
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
     """The error for a file that the operating system doesn't let through."""
-    advice = "Choose another file"
+    advice = _("Choose another file")
     why = error.strerror or str(error)
     if isinstance(error, PermissionError):
-        advice = "Allow yourself to read it, or copy it to a folder of yours"
+        advice = _("Allow yourself to read it, or copy it to a folder of yours")
     elif path.is_symlink():
-        why, advice = f"a link that leads in a circle or nowhere ({why})", "Choose the file itself"
-    return DataError(f"{path.name} can't be read", f"{path}: {why}.", (Fix(advice),))
+        why, advice = (
+            _("a link that leads in a circle or nowhere ({why})").format(why=why),
+            _("Choose the file itself"),
+        )
+    return DataError(_("{name} can't be read").format(name=path.name), f"{path}: {why}.", (Fix(advice),))
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:
@@ -444,9 +475,9 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
         except UnicodeEncodeError as error:
             shown = os.fsencode(path).decode(errors="replace")
             raise DataError(
-                "A file or folder has a name that is not UTF-8",
-                f"{shown}: � stands for bytes that are not valid UTF-8.",
-                (Fix("Rename it"),),
+                _("A file or folder has a name that is not UTF-8"),
+                _("{shown}: � stands for bytes that are not valid UTF-8.").format(shown=shown),
+                (Fix(_("Rename it")),),
             ) from error
     return found
 
@@ -474,9 +505,11 @@ def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[byt
                     yield block
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
-            f"{path.name} is damaged",
-            f"{path} is compressed with gzip and can't be unpacked: {error}.",
-            (Fix("Get the file again"),),
+            _("{name} is damaged").format(name=path.name),
+            _("{path} is compressed with gzip and can't be unpacked: {error}.").format(
+                path=path, error=error
+            ),
+            (Fix(_("Get the file again")),),
         ) from error
     except OSError as error:
         raise unreadable(path, error) from error
@@ -503,8 +536,10 @@ def open_text(path: Path, passes: Passes) -> TextFile:
         found.go_through(path, passes, encoding, errors)
     except UnicodeDecodeError as error:
         if encoding != "utf-8-sig":
-            what = f"not readable as {encoding.upper()}: {error.reason}"
-            raise no_text(path, what, "Save it as text in UTF-8") from error
+            what = _("not readable as {encoding}: {reason}").format(
+                encoding=encoding.upper(), reason=error.reason
+            )
+            raise no_text(path, what, _("Save it as text in UTF-8")) from error
         encoding, errors, note = _instead(path, found, error)
         notes = (note,)
         found = _Seen()
@@ -515,7 +550,9 @@ def open_text(path: Path, passes: Passes) -> TextFile:
             found.go_through(path, passes, encoding, errors)
     if found.is_blank:
         raise DataError(
-            f"{path.name} is empty", f"{path} holds only white space.", (Fix("Choose another file"),)
+            _("{name} is empty").format(name=path.name),
+            _("{path} holds only white space.").format(path=path),
+            (Fix(_("Choose another file")),),
         )
     if found.marks:
         notes = (
@@ -523,7 +560,7 @@ def open_text(path: Path, passes: Passes) -> TextFile:
             f"{path.name} has a byte order mark inside, in line {found.marks:,}; it is left out.",
         )
     if found.is_packed:
-        notes = (*notes, f"{path.name} was unpacked while it was read.")
+        notes = (*notes, _("{name} was unpacked while it was read.").format(name=path.name))
     newline = "\r" if found.returns and not found.lines else "\n"
     return TextFile(
         path,
@@ -548,7 +585,7 @@ def _encoding(start: bytes) -> tuple[str, tuple[str, ...]]:
     for share, other, order in ((zeros[1], zeros[0], "le"), (zeros[0], zeros[1], "be")):
         if share > UTF16_SHARE and other < UTF16_SHARE / 10:
             return f"utf-16-{order}", (
-                "It is in UTF-16 without the mark that says so, and was read as such.",
+                _("It is in UTF-16 without the mark that says so, and was read as such."),
             )
     return "utf-8-sig", ()
 
@@ -594,8 +631,8 @@ class _Seen:
     def _look(self, path: Path, text: str) -> None:
         if "\0" in text:
             line = self.lines + text.count("\n", 0, text.index("\0")) + 1
-            what = f"not text: it holds zero bytes, the first in line {line:,}"
-            raise no_text(path, what, "Save it as text in UTF-8")
+            what = _("not text: it holds zero bytes, the first in line {line:,}").format(line=line)
+            raise no_text(path, what, _("Save it as text in UTF-8"))
         self.is_blank = self.is_blank and not text.strip()
         self.has_quotes = self.has_quotes or '"' in text
         self.has_letters = self.has_letters or not text.isascii()
@@ -627,5 +664,5 @@ def of_text(source: TextFile) -> dict[str, str]:
     """The encoding of a text, and whether it was packed."""
     encoding = ENCODINGS.get(source.encoding, source.encoding)
     if encoding == "UTF-8" and first_bytes(source.path).startswith(codecs.BOM_UTF8):
-        encoding = "UTF-8 with a byte order mark"
+        encoding = _("UTF-8 with a byte order mark")
     return {"encoding": encoding, **({"compression": "gzip"} if source.is_packed else {})}

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 import msgspec
 import psutil
 
+from core.base.language import _
 from core.base.processes import is_frozen
 from core.options.choices import FP16_NEEDS_GPU, Task
 from core.options.device_support import ANY_OTHER, Instead, Settled
@@ -213,42 +214,42 @@ def _sysctl(name: str) -> str:
 # --- What each device of a machine can't do of Hone's choices, and why
 
 
-TF32_NEEDS_CUDA = "is a format of NVIDIA GPUs from Ampere on"
-NOTHING_TO_PIN = "serves NVIDIA GPUs, which fetch batches by themselves"
-ONE_PROCESS = "Hone trains in one process. A larger effective batch comes from gradient accumulation."
-ONE_PROCESS_ON_MPS = (
+TF32_NEEDS_CUDA = _("is a format of NVIDIA GPUs from Ampere on")
+NOTHING_TO_PIN = _("serves NVIDIA GPUs, which fetch batches by themselves")
+ONE_PROCESS = _("Hone trains in one process. A larger effective batch comes from gradient accumulation.")
+ONE_PROCESS_ON_MPS = _(
     "An Apple GPU serves one process: PyTorch has neither gloo nor nccl for MPS. A larger effective batch comes from "
     "gradient accumulation."
 )
-NO_8BIT_ON_MPS = "8-bit optimizers have no MPS kernels in bitsandbytes 0.50"
-ADEMAMIX_ON_MPS = (
+NO_8BIT_ON_MPS = _("8-bit optimizers have no MPS kernels in bitsandbytes 0.50")
+ADEMAMIX_ON_MPS = _(
     "AdEMAMix has no MPS kernel in bitsandbytes 0.50, only a substitute made by torch.compile, which for Apple GPUs is "
     "an early prototype"
 )
-QLORA_ON_MPS = (
+QLORA_ON_MPS = _(
     "QLoRA was never tried on an Apple GPU: bitsandbytes 0.50 unpacks weights there in plain PyTorch or, from macOS 26 "
     "on, by kernels it fetches from the Hub while it trains"
 )
-PAGING_NEEDS_CUDA = (
+PAGING_NEEDS_CUDA = _(
     "moves state between the GPU's memory and the computer's, and bitsandbytes does that with CUDA only"
 )
-ONLY_MPS = "It counts on Apple GPUs only."
+ONLY_MPS = _("It counts on Apple GPUs only.")
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
-NEEDS_AMPERE = "needs an NVIDIA GPU from Ampere on"
+NEEDS_AMPERE = _("needs an NVIDIA GPU from Ampere on")
 COMPILES_FROM_SOURCE = (
     "needs a compiler and headers that the app doesn't bring along; Hone from source has it"
 )
-DEEPSPEED_ON_MPS = "DeepSpeed's processes talk through nccl or gloo, and PyTorch has neither for MPS"
-OFFLOAD_NEEDS_CUDA = "needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's"
-OFFLOAD_NEEDS_BF16 = (
+DEEPSPEED_ON_MPS = _("DeepSpeed's processes talk through nccl or gloo, and PyTorch has neither for MPS")
+OFFLOAD_NEEDS_CUDA = _("needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's")
+OFFLOAD_NEEDS_BF16 = _(
     "needs an NVIDIA GPU from Ampere on, which trains in bf16: fp16's loss scaling doesn't reach gradients that are "
     "already in main memory"
 )
 
 GROUPING = Settled(
     "on",
-    "texts of like length in a batch leave little padding to compute",
-    (Instead("data.padding", "fixed", "off", "every row has the same length anyway"),),
+    _("texts of like length in a batch leave little padding to compute"),
+    (Instead("data.padding", "fixed", "off", _("every row has the same length anyway")),),
 )
 NO_WORKERS_FOR_TEXT = tuple(
     Instead(
@@ -267,7 +268,7 @@ Refusals = dict[str, dict[str, str]]
 
 def emulates_bf16(facts: MachineFacts) -> bool:
     """M1 and M2 compute bf16 through fp32; nothing in torch tells, so the chip's name has to."""
-    return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
+    return any(chip in facts.cpu_name for chip in (_("Apple M1"), _("Apple M2")))
 
 
 def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
@@ -289,10 +290,10 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         if package in facts.optional:
             return ""
         if package == "bitsandbytes" and facts.frozen:
-            return (
+            return _(
                 "needs bitsandbytes, which comes with PyTorch with CUDA (Settings), and with Hone from source"
             )
-        return f"needs the package {package}, which isn't installed"
+        return _("needs the package {package}, which isn't installed").format(package=package)
 
     before_ampere = gpu is not None and gpu.capability < AMPERE
     if kind == "cpu":
@@ -308,13 +309,13 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         refuse("device.compile", COMPILES_FROM_SOURCE, "true")
     inductor = ""
     if kind == "cpu" and not facts.cpp_compiler:
-        inductor = "needs a C++ compiler: install one (g++, clang or Visual Studio's)"
+        inductor = _("needs a C++ compiler: install one (g++, clang or Visual Studio's)")
     if kind == "cuda":
         inductor = missing("triton")
     if gpu is not None and gpu.capability < VOLTA:
-        inductor = "needs an NVIDIA GPU from Volta on: Triton compiles for no older one"
+        inductor = _("needs an NVIDIA GPU from Volta on: Triton compiles for no older one")
     refuse("device.compile_backend", inductor, "inductor")
-    refuse("device.compile_backend", "" if kind == "cuda" else "needs CUDA", "cudagraphs")
+    refuse("device.compile_backend", "" if kind == "cuda" else _("needs CUDA"), "cudagraphs")
     refuse("device.compile_backend", missing("torch_xla"), "openxla")
     refuse("device.compile_backend", missing("tvm"), "tvm")
 
@@ -322,7 +323,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         refuse("training.optimizer", NO_8BIT_ON_MPS, *BITSANDBYTES_OPTIMIZERS)
         refuse("training.optimizer", ADEMAMIX_ON_MPS, "ademamix")
         refuse("model.method", QLORA_ON_MPS, "qlora")
-        torchao = "torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype"
+        torchao = _("torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype")
     else:
         refuse("training.optimizer", missing("bitsandbytes"), *BITSANDBYTES_OPTIMIZERS)
         refuse("model.method", missing("bitsandbytes"), "qlora")
@@ -336,7 +337,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     is_hopper = gpu is not None and gpu.capability == HOPPER
     flash_2 = missing("flash-attn") if gpu is not None and not before_ampere else NEEDS_AMPERE
     refuse("model.attention", flash_2, "flash_attention_2")
-    flash_3 = missing("flash-attn-3") if is_hopper else "needs an NVIDIA Hopper GPU"
+    flash_3 = missing("flash-attn-3") if is_hopper else _("needs an NVIDIA Hopper GPU")
     refuse("model.attention", flash_3, "flash_attention_3")
 
     deepspeed = DEEPSPEED_ON_MPS if kind == "mps" else missing("deepspeed")
@@ -354,47 +355,49 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
                 "true": "torch.compile for Apple GPUs is an early prototype; it may be slower."
             },
             "device.mps_memory_limit": {
-                "0.0": "Without a ceiling, a model that is too large can bring the whole Mac to a halt."
+                "0.0": _("Without a ceiling, a model that is too large can bring the whole Mac to a halt.")
             },
         }
         if emulates_bf16(facts):
-            found["device.precision"] = {"bf16": "bf16 is emulated on M1 and M2: it works, slower than fp32."}
+            found["device.precision"] = {
+                "bf16": _("bf16 is emulated on M1 and M2: it works, slower than fp32.")
+            }
         return found
     found = {path: {ANY_OTHER: ONLY_MPS} for path in ("device.mps_memory_limit", "device.mps_fallback")}
     if kind == "cpu":
-        useless = "On a CPU there is nothing to offload from: it works, and only costs time."
+        useless = _("On a CPU there is nothing to offload from: it works, and only costs time.")
         found["memory.deepspeed"] = {"zero-2": useless, "zero-3": useless}
         if not facts.cpu_bf16:
-            found["device.precision"] = {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
+            found["device.precision"] = {"bf16": _("This CPU has no bf16 units: it works, slower than fp32.")}
     return found
 
 
 def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
     """What each automatic option comes to on a device, by its path; arguments as in `refusals`."""
-    pinning = Settled("off", "only NVIDIA GPUs fetch from pinned memory")
+    pinning = Settled("off", _("only NVIDIA GPUs fetch from pinned memory"))
     workers = Settled("0", "the cores are busy computing; workers would take them away")
     if kind == "cuda":
-        precision = Settled("fp16", "this GPU computes fp16 in hardware, but not bf16")
+        precision = Settled("fp16", _("this GPU computes fp16 in hardware, but not bf16"))
         if gpu is not None and gpu.capability >= AMPERE:
-            precision = Settled("bf16", "this GPU computes bf16 in hardware")
+            precision = Settled("bf16", _("this GPU computes bf16 in hardware"))
         elif gpu is not None and gpu.capability < VOLTA:
-            precision = Settled("fp32", "this GPU is older than Volta: it has no tensor cores for fp16")
-        pinning = Settled("on", "the GPU fetches batches while it computes")
+            precision = Settled("fp32", _("this GPU is older than Volta: it has no tensor cores for fp16"))
+        pinning = Settled("on", _("the GPU fetches batches while it computes"))
         if facts.cores > 2:
             count = str(min(4, facts.cores - 1))
-            workers = Settled(count, "images are prepared while the GPU computes", NO_WORKERS_FOR_TEXT)
+            workers = Settled(count, _("images are prepared while the GPU computes"), NO_WORKERS_FOR_TEXT)
     elif kind == "mps":
-        workers = Settled("0", "the memory is shared, and on a Mac each worker would load PyTorch anew")
-        precision = Settled("bf16", f"{facts.cpu_name} computes bf16 in hardware")
+        workers = Settled("0", _("the memory is shared, and on a Mac each worker would load PyTorch anew"))
+        precision = Settled("bf16", _("{cpu_name} computes bf16 in hardware").format(cpu_name=facts.cpu_name))
         if emulates_bf16(facts):
-            precision = Settled("fp32", f"{facts.cpu_name} has no bf16 hardware")
+            precision = Settled("fp32", _("{cpu_name} has no bf16 hardware").format(cpu_name=facts.cpu_name))
     elif facts.cpu_bf16:
-        precision = Settled("bf16", "this CPU computes bf16 in hardware")
+        precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:
-        precision = Settled("fp32", "this CPU has no bf16 hardware")
+        precision = Settled("fp32", _("this CPU has no bf16 hardware"))
     return {
         "device.precision": precision,
-        "device.threads": Settled(str(facts.cores), "one for each core"),
+        "device.threads": Settled(str(facts.cores), _("one for each core")),
         "data.group_by_length": GROUPING,
         "data.pin_memory": pinning,
         "data.workers": workers,

@@ -33,6 +33,7 @@ from core.base import settings
 from core.base.errors import DeviceError, Fix, UserError
 from core.base.files import write_atomically
 from core.base.jobs import EngineCrashed, run_job
+from core.base.language import _
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import report
 from core.engine.reporter import Reporter
@@ -170,7 +171,7 @@ class Residual(nn.Sequential):
 
 def residual_blocks(vocabulary: int = 96) -> nn.Sequential:
     """The model of pytorch issue 177116: (batch, length) of token numbers to (batch, length, vocabulary)."""
-    blocks = [Residual(nn.Linear(WIDTH, WIDTH), nn.GELU()) for _ in range(2)]
+    blocks = [Residual(nn.Linear(WIDTH, WIDTH), nn.GELU()) for _rest in range(2)]
     return nn.Sequential(nn.Embedding(vocabulary, WIDTH), *blocks, nn.Linear(WIDTH, vocabulary))
 
 
@@ -207,7 +208,7 @@ def token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 def gradients(model: nn.Module, where: str = "") -> Tensors:
     """The gradient of each weight, by its name; `where` goes before the names."""
     return {
-        f"{where}gradient of {name}": weight.grad
+        _("{where}gradient of {name}").format(where=where, name=name): weight.grad
         for name, weight in model.named_parameters()
         if weight.grad is not None
     }
@@ -217,9 +218,9 @@ def gradients(model: nn.Module, where: str = "") -> Tensors:
 
 
 FP32 = 1e-3
-USE_CPU = "Train on the CPU, or with another version of PyTorch."
+USE_CPU = _("Train on the CPU, or with another version of PyTorch.")
 FEWER_TOKENS = "Keep batch size times length below 32,768 tokens; accumulate gradients instead."
-OTHER_ATTENTION = 'Use fp32, or the attention "eager".'
+OTHER_ATTENTION = _('Use fp32, or the attention "eager".')
 
 
 @dataclass(frozen=True)
@@ -252,12 +253,12 @@ def compared(name: str, explanation: str, **more: Any) -> Callable[[Probe], Prob
     return add
 
 
-@compared("Loss", "The losses of a small encoder and a small decoder.", tolerance=1e-4, short=True)
+@compared("Loss", _("The losses of a small encoder and a small decoder."), tolerance=1e-4, short=True)
 def loss(side: Side) -> Tensors:
-    return {name: loss for name, _, loss in _transformers(side)}
+    return {name: loss for name, _rest, loss in _transformers(side)}
 
 
-@compared("Gradients", "The gradient of every weight of the encoder and the decoder.", short=True)
+@compared("Gradients", _("The gradient of every weight of the encoder and the decoder."), short=True)
 def all_gradients(side: Side) -> Tensors:
     found: Tensors = {}
     for name, model, loss in _transformers(side):
@@ -274,8 +275,8 @@ def _transformers(side: Side) -> Iterator[tuple[str, nn.Module, torch.Tensor]]:
 
 
 @compared(
-    "More than 32,768 tokens",
-    "Gradients of a batch of more than 32,768 tokens, computed after a smaller one.",
+    _("More than 32,768 tokens"),
+    _("Gradients of a batch of more than 32,768 tokens, computed after a smaller one."),
     remedy=FEWER_TOKENS,
     short=True,
 )
@@ -308,8 +309,8 @@ def _leave_used_memory(side: Side) -> None:
 
 
 @compared(
-    "Large vocabulary",
-    "Gradients through an output layer of 50,257 tokens.",
+    _("Large vocabulary"),
+    _("Gradients through an output layer of 50,257 tokens."),
     remedy="Train language models on the CPU; classifiers have few outputs and are not affected.",
     short=True,
 )
@@ -332,9 +333,9 @@ def large_vocabulary(side: Side) -> Tensors:
 
 
 @compared(
-    "Optimizer step",
-    "What AdamW makes of the weights when it is given the same gradients.",
-    remedy="Choose another optimizer, or train on the CPU.",
+    _("Optimizer step"),
+    _("What AdamW makes of the weights when it is given the same gradients."),
+    remedy=_("Choose another optimizer, or train on the CPU."),
     short=True,
 )
 def optimizer_step(side: Side) -> Tensors:
@@ -344,7 +345,7 @@ def optimizer_step(side: Side) -> Tensors:
     would come out as a full step. The reference takes torch's plain loop, the candidate the fused kernel that runs use.
     """
     model = TinyTransformer(causal=False)
-    steps = [[torch.randn_like(weight) * 0.01 for weight in model.parameters()] for _ in range(2)]
+    steps = [[torch.randn_like(weight) * 0.01 for weight in model.parameters()] for _rest in range(2)]
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.to(side.device)
     kernel = {"foreach": False, "fused": False} if side.is_reference else {"fused": True}
@@ -369,7 +370,7 @@ def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
     what comes after (https://github.com/pytorch/pytorch/issues/195910), so an evaluation is wrong where training isn't.
     """
 
-    query, key, value, weights = (torch.randn(2, 4, 192, 64).to(dtype) for _ in range(4))
+    query, key, value, weights = (torch.randn(2, 4, 192, 64).to(dtype) for _rest in range(4))
     used = torch.float32 if side.is_reference else dtype
     query, key, value, weights = (tensor.to(side.device).to(used) for tensor in (query, key, value, weights))
     with torch.no_grad():
@@ -379,23 +380,25 @@ def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
         leaf.requires_grad_()
     trained = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
     trained.backward(weights)
-    found = {f"gradient of the {name}": _gradient(leaf) for name, leaf in leaves.items()}
+    found = {_("gradient of the {name}").format(name=name): _gradient(leaf) for name, leaf in leaves.items()}
     return {"output in evaluation": evaluated, "output in training": trained, **found}
 
 
 for _dtype, _name, _tolerance in ((torch.bfloat16, "bf16", 3e-2), (torch.float16, "fp16", 5e-3)):
     compared(
-        f"Causal mask in {_name}",
-        f"Attention in {_name} in which no token may see those after it, in evaluation and in training.",
+        _("Causal mask in {name}").format(name=_name),
+        _(
+            "Attention in {name} in which no token may see those after it, in evaluation and in training."
+        ).format(name=_name),
         tolerance=_tolerance,
         remedy=OTHER_ATTENTION,
     )(partial(causal_attention, dtype=_dtype))
 
 
 @compared(
-    "Batch norm, channels last",
-    "Loss, gradients and statistics of a small image model whose images are stored pixel by pixel.",
-    remedy="Keep images stored channel by channel, as they are by default.",
+    _("Batch norm, channels last"),
+    _("Loss, gradients and statistics of a small image model whose images are stored pixel by pixel."),
+    remedy=_("Keep images stored channel by channel, as they are by default."),
 )
 def channels_last_batch_norm(side: Side) -> Tensors:
     """Gradients were wrong in this layout on MPS (https://github.com/pytorch/pytorch/issues/175189)."""
@@ -415,29 +418,29 @@ def channels_last_batch_norm(side: Side) -> Tensors:
 
 
 @compared(
-    "Layer norm on frozen layers",
-    "Gradients of a layer norm above layers that are not trained.",
-    remedy="Train all weights, or use LoRA.",
+    _("Layer norm on frozen layers"),
+    _("Gradients of a layer norm above layers that are not trained."),
+    remedy=_("Train all weights, or use LoRA."),
 )
 def norm_on_frozen_input(side: Side) -> Tensors:
     """They were wrong on MPS (https://github.com/pytorch/pytorch/issues/183825)."""
     norm = nn.LayerNorm(WIDTH)
-    inputs, weights = (torch.randn(32, 48, WIDTH).to(side.device) for _ in range(2))
+    inputs, weights = (torch.randn(32, 48, WIDTH).to(side.device) for _rest in range(2))
     (norm.to(side.device)(inputs) * weights).sum().backward()
     return gradients(norm)
 
 
 compared(
     "Repeated",
-    "The gradients of the encoder and the decoder, computed twice on the same device.",
+    _("The gradients of the encoder and the decoder, computed twice on the same device."),
     tolerance=1e-4,
     repeats=True,
 )(all_gradients)
 
 
 @compared(
-    "Attention over many tokens",
-    "Loss and gradients of an encoder over more than 32,768 tokens, computed after a smaller batch.",
+    _("Attention over many tokens"),
+    _("Loss and gradients of an encoder over more than 32,768 tokens, computed after a smaller batch."),
     remedy=FEWER_TOKENS,
 )
 def transformer_across_the_limit(side: Side) -> Tensors:
@@ -494,8 +497,15 @@ def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
 
 def software() -> str:
     """What computes, as in `DeviceCheckReport`."""
-    torch_version, macos = f"PyTorch {importlib.metadata.version('torch')}", platform.mac_ver()[0]
-    return f"{torch_version}, macOS {macos}" if macos else torch_version
+    torch_version, macos = (
+        _("PyTorch {version}").format(version=importlib.metadata.version("torch")),
+        platform.mac_ver()[0],
+    )
+    return (
+        _("{torch_version}, macOS {macos}").format(torch_version=torch_version, macos=macos)
+        if macos
+        else torch_version
+    )
 
 
 def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
@@ -512,8 +522,8 @@ def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
     device, cpu = find_device(machine, name), find_device(machine, "cpu")
     assert cpu is not None, "every computer has one"
     if device is None or not device.available:
-        why = device.reason if device else "`hone devices` lists the devices of this computer."
-        raise DeviceError(f"{name} is not available here", why)
+        why = device.reason if device else _("`hone devices` lists the devices of this computer.")
+        raise DeviceError(_("{name} is not available here").format(name=name), why)
     if device.name != "cpu":
         return Side("cpu", f"{cpu.title}, {threads} threads", threads, True), Side(
             device.name, device.title, threads
@@ -540,10 +550,12 @@ def run_checks(
             explanation=check.explanation,
             tolerance=check.tolerance,
             agreement=Agreement.NOT_RUN,
-            detail=f"No comparison is begun after {seconds:.0f} s.",
+            detail=_("No comparison is begun after {seconds:.0f} s.").format(seconds=seconds),
         )
         if begun < deadline:
-            print(f"Device check: {check.name}", file=sys.stderr, flush=True)  # a crash's report ends with it
+            print(
+                _("Device check: {name}").format(name=check.name), file=sys.stderr, flush=True
+            )  # a crash's report ends with it
             result = _compare(check, reference, candidate)
             comparison = msgspec.structs.replace(comparison, **result, seconds=clock() - begun)
         found.append(comparison)
@@ -562,9 +574,9 @@ def _compare(check: Check, reference: Side, candidate: Side) -> dict[str, Any]:
         return {"detail": f"{type(raised).__name__}: {line}"[:LONGEST_REASON]}
     said = []
     if not math.isfinite(error):
-        said.append("It holds values that are infinite or no numbers.")
+        said.append(_("It holds values that are infinite or no numbers."))
     elif check.repeats:
-        said.append("Bit for bit the same." if error == 0 else "Not bit for bit the same.")
+        said.append(_("Bit for bit the same.") if error == 0 else _("Not bit for bit the same."))
     if error > check.tolerance:
         said.append(check.remedy)
     return {
@@ -582,22 +594,28 @@ def conclusion(comparisons: Sequence[Comparison], reference: Side, candidate: Si
     not_run = len(comparisons) - agreeing - len(differing)
     rest = ""
     if not_run:
-        rest = " 1 comparison was not run." if not_run == 1 else f" {not_run} comparisons were not run."
-    pair = f"{candidate.title} and {reference.title}"
-    if differing:
-        return (
-            f"{pair} differ in: {'; '.join(differing)}. Runs that need this may learn something wrong.{rest}"
+        rest = (
+            _(" 1 comparison was not run.")
+            if not_run == 1
+            else _(" {not_run} comparisons were not run.").format(not_run=not_run)
         )
+    pair = _("{title} and {title_2}").format(title=candidate.title, title_2=reference.title)
+    if differing:
+        return _(
+            "{pair} differ in: {differing}. Runs that need this may learn something wrong.{rest}"
+        ).format(pair=pair, differing="; ".join(differing), rest=rest)
     if not agreeing:
-        return f"Nothing could be compared between {pair}."
-    return f"{pair} agree in {'' if not_run else 'all '}{agreeing} comparisons.{rest}"
+        return _("Nothing could be compared between {pair}.").format(pair=pair)
+    return _("{pair} agree in {value}{agreeing} comparisons.{rest}").format(
+        pair=pair, value="" if not_run else "all ", agreeing=agreeing, rest=rest
+    )
 
 
 # --- The first run on a Mac's GPU compares it with the CPU
 
 
 MESSAGE = "device-check"
-FIXES = (Fix("Train on the CPU", {"device.name": "cpu"}),)
+FIXES = (Fix(_("Train on the CPU"), {"device.name": "cpu"}),)
 TRIES = 3
 """So often a check that gives no answer is made for one PyTorch and macOS: a moment's trouble is not for ever."""
 AGAIN = "`hone devices --check` compares again, and more."
@@ -640,7 +658,7 @@ def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = ask_device_check) -> No
     found = kept.get(key)
     if found is None or (found.failure and found.tries < TRIES):
         reporter.note(
-            MESSAGE, "Comparing this Mac's GPU with its CPU", "A few seconds. The result is remembered."
+            MESSAGE, _("Comparing this Mac's GPU with its CPU"), _("A few seconds. The result is remembered.")
         )
         tries = found.tries + 1 if found else 1
         try:
@@ -653,12 +671,16 @@ def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = ask_device_check) -> No
         reporter.write(MessageWithdrawn(id=MESSAGE))
     differing = [one for one in found.report.comparisons if one.differs] if found.report else []
     if found.failure:
-        reporter.warn(MESSAGE, "This Mac's GPU could not be checked", f"{found.failure}\n{AGAIN}", FIXES)
+        reporter.warn(MESSAGE, _("This Mac's GPU could not be checked"), f"{found.failure}\n{AGAIN}", FIXES)
     elif found.report and differing:
         lines = [
-            f"{one.name}: {'no numbers' if one.worst_error is None else f'an error of {one.worst_error:.1g}'} "
-            f"in the {one.worst_tensor}. {one.detail}"
+            _("{name}: {value} in the {worst_tensor}. {detail}").format(
+                name=one.name,
+                value="no numbers" if one.worst_error is None else f"an error of {one.worst_error:.1g}",
+                worst_tensor=one.worst_tensor,
+                detail=one.detail,
+            )
             for one in differing
         ]
-        lines.append(f"Found with {found.report.software}. {AGAIN}")
-        reporter.warn(MESSAGE, "This Mac's GPU computes wrong numbers", "\n".join(lines), FIXES)
+        lines.append(_("Found with {software}. {again}").format(software=found.report.software, again=AGAIN))
+        reporter.warn(MESSAGE, _("This Mac's GPU computes wrong numbers"), "\n".join(lines), FIXES)

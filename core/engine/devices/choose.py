@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from core.base.errors import DeviceError, Fix
+from core.base.language import _
 from core.engine.devices.capabilities import CudaDevice, MachineFacts, automatic, cautions, refusals
 from core.options import RunOptions
 from core.options.choices import Precision
@@ -67,20 +68,20 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
     if sees_one_gpu and requested.startswith("cuda:"):
         if not facts.cuda and facts.torch_cuda and facts.nvidia_driver and requested != "cuda:0":
             raise DeviceError(
-                f"{requested} is not available here",
+                _("{requested} is not available here").format(requested=requested),
                 "This computer's NVIDIA GPUs are counted from 0; `hone devices` lists them.",
-                (Fix("Let Hone choose", {"device.name": "auto"}),),
+                (Fix(_("Let Hone choose"), {"device.name": "auto"}),),
             )
         device_options = msgspec.structs.replace(options.device, name="cuda")
         options = msgspec.structs.replace(options, device=device_options)
     machine = report(facts)
     problems = tuple(machine_problems(machine, options))
     if problems and problems[0].path == "device.name":
-        title = f"{options.device.name} is not available here"
+        title = _("{name} is not available here").format(name=options.device.name)
         raise DeviceError(title, problems[0].message, problems[0].fixes)
     if problems:
         raise DeviceError(
-            "This computer can't do what was asked",
+            _("This computer can't do what was asked"),
             "\n".join(f"{problem.path}: {problem.message}" for problem in problems),
             tuple(fix for problem in problems for fix in problem.fixes),
         )
@@ -89,7 +90,7 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
     reasons = {
         path: f"{found.value}: {found.reason}" for path, found in automatic_paths(device, options).items()
     }
-    chosen = "CUDA comes first, then MPS, then the CPU" if options.device.name == "auto" else "as asked"
+    chosen = _("CUDA comes first, then MPS, then the CPU") if options.device.name == "auto" else _("as asked")
     return ResolvedRun(settle(device, options), device, {"device.name": chosen, **reasons}, requested)
 
 
@@ -101,10 +102,10 @@ def report(facts: MachineFacts) -> MachineReport:
     ]
     if not facts.cuda:
         devices.append(
-            DeviceReport(name="cuda:0", title="NVIDIA GPU", available=False, reason=_no_cuda(facts))
+            DeviceReport(name="cuda:0", title=_("NVIDIA GPU"), available=False, reason=_no_cuda(facts))
         )
     is_apple = facts.system == "Darwin" and facts.machine == "arm64"
-    mps_title = facts.cpu_name if is_apple else "Apple GPU (MPS)"
+    mps_title = facts.cpu_name if is_apple else _("Apple GPU (MPS)")
     if facts.mps_available:
         devices.append(_available(facts, "mps", mps_title, facts.mps_memory_bytes))
     else:
@@ -142,29 +143,39 @@ def _no_cuda(facts: MachineFacts) -> str:
     if facts.system == "Darwin":
         return "Macs have no CUDA; MPS is the Mac's own."
     if not facts.nvidia_driver:
-        return "No NVIDIA driver was found. With an NVIDIA card in this computer, install its driver."
+        return _("No NVIDIA driver was found. With an NVIDIA card in this computer, install its driver.")
     if not facts.torch_cuda and facts.frozen:
-        return "An NVIDIA card is here, but this PyTorch was built without CUDA. Settings can install one with CUDA."
+        return _(
+            "An NVIDIA card is here, but this PyTorch was built without CUDA. Settings can "
+            "install one with CUDA."
+        )
     if not facts.torch_cuda:
-        return "An NVIDIA card is here, but this PyTorch was built without CUDA. Install the CUDA build of PyTorch."
-    return "An NVIDIA card is here, but PyTorch can't use it: its driver may be too old. Update the driver."
+        return _(
+            "An NVIDIA card is here, but this PyTorch was built without CUDA. Install the CUDA "
+            "build of PyTorch."
+        )
+    return _(
+        "An NVIDIA card is here, but PyTorch can't use it: its driver may be too old. Update the driver."
+    )
 
 
 def _no_mps(facts: MachineFacts) -> str:
     if facts.system != "Darwin":
-        return "MPS is the GPU of Apple computers."
+        return _("MPS is the GPU of Apple computers.")
     if facts.translated:
-        return (
+        return _(
             "This Python was built for Intel and runs translated. Install a Python for Apple silicon (arm64)."
         )
     if facts.machine != "arm64":
         return "This Mac has an Intel processor; PyTorch's MPS needs Apple silicon."
     major = facts.macos.partition(".")[0]
     if not major.isdecimal() or int(major) < MACOS_NEEDED:
-        return f"PyTorch needs macOS {MACOS_NEEDED}.0, this is {facts.macos}. Update macOS."
+        return _("PyTorch needs macOS {macos_needed}.0, this is {macos}. Update macOS.").format(
+            macos_needed=MACOS_NEEDED, macos=facts.macos
+        )
     if not facts.mps_built:
-        return "This PyTorch was built without MPS. Install PyTorch from PyPI again."
-    return "PyTorch can't reach the GPU of this Mac."
+        return _("This PyTorch was built without MPS. Install PyTorch from PyPI again.")
+    return _("PyTorch can't reach the GPU of this Mac.")
 
 
 def _notes(facts: MachineFacts) -> tuple[str, ...]:
@@ -174,7 +185,9 @@ def _notes(facts: MachineFacts) -> tuple[str, ...]:
     if facts.translated:
         notes.append(_no_mps(facts))
     if facts.mps_available:
-        notes.append("Operators that MPS lacks are computed on the CPU unless device.mps_fallback is false.")
+        notes.append(
+            _("Operators that MPS lacks are computed on the CPU unless device.mps_fallback is false.")
+        )
     if not facts.cpu_bf16 and not facts.cuda and not facts.mps_available:
-        notes.append("This CPU has no bf16 hardware: bf16 works but is slower than fp32.")
+        notes.append(_("This CPU has no bf16 hardware: bf16 works but is slower than fp32."))
     return tuple(notes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import torch
 
+from core.base.language import _
 from core.runs.events import MemorySampled, Source
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class MemoryReports:
             try:
                 sample = self.memory.sample()
             except RuntimeError as error:  # what torch raises: a figure less, the run goes on
-                print(f"The memory of the device can't be read: {error}", file=sys.stderr)
+                print(
+                    _("The memory of the device can't be read: {error}").format(error=error), file=sys.stderr
+                )
                 return
             if sample is not None:
                 with contextlib.suppress(OSError):  # the disk is full: the run itself will say so

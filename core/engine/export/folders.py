@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from core.base.files import is_link
+from core.base.language import _
 from core.engine.export.verify import (
     EXACT,
     HALF,
@@ -46,12 +47,12 @@ def write_network(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
     from safetensors.torch import save_file
 
     recipe = read_recipe(source.folder)
-    tell("Loading the model")
+    tell(_("Loading the model"))
     model = merged(load_trained(source))
     if place.numbers in (NumberFormat.BF16, NumberFormat.FP16):
         model = model.to(torch.bfloat16 if place.numbers is NumberFormat.BF16 else torch.float16)
     state = {name.removeprefix(PREFIX): value.contiguous() for name, value in model.state_dict().items()}
-    tell("Writing the model")
+    tell(_("Writing the model"))
     save_file(state, place.into / "model.safetensors", metadata={"format": "pt"})
     config = {
         "library": "torchvision",
@@ -91,7 +92,7 @@ BESIDE = (
     "preprocessor_config.json", "hone.json",
 )  # fmt: skip
 """What stands beside the weights. Nothing else is taken along: no pickles, nothing that a stranger has put there."""
-FROM_PACKED = (
+FROM_PACKED = _(
     "It was trained beside quantized weights. Here and in the comparison they are not: it answers a little differently "
     "than it did while it trained."
 )
@@ -123,12 +124,12 @@ def write_whole(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
     copy_files(source.folder, place.into, BESIDE)
     numbers = numbers_of(source, place)
     if not source.is_adapter and numbers is NumberFormat.AUTO:
-        tell("Copying the model")
+        tell(_("Copying the model"))
         copy_files(source.folder, place.into, WEIGHTS)
         return EXACT
-    tell("Loading the model")
+    tell(_("Loading the model"))
     model = merged(load_trained(source))
-    tell("Writing the model")
+    tell(_("Writing the model"))
     if numbers is not NumberFormat.AUTO:
         model = model.to(DTYPES[numbers])
     if hasattr(model.config, "quantization_config"):
@@ -177,7 +178,7 @@ def write_adapter(source: ExportSource, place: Place, tell: Tell) -> Written:
     Raises:
         ModelError: The adapter, or what it belongs to, can't be read.
     """
-    tell("Copying the adapter")
+    tell(_("Copying the adapter"))
     copy_files(source.folder, place.into, FILES)
     if (place.into / "config.json").is_file():
         change_json(place.into / "config.json", quantization_config=None)
@@ -198,4 +199,6 @@ def _name_base(source: ExportSource, place: Place) -> str:
         return f"It was trained beside the model of a past run, which lies in {BASE}/; moved, it has to name that anew."
     if is_on_hub(base) or not Path(base).is_absolute():
         return ""
-    return f"It belongs to the model in {base}: whoever else uses it needs that model, too."
+    return _("It belongs to the model in {base}: whoever else uses it needs that model, too.").format(
+        base=base
+    )

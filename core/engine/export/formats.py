@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from core.base.errors import ModelError
+from core.base.language import _
 from core.base.processes import command_line, foreign_environment, is_frozen
 from core.engine.export.folders import BESIDE, copy_files, write_folder
 from core.engine.export.verify import (
@@ -40,7 +41,7 @@ OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16", NumberFormat.F
 BEGINNING = 4
 """So many tokens of an answer have to be the same: rounding changes what comes after, once it changes one."""
 SHARE = 0.75
-WHY = "Half precision and other kernels change an answer from where two tokens are nearly as likely."
+WHY = _("Half precision and other kernels change an answer from where two tokens are nearly as likely.")
 RUN_SECONDS = 300
 LAST_LINES = 6
 NO_PYTHON = (
@@ -66,23 +67,27 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
         why = export.NOT_FOUND if converter is None else NO_PYTHON
         return Written(
             whole.check,
-            notes=(f"Then run: {command}",),
-            missing=f"The GGUF file is missing: {why} The model it is made from is here.",
+            notes=(_("Then run: {command}").format(command=command),),
+            missing=_("The GGUF file is missing: {why} The model it is made from is here.").format(why=why),
         )
-    tell("Converting to GGUF")
+    tell(_("Converting to GGUF"))
     _convert_to_gguf(python, converter, place, name)
     for path in place.into.iterdir():
         if path.name != name:
             path.unlink()  # all of it is in the one file
     runner = export.find_runner()
-    notes = (f"To use it: {command_line('llama-cli', '-m', place.target / name)}",)
+    notes = (
+        _("To use it: {command_line}").format(
+            command_line=command_line("llama-cli", "-m", place.target / name)
+        ),
+    )
     if runner is None:
         return Written(
-            None, "Not checked: llama.cpp's llama-cli, which would answer with it, was not found.", notes
+            None, _("Not checked: llama.cpp's llama-cli, which would answer with it, was not found."), notes
         )
     return Written(
         lambda rows, _before: _ask_gguf(runner, place.into / name, rows),
-        "Not checked: no prompt is plain text.",
+        _("Not checked: no prompt is plain text."),
         notes,
     )
 
@@ -101,10 +106,14 @@ def _convert_to_gguf(python: str, converter: Path, place: Place, name: str) -> N
         return
     if absent := re.search(r"ModuleNotFoundError: No module named '([^']+)'", done.stderr):
         command = command_line(python, "-m", "pip", "install", "-r", "requirements.txt")
-        another = ", or start Hone where the python3 on the PATH is one that has them" if is_frozen() else ""
+        another = (
+            _(", or start Hone where the python3 on the PATH is one that has them") if is_frozen() else ""
+        )
         raise ModelError(
-            "The Python that runs llama.cpp's converter lacks its requirements",
-            f"{python} has no module {absent[1]}. Install them, in llama.cpp's folder: {command}{another}",
+            _("The Python that runs llama.cpp's converter lacks its requirements"),
+            _(
+                "{python} has no module {absent}. Install them, in llama.cpp's folder: {command}{another}"
+            ).format(python=python, absent=absent[1], command=command, another=another),
         )
     said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:])
     raise ModelError(
@@ -163,7 +172,9 @@ def _continued(runner: Path, file: Path, text: str) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise NotChecked(
-            f"Not checked: {runner.name} gave no answer within {RUN_SECONDS} seconds."
+            _("Not checked: {name} gave no answer within {run_seconds} seconds.").format(
+                name=runner.name, run_seconds=RUN_SECONDS
+            )
         ) from error
     finally:
         Path(prompt.name).unlink()
@@ -202,7 +213,7 @@ def sample(rows: Rows) -> tuple[torch.Tensor, ...]:
 
 
 def _ready_to_trace(source: ExportSource, tell: Tell) -> tuple[Any, Rows]:
-    tell("Loading the model")
+    tell(_("Loading the model"))
     model = merged(load_trained(source))
     if hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation("eager")  # masks of the other kinds depend on what is masked
@@ -224,12 +235,12 @@ def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
         ModelError: The model can't be read, or coremltools can't convert it.
     """
     model, rows = _ready_to_trace(source, tell)
-    tell("Converting to Core ML")
+    tell(_("Converting to Core ML"))
     try:
         _convert_to_coreml(model, rows, place.into / PACKAGE)
     except (RuntimeError, ValueError, NotImplementedError, TypeError) as error:
         raise ModelError(
-            "coremltools can't convert this model", str(error).strip().partition("\n")[0]
+            _("coremltools can't convert this model"), str(error).strip().partition("\n")[0]
         ) from error
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
     note = f"Inputs: {', '.join(tuple(rows.rows[0].inputs))}; output: {OUTPUT}. One example at a time, fp32."
@@ -307,13 +318,17 @@ def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
         "FROM .",
         *([] if is_chat else ['TEMPLATE """{{ .Prompt }}"""']),
         # one that a line of a Modelfile can't hold is left out
-        *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
+        *(
+            _('PARAMETER stop "{stop}"').format(stop=stop)
+            for stop in stops
+            if '"' not in stop and stop.splitlines() == [stop]
+        ),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
     name = source.run.name.lower()
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
-    note = f"To use it: {', then '.join(command_line(*step) for step in steps)}"
-    checked = "Ollama itself was not asked: the weights it imports were checked."
+    note = _("To use it: {steps}").format(steps=", then ".join(command_line(*step) for step in steps))
+    checked = _("Ollama itself was not asked: the weights it imports were checked.")
     return Written(written.check, notes=(note, checked, *([DETECTED.format(name=name)] if is_chat else [])))
 
 
@@ -330,7 +345,7 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
         ModelError: The model can't be read, or computes something that ONNX has no words for.
     """
     model, rows = _ready_to_trace(source, tell)
-    tell("Writing the graph")
+    tell(_("Writing the graph"))
     _export(model, rows, place.into / GRAPH)
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
     labels = getattr(getattr(model, "config", None), "id2label", None)
@@ -366,7 +381,7 @@ def _export(model: Any, rows: Rows, path: Path) -> None:
         except torch.onnx.errors.OnnxExporterError as error:
             said = str(error.__cause__ or error).strip().splitlines()
             raise ModelError(
-                "This model can't be written as ONNX", said[0] if said else type(error).__name__
+                _("This model can't be written as ONNX"), said[0] if said else type(error).__name__
             ) from error
 
 

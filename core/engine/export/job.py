@@ -7,6 +7,7 @@ import msgspec
 import torch
 
 from core.base.errors import ModelError
+from core.base.language import _
 from core.engine.export.card import write_card
 from core.engine.export.folders import write_adapter, write_folder
 from core.engine.export.formats import write_coreml, write_gguf, write_ollama, write_onnx
@@ -61,8 +62,10 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
     agreement, unchecked = _check(source, written, tell)
     if agreement is not None and not agreement.holds:
         raise NotTheSame(
-            "The exported model doesn't answer as the trained one",
-            f"{agreement_words(agreement)} Nothing was kept. Please report this: it is a fault in Hone or a library.",
+            _("The exported model doesn't answer as the trained one"),
+            _("{agreement} Nothing was kept. Please report this: it is a fault in Hone or a library.").format(
+                agreement=agreement_words(agreement)
+            ),
         )
     report = ExportReport(
         kind=request.kind,
@@ -90,14 +93,14 @@ def _check(source: ExportSource, written: Written, tell: Tell) -> tuple[Agreemen
     """How the export answers compared with the trained model, or why that is unknown."""
     if written.check is None:
         return None, written.unchecked
-    tell("Asking the trained model")
+    tell(_("Asking the trained model"))
     rows = find_rows(source)
     model = load_trained(source)
     if source.options.task.writes_text:
         rows = continued(rows, model)
     before = answers(model, rows)
     del model  # before the other comes
-    tell("Asking the exported one")
+    tell(_("Asking the exported one"))
     try:
         with torch.no_grad():
             agreement = written.check(rows, before)

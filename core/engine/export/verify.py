@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from core.base.errors import ModelError
+from core.base.language import _
 from core.engine.data.image_files import ImageTransform
 from core.engine.models.past_runs import base_of, config_beside, with_adapter
 from core.engine.models.refusals import explained
@@ -66,7 +67,7 @@ def _load_network(folder: Path) -> VisionClassifier:
     recipe = read_recipe(folder)
     name = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
     if name not in VISION_MODELS:
-        raise ModelError("The model is of an unknown kind", recipe.architecture)
+        raise ModelError(_("The model is of an unknown kind"), recipe.architecture)
     network = torchvision.models.get_model(name, weights=None, num_classes=len(recipe.labels))
     model = VisionClassifier(network)
     with explained(str(folder)):
@@ -87,12 +88,17 @@ def read_recipe(folder: Path) -> VisionRecipe:
         return msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
     except OSError as error:
         raise ModelError(
-            f"The model in {folder} isn't whole",
-            f"{path.name} is missing, which says what it takes and labels: {error.strerror}. An older Hone wrote it "
-            "only beside a model: resume the run, and it is written when it ends.",
+            _("The model in {folder} isn't whole").format(folder=folder),
+            _(
+                "{name} is missing, which says what it takes and labels: {strerror}. An older Hone "
+                "wrote it "
+                "only beside a model: resume the run, and it is written when it ends."
+            ).format(name=path.name, strerror=error.strerror),
         ) from error
     except msgspec.MsgspecError as error:
-        raise ModelError(f"The model in {folder} isn't whole", f"{path}: {error}") from error
+        raise ModelError(
+            _("The model in {folder} isn't whole").format(folder=folder), f"{path}: {error}"
+        ) from error
 
 
 def merged(model: Any) -> Any:
@@ -177,7 +183,7 @@ def _images(source: ExportSource, chosen: list[Example]) -> Rows:
             pixels.append(transform.from_pil(image))
     noise = torch.Generator().manual_seed(SEED)
     shape = (3, transform.size, transform.size)
-    made = [torch.randn(shape, generator=noise) for _ in range(EXAMPLES - len(pixels))]
+    made = [torch.randn(shape, generator=noise) for _rest in range(EXAMPLES - len(pixels))]
     return Rows(tuple(Row({"pixel_values": one[None]}) for one in (*pixels, *made)), len(pixels))
 
 
@@ -223,24 +229,27 @@ class Tolerance:
     why: str
 
 
-EXACT = Tolerance(1e-5, "The weights are the same numbers, computed in the same way.")
+EXACT = Tolerance(1e-5, _("The weights are the same numbers, computed in the same way."))
 MERGED = Tolerance(
     1e-4,
-    "Merged, a layer multiplies once where it multiplied three times: fp32 rounds otherwise, to 7 digits each.",
+    _(
+        "Merged, a layer multiplies once where it multiplied three times: fp32 rounds "
+        "otherwise, to 7 digits each."
+    ),
 )
 KERNELS = Tolerance(
-    2e-4, "ONNX Runtime computes the same fp32 numbers by other kernels, which add in another order."
+    2e-4, _("ONNX Runtime computes the same fp32 numbers by other kernels, which add in another order.")
 )
 HALF = {
     NumberFormat.BF16: Tolerance(
-        0.05, "The weights are rounded to bf16, which keeps 8 bits: each is off by up to 0.4 %."
+        0.05, _("The weights are rounded to bf16, which keeps 8 bits: each is off by up to 0.4 %.")
     ),
     NumberFormat.FP16: Tolerance(
-        0.01, "The weights are rounded to fp16, which keeps 11 bits: each is off by up to 0.05 %."
+        0.01, _("The weights are rounded to fp16, which keeps 11 bits: each is off by up to 0.05 %.")
     ),
 }
 """Measured on all-MiniLM-L6-v2: bf16 was off by 2.3 % of the largest logit, fp16 by 0.2 %, merged by 2e-6."""
-APPLE = Tolerance(0.01, "Core ML computes in fp32 by other kernels, and may round on the way.")
+APPLE = Tolerance(0.01, _("Core ML computes in fp32 by other kernels, and may round on the way."))
 
 _COMPARED = {
     Task.TEXT_REGRESSION: Compared.NUMBERS,

@@ -14,6 +14,7 @@ import msgspec
 
 from core.base.errors import OutOfMemory, UserError
 from core.base.jobs import FailureReport
+from core.base.language import _
 from core.engine.environment import prepare
 from core.options import RunOptions
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
@@ -105,7 +106,7 @@ class Hearing:
             if not read:
                 return None
             self._rest += read
-        line, _, self._rest = self._rest.partition(b"\n")
+        line, _rest, self._rest = self._rest.partition(b"\n")
         try:
             return msgspec.json.decode(line, type=Said)
         except msgspec.MsgspecError:
@@ -125,7 +126,7 @@ def run_try(descriptor: int) -> int:
     hearing = Hearing()
     load = hearing.first()
     if load is None:
-        print("the first line is to say what to load", file=sys.stderr)
+        print(_("the first line is to say what to load"), file=sys.stderr)
         return WRONG
     hearing.begin()
     try:
@@ -155,7 +156,7 @@ def _loaded(load: Load, say: Say) -> "TriedModel":
     except (RuntimeError, MemoryError, OSError) as error:
         if not is_out_of_memory(error):
             raise
-        raise OutOfMemory("There is too little memory to load this model", str(error)) from error
+        raise OutOfMemory(_("There is too little memory to load this model"), str(error)) from error
     sees = positions(model.model) if model.task.writes_text else model.length
     say(
         Loaded(
@@ -193,10 +194,10 @@ def _answer_or_failure(model: "TriedModel", asked: Ask, hearing: Hearing, say: S
         return NotAnswered(id=asked.id, error=_report(error))
     except MISHAPS as error:
         traceback.print_exc(file=sys.stderr)
-        mishap = UserError("The model can't answer this", f"{type(error).__name__}: {error}")
+        mishap = UserError(_("The model can't answer this"), f"{type(error).__name__}: {error}")
         if is_out_of_memory(error):
-            less = "A shorter text, fewer tokens or one model at a time takes less."
-            mishap = OutOfMemory("There is too little memory for this answer", f"{error}\n{less}")
+            less = _("A shorter text, fewer tokens or one model at a time takes less.")
+            mishap = OutOfMemory(_("There is too little memory for this answer"), f"{error}\n{less}")
         return NotAnswered(id=asked.id, error=_report(mishap))
 
 

@@ -13,6 +13,7 @@ import torch
 
 from core.base import formats
 from core.base.errors import DeviceError, ModelError, OutOfMemory
+from core.base.language import _
 from core.engine import environment
 from core.engine.data.image_files import ImageTransform
 from core.engine.data.labelled_texts import length_limit, row_length
@@ -84,7 +85,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     """
     lack = lacks_model(run)
     if lack:
-        raise ModelError(f"There is no model of {run.name} to try", lack)
+        raise ModelError(_("There is no model of {name} to try").format(name=run.name), lack)
     facts = gather()
     try:
         resolved = resolve_run(facts, options, sees_one_gpu=True)
@@ -101,9 +102,10 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     taken = sum(weight.numel() * weight.element_size() for weight in made.model.parameters())
     if room is not None and taken > room.free:
         raise OutOfMemory(
-            f"{made.name} doesn't fit on the GPU now",
-            f"Its weights take {formats.size(taken)}, "
-            f"and {formats.size(room.free)} are free on {resolved.device.title}.",
+            _("{name} doesn't fit on the GPU now").format(name=made.name),
+            _("Its weights take {taken}, and {free} are free on {title}.").format(
+                taken=formats.size(taken), free=formats.size(room.free), title=resolved.device.title
+            ),
         )
     if not getattr(made.model, "is_quantized", False):
         made.model.to(resolved.device.name)
@@ -131,8 +133,8 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
         make_trainable(model)  # as in training, or bitsandbytes packs its weights anew and computes otherwise
     if is_whole and loaded.fresh:
         raise ModelError(
-            f"The model of {run.name} isn't whole",
-            f"{run.model} has no weights for {', '.join(loaded.fresh)}.",
+            _("The model of {name} isn't whole").format(name=run.name),
+            _("{model} has no weights for {fresh}.").format(model=run.model, fresh=", ".join(loaded.fresh)),
         )
     if (
         options.task.writes_text and (run.model / GENERATION).is_file()
@@ -159,7 +161,9 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
     try:
         recipe = msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
     except (OSError, msgspec.MsgspecError) as error:
-        raise ModelError(f"The model of {run.name} isn't whole", f"{path}: {error}") from error
+        raise ModelError(
+            _("The model of {name} isn't whole").format(name=run.name), f"{path}: {error}"
+        ) from error
     has_adapter = holds_adapter(run.model)
     is_whole = which is Which.TRAINED and not has_adapter
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options

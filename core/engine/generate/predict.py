@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from core.base.errors import DataError, UserError
+from core.base.language import _
 from core.engine.data import NO_LABEL
 from core.engine.data.batches import collator_for, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
@@ -269,9 +270,12 @@ def judged(model: TriedModel, asked: Ask) -> Answered:
         return _of_labels(model, asked, _logits_of_one(model, _image(model, given)), read=0)
     if not isinstance(given, Texts) or model.transform is not None:
         reads = "texts" if model.transform is None else "images"
-        raise UserError("This model can't be asked that", f"{model.name} reads {reads}.")
+        raise UserError(
+            _("This model can't be asked that"),
+            _("{name} reads {reads}.").format(name=model.name, reads=reads),
+        )
     if not any(text.strip() for text in given.texts):
-        raise UserError("There is nothing to read", "Write a text first.")
+        raise UserError(_("There is nothing to read"), _("Write a text first."))
     if model.task is Task.TOKEN_CLASSIFICATION:
         return _label_words(model, asked, " ".join(given.texts))
     columns = dict(zip(("text", "text_pair"), ([text] for text in given.texts), strict=False))
@@ -290,7 +294,9 @@ def _image(model: TriedModel, given: Image) -> dict[str, Any]:
         with opened(path) as image:
             return {"pixel_values": model.transform.from_pil(image), "labels": 0}
     except UNREADABLE as error:
-        raise DataError(f"{path.name} can't be read as an image", f"{path}: {explained(error)}.") from error
+        raise DataError(
+            _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
+        ) from error
 
 
 def _first(columns: dict[str, list[Any]]) -> dict[str, Any]:
@@ -320,7 +326,7 @@ def _label_words(model: TriedModel, asked: Ask, text: str) -> Answered:
     # the number of a word in place of its label: where its first token stands
     encoded = encode_words([words], [list(range(len(words)))], model.tokenizer, model.length)
     if not encoded["input_ids"]:
-        raise UserError("There is nothing to read", "The model has no token for any of these words.")
+        raise UserError(_("There is nothing to read"), _("The model has no token for any of these words."))
     sample = _first(encoded)
     best = _logits_of_one(model, sample).softmax(-1).max(-1)
     told = tuple(
@@ -338,7 +344,11 @@ def _cut(model: TriedModel, read: int) -> tuple[str, ...]:
     """Say that a text may have been cut off: it is as long as the model sees."""
     if not read or read < model.length:
         return ()
-    return (f"Only the first {model.length:,} tokens were read: the model was trained on no more.",)
+    return (
+        _("Only the first {length:,} tokens were read: the model was trained on no more.").format(
+            length=model.length
+        ),
+    )
 
 
 # --- The examples of a run: some held-out ones chosen by seed, and a person's prompts
@@ -442,7 +452,7 @@ def _to_go_on(samples: list[dict[str, Any]], tokenizer: Any) -> Written:
         )
         for prompt, answer in kept
     )
-    return Written(examples, tuple(tuple(prompt) for prompt, _ in kept), tokenizer)
+    return Written(examples, tuple(tuple(prompt) for prompt, _rest in kept), tokenizer)
 
 
 def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
@@ -470,15 +480,15 @@ def _own(options: RunOptions, tokenizer: Any, reporter: Reporter) -> list[Speake
     for prompt in options.output.prompts:
         try:
             ids = _tokens(prompt, tokenizer, is_said=options.task.reads_conversations)
-            why = "" if ids else "It has no tokens."
+            why = "" if ids else _("It has no tokens.")
         except TemplateRefused as refused:
             ids, why = (), f"{refused.title}: {refused.reason}"
         if ids:
             asked[prompt] = ids
         else:
             number = options.output.prompts.index(prompt) + 1
-            title = f"The model can't be asked the prompt “{prompt[:LONGEST_QUOTED]}”"
-            reporter.warn(f"prompt-{number}", title, f"{why} Training goes on without it.")
+            title = _("The model can't be asked the prompt “{prompt}”").format(prompt=prompt[:LONGEST_QUOTED])
+            reporter.warn(f"prompt-{number}", title, _("{why} Training goes on without it.").format(why=why))
     examples = tuple(Example(given=prompt, is_own=True) for prompt in asked)
     return [Written(examples, tuple(asked.values()), tokenizer)] if asked else []
 
@@ -492,5 +502,5 @@ def _tokens(prompt: str, tokenizer: Any, *, is_said: bool) -> tuple[int, ...]:
     if not is_said:
         return tuple(tokenizer(prompt)["input_ids"])
     messages = [{"role": choices.Speaker.USER.value, "content": prompt}]
-    text, _ = render_chat(tokenizer, messages, add_generation_prompt=True)
+    text, _rest = render_chat(tokenizer, messages, add_generation_prompt=True)
     return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from core.base.errors import UserError
+from core.base.language import _
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.conversations import joined_text
 from core.engine.generate.loading import TriedModel
@@ -152,9 +153,13 @@ def _prompt(model: TriedModel, asked: Ask, room: int) -> Prompt:
         case Texts():
             found = _of_text(model, asked.given, room)
         case _:
-            raise UserError("This model can't be asked that", f"{model.name} reads texts.")
+            raise UserError(
+                _("This model can't be asked that"), _("{name} reads texts.").format(name=model.name)
+            )
     if not found.ids:
-        raise UserError("There is nothing to go on from", "Write how the text begins, or what is asked.")
+        raise UserError(
+            _("There is nothing to go on from"), _("Write how the text begins, or what is asked.")
+        )
     return found
 
 
@@ -164,7 +169,12 @@ def _of_text(model: TriedModel, given: Texts, room: int) -> Prompt:
     if len(ids) <= room:
         return Prompt(ids)
     return Prompt(
-        ids[-room:], (f"Only the last {room:,} of {len(ids):,} tokens were read: {_sight(model)}.",)
+        ids[-room:],
+        (
+            _("Only the last {room:,} of {ids:,} tokens were read: {model}.").format(
+                room=room, ids=len(ids), model=_sight(model)
+            ),
+        ),
     )
 
 
@@ -179,15 +189,22 @@ def _of_chat(model: TriedModel, given: Chat, room: int) -> Prompt:
     left = whole - len(turns)
     notes: tuple[str, ...] = ()
     if left:
-        earlier = "The earliest turn was" if left == 1 else f"The earliest {left} turns were"
-        notes = (f"{earlier} left out: {_sight(model)}.",)
+        earlier = (
+            _("The earliest turn was") if left == 1 else _("The earliest {left} turns were").format(left=left)
+        )
+        notes = (_("{earlier} left out: {model}.").format(earlier=earlier, model=_sight(model)),)
     if len(ids) > room:
-        notes = (*notes, f"Only the last {room:,} tokens of the question were read: {_sight(model)}.")
+        notes = (
+            *notes,
+            _("Only the last {room:,} tokens of the question were read: {model}.").format(
+                room=room, model=_sight(model)
+            ),
+        )
     return Prompt(ids[-room:], notes)
 
 
 def _sight(model: TriedModel) -> str:
-    return f"the model sees {positions(model.model):,} tokens, those it writes included"
+    return _("the model sees {model:,} tokens, those it writes included").format(model=positions(model.model))
 
 
 def _settled(turns: Sequence[Turn]) -> list[Turn]:
@@ -218,7 +235,7 @@ def _written(model: TriedModel, system: str, turns: Sequence[Turn]) -> tuple[int
     if system.strip():
         messages = [{"role": Speaker.SYSTEM.value, "content": system}, *messages]
     try:
-        text, _ = render_chat(model.tokenizer, messages, add_generation_prompt=True)
+        text, _rest = render_chat(model.tokenizer, messages, add_generation_prompt=True)
     except TemplateRefused as refused:
-        raise UserError("The model's chat template refuses this conversation", refused.reason) from refused
+        raise UserError(_("The model's chat template refuses this conversation"), refused.reason) from refused
     return tuple(model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

@@ -18,6 +18,7 @@ from huggingface_hub import errors
 from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of its HTTP library, whichever that is
 
 from core.base.errors import DataError, ModelError, UserError
+from core.base.language import _
 from core.services import hub
 from core.services.hub import Account, AccountAction, AccountRequest, Kind, TokenPlace
 
@@ -25,10 +26,10 @@ SERVICE, USER = "Hone", "huggingface.co"
 """Service and user name of the token in the keychain."""
 
 KEYCHAINS = {
-    "keyring.backends.macOS": "macOS Keychain",
-    "keyring.backends.Windows": "Windows Credential Manager",
-    "keyring.backends.SecretService": "Secret Service",
-    "keyring.backends.libsecret": "Secret Service",
+    "keyring.backends.macOS": _("macOS Keychain"),
+    "keyring.backends.Windows": _("Windows Credential Manager"),
+    "keyring.backends.SecretService": _("Secret Service"),
+    "keyring.backends.libsecret": _("Secret Service"),
     "keyring.backends.kwallet": "KWallet",
 }
 """Keychains that the system guards. Other backends of keyring keep passwords in plain files."""
@@ -93,16 +94,16 @@ def _owner() -> str:
     from core.engine.hub.search import ask
 
     if not find_token()[0]:
-        detail = "Paste one first: huggingface.co/settings/tokens makes them."
-        raise UserError("There is no token to check", detail)
+        detail = _("Paste one first: huggingface.co/settings/tokens makes them.")
+        raise UserError(_("There is no token to check"), detail)
     return str(ask("/api/whoami-v2", Subject(has_token=True))["name"])
 
 
 def _save(keychain: Any | None, token: str) -> None:
     if not token or not token.isascii() or any(letter.isspace() for letter in token):
-        raise UserError("That is no token", "A token begins with hf_ and has letters and digits only.")
+        raise UserError(_("That is no token"), _("A token begins with hf_ and has letters and digits only."))
     if keychain is None:
-        raise UserError("The token can't be kept", NO_KEYCHAIN)
+        raise UserError(_("The token can't be kept"), NO_KEYCHAIN)
     with _unlocked():
         keychain.set_password(SERVICE, USER, token)
 
@@ -116,8 +117,10 @@ def _unlocked() -> Iterator[None]:
         yield
     except KeyringError as error:
         raise UserError(
-            "The keychain doesn't let Hone in",
-            f"It may be locked, or you were asked and said no ({type(error).__name__}). Unlock it and try again.",
+            _("The keychain doesn't let Hone in"),
+            _("It may be locked, or you were asked and said no ({name}). Unlock it and try again.").format(
+                name=type(error).__name__
+            ),
         ) from None
 
 
@@ -137,7 +140,7 @@ def _keychain() -> Any | None:
 FAILURES = (HTTPError, errors.HFValidationError, OSError)
 """What huggingface_hub raises here; its own errors are among them."""
 
-SIGN_IN = "Give Hone your token in Settings, under Hugging Face Hub, or run: hf auth login"
+SIGN_IN = _("Give Hone your token in Settings, under Hugging Face Hub, or run: hf auth login")
 
 _TOKEN = re.compile(r"\b(?:hf|api)_[A-Za-z0-9_-]{6,}|(?<=Bearer )[^\s\"']+")
 
@@ -171,59 +174,71 @@ def without_token(text: str) -> str:
 
 def as_user_error(error: Exception, subject: Subject) -> UserError:
     """What one of `FAILURES` means."""
-    title, detail = f"{hub.host()} refuses {subject.title}", ""
+    title, detail = _("{host} refuses {title}").format(host=hub.host(), title=subject.title), ""
     match error:
         case errors.OfflineModeIsEnabled():
             return offline(subject)
         case errors.FileMetadataError():
             return not_the_hub(subject)
         case errors.GatedRepoError():
-            title = f"{subject.title} is open only to those who accepted its terms"
+            title = _("{title} is open only to those who accepted its terms").format(title=subject.title)
             detail = _gated(subject)
         case errors.RepositoryNotFoundError():
-            noun = "model" if subject.kind is Kind.MODEL else "data set"
-            hidden = "your token doesn't let you see it" if subject.has_token else "it is private"
-            title = f"There is no {noun} {subject.title} on {hub.host()}, or {hidden}"
-            detail = f"Is its name spelled right? It may have been taken down. For a private one: {SIGN_IN}"
+            noun = "model" if subject.kind is Kind.MODEL else _("data set")
+            hidden = _("your token doesn't let you see it") if subject.has_token else _("it is private")
+            title = _("There is no {noun} {title} on {host}, or {hidden}").format(
+                noun=noun, title=subject.title, host=hub.host(), hidden=hidden
+            )
+            detail = _(
+                "Is its name spelled right? It may have been taken down. For a private one: {sign_in}"
+            ).format(sign_in=SIGN_IN)
         case errors.RevisionNotFoundError() | errors.RemoteEntryNotFoundError():
-            title = f"{subject.title} has changed meanwhile"
-            detail = "A file that it listed is gone. Download it again."
+            title = _("{title} has changed meanwhile").format(title=subject.title)
+            detail = _("A file that it listed is gone. Download it again.")
         case errors.HFValidationError():
-            title = f"“{subject.name}” is no name on the Hub"
-            detail = "Such a name is “model” or “owner/model”: letters, digits, “-”, “_” and “.”."
+            title = _("“{name}” is no name on the Hub").format(name=subject.name)
+            detail = _("Such a name is “model” or “owner/model”: letters, digits, “-”, “_” and “.”.")
         case errors.HfHubHTTPError():
             detail = _refusal(error)
         case HTTPError() | errors.LocalEntryNotFoundError():
-            title, detail = f"{hub.host()} can't be reached", _unreachable(error)
+            title, detail = _("{host} can't be reached").format(host=hub.host()), _unreachable(error)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             title, detail = (
-                "The disk is full",
-                f"{_first_line(error)}. What has come is kept: make room and go on.",
+                _("The disk is full"),
+                _("{error}. What has come is kept: make room and go on.").format(error=_first_line(error)),
             )
         case _:
-            title, detail = f"{subject.title} can't be kept on this computer", _first_line(error)
+            title, detail = (
+                _("{title} can't be kept on this computer").format(title=subject.title),
+                _first_line(error),
+            )
     return subject.error(title, detail)
 
 
 def offline(subject: Subject) -> UserError:
     """The error where the Hub must not be asked."""
     return subject.error(
-        "Hone works offline", f"{hub.forbidden_by()} forbids to ask {hub.host()} for anything."
+        _("Hone works offline"),
+        _("{forbidden_by} forbids to ask {host} for anything.").format(
+            forbidden_by=hub.forbidden_by(), host=hub.host()
+        ),
     )
 
 
 def not_the_hub(subject: Subject) -> UserError:
     """The error where somebody else answers in the Hub's place."""
     return subject.error(
-        f"{hub.host()} doesn't answer as the Hub does",
-        "Something on the way answers in its place: a proxy, or a network that wants a login first.",
+        _("{host} doesn't answer as the Hub does").format(host=hub.host()),
+        _("Something on the way answers in its place: a proxy, or a network that wants a login first."),
     )
 
 
 def _gated(subject: Subject) -> str:
     page = page_of(subject.name, subject.kind)
     if not subject.has_token:
-        return f"Sign in on {hub.PUBLIC}, open {page}, and accept them there. {SIGN_IN}"
+        return _("Sign in on {public}, open {page}, and accept them there. {sign_in}").format(
+            public=hub.PUBLIC, page=page, sign_in=SIGN_IN
+        )
     return (
         f"Open {page} in a browser and accept them, signed in as the one whose token this is. Some owners answer each "
         "request themselves, which can take days; then try again."
@@ -233,27 +248,39 @@ def _gated(subject: Subject) -> str:
 def _refusal(error: errors.HfHubHTTPError) -> str:
     match error.response.status_code:
         case HTTPStatus.UNAUTHORIZED:
-            return f"It doesn't accept the token: it may have expired or been revoked. {SIGN_IN}"
+            return _("It doesn't accept the token: it may have expired or been revoked. {sign_in}").format(
+                sign_in=SIGN_IN
+            )
         case HTTPStatus.FORBIDDEN:
-            return "The token has no leave for this. Make one with leave to read, at huggingface.co/settings/tokens."
+            return _(
+                "The token has no leave for this. Make one with leave to read, at "
+                "huggingface.co/settings/tokens."
+            )
         case HTTPStatus.TOO_MANY_REQUESTS:
             return "It was asked too often from here. Try again in some minutes; signed in, one may ask more often."
         case status:
-            return f"It said {status} {error.response.reason_phrase}. Try again later."
+            return _("It said {status} {reason_phrase}. Try again later.").format(
+                status=status, reason_phrase=error.response.reason_phrase
+            )
 
 
 def _unreachable(error: Exception) -> str:
     cause = _first_line(error)
     if "Timeout" in type(error).__name__:
-        return f"It kept silent for too long. Is the network slow, or gone? ({cause})"
+        return _("It kept silent for too long. Is the network slow, or gone? ({cause})").format(cause=cause)
     inner: BaseException | None = error
     while inner is not None:  # the text of a failed look-up is the system's, in its language: go by the type
         if isinstance(inner, socket.gaierror):
-            return f"Its name isn't known here: this computer seems to be offline. ({cause})"
+            return _("Its name isn't known here: this computer seems to be offline. ({cause})").format(
+                cause=cause
+            )
         inner = inner.__cause__ or inner.__context__
     if "certificate" in cause.lower():
-        return f"Its certificate isn't trusted: a proxy may listen in, or this computer's clock is wrong. ({cause})"
-    return f"Is this computer online? ({cause})"
+        return _(
+            "Its certificate isn't trusted: a proxy may listen in, or this computer's clock is "
+            "wrong. ({cause})"
+        ).format(cause=cause)
+    return _("Is this computer online? ({cause})").format(cause=cause)
 
 
 def _first_line(error: Exception) -> str:

@@ -31,6 +31,7 @@ from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 from core.base.errors import DataError, Fix, ModelError
 from core.base.files import remove, write_atomically
 from core.base.formats import size as size_words
+from core.base.language import _
 from core.engine.hub.account import FAILURES, Subject, as_user_error, find_token, offline, without_token
 from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
 from core.services import hub
@@ -79,14 +80,18 @@ def fetch_config(source: str) -> hub.ConfigFetched:
         # Asked first, and once: hf_hub_download by itself would try for minutes where there is no network.
         found = get_hf_file_metadata(hf_hub_url(source, hub.CONFIG), timeout=CONFIG_SECONDS)
         if found.commit_hash is None:
-            raise errors.FileMetadataError("no commit is named")
+            raise errors.FileMetadataError(_("no commit is named"))
         if (found.size or 0) > MOST_CONFIG_BYTES:
-            detail = f"It has more than {MOST_CONFIG_BYTES >> 20} MB. Choose another model."
-            raise ModelError(f"The config.json of {source} is too large to be one", detail)
+            detail = _("It has more than {most_config_bytes} MB. Choose another model.").format(
+                most_config_bytes=MOST_CONFIG_BYTES >> 20
+            )
+            raise ModelError(
+                _("The config.json of {source} is too large to be one").format(source=source), detail
+            )
         return hub.ConfigFetched(path=hf_hub_download(source, hub.CONFIG, etag_timeout=CONFIG_SECONDS))
     except errors.RemoteEntryNotFoundError as error:
-        detail = "Without one, its architecture isn't known. Choose another model."
-        raise ModelError(f"{source} has no config.json", detail) from error
+        detail = _("Without one, its architecture isn't known. Choose another model.")
+        raise ModelError(_("{source} has no config.json").format(source=source), detail) from error
     except FAILURES as error:
         raise as_user_error(error, subject) from error
 
@@ -132,7 +137,9 @@ class RemoteFile:
             HTTPError: The Hub refuses it, or the network does not come back.
             OSError: It can't be written.
         """
-        wrong_size = f"{self.name} doesn't have the {self.size:,} bytes that the Hub lists"
+        wrong_size = _("{name} doesn't have the {size:,} bytes that the Hub lists").format(
+            name=self.name, size=self.size
+        )
         with PartialFile(path, tell) as file:
             begin = file.tell()
             tell(begin)
@@ -155,7 +162,9 @@ class RemoteFile:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
         if digest.hexdigest() != self.digest:
-            self._discard(path, f"The hash of {self.name} isn't the one that the Hub lists")
+            self._discard(
+                path, _("The hash of {name} isn't the one that the Hub lists").format(name=self.name)
+            )
 
     def _discard(self, path: Path, why: str) -> None:
         remove(path)
@@ -183,10 +192,16 @@ class Repository:
         size = (listed.lfs.size if listed.lfs else None) or listed.size
         digest = listed.lfs.sha256 if listed.lfs else listed.blob_id or ""
         if size is None or not (digest.isalnum() and self.commit.isalnum()):  # both become names of files
-            detail = f"Size, hash or commit of {name} is missing."
-            raise self.subject.error(f"{hub.host()} doesn't say enough of {self.subject.name}", detail)
+            detail = _("Size, hash or commit of {name} is missing.").format(name=name)
+            raise self.subject.error(
+                _("{host} doesn't say enough of {name}").format(host=hub.host(), name=self.subject.name),
+                detail,
+            )
         if ".." in path.parts or path.anchor:  # on Windows C:name is neither absolute nor below a folder
-            raise self.subject.error(f"{self.subject.name} can't be used", f"A file is called {name}.")
+            raise self.subject.error(
+                _("{name} can't be used").format(name=self.subject.name),
+                _("A file is called {name}.").format(name=name),
+            )
         kind = None if self.subject.kind is Kind.MODEL else self.subject.kind.value
         url = hf_hub_url(
             self.subject.name, name, repo_type=kind, revision=self.commit, endpoint=constants.ENDPOINT
@@ -214,7 +229,7 @@ class Repository:
             path = self.partial(file)
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                file.fetch(path, headers(), lambda _: None)
+                file.fetch(path, headers(), lambda _rest: None)
             except Damaged:
                 return {}
         return card_of(path)
@@ -254,7 +269,7 @@ class Repository:
         free = shutil.disk_usage(self.folder).free
         if left and needed + SPARE > free:
             raise self.subject.error(
-                f"There is no room for {self.subject.name}",
+                _("There is no room for {name}").format(name=self.subject.name),
                 f"{size_words(needed)} are to come and {size_words(free)} are free where {cache_folder()} lies, "
                 f"{size_words(SPARE)} of which are left alone. `hone hub --list` and Settings show what could go.",
             )
@@ -296,7 +311,7 @@ def download(request: DownloadRequest, tell: Tell) -> Downloaded:
         )
         found = found_of(record)
         if found.refusal:
-            refusal = subject.error(f"Hone can't use {request.id}", found.refusal)
+            refusal = subject.error(_("Hone can't use {id}").format(id=request.id), found.refusal)
             refusal.fixes = tuple(Fix(line) for line in (found.remedy, found.command) if line)
             raise refusal
         repository = Repository(subject, record.sha or "", record.siblings or [])
@@ -306,11 +321,12 @@ def download(request: DownloadRequest, tell: Tell) -> Downloaded:
         with WeakFileLock(locks / "hone.lock", timeout=0.5):
             repository.fetch(files, tell)
     except TimeoutError:
-        detail = "Wait for it, or cancel it where it was started."
-        raise subject.error(f"{request.id} is being downloaded already", detail) from None
+        detail = _("Wait for it, or cancel it where it was started.")
+        raise subject.error(_("{id} is being downloaded already").format(id=request.id), detail) from None
     except Damaged as error:
         raise subject.error(
-            f"{request.id} came damaged", f"{without_token(str(error))}. Download it again."
+            _("{id} came damaged").format(id=request.id),
+            _("{error}. Download it again.").format(error=without_token(str(error))),
         ) from error
     except FAILURES as error:
         raise as_user_error(error, subject) from error
@@ -342,7 +358,7 @@ def cached() -> CacheReport:
     except CacheNotFound:
         return CacheReport(folder=str(folder))
     except (OSError, ValueError) as error:
-        raise ModelError("The Hub's cache can't be read", str(error)) from error
+        raise ModelError(_("The Hub's cache can't be read"), str(error)) from error
     finished = {(repo.repo_id, repo.repo_type): repo for repo in found.repos}
     repos = []
     for kind in Kind:
@@ -385,8 +401,8 @@ def remove_cached(request: RemoveRequest) -> Removed:
             strategy.execute()
             freed += int(strategy.expected_freed_size)
     except (OSError, CacheNotFound, ValueError) as error:
-        raise error_of(f"{request.id} can't be deleted", str(error)) from error
+        raise error_of(_("{id} can't be deleted").format(id=request.id), str(error)) from error
     if not freed and not request.only_partial:
         detail = "`hone hub --list` says what is; data sets need --data."
-        raise error_of(f"{request.id} isn't in the cache", detail)
+        raise error_of(_("{id} isn't in the cache").format(id=request.id), detail)
     return Removed(freed=freed)

@@ -10,6 +10,7 @@ from huggingface_hub import DatasetInfo, ModelInfo, constants, errors, get_sessi
 from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
 
 from core.base.errors import DataError, UserError
+from core.base.language import _
 from core.engine.hub.account import (
     FAILURES,
     Subject,
@@ -143,7 +144,10 @@ def chosen(found: Mapping[str, Splits], subset: str, name: str) -> Splits:
     """
     if subset and subset not in found:
         known = ", ".join(sorted(found)[:20])
-        raise DataError(f"{name} has no subset {subset}", f"It has: {known}." if known else "It names none.")
+        raise DataError(
+            _("{name} has no subset {subset}").format(name=name, subset=subset),
+            _("It has: {known}.").format(known=known) if known else _("It names none."),
+        )
     key = subset or ("default" if "default" in found else next(iter(found), ""))
     return found.get(key, {})
 
@@ -231,7 +235,10 @@ def dataset_files(name: str, subset: str = "", split: str = "") -> list[Path]:
     splits = chosen(_found(name), subset, name)
     split = split or (TRAIN if TRAIN in splits or len(splits) != 1 else next(iter(splits)))
     if split not in splits:
-        raise DataError(f"{name} has no split {split}", f"It has: {', '.join(splits)}.")
+        raise DataError(
+            _("{name} has no split {split}").format(name=name, split=split),
+            _("It has: {splits}.").format(splits=", ".join(splits)),
+        )
     folder = snapshot(name, Kind.DATASET)
     assert folder is not None
     return [folder / one for one in splits[split]]
@@ -256,13 +263,19 @@ def _found(name: str) -> dict[str, Splits]:
     if folder is not None and names:
         return subsets(card_of(folder / CARD), names)
     if not hub.is_name(name):
-        detail = "Such a name is “owner/name”, as its page shows it."
-        raise DataError(f"“{name}” is no name of a data set on the Hub", detail)
+        detail = _("Such a name is “owner/name”, as its page shows it.")
+        raise DataError(_("“{name}” is no name of a data set on the Hub").format(name=name), detail)
     command = f"hone hub --data --download {name}"
     if partial_files(name, Kind.DATASET):
-        raise DataError(f"{name} has not come to its end yet", f"Go on with its download: {command}")
+        raise DataError(
+            _("{name} has not come to its end yet").format(name=name),
+            _("Go on with its download: {command}").format(command=command),
+        )
     page = page_of(name, Kind.DATASET)
-    raise DataError(f"The data set {name} isn't on this computer", f"Download it first: {command} ({page})")
+    raise DataError(
+        _("The data set {name} isn't on this computer").format(name=name),
+        _("Download it first: {command} ({page})").format(command=command, page=page),
+    )
 
 
 # --- Searching
@@ -356,11 +369,17 @@ def _standing_of_data(names: list[str]) -> Standing:
         return Standing()
     if any(name.endswith(".py") and "/" not in name for name in names):
         return Standing(
-            "It comes as Python code that makes the samples, which Hone doesn't run: such code could do anything on "
-            "this computer.",
-            "Look on its page under Files for a branch refs/convert/parquet, download that, and choose the folder.",
+            _(
+                "It comes as Python code that makes the samples, which Hone doesn't run: such code could do anything "
+                "on "
+                "this computer."
+            ),
+            _(
+                "Look on its page under Files for a branch refs/convert/parquet, download that, and "
+                "choose the folder."
+            ),
         )
-    return Standing("It has no Parquet, CSV or JSON files.")
+    return Standing(_("It has no Parquet, CSV or JSON files."))
 
 
 def _tagged(tags: list[str], prefix: str) -> str:

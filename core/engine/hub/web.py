@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import truststore
 
 from core.base.errors import Fix, UserError
+from core.base.language import _
 from core.services import hub
 from core.services.hub import ADDRESS, API, Release, ReleaseRequest, ReleaseStanding
 
@@ -30,7 +31,7 @@ SECONDS = 15.0
 """How long each step of a request may take."""
 
 LARGEST = 64 << 20
-NOT_UNDERSTOOD = "The answer isn't one that Hone understands."
+NOT_UNDERSTOOD = _("The answer isn't one that Hone understands.")
 PROXY = "The proxy wants a name and a password: set HTTPS_PROXY to http://name:password@host:port and restart Hone."
 
 UV_VERSION = "0.13.9"
@@ -78,11 +79,15 @@ def newest_release(request: ReleaseRequest, *, api: str = API) -> Release:
     Raises:
         UserError: There is none, Hone works offline, or the request failed.
     """
-    by_hand = Fix(f"Look at {ADDRESS}/{request.repository}/releases")
+    by_hand = Fix(
+        _("Look at {address}/{repository}/releases").format(address=ADDRESS, repository=request.repository)
+    )
     by = hub.forbidden_by()
     if by:
-        raise UserError("Hone works offline", f"{by} forbids asking for a newer release.", (by_hand,))
-    title = "Hone couldn't ask for a newer release"
+        raise UserError(
+            _("Hone works offline"), _("{by} forbids asking for a newer release.").format(by=by), (by_hand,)
+        )
+    title = _("Hone couldn't ask for a newer release")
     answer = read(f"{api}/repos/{request.repository}/releases/latest", title, by_hand)
     try:
         version = json.loads(answer)["tag_name"]
@@ -115,18 +120,27 @@ def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
     program = uv_program(folder)
     if program.is_file():
         return program
-    title = "uv, which installs PyTorch with CUDA, couldn't be fetched"
-    fix = Fix(f"Install uv {UV_VERSION} or newer yourself (docs.astral.sh/uv): Hone then takes that")
+    title = _("uv, which installs PyTorch with CUDA, couldn't be fetched")
+    fix = Fix(
+        _("Install uv {uv_version} or newer yourself (docs.astral.sh/uv): Hone then takes that").format(
+            uv_version=UV_VERSION
+        )
+    )
     name, digest = UV_WHEELS.get((sys.platform, platform.machine().lower()), ("", ""))
     listed = read(f"{index}/uv/{UV_VERSION}/json", title, fix)  # https://docs.pypi.org/api/json/
     try:
         address = {file["filename"]: file["url"] for file in json.loads(listed)["urls"]}[name]
     except (ValueError, KeyError, TypeError) as error:
-        said = f"{urlsplit(index).netloc} has no uv {UV_VERSION} for {sys.platform} on {platform.machine()}."
+        said = _("{netloc} has no uv {uv_version} for {platform} on {machine}.").format(
+            netloc=urlsplit(index).netloc,
+            uv_version=UV_VERSION,
+            platform=sys.platform,
+            machine=platform.machine(),
+        )
         raise UserError(title, said, (fix,)) from error
     wheel = read(address, title, fix)
     if hashlib.sha256(wheel).hexdigest() != digest:
-        raise UserError(title, f"{name} isn't the file whose hash Hone knows.", (fix,))
+        raise UserError(title, _("{name} isn't the file whose hash Hone knows.").format(name=name), (fix,))
     with zipfile.ZipFile(BytesIO(wheel)) as packed:
         content = packed.read(f"uv-{UV_VERSION}.data/scripts/{UV}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,13 +154,17 @@ def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
 def _refusal(error: urllib.error.HTTPError, host: str) -> str:
     match error.code:
         case HTTPStatus.NOT_FOUND:
-            return f"{host} answered with 404: nothing is published there."
+            return _("{host} answered with 404: nothing is published there.").format(host=host)
         case HTTPStatus.FORBIDDEN | HTTPStatus.TOO_MANY_REQUESTS if (wait := _wait(error)) is not None:
-            return f"{host} was asked too often from this internet connection. Try again in {wait} min."
+            return _(
+                "{host} was asked too often from this internet connection. Try again in {wait} min."
+            ).format(host=host, wait=wait)
         case HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             return PROXY
         case code:
-            return f"{host}, or a proxy before it, answered with {code} {error.reason}."
+            return _("{host}, or a proxy before it, answered with {code} {reason}.").format(
+                host=host, code=code, reason=error.reason
+            )
 
 
 def _wait(error: urllib.error.HTTPError) -> int | None:
@@ -164,14 +182,22 @@ def _wait(error: urllib.error.HTTPError) -> int | None:
 
 def _unreachable(reason: object, host: str) -> str:
     if isinstance(reason, ssl.SSLError):
-        return (
-            f"The certificate of {host} can't be verified. This computer's clock may be wrong, or a proxy reads along "
+        return _(
+            "The certificate of {host} can't be verified. This computer's clock may be wrong, or "
+            "a proxy reads along "
             "whose certificate the system doesn't know."
-        )
+        ).format(host=host)
     if "407" in str(reason):
         return PROXY
     if isinstance(reason, TimeoutError):
-        return f"{host} didn't answer in {SECONDS:.0f} seconds. Check the internet connection."
+        return _("{host} didn't answer in {seconds:.0f} seconds. Check the internet connection.").format(
+            host=host, seconds=SECONDS
+        )
     if isinstance(reason, socket.gaierror):
-        return f"{host} can't be found: there is no internet connection, or a proxy is needed (HTTPS_PROXY)."
-    return f"{host} can't be reached ({reason}). Check the internet connection, and HTTPS_PROXY if there is a proxy."
+        return _(
+            "{host} can't be found: there is no internet connection, or a proxy is needed (HTTPS_PROXY)."
+        ).format(host=host)
+    return _(
+        "{host} can't be reached ({reason}). Check the internet connection, and HTTPS_PROXY "
+        "if there is a proxy."
+    ).format(host=host, reason=reason)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from core.base.errors import DataError
+from core.base.language import _
 from core.engine.data.chat_samples import TokenizedTable, tokenize_table
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, offered
@@ -32,7 +33,7 @@ from core.options.choices import ChatTemplate, Speaker, Task
 from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart
 
 NOTHING_LEFT = FindingKind(
-    "nothing-left", FindingLevel.PROBLEM, "There is no row to learn from.", "Choose another file"
+    "nothing-left", FindingLevel.PROBLEM, _("There is no row to learn from."), _("Choose another file")
 )
 
 
@@ -63,8 +64,11 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     train_rows, eval_rows = _rows_left(train, renderer, options, draft), None
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
-            f"Of {train.usable:,} rows {train.rendered:,}, evenly chosen, were written as the model sees them: "
-            "lengths, and what is said of cut-off answers and of the chat template, are of these."
+            _(
+                "Of {usable:,} rows {rendered:,}, evenly chosen, were written as the model sees "
+                "them: "
+                "lengths, and what is said of cut-off answers and of the chat template, are of these."
+            ).format(usable=train.usable, rendered=train.rendered)
         )
     if apart := held_out_of(data):
         try:
@@ -106,7 +110,9 @@ def _renderer(options: RunOptions, draft: Draft) -> tuple[Renderer | None, int]:
     if at_hand is None or not at_hand.tokenizer.is_fast:
         return None, options.data.max_length
     if set_template(at_hand.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
-        draft.notes.append("The model has no chat template of its own: conversations are written in ChatML.")
+        draft.notes.append(
+            _("The model has no chat template of its own: conversations are written in ChatML.")
+        )
     return Renderer(at_hand.tokenizer, options.data.loss_on), at_hand.length
 
 
@@ -164,7 +170,12 @@ def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> It
 def _parts(messages: Sequence[Message], *, is_trained: bool = True) -> Iterator[SeenPart]:
     for message in messages:
         functions = [call["function"] for call in message.get("tool_calls", ())]
-        calls = "".join(f"\n[calls {function['name']}: {function['arguments']}]" for function in functions)
+        calls = "".join(
+            _("\n[calls {function}: {function_2}]").format(
+                function=function["name"], function_2=function["arguments"]
+            )
+            for function in functions
+        )
         yield SeenPart(f"{message['role']}: ")
         yield SeenPart(f"{message['content']}{calls}", is_trained and message["role"] == Speaker.ASSISTANT)
         yield SeenPart("\n\n")

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Problem
+from core.base.language import _
 from core.engine.data.image_files import UNREADABLE, Images, ImageTransform, check_each
 from core.engine.data.images import class_names, find_eval_images, find_training_images, split_images
 from core.engine.data.text_files import listed
@@ -32,24 +33,24 @@ IMBALANCE = 10
 REPEATED = FindingKind(
     "image-repeated",
     FindingLevel.WARNING,
-    "{rows} {are} the same as an earlier one, with the same label",
+    _("{rows} {are} the same as an earlier one, with the same label"),
 )
 CONTRADICTED = FindingKind(
     "image-contradicted",
     FindingLevel.WARNING,
-    "{rows} {are} the same as an earlier one, but with another label: one of the two must be wrong",
-    "Decide which label is right",
+    _("{rows} {are} the same as an earlier one, but with another label: one of the two must be wrong"),
+    _("Decide which label is right"),
 )
 LEAKED = FindingKind(
     "image-in-both",
     FindingLevel.WARNING,
-    "{rows} of the evaluation data {are} trained on, too: the result will look better than it is",
-    "Remove them from one of the two",
+    _("{rows} of the evaluation data {are} trained on, too: the result will look better than it is"),
+    _("Remove them from one of the two"),
 )
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
-    "{rows} {are} alone in a class, so that nothing of it can be held out",
+    _("{rows} {are} alone in a class, so that nothing of it can be held out"),
 )
 
 
@@ -81,7 +82,12 @@ def inspect_images(options: RunOptions, progress: Tell = lambda _done, _total: N
         problems.append(as_problem("data.eval", error))
         rows = (len(found.train.names[: data.max_train_samples]), None)
     if found.eval and not (data.eval or data.eval_split):
-        notes = (*notes, f"{found.eval_name} is used for evaluation unless you choose other data.")
+        notes = (
+            *notes,
+            _("{eval_name} is used for evaluation unless you choose other data.").format(
+                eval_name=found.eval_name
+            ),
+        )
     report = DataReport(
         source=data.train,
         format=found.format,
@@ -176,7 +182,7 @@ def _find_equal(checked: Sequence[_Checked]) -> None:
             content = image.read_bytes() if isinstance(image, Path) else bytes(image)
             digest = hashlib.blake2b(content, digest_size=16).digest()
             other, place = first.setdefault(digest, (part, index))
-            same = f"the same as {other.images.where(place)}"
+            same = _("the same as {place}").format(place=other.images.where(place))
             if other is not part:
                 part.add(LEAKED, index)
             elif place != index:
@@ -191,13 +197,15 @@ def _class_findings(train: Images) -> Iterator[Finding]:
     singles = [name for name, count in counts.items() if count == 1]
     if singles:
         indices = [index for index, name in enumerate(train.names) if counts[name] == 1]
-        yield _finding(SINGLE, train, indices, f"class {listed(singles)}")
+        yield _finding(SINGLE, train, indices, _("class {singles}").format(singles=listed(singles)))
     (most, many), (least, few) = counts.most_common()[0], counts.most_common()[-1]
     if many >= IMBALANCE * few and few > 1:
         yield Finding(
             code="classes-uneven",
             level=FindingLevel.WARNING,
-            message=f"“{most}” has {many:,} images, “{least}” {few:,}: the model may seldom answer “{least}”.",
+            message=_(
+                "“{most}” has {many:,} images, “{least}” {few:,}: the model may seldom answer “{least}”."
+            ).format(most=most, many=many, least=least, few=few),
             count=many,
         )
 
@@ -213,12 +221,14 @@ def _finding(
         for path in (images.encoded(index),)
     ]
     names[0] += f" ({reason})" if reason else ""
-    more = f" and {count - NAMED:,} more" if count > NAMED else ""
+    more = _(" and {count:,} more").format(count=count - NAMED) if count > NAMED else ""
     message = f"{kind.message(count, 'image')}: {', '.join(names)}{more}."
     return Finding(
         code=kind.code,
         level=kind.level,
-        message=f"Evaluation data: {message}" if in_eval and kind is not LEAKED else message,
+        message=_("Evaluation data: {message}").format(message=message)
+        if in_eval and kind is not LEAKED
+        else message,
         count=count,
         rows=() if images.rows is None else tuple(map(images.number, indices[:ROWS_NAMED])),
         row_word=images.row_word,

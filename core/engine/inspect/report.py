@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, ModelError, Problem
+from core.base.language import _
 from core.engine.data import checks
 from core.engine.data.columns import (
     PREVIEW_ROWS,
@@ -105,7 +106,7 @@ def inspect(options: RunOptions, tell: Tell | None = None, *, any_task: bool = F
     except DataError as error:
         if suiting is None or suiting is task:
             raise
-        change = Fix(f"Change to “{suiting.label}”", {"task": suiting.value})
+        change = Fix(_("Change to “{label}”").format(label=suiting.label), {"task": suiting.value})
         raise DataError(error.title, error.detail, (change, *error.fixes)) from error
     splits = report.splits
     if not splits:
@@ -142,14 +143,16 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions) -> Iterator[Findin
     if not unused or data.eval or data.eval_split:
         return
     instead = (
-        "A share of the training data is held out instead." if data.eval_fraction else "Nothing is evaluated."
+        _("A share of the training data is held out instead.")
+        if data.eval_fraction
+        else _("Nothing is evaluated.")
     )
     yield Finding(
         code="unused-split",
         level=FindingLevel.WARNING,
-        message=f"The split “{unused[0]}” isn't used. {instead}",
+        message=_("The split “{unused}” isn't used. {instead}").format(unused=unused[0], instead=instead),
         count=1,
-        fixes=(Fix(f"Evaluate on “{unused[0]}”", {"data.eval_split": unused[0]}),),
+        fixes=(Fix(_("Evaluate on “{unused}”").format(unused=unused[0]), {"data.eval_split": unused[0]}),),
     )
 
 
@@ -337,11 +340,13 @@ def of_evaluation(findings: Iterable[Finding], apart: HeldOut) -> list[Finding]:
 def of_repeats(finding: Finding, data: DataOptions) -> Finding:
     """The finding of repeated rows, with what becomes of them and how to leave them out."""
     if data.drop_duplicates:
-        left_out = "It is left out." if finding.count == 1 else "They are left out."
+        left_out = _("It is left out.") if finding.count == 1 else _("They are left out.")
         return msgspec.structs.replace(finding, message=f"{finding.message} {left_out}", fixes=())
     message = finding.message
     if data.eval_fraction > 0 and held_out_of(data) is None:
-        message += " Some may be trained on and evaluated on, too: the result would look better than it is."
+        message += _(
+            " Some may be trained on and evaluated on, too: the result would look better than it is."
+        )
     return msgspec.structs.replace(finding, message=message, fixes=(*finding.fixes, checks.DROP_REPEATS))
 
 
@@ -372,7 +377,7 @@ def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Le
     edges = np.arange(0, longest + width + 1, width)
     if limit is not None and limit < longest:
         edges = np.union1d(edges, [limit + 1])  # so that the bars beyond hold just what is cut off
-    counts, _ = np.histogram(found, edges)
+    counts, _rest = np.histogram(found, edges)
     return Lengths(
         unit=unit,
         edges=tuple(edges.tolist()),

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError
+from core.base.language import _
 from core.engine.data import NO_LABEL, TOKENS, checks
 from core.engine.data.checks import Prints64, few_rows, offered, similar, told_of
 from core.engine.data.columns import Guess
@@ -245,7 +246,7 @@ def _check_answers(draft: Draft, options: RunOptions, columns: Guess, found: Gat
         check = partial(checks.refuse_constant, table, columns, found.least, found.most, fixes)
         draft.notes += checks.large_numbers(max(abs(found.least), abs(found.most)), columns)
     else:
-        where = f"Column “{columns.label}” of {table.path.name}"
+        where = _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name)
         check = partial(refuse_single, in_order(found.labels), where, fixes)
     draft.check("data.label_column", check)
     draft.findings += similar(found.labels)
@@ -294,7 +295,7 @@ def _measured(
         kind, count, word = checks.TEXTS_CUT, len(cut), found.table.row_word
         detail = f"{at_hand.length:,} tokens"
         if found.table.rows.num_rows > len(samples):
-            detail = f"{detail}, out of {len(samples):,} looked at"
+            detail = _("{detail}, out of {samples:,} looked at").format(detail=detail, samples=len(samples))
         finding = kind.finding(count, word)
         message = kind.message(count, word, detail)
         draft.findings.append(msgspec.structs.replace(finding, message=message, rows=tuple(cut[:ROWS_NAMED])))
@@ -304,7 +305,9 @@ def _measured(
 def _sampled(found: Gathered) -> Iterator[str]:
     """Says of how many rows lengths are, where not of all."""
     if found.table.rows.num_rows > shared.MOST_SAMPLED:
-        yield f"Lengths are those of {len(found.evenly):,} rows, evenly chosen out of {found.usable:,}."
+        yield _("Lengths are those of {evenly:,} rows, evenly chosen out of {usable:,}.").format(
+            evenly=len(found.evenly), usable=found.usable
+        )
 
 
 def token_lengths(samples: Sequence[Sample], tokenizer: Any, tell: Tell, *, words: bool = False) -> list[int]:
@@ -352,7 +355,7 @@ def _seen(samples: Sequence[Sample], at_hand: AtHand | None, *, words: bool) -> 
         if words:
             tokens = zip(ids, encoded["labels"][0], strict=True)
             parts = tuple(
-                SeenPart(at_hand.decode([token for token, _ in stretch]) + " ", is_learned)
+                SeenPart(at_hand.decode([token for token, _rest in stretch]) + " ", is_learned)
                 for is_learned, stretch in groupby(tokens, key=lambda token: token[1] != NO_LABEL)
             )
         whole = token_lengths([sample], at_hand.tokenizer, lambda _done, _all: None, words=words)[0]
@@ -364,7 +367,7 @@ def _labels(sample: Sample) -> str:
 
     pairs = zip(sample.inputs, sample.answer, strict=True)
     named = [f"{word} {label}" for word, label in pairs if label != OUTSIDE]
-    more = f" and {len(named) - LABELS_SHOWN} more" if len(named) > LABELS_SHOWN else ""
+    more = _(" and {named} more").format(named=len(named) - LABELS_SHOWN) if len(named) > LABELS_SHOWN else ""
     return f"{', '.join(islice(named, LABELS_SHOWN))}{more}" if named else OUTSIDE
 
 
@@ -421,11 +424,18 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
         contents = source.texts
         texts = _Texts(sum(map(len, contents)), list(contents[:SHOWN]), _stretches(contents))
         count = "1 text" if len(contents) == 1 else f"{len(contents):,} texts"
-        draft = Draft([f"{count} of {texts.characters:,} characters.", *source.notes])
+        draft = Draft(
+            [
+                _("{count} of {characters:,} characters.").format(count=count, characters=texts.characters),
+                *source.notes,
+            ]
+        )
         fields = {"format": "text", "rows": len(contents), "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
             length = "1 character" if texts.characters == 1 else f"{texts.characters:,} characters"
-            message = checks.LITTLE_TEXT.message(1, detail=f"The text is {length} long")
+            message = checks.LITTLE_TEXT.message(
+                1, detail=_("The text is {length} long").format(length=length)
+            )
             draft.findings.append(msgspec.structs.replace(checks.LITTLE_TEXT.finding(1), message=message))
     fields |= _counted(options, draft, texts, stages.next(0.3))
     return draft.report(source=data.train, **fields)
@@ -471,7 +481,9 @@ def _counted(options: RunOptions, draft: Draft, texts: _Texts, tell: Tell) -> di
         rows = _estimated_rows(texts, at_hand)
         held = 0.0 if apart else rows * data.eval_fraction
         found |= _row_counts(data, max(1, int(rows - held)), None if apart else int(held))
-        about = f"About {found['train_rows']:,} rows to train on, judged by a part of the text: the run counts them."
+        about = _(
+            "About {found:,} rows to train on, judged by a part of the text: the run counts them."
+        ).format(found=found["train_rows"])
         draft.notes += [about, *at_hand.notes]
     if train is None:
         size = SHOWN * at_hand.length * PER_TOKEN // max(1, len(texts.first))

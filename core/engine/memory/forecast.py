@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from core.base import formats
 from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
+from core.base.language import _
 from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -80,7 +81,11 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
         return Longest(max(length, most) if is_padded else length, length, samples * length, rows=samples)
     notes: tuple[str, ...] = ()
     if data.max_length > limit:
-        notes = (f"Texts are truncated at {limit:,} tokens: the model has no more positions.",)
+        notes = (
+            _("Texts are truncated at {limit:,} tokens: the model has no more positions.").format(
+                limit=limit
+            ),
+        )
     if options.task is Task.CAUSAL_LM:  # rows are blocks, each as long as is allowed
         path = Path(data.train)
         files = [path] if path.is_file() else path.rglob("*")
@@ -89,29 +94,35 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     try:
         found = _in_data(options, tokenizer, most)
     except DataError as error:
-        found = _assumed(most, f"the data can't be read ({error.title})")
+        found = _assumed(most, _("the data can't be read ({title})").format(title=error.title))
     if is_padded:
         return replace(found, tokens=most, notes=notes)
     return replace(found, notes=(*notes, *found.notes))
 
 
 def _assumed(tokens: int, why: str, **known: Any) -> Longest:
-    return Longest(tokens, notes=(f"Every row was taken to have {tokens:,} tokens: {why}.",), **known)
+    return Longest(
+        tokens,
+        notes=(_("Every row was taken to have {tokens:,} tokens: {why}.").format(tokens=tokens, why=why),),
+        **known,
+    )
 
 
 def _refuse_too_long(source: str, samples: int, length: int, limit: int) -> None:
     if length > limit:
-        shortest, _ = synthetic_lengths(source) or (limit, limit)
+        shortest, _rest = synthetic_lengths(source) or (limit, limit)
         fitting = synthetic(samples, limit, min(shortest, limit))
-        fix = Fix(f"Use texts of {limit:,} tokens", {"data.train": fitting})
-        message = f"has texts of {length:,} tokens, and the model sees {limit:,} at most"
+        fix = Fix(_("Use texts of {limit:,} tokens").format(limit=limit), {"data.train": fitting})
+        message = _("has texts of {length:,} tokens, and the model sees {limit:,} at most").format(
+            length=length, limit=limit
+        )
         raise OptionsError((Problem("data.train", message, (fix,)),))
 
 
 def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
-    no_tokenizer = "the model's tokenizer isn't on this computer yet"
+    no_tokenizer = _("the model's tokenizer isn't on this computer yet")
     if not options.data.train:
-        return _assumed(most, "no data is chosen yet")
+        return _assumed(most, _("no data is chosen yet"))
     if options.task.reads_conversations:
         from core.engine.data.chat_samples import longest_conversation
 
@@ -120,7 +131,7 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
             return Longest(most, most, text_bytes)
         if tokens:
             return Longest(tokens, tokens, text_bytes)
-        why = no_tokenizer if tokenizer is None else "no row can be used"
+        why = no_tokenizer if tokenizer is None else _("no row can be used")
         return _assumed(most, why, text_bytes=text_bytes)
     from core.engine.data.labelled_texts import training_texts
 
@@ -164,8 +175,8 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         raise OptionsError(model.problems)
     if model.shape is None:
         raise ModelError(
-            f"What {options.model.source} takes can't be told before it runs",
-            f"Hone doesn't know how {model.architecture} is built.",
+            _("What {source} takes can't be told before it runs").format(source=options.model.source),
+            _("Hone doesn't know how {architecture} is built.").format(architecture=model.architecture),
         )
     longest = Longest(None)
     if is_text:
@@ -255,7 +266,7 @@ def foretell(
 
 
 def _as_fix(remedy: Remedy) -> Fix:
-    saves = f" (saves {formats.size(remedy.saves)})" if remedy.saves > 0 else ""
+    saves = _(" (saves {saves})").format(saves=formats.size(remedy.saves)) if remedy.saves > 0 else ""
     return Fix(f"{remedy.title}{saves}", remedy.changes)
 
 
@@ -266,9 +277,9 @@ def refuse_too_large(told: MemoryForecast | None) -> None:
         DoesntFit: By forecast more is needed than is free.
     """
     if told is not None and verdict(told.parts.total, told.room) is Verdict.TOO_LARGE:
-        anyway = Fix("Start it anyway", action=FixAction.RESUME)
+        anyway = Fix(_("Start it anyway"), action=FixAction.RESUME)
         raise DoesntFit(
-            "It doesn't fit into memory",
+            _("It doesn't fit into memory"),
             " ".join(forecast_sentences(told, before=True)),
             (*told.fixes, anyway),
         )

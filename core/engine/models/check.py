@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from core.base.errors import Fix, ModelError, Problem
+from core.base.language import _
 from core.engine.memory.model_shape import shape_of
 from core.engine.models import text
 from core.engine.models.parts import TargetError, apply_method, count, weights_of
@@ -46,7 +47,7 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
             model = apply_method(model, options)
     except TargetError as error:
         return msgspec.structs.replace(report, problems=(*problems, _as_problem(error.path, error)))
-    weights = [weight for _, weight in weights_of(model)]
+    weights = [weight for _rest, weight in weights_of(model)]
     return msgspec.structs.replace(
         report,
         total_parameters=sum(map(count, weights)),
@@ -129,15 +130,17 @@ def _unsupported(report: ModelReport, asked: ModelOptions, *, wants_checkpointin
     if wants_checkpointing and not report.activation_checkpointing:
         yield Problem(
             "memory.activation_checkpointing",
-            f"{report.architecture} can't compute its activations again",
-            (Fix("Keep them", {"memory.activation_checkpointing": False}),),
+            _("{architecture} can't compute its activations again").format(architecture=report.architecture),
+            (Fix(_("Keep them"), {"memory.activation_checkpointing": False}),),
         )
     is_default = asked.attention is Attention.SDPA  # where a model lacks it, its own is taken
     if report.attention and not is_default and asked.attention not in report.attention:
         yield Problem(
             "model.attention",
-            f"{report.architecture} has no {asked.attention}",
-            (Fix("Use sdpa", {"model.attention": "sdpa"}),),
+            _("{architecture} has no {attention}").format(
+                architecture=report.architecture, attention=asked.attention
+            ),
+            (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
         )
 
 

@@ -14,6 +14,7 @@ from peft import (
 )
 from peft.tuners.tuners_utils import BaseTunerLayer
 
+from core.base.language import _
 from core.engine.models.parts import (
     find_targets,
     freeze_batch_norms,
@@ -120,4 +121,6 @@ def describe(model: Any) -> str:
     packed = next((weight for weight in model.parameters() if is_packed(weight)), None)
     method = "LoRA" if packed is None else f"QLoRA ({getattr(packed, 'quant_type', 'int8')})"
     count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
-    return f"{method}, rank {', '.join(map(str, ranks))} on {count}"
+    return _("{method}, rank {value} on {count}").format(
+        method=method, value=", ".join(map(str, ranks)), count=count
+    )

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from core.base.errors import Fix, ModelError
+from core.base.language import _
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Quantization
 
@@ -67,7 +68,7 @@ def head_names(model: Any) -> tuple[str, ...]:
         return tuple(
             name
             for name, part in model.named_children()
-            if name != body and any(True for _ in part.parameters())
+            if name != body and any(True for _rest in part.parameters())
         )
     layers = [
         name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear | torch.nn.Conv2d)
@@ -237,7 +238,7 @@ def make_trainable(model: Any) -> None:
 
 
 SHOWN = 8
-ALL_LAYERS = Fix("LoRA on all layers that can have it", {"model.lora_targets": ()})
+ALL_LAYERS = Fix(_("LoRA on all layers that can have it"), {"model.lora_targets": ()})
 
 
 class TargetError(ModelError):
@@ -273,19 +274,25 @@ def _ends_in(layer: str, name: str) -> bool:
 def _no_such_layers(model: Any, asked: Iterable[str], unknown: list[str], layers: list[str]) -> TargetError:
     if not layers:
         return TargetError(
-            "LoRA finds no layer in this model",
-            "It has no linear layer and no convolution beside its classifier.",
-            (Fix("Train everything", {"model.method": "full"}),),
+            _("LoRA finds no layer in this model"),
+            _("It has no linear layer and no convolution beside its classifier."),
+            (Fix(_("Train everything"), {"model.method": "full"}),),
         )
-    parts = [name for name, _ in model.named_modules()]
+    parts = [name for name, _rest in model.named_modules()]
     groups = [name for name in unknown if any(_ends_in(part, name) for part in parts)]
     last_names = list(dict.fromkeys(map(_telling_end, layers)))
-    usable = f"Layers of this model that can have LoRA are called {_listed(last_names)}."
+    usable = _("Layers of this model that can have LoRA are called {last_names}.").format(
+        last_names=_listed(last_names)
+    )
     told = (
-        f"{_listed(groups)} can't have it (it is no linear layer, or trains as a whole). " if groups else ""
+        _("{groups} can't have it (it is no linear layer, or trains as a whole). ").format(
+            groups=_listed(groups)
+        )
+        if groups
+        else ""
     )
     return TargetError(
-        f"No layer for LoRA is called {_listed(unknown)}",
+        _("No layer for LoRA is called {unknown}").format(unknown=_listed(unknown)),
         f"{told}{usable}",
         _fixes(asked, unknown, last_names),
     )
@@ -302,7 +309,11 @@ def _fixes(asked: Iterable[str], unknown: list[str], last_names: list[str]) -> t
     attention = [name for name in last_names if name in USUAL]
     kept = [name for name in asked if name not in unknown] if close else []
     offered = tuple(dict.fromkeys([*kept, *close] or attention))
-    fix = (Fix(f"Use {', '.join(offered)}", {"model.lora_targets": offered}),) if offered else ()
+    fix = (
+        (Fix(_("Use {offered}").format(offered=", ".join(offered)), {"model.lora_targets": offered}),)
+        if offered
+        else ()
+    )
     return (*fix, ALL_LAYERS)
 
 
@@ -311,5 +322,5 @@ USUAL = ("query", "value", "q_proj", "v_proj", "q_lin", "v_lin", "query_proj", "
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    more = _(" and {names} more").format(names=len(names) - SHOWN) if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

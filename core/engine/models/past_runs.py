@@ -16,6 +16,7 @@ from typing import Any
 from core.base import settings
 from core.base.errors import Fix, ModelError
 from core.base.files import write_atomically
+from core.base.language import _
 from core.engine.models.refusals import explained
 from core.options.past_runs import holds_adapter, is_run, model_folder, problem_with, task_of
 from core.options.sources import ADAPTER, MATRICES, short_name
@@ -70,7 +71,7 @@ def check_run(source: str, task: Any) -> None:
     """
     problem = problem_with(source, task) if is_run(source) else None
     if problem is not None:
-        title = f"The model of {short_name(source)} can't be trained on"
+        title = _("The model of {source} can't be trained on").format(source=short_name(source))
         raise ModelError(title, f"{problem.message[:1].upper()}{problem.message[1:]}.", problem.fixes)
 
 
@@ -117,9 +118,11 @@ def base_of(folder: Path) -> str:
     named = str(json.loads((folder / ADAPTER).read_text(encoding="utf-8"))["base_model_name_or_path"])
     if Path(named).is_absolute() and not Path(named).is_dir():
         raise ModelError(
-            f"The model that {folder.parent.name} was trained beside is gone",
-            f"Its LoRA matrices belong to the model in {named}, and there is no such folder any more.",
-            (Fix("Put the model back, or choose another one"),),
+            _("The model that {name} was trained beside is gone").format(name=folder.parent.name),
+            _(
+                "Its LoRA matrices belong to the model in {named}, and there is no such folder any more."
+            ).format(named=named),
+            (Fix(_("Put the model back, or choose another one")),),
         )
     return named
 
@@ -134,9 +137,9 @@ def with_adapter(model: Any, folder: Path) -> Any:
 
     if not (folder / MATRICES).is_file():  # PEFT would look for a pickled file in its place
         raise ModelError(
-            f"The model of {folder.parent.name} isn't whole",
-            f"There is no {MATRICES} in {folder}.",
-            (Fix("Choose another run, or train this one again"),),
+            _("The model of {name} isn't whole").format(name=folder.parent.name),
+            _("There is no {matrices} in {folder}.").format(matrices=MATRICES, folder=folder),
+            (Fix(_("Choose another run, or train this one again")),),
         )
     with explained(str(folder)):
         return PeftModel.from_pretrained(model, str(folder))
@@ -191,9 +194,11 @@ def _key(folder: Path, base: str) -> str:
             digest.update((folder / name).read_bytes())
     except OSError as error:
         raise ModelError(
-            f"The model of {folder.parent.name} isn't whole",
-            f"{error.filename}: {error.strerror}. Its LoRA matrices should be there.",
-            (Fix("Choose another run, or train this one again"),),
+            _("The model of {name} isn't whole").format(name=folder.parent.name),
+            _("{filename}: {strerror}. Its LoRA matrices should be there.").format(
+                filename=error.filename, strerror=error.strerror
+            ),
+            (Fix(_("Choose another run, or train this one again")),),
         ) from error
     if Path(base).is_dir():
         for path in sorted(Path(base).glob("*.safetensors")):

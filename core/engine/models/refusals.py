@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 
 from core.base.ceiling import Pace, reading
 from core.base.errors import Fix, ModelError
+from core.base.language import _
 from core.engine.training.failures import is_out_of_memory
 from core.options import sources
 from core.options.choices import Task
@@ -42,10 +43,15 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
     try:
         lack = what_lacks(folder, needs_weights=needs_weights)
     except OSError as error:
-        raise ModelError(f"{name} can't be looked into", f"{folder}: {error.strerror}") from error
+        raise ModelError(
+            _("{name} can't be looked into").format(name=name), f"{folder}: {error.strerror}"
+        ) from error
     if lack is Lack.CONFIG:
         inside = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
-        raise ModelError(f"{name} is not a model folder", f"{_told(lack, folder)} It holds: {inside}.")
+        raise ModelError(
+            _("{name} is not a model folder").format(name=name),
+            _("{lack} It holds: {inside}.").format(lack=_told(lack, folder), inside=inside),
+        )
     if lack is Lack.SAFE_WEIGHTS:
         raise only_pickled_weights(name, str(folder))
     if lack is not None:
@@ -54,10 +60,10 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
 
 
 TITLE = {
-    Lack.KIND: "is not a model folder",
-    Lack.ALL_BUT_ADAPTER: "holds LoRA matrices without their model",
-    Lack.WEIGHTS: "has no weights",
-    Lack.PARTS: "names weights that can't be loaded",
+    Lack.KIND: _("is not a model folder"),
+    Lack.ALL_BUT_ADAPTER: _("holds LoRA matrices without their model"),
+    Lack.WEIGHTS: _("has no weights"),
+    Lack.PARTS: _("names weights that can't be loaded"),
 }
 
 
@@ -88,7 +94,7 @@ def check_weights(source: str) -> None:
     if adapter is not None:
         raise ModelError(f"{source} {TITLE[Lack.ALL_BUT_ADAPTER]}", _told(Lack.ALL_BUT_ADAPTER, Path(source)))
     if index is not None and not names_safe_parts(Path(index)):
-        raise only_pickled_weights(source, f"{source} on the Hugging Face Hub")
+        raise only_pickled_weights(source, _("{source} on the Hugging Face Hub").format(source=source))
 
 
 @contextlib.contextmanager
@@ -105,7 +111,11 @@ def explained(source: str, part: str = "model", *, builds: bool = False) -> Iter
     """
     pace = Pace.QUICK if builds or part == "tokenizer" else Pace.SLOW
     is_here = builds or (model_folder(source) or Path(source)).is_dir()
-    place = f"Building {source} from its config" if builds else f"The {part} {source}"
+    place = (
+        _("Building {source} from its config").format(source=source)
+        if builds
+        else _("The {part} {source}").format(part=part, source=source)
+    )
     try:
         with reading(place, pace if is_here else Pace.OPEN):
             yield
@@ -146,13 +156,20 @@ def explain_encoding() -> None:
     @functools.wraps(encode)
     def explaining(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            with reading(f"A text with the tokenizer of {short_name(self.name_or_path)}", Pace.QUICK):
+            with reading(
+                _("A text with the tokenizer of {name_or_path}").format(
+                    name_or_path=short_name(self.name_or_path)
+                ),
+                Pace.QUICK,
+            ):
                 return encode(self, *args, **kwargs)
         except BaseException as error:
             if not is_of_tokenizers(error):
                 raise
             raise ModelError(
-                f"The tokenizer of {short_name(self.name_or_path)} fails on a text",
+                _("The tokenizer of {name_or_path} fails on a text").format(
+                    name_or_path=short_name(self.name_or_path)
+                ),
                 f"tokenizer.json in {self.name_or_path}: {_in_short(error)}. Copy it again from where the model is "
                 "from, or choose another model.",
             ) from error
@@ -163,21 +180,24 @@ def explain_encoding() -> None:
 def only_pickled_weights(name: str, where: str) -> ModelError:
     """The error for weights that nobody should open."""
     return ModelError(
-        f"{name} has only pickled weights",
-        f"The weights in {where} are in a format that can run code when opened, so Hone doesn't open them. "
-        "Use a copy of the model with .safetensors files.",
+        _("{name} has only pickled weights").format(name=name),
+        _(
+            "The weights in {where} are in a format that can run code when opened, so Hone "
+            "doesn't open them. "
+            "Use a copy of the model with .safetensors files."
+        ).format(where=where),
         (RANDOM_WEIGHTS,),
     )
 
 
 FORMS = {
-    Task.TEXT_CLASSIFICATION: ("classify texts", "a text model, such as bert-base-cased"),
-    Task.TEXT_REGRESSION: ("score texts", "a text model, such as bert-base-cased"),
-    Task.TOKEN_CLASSIFICATION: ("label words", "a text model, such as bert-base-cased"),
-    Task.CAUSAL_LM: ("write texts", "a causal language model, such as gpt2"),
-    Task.CHAT: ("write texts", "a causal language model, such as gpt2"),
-    Task.PREFERENCE: ("write texts", "a causal language model, such as gpt2"),
-    Task.IMAGE_CLASSIFICATION: ("classify images", "a vision model, such as torchvision:resnet18"),
+    Task.TEXT_CLASSIFICATION: (_("classify texts"), _("a text model, such as bert-base-cased")),
+    Task.TEXT_REGRESSION: (_("score texts"), _("a text model, such as bert-base-cased")),
+    Task.TOKEN_CLASSIFICATION: (_("label words"), _("a text model, such as bert-base-cased")),
+    Task.CAUSAL_LM: (_("write texts"), _("a causal language model, such as gpt2")),
+    Task.CHAT: (_("write texts"), _("a causal language model, such as gpt2")),
+    Task.PREFERENCE: (_("write texts"), _("a causal language model, such as gpt2")),
+    Task.IMAGE_CLASSIFICATION: (_("classify images"), _("a vision model, such as torchvision:resnet18")),
 }
 """What a model that doesn't fit the task can't do, and one that does."""
 
@@ -211,14 +231,16 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
     )
     why = ""
     if type(config) not in auto_class(task)._model_mapping:
-        why = f"which has no form for {task.label.lower()}."
+        why = _("which has no form for {label}.").format(label=task.label.lower())
     elif task.writes_text and reads_both_sides:
         why = "which reads a text from both sides; to continue texts it would have to see only what comes before."
     if why:
         raise ModelError(
-            f"{short_name(source)} can't {lacks}",
-            f"{source} is a model of the kind “{config.model_type}”, {why}",
-            (Fix(f"Choose {example}"),),
+            _("{source} can't {lacks}").format(source=short_name(source), lacks=lacks),
+            _("{source} is a model of the kind “{model_type}”, {why}").format(
+                source=source, model_type=config.model_type, why=why
+            ),
+            (Fix(_("Choose {example}").format(example=example)),),
         )
 
 
@@ -230,9 +252,12 @@ def check_tokenizer(source: str, tokenizer: Any) -> None:
     """
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ModelError(
-            f"{short_name(source)} has no tokenizer",
-            f"{source} doesn't say how texts become tokens: tokenizer.json (or vocab.txt, or tokenizer.model) is "
-            "missing or empty. Copy it from where the model is from.",
+            _("{source} has no tokenizer").format(source=short_name(source)),
+            _(
+                "{source} doesn't say how texts become tokens: tokenizer.json (or vocab.txt, or "
+                "tokenizer.model) is "
+                "missing or empty. Copy it from where the model is from."
+            ).format(source=source),
         )
 
 
@@ -244,10 +269,13 @@ def check_word_ids(source: str, tokenizer: Any) -> None:
     """
     if not tokenizer.is_fast:
         raise ModelError(
-            f"The tokenizer of {short_name(source)} can't tell words",
-            f"{source}: labelling words needs a fast tokenizer (tokenizer.json), which knows the word of each token. "
-            "This one is written in Python.",
-            (Fix("Choose a model with a tokenizer.json, such as bert-base-cased"),),
+            _("The tokenizer of {source} can't tell words").format(source=short_name(source)),
+            _(
+                "{source}: labelling words needs a fast tokenizer (tokenizer.json), which knows the "
+                "word of each token. "
+                "This one is written in Python."
+            ).format(source=source),
+            (Fix(_("Choose a model with a tokenizer.json, such as bert-base-cased")),),
         )
 
 
@@ -266,7 +294,7 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
     missing = fresh_weights(model, info)
     if len(missing) > len(body) / 2:
         raise ModelError(
-            f"The weights of {short_name(source)} belong to another model",
+            _("The weights of {source} belong to another model").format(source=short_name(source)),
             f"{source}: {len(missing)} of {len(body)} weights that config.json asks for are missing or have another "
             f"shape; the first is {missing[0]}.",
             (RANDOM_WEIGHTS,),
@@ -285,24 +313,29 @@ def check_language_head(source: str, model: Any, info: dict[str, Any]) -> None:
         ModelError: It hasn't: it was made to classify, or is but a part of a model.
     """
     inside = f"{model.base_model_prefix}."
-    lost = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
+    lost = {*info["missing_keys"], *(name for name, *_rest in info["mismatched_keys"])}
     outside = sorted(name for name in lost if not name.startswith(inside))
     if outside:
         raise ModelError(
-            f"{short_name(source)} has no layer that says the next token",
-            f"{source}: there are no weights for {outside[0]}. Such a model reads, or was trained to classify.",
-            (Fix("Choose the model it was made from"),),
+            _("{source} has no layer that says the next token").format(source=short_name(source)),
+            _(
+                "{source}: there are no weights for {outside}. Such a model reads, or was trained to "
+                "classify."
+            ).format(source=source, outside=outside[0]),
+            (Fix(_("Choose the model it was made from")),),
         )
 
 
 def fresh_weights(model: Any, info: dict[str, Any]) -> list[str]:
     """Names of the weights of the model's body that came out random; `info` as in `check_loaded`."""
-    fresh = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
+    fresh = {*info["missing_keys"], *(name for name, *_rest in info["mismatched_keys"])}
     return [name for name in _body(model) if name in fresh]
 
 
 def _body(model: Any) -> list[str]:
-    return [name for name, _ in model.named_parameters() if name.startswith(f"{model.base_model_prefix}.")]
+    return [
+        name for name, _rest in model.named_parameters() if name.startswith(f"{model.base_model_prefix}.")
+    ]
 
 
 def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
@@ -310,27 +343,35 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
     words, why = str(error), _in_short(error)
     if "trust_remote_code" in words:
         return ModelError(
-            f"{short_name(source)} needs its own code to run",
-            f"Hone doesn't run code that comes with a model ({source}).",
-            (Fix("Choose another model"),),
+            _("{source} needs its own code to run").format(source=short_name(source)),
+            _("Hone doesn't run code that comes with a model ({source}).").format(source=source),
+            (Fix(_("Choose another model")),),
         )
     if isinstance(error, ImportError):
         return ModelError(
-            f"{short_name(source)} needs a library that Hone doesn't have",
+            _("{source} needs a library that Hone doesn't have").format(source=short_name(source)),
             f"{source}: {why}",
-            (Fix("Choose another model, or the same one with plain weights"),),
+            (Fix(_("Choose another model, or the same one with plain weights")),),
         )
     if (model_folder(source) or Path(source)).is_dir():
-        what = "is damaged" if isinstance(error, SafetensorError) else "can't be loaded"
-        fixes = (Fix("Copy it again from where it is from, or choose another model"),)
-        return ModelError(f"The {part} in {short_name(source)} {what}", f"{source}: {why}", fixes)
+        what = _("is damaged") if isinstance(error, SafetensorError) else _("can't be loaded")
+        fixes = (Fix(_("Copy it again from where it is from, or choose another model")),)
+        return ModelError(
+            _("The {part} in {source} {what}").format(part=part, source=short_name(source), what=what),
+            f"{source}: {why}",
+            fixes,
+        )
     if "does not appear to have a file named model.safetensors" in words:
-        return only_pickled_weights(source, f"{source} on the Hugging Face Hub")
+        return only_pickled_weights(source, _("{source} on the Hugging Face Hub").format(source=source))
     if isinstance(error, OSError) and hub.is_forbidden():
         said = hub.not_here(source)
-        return NotFetched(said.title, f"{said.detail} (The library says: {why})", said.fixes)
+        return NotFetched(
+            said.title,
+            _("{detail} (The library says: {why})").format(detail=said.detail, why=why),
+            said.fixes,
+        )
     return NotFetched(
-        f"{source} can't be had from the Hugging Face Hub",
+        _("{source} can't be had from the Hugging Face Hub").format(source=source),
         "Either there is no such model there, it needs a login, or this computer is offline. A model used before "
         f"works offline; so does a folder with a model in it. (The library says: {why})",
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from core.base.errors import ModelError
+from core.base.language import _
 from core.engine.data.chat_tokens import TURN_END, TURN_START
 from core.options import RunOptions
 from core.options.sources import SCRATCH_MODELS, ScratchModel, positions_of, scratch_model
@@ -64,8 +65,8 @@ def known_model(source: str) -> ScratchModel:
     found = scratch_model(source)
     if found is None:
         raise ModelError(
-            f"There is no model {source}",
-            f"From scratch there are {', '.join(SCRATCH_MODELS)}.",
+            _("There is no model {source}").format(source=source),
+            _("From scratch there are {scratch_models}.").format(scratch_models=", ".join(SCRATCH_MODELS)),
         )
     return found
 

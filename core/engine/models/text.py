@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from core.base.errors import Fix, ModelError
+from core.base.language import _
 from core.engine.models.parts import base_of, head_names, owners, packing_arguments
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.models.refusals import (
@@ -55,9 +56,11 @@ def implementation_for(options: ModelOptions, config: Any, model_class: Any = No
             return Attention.EAGER.value
         case Attention.FLASH_2 | Attention.FLASH_3 if not model_class._supports_flash_attn:
             raise ModelError(
-                f"{short_name(options.source)} has no {options.attention}",
-                f"transformers has not written it for {model_class.__name__}.",
-                (Fix("Use sdpa", {"model.attention": "sdpa"}),),
+                _("{source} has no {attention}").format(
+                    source=short_name(options.source), attention=options.attention
+                ),
+                _("transformers has not written it for {name}.").format(name=model_class.__name__),
+                (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
             )
     return options.attention.value
 
@@ -105,9 +108,11 @@ def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
     if leaks_between_packed(model):
         reporter.warn(
             "packed-neighbours",
-            "Conversations in one row see each other",
-            f"{type(base_of(model)).__name__} doesn't heed where one begins: each reads those before it, too.",
-            (Fix("Don't pack them", {"data.packing": False}),),
+            _("Conversations in one row see each other"),
+            _("{name} doesn't heed where one begins: each reads those before it, too.").format(
+                name=type(base_of(model)).__name__
+            ),
+            (Fix(_("Don't pack them"), {"data.packing": False}),),
         )
 
 

@@ -19,6 +19,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from core.base.errors import Fix, ModelError
+from core.base.language import _
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
@@ -52,9 +53,9 @@ def check_checkpointing(model: Any) -> None:
     base = base_of(model)
     if not can_checkpoint(base):
         raise ModelError(
-            "This model can't compute its activations again",
-            f"transformers has no activation checkpointing for {type(base).__name__}.",
-            (Fix("Keep the activations", {"memory.activation_checkpointing": False}),),
+            _("This model can't compute its activations again"),
+            _("transformers has no activation checkpointing for {name}.").format(name=type(base).__name__),
+            (Fix(_("Keep the activations"), {"memory.activation_checkpointing": False}),),
         )
 
 
@@ -75,7 +76,7 @@ def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
     length = max(1, math.isqrt(len(layers)))
     segment: list[torch.nn.Module] = []
     for layer in layers:
-        first = next(part for part in layer.modules() if not any(True for _ in part.children()))
+        first = next(part for part in layer.modules() if not any(True for _rest in part.children()))
         if len(segment) >= length and not getattr(first, "inplace", False):
             yield segment
             segment = []
@@ -145,7 +146,7 @@ def _statistics_kept(layers: list[torch.nn.Module]) -> Iterator[None]:
 # --- torchvision's image models with a head of the right size, in the shape Trainer expects
 
 
-RANDOM = Fix("Start with random weights", {"model.pretrained": False, "model.method": "full"})
+RANDOM = Fix(_("Start with random weights"), {"model.pretrained": False, "model.method": "full"})
 
 CHANNELS_LAST_FROM = 128
 """Pixels from which a CPU's convolutions are faster with the channels last in memory: 0.98 to 1.8 times as fast.
@@ -216,8 +217,10 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
     kept = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
     if hub.is_forbidden() and not kept.is_file():
         raise ModelError(
-            f"The pretrained weights of {name} aren't on this computer",
-            f"{hub.forbidden_by()} forbids to download them from {weights.url}.",
+            _("The pretrained weights of {name} aren't on this computer").format(name=name),
+            _("{forbidden_by} forbids to download them from {url}.").format(
+                forbidden_by=hub.forbidden_by(), url=weights.url
+            ),
             (RANDOM,),
         )
     try:
@@ -226,12 +229,16 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
         )
     except (URLError, ConnectionError, TimeoutError) as error:
         raise ModelError(
-            f"The pretrained weights of {name} can't be downloaded",
-            f"{weights.url}: {error}. They are kept after the first download, so later runs need no network.",
+            _("The pretrained weights of {name} can't be downloaded").format(name=name),
+            _(
+                "{url}: {error}. They are kept after the first download, so later runs need no network."
+            ).format(url=weights.url, error=error),
             (RANDOM,),
         ) from error
     except RuntimeError as error:
-        raise ModelError(f"The downloaded weights of {name} are damaged", str(error)) from error
+        raise ModelError(
+            _("The downloaded weights of {name} are damaged").format(name=name), str(error)
+        ) from error
     return state
 
 
@@ -310,8 +317,13 @@ def find_image_model(options: RunOptions) -> ImageModel:
     channels = getattr(config, "num_channels", 3)
     if channels != 3:
         raise ModelError(
-            f"{short_name(source)} sees images of {channels} channels",
-            f"{source}: Hone gives a model images in red, green and blue. Choose a model for colour images.",
+            _("{source} sees images of {channels} channels").format(
+                source=short_name(source), channels=channels
+            ),
+            _(
+                "{source}: Hone gives a model images in red, green and blue. Choose a model for "
+                "colour images."
+            ).format(source=source),
         )
     config.architectures = []  # DeiT and LeViT have a second form with a teacher, which can't be trained
     return _with_normalisation(ImageModel(source, config=config))
@@ -326,19 +338,26 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise ModelError(
-            f"The model of {short_name(source)} isn't whole",
-            f"There is no {weights.name} in {folder}: it has LoRA matrices only, or was deleted in part. Choose a run "
-            "that trained all weights, or the last layer.",
+            _("The model of {source} isn't whole").format(source=short_name(source)),
+            _(
+                "There is no {name} in {folder}: it has LoRA matrices only, or was deleted in part. "
+                "Choose a run "
+                "that trained all weights, or the last layer."
+            ).format(name=weights.name, folder=folder),
         )
     try:
         recipe = msgspec.json.decode((folder / RECIPE).read_bytes(), type=VisionRecipe)
     except (OSError, msgspec.DecodeError) as error:
         raise ModelError(
-            f"The model of {short_name(source)} isn't whole", f"{folder / RECIPE}: {error}"
+            _("The model of {source} isn't whole").format(source=short_name(source)),
+            f"{folder / RECIPE}: {error}",
         ) from error
     network = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
     if network not in VISION_MODELS:
-        raise ModelError(f"{short_name(source)} is of an unknown kind", f"{folder}: {recipe.architecture}")
+        raise ModelError(
+            _("{source} is of an unknown kind").format(source=short_name(source)),
+            f"{folder}: {recipe.architecture}",
+        )
     return ImageModel(source, network, weights=weights, mean=recipe.mean, std=recipe.std)
 
 
@@ -429,10 +448,10 @@ def _refuse_size(model: Any, found: ImageModel, size: int) -> None:
         return
     wanted = own_size(found.config)
     fits = wanted is not None and wanted != size and not _reason_against(model, 2, wanted)
-    made_for = f"It was made for images of {wanted} pixels. " if fits else ""
+    made_for = _("It was made for images of {wanted} pixels. ").format(wanted=wanted) if fits else ""
     raise WrongSize(
-        f"{short_name(found.source)} can't see images of {size} pixels",
-        f"{made_for}(The library says: {reason})",
+        _("{source} can't see images of {size} pixels").format(source=short_name(found.source), size=size),
+        _("{made_for}(The library says: {reason})").format(made_for=made_for, reason=reason),
         wanted if fits else None,
     )
 

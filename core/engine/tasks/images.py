@@ -10,6 +10,7 @@ import msgspec
 
 from core.base.errors import Fix, ModelError
 from core.base.files import write_atomically
+from core.base.language import _
 from core.engine.data.batches import stack
 from core.engine.data.image_files import ImageSet, ImageTransform
 from core.engine.data.images import ImageData, load_image_data
@@ -71,8 +72,10 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     if not found.is_told and options.model.pretrained:
         reporter.note(
             "normalised-as-imagenet",
-            "Images are normalised as ImageNet's are",
-            f"{found.source} has no {PREPROCESSOR} that says how it was trained.",
+            _("Images are normalised as ImageNet's are"),
+            _("{source} has no {preprocessor} that says how it was trained.").format(
+                source=found.source, preprocessor=PREPROCESSOR
+            ),
         )
     train = _trainable(data, found, options, reporter)
     transform = ImageTransform(data.size, found.mean, found.std)
@@ -122,18 +125,25 @@ def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter
         raise
     if data.size < limits.smallest:
         raise ModelError(
-            f"Images of {data.size} pixels are too small for {source}",
-            f"Its layers shrink an image step by step; below {limits.smallest} pixels nothing is left.",
+            _("Images of {size} pixels are too small for {source}").format(size=data.size, source=source),
+            _("Its layers shrink an image step by step; below {smallest} pixels nothing is left.").format(
+                smallest=limits.smallest
+            ),
             (_images_of(options, LARGE_ENOUGH),),
         )
     if data.size >= limits.smallest_alone:
         return data.train
     if batch_size == 1 or len(data.train) == 1:
         raise ModelError(
-            f"{source} can't train on one image of {data.size} pixels at a time",
-            "It normalises each batch by its own mean and spread, and so small an image alone has no spread.",
+            _("{source} can't train on one image of {size} pixels at a time").format(
+                source=source, size=data.size
+            ),
+            _(
+                "It normalises each batch by its own mean and spread, and so small an image alone "
+                "has no spread."
+            ),
             (
-                *((Fix("Use batches of 2", {"memory.batch_size": 2}),) if len(data.train) > 1 else ()),
+                *((Fix(_("Use batches of 2"), {"memory.batch_size": 2}),) if len(data.train) > 1 else ()),
                 _images_of(options, LARGE_ENOUGH),
             ),
         )
@@ -141,9 +151,12 @@ def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter
         return data.train
     reporter.note(
         "lone-image",
-        "1 image is left out of training",
-        f"In batches of {batch_size} it would be alone in the last one, and {source} can't train on a single image of "
-        f"{data.size} pixels.",
+        _("1 image is left out of training"),
+        _(
+            "In batches of {batch_size} it would be alone in the last one, and {source} can't "
+            "train on a single image of "
+            "{size} pixels."
+        ).format(batch_size=batch_size, source=source, size=data.size),
     )
     return without_one(data.train)
 
@@ -153,4 +166,4 @@ def _images_of(options: RunOptions, size: int) -> Fix:
     changes: dict[str, Any] = (
         {"data.train": synthetic(random[0], size)} if random else {"data.image_size": size}
     )
-    return Fix(f"Use images of {size} pixels", changes)
+    return Fix(_("Use images of {size} pixels").format(size=size), changes)

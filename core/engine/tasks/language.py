@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Fix
+from core.base.language import _
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer, set_template
@@ -55,8 +56,10 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
     if is_scratch(source) and text:
         fewer = f"{options.model.vocabulary:,} were asked for; it holds no more that come twice."
         is_full = len(tokenizer) >= options.model.vocabulary
-        trained = f"A tokenizer of {len(tokenizer):,} tokens was trained on the text"
-        reporter.note("vocabulary", trained, "It is saved with the model." if is_full else fewer)
+        trained = _("A tokenizer of {tokenizer:,} tokens was trained on the text").format(
+            tokenizer=len(tokenizer)
+        )
+        reporter.note("vocabulary", trained, _("It is saved with the model.") if is_full else fewer)
     longest = text_models.longest_text(config, tokenizer)
     train, evaluation, held_out = (
         _rows(options, text, tokenizer, length_limit(options, longest), reporter)
@@ -106,15 +109,21 @@ def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> No
     if train.tokens < train.length:
         reporter.note(
             "blocks",
-            f"The text is one row of {train.tokens:,} tokens",
-            f"It is shorter than the {train.length:,} tokens that a row may have.",
+            _("The text is one row of {tokens:,} tokens").format(tokens=train.tokens),
+            _("It is shorter than the {length:,} tokens that a row may have.").format(length=train.length),
         )
         return
     rows = "1 row" if len(train.rows) == 1 else f"{len(train.rows):,} rows"
     left = f"; {train.left_over:,} at its end fill no row" if train.left_over else ""
     asked = options.data.max_length
     why = f"The model can't see more at once; {asked:,} were asked for." if train.length < asked else ""
-    reporter.note("blocks", f"The text is cut into {rows} of {train.length:,} tokens{left}", why)
+    reporter.note(
+        "blocks",
+        _("The text is cut into {rows} of {length:,} tokens{left}").format(
+            rows=rows, length=train.length, left=left
+        ),
+        why,
+    )
 
 
 # --- Chat, by TRL's SFTTrainer, and preferences, by its DPOTrainer
@@ -139,8 +148,10 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
         train = pack_dataset(train, length, "bfd")
         reporter.note(
             "packed",
-            f"{len(ready.data.train):,} conversations are packed into {len(train):,} rows of {length:,} tokens at most",
-            "An epoch has fewer steps by that.",
+            _("{train:,} conversations are packed into {train_2:,} rows of {length:,} tokens at most").format(
+                train=len(ready.data.train), train_2=len(train), length=length
+            ),
+            _("An epoch has fewer steps by that."),
         )
         warn_if_packing_leaks(model, reporter)
     return Prepared(
@@ -182,8 +193,8 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
         more["ref_model"] = copy.deepcopy(ready.model)
         reporter.note(
             "reference-copy",
-            "A copy of the model is kept beside it",
-            "It is held to what it was. With LoRA, that takes no memory.",
+            _("A copy of the model is kept beside it"),
+            _("It is held to what it was. With LoRA, that takes no memory."),
         )
     return Prepared(
         model=apply_method(ready.model, options),
@@ -227,9 +238,9 @@ def _ready(options: RunOptions, reporter: Reporter) -> _Ready:
     tokenizer = text_models.tokenizer_for(options, tuple)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
     if set_template(tokenizer, asked) is ChatTemplate.CHATML:
-        lent = "The model has no chat template of its own. It is saved with the model."
-        why = "As asked." if asked is ChatTemplate.CHATML else lent
-        reporter.note("chat-template", "Conversations are written in ChatML", why)
+        lent = _("The model has no chat template of its own. It is saved with the model.")
+        why = _("As asked.") if asked is ChatTemplate.CHATML else lent
+        reporter.note("chat-template", _("Conversations are written in ChatML"), why)
     longest = text_models.longest_text(config, tokenizer)
     length = length_limit(options, longest)
     random = random_samples(options, config.get_text_config().vocab_size, longest)
@@ -252,7 +263,11 @@ def _ready(options: RunOptions, reporter: Reporter) -> _Ready:
 def _report_data(data: Conversations, length: int, longest: int, reporter: Reporter) -> None:
     """Report what was found in the data that doesn't stop the run."""
     most = min(2 * length, longest)
-    longer = (Fix(f"Allow {most:,} tokens", {"data.max_length": most}),) if most > length else ()
+    longer = (
+        (Fix(_("Allow {most:,} tokens").format(most=most), {"data.max_length": most}),)
+        if most > length
+        else ()
+    )
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):

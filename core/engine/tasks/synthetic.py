@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.base.errors import DataError, Fix
+from core.base.language import _
 from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.splits import NO_EVALUATION
 from core.options import RunOptions
@@ -38,19 +39,21 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
     if parsed is None:
         return None
     samples, length = parsed
-    shortest, _ = synthetic_lengths(data.train) or (length, length)
+    shortest, _rest = synthetic_lengths(data.train) or (length, length)
     if data.eval:
         raise DataError(
-            "Random texts are never evaluated",
+            _("Random texts are never evaluated"),
             f"{data.train} has made-up labels; those of {data.eval} mean something else.",
             (NO_EVALUATION,),
         )
     if length > longest:
         fitting = synthetic(samples, longest, min(shortest, longest))
         raise DataError(
-            f"Random texts of {length:,} tokens are too long for this model",
-            f"{data.train}: the model sees {longest:,} tokens at most.",
-            (Fix(f"Use texts of {longest:,} tokens", {"data.train": fitting}),),
+            _("Random texts of {length:,} tokens are too long for this model").format(length=length),
+            _("{train}: the model sees {longest:,} tokens at most.").format(
+                train=data.train, longest=longest
+            ),
+            (Fix(_("Use texts of {longest:,} tokens").format(longest=longest), {"data.train": fitting}),),
         )
     samples = min(samples, data.max_train_samples or samples)
     random = np.random.default_rng(options.training.seed)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from core.base.language import _
 from core.engine.data.batches import start_method
 from core.engine.devices.choose import ResolvedRun
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
@@ -51,7 +52,7 @@ def norm_parameters(model: torch.nn.Module) -> set[str]:
         f"{place}.{name}"
         for place, layer in model.named_modules()
         if "norm" in type(layer).__name__.lower()
-        for name, _ in layer.named_parameters(recurse=False)
+        for name, _rest in layer.named_parameters(recurse=False)
     }
 
 
@@ -108,7 +109,7 @@ def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 """Without these, accelerate takes no notice of DeepSpeed, and DeepSpeed looks for MPI."""
 BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
-WHERE = {"cpu": "main memory", "nvme": "NVMe"}
+WHERE = {"cpu": _("main memory"), "nvme": "NVMe"}
 
 
 @contextmanager
@@ -152,9 +153,9 @@ def describe_zero(engine: Any) -> str:
     )
     stage = f"ZeRO-{engine.zero_optimization_stage()}"
     if optimizer and optimizer == weights:
-        return f"{stage}, optimizer and weights in {WHERE[optimizer]}"
+        return _("{stage}, optimizer and weights in {where}").format(stage=stage, where=WHERE[optimizer])
     parts = [
-        f"{what} in {WHERE[device]}"
+        _("{what} in {where}").format(what=what, where=WHERE[device])
         for what, device in (("optimizer", optimizer), ("weights", weights))
         if device
     ]

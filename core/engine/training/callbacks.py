@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES, METRICS
+from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
 from core.engine.generate.predict import Speaker
@@ -84,14 +85,14 @@ def load_best(trainer: Any, reporter: Reporter) -> int:
     if not is_undamaged(folder):
         reporter.warn(
             "best-gone",
-            "The best checkpoint is gone: the model is the last one",
-            f"{folder.name} was the best, and is missing or damaged.",
+            _("The best checkpoint is gone: the model is the last one"),
+            _("{name} was the best, and is missing or damaged.").format(name=folder.name),
         )
         return last
     trainer.load_weights(folder)
     reporter.note(
         "best-kept",
-        f"The model is that of step {best:,}, which was the best",
+        _("The model is that of step {best:,}, which was the best").format(best=best),
         f"Training went on to step {last:,}; no evaluation after step {best:,} was better.",
     )
     return best
@@ -146,8 +147,10 @@ class PredictionCallback(TrainerCallback):
             traceback.print_exc(file=sys.stderr)
             self._reporter.warn(
                 "no-predictions",
-                "The model's predictions can't be shown",
-                f"It was asked about its examples and gave {type(error).__name__}: {error}. Training goes on.",
+                _("The model's predictions can't be shown"),
+                _("It was asked about its examples and gave {name}: {error}. Training goes on.").format(
+                    name=type(error).__name__, error=error
+                ),
             )
             return
         finally:
@@ -210,7 +213,7 @@ def _with_figures(pending: list[_Pending]) -> list[StepFinished]:
     events = []
     for one, of_batches, counts in zip(pending, losses, tokens, strict=True):
         loss, non_finite = split_non_finite(sum(of_batches))
-        norm, _ = split_non_finite(None if one.grad_norm is None else float(one.grad_norm))
+        norm, _rest = split_non_finite(None if one.grad_norm is None else float(one.grad_norm))
         count = int(sum(counts)) if counts else None
         events.append(
             msgspec.structs.replace(one.event, tokens=count, loss=loss, grad_norm=norm, non_finite=non_finite)
@@ -222,7 +225,7 @@ def _fetched(tensors: list[list[torch.Tensor]]) -> list[list[float]]:
     """The numbers in lists of scalars, list by list."""
     every = [tensor for some in tensors for tensor in some]
     numbers = iter(torch.stack(every).tolist() if every else ())
-    return [[next(numbers) for _ in some] for some in tensors]
+    return [[next(numbers) for _rest in some] for some in tensors]
 
 
 class StepLog:
@@ -332,7 +335,7 @@ class ReportCallback(TrainerCallback):
         """
         too_long = warmup_problem(self._options, state.max_steps)
         if too_long:
-            raise UserError("The warm-up is longer than the run", f"{too_long.message}.", too_long.fixes)
+            raise UserError(_("The warm-up is longer than the run"), f"{too_long.message}.", too_long.fixes)
         epochs = self._options.training.epochs
         if self._options.training.max_steps is not None:
             accumulated = self._options.memory.gradient_accumulation_steps
@@ -340,7 +343,7 @@ class ReportCallback(TrainerCallback):
         samples, evaluation = len(self._trainer.train_dataset), self._trainer.eval_dataset
         if too_many := steps_hint(self._options, samples):
             self._reporter.note(
-                "many-epochs", "The run is longer than it needs to be", f"{too_many.message}."
+                "many-epochs", _("The run is longer than it needs to be"), f"{too_many.message}."
             )
         self._reporter.write(
             RunPlanned(
@@ -380,7 +383,9 @@ class ReportCallback(TrainerCallback):
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             raise diverged_error(
                 self._trainer.args,
-                f"It was NaN or infinite for {NON_FINITE_STEPS} steps in a row, so the weights are lost.",
+                _(
+                    "It was NaN or infinite for {non_finite_steps} steps in a row, so the weights are lost."
+                ).format(non_finite_steps=NON_FINITE_STEPS),
             )
         self._begin_step()
 

@@ -16,6 +16,7 @@ import msgspec
 
 from core.base.errors import RunFolderError
 from core.base.files import is_link, write_atomically
+from core.base.language import _
 from core.engine.reporter import Reporter
 from core.runs.folder import RunFolder
 from core.runs.models import (
@@ -150,8 +151,10 @@ def check_no_links(run: RunFolder) -> None:
     for path in (run.checkpoints, run.model, run.tensorboard, run.path / "examples", *inside):
         if is_link(path):
             raise RunFolderError(
-                "The run's folder leads elsewhere",
-                f"{path} is a link, and a run writes into its own folder only. Put a folder in its place.",
+                _("The run's folder leads elsewhere"),
+                _(
+                    "{path} is a link, and a run writes into its own folder only. Put a folder in its place."
+                ).format(path=path),
             )
 
 
@@ -215,10 +218,14 @@ class Start:
         if not self.damaged:
             return
         names = ", ".join(f"{path.parent.name}/{path.name}" for path in self.damaged)
-        where = f"from the checkpoint of step {self.step:,}" if self.checkpoint else "from the beginning"
+        where = (
+            _("from the checkpoint of step {step:,}").format(step=self.step)
+            if self.checkpoint
+            else _("from the beginning")
+        )
         reporter.warn(
             "checkpoint-damaged",
-            f"The newest checkpoint is damaged: the run goes on {where}",
+            _("The newest checkpoint is damaged: the run goes on {where}").format(where=where),
             f"Its files are no longer what was saved; a disk may be failing. It was set aside: {names}.",
         )
 

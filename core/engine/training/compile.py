@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
@@ -112,7 +113,7 @@ class Compilation:
                 restore()
             return compute(model)
         if not self.graphs:
-            self._give_up("torch found nothing in it that can be compiled.")
+            self._give_up(_("torch found nothing in it that can be compiled."))
         self._seen = None
         return loss.clone()  # CUDA graphs write the next loss where this one lies
 
@@ -147,12 +148,12 @@ class Compilation:
 
         seconds, begun = 0.0, 0.0
 
-        def start(_: Any) -> None:
+        def start(_rest: Any) -> None:
             nonlocal begun
             begun = time.perf_counter()
             self._reporter.phase(Phase.COMPILING)
 
-        def stop(_: Any) -> None:
+        def stop(_rest: Any) -> None:
             nonlocal seconds
             seconds += time.perf_counter() - begun
 
@@ -176,8 +177,10 @@ class Compilation:
             self._seen.forget()
         self._reporter.warn(
             "compile-failed",
-            "The model runs uncompiled",
-            f"{self._options.compile_backend} could not compile it, so the steps take as long as without: {reason}",
+            _("The model runs uncompiled"),
+            _(
+                "{compile_backend} could not compile it, so the steps take as long as without: {reason}"
+            ).format(compile_backend=self._options.compile_backend, reason=reason),
         )
 
 

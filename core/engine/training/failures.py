@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.formats import size
+from core.base.language import _
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer
@@ -47,7 +48,7 @@ UNWRITTEN = (
 )
 """How torch and safetensors say that a file couldn't be written, torch without a cause."""
 
-RESUME = Fix("Resume", action=FixAction.RESUME)
+RESUME = Fix(_("Resume"), action=FixAction.RESUME)
 
 
 class CantSave(UserError):  # noqa: N818 - it pauses a run
@@ -82,23 +83,27 @@ def require_disk_space(run: RunFolder, trainer: Any, options: RunOptions) -> Nee
     missing = need.total - reused
     if free >= missing:
         return need
-    what = f"{size(need.model)} for the model"
+    what = _("{model} for the model").format(model=size(need.model))
     if need.copies:
         each = size(need.checkpoint)
-        what = f"{f'{need.copies} checkpoints' if need.copies > 1 else 'a checkpoint'} of {each} and {what}"
+        what = _("{value} of {each} and {what}").format(
+            value=f"{need.copies} checkpoints" if need.copies > 1 else "a checkpoint", each=each, what=what
+        )
     fixes = [RESUME] if standing else []
     if need.copies and free >= need.model:
         fewer = {"output.keep_checkpoints": 0, "output.keep_best": False}
-        fixes.insert(0, Fix("Keep no checkpoints", fewer))
+        fixes.insert(0, Fix(_("Keep no checkpoints"), fewer))
     least = need.checkpoint * min(need.copies, 2) + need.model - reused
     if options.output.keep_checkpoints > 1 and free >= least:
         fewer = {"output.keep_checkpoints": 1, "output.keep_best": False}
-        fixes.insert(0, Fix("Keep one checkpoint only", fewer))
+        fixes.insert(0, Fix(_("Keep one checkpoint only"), fewer))
     kind = CantSave if standing else UserError
     raise kind(
-        "The disk has no room for what this run will save",
-        f"{size(missing)} are needed and {size(free)} are free where the run is kept ({run.path.absolute()}): "
-        f"{what}. Nothing was trained. Make room, or keep runs on another disk.",
+        _("The disk has no room for what this run will save"),
+        _(
+            "{missing} are needed and {free} are free where the run is kept ({path}): "
+            "{what}. Nothing was trained. Make room, or keep runs on another disk."
+        ).format(missing=size(missing), free=size(free), path=run.path.absolute(), what=what),
         tuple(fixes),
     )
 
@@ -159,23 +164,29 @@ def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> Can
         folder = folder.absolute()
     except FileNotFoundError:  # the working folder, which is the run's, has no path any more
         return CantSave(
-            "The run's folder can't be reached",
-            f"The {what} couldn't be written: its disk was unmounted. What was saved before is as it was: mount the "
-            "disk and resume.",
+            _("The run's folder can't be reached"),
+            _(
+                "The {what} couldn't be written: its disk was unmounted. What was saved before is as "
+                "it was: mount the "
+                "disk and resume."
+            ).format(what=what),
             (RESUME,),
         )
     if not (is_disk_full(error) or _says(error, UNWRITTEN)):
         return CantSave(
-            f"The {what} can't be written",
-            f"{error}. What was saved before is as it was: mend it and resume.",
+            _("The {what} can't be written").format(what=what),
+            _("{error}. What was saved before is as it was: mend it and resume.").format(error=error),
             (RESUME,),
         )
-    takes = f"about {size(needed)} are needed and " if needed else ""
+    takes = _("about {needed} are needed and ").format(needed=size(needed)) if needed else ""
     return CantSave(
-        "Paused: the disk is full",
-        f"The {what} couldn't be written: {takes}{free_at(folder)} in {folder}. What was saved before is as it was: "
-        "make room and resume.",
-        (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
+        _("Paused: the disk is full"),
+        _(
+            "The {what} couldn't be written: {takes}{folder} in {folder_2}. What was saved "
+            "before is as it was: "
+            "make room and resume."
+        ).format(what=what, takes=takes, folder=free_at(folder), folder_2=folder),
+        (RESUME, Fix(_("Show the folder"), action=FixAction.REVEAL)),
     )
 
 
@@ -183,8 +194,8 @@ def free_at(folder: Path) -> str:
     """How much is free where `folder` is, or was."""
     for place in (folder, *folder.parents):
         with contextlib.suppress(OSError):
-            return f"{size(shutil.disk_usage(place).free)} are free"
-    return "nothing is free"
+            return _("{free} are free").format(free=size(shutil.disk_usage(place).free))
+    return _("nothing is free")
 
 
 def find_full_disk(error: BaseException, folder: Path) -> Path | None:
@@ -220,13 +231,21 @@ def diverged_error(arguments: Any, why: str) -> UserError:
         why: How it was noticed.
     """
     rate = arguments.learning_rate
-    fixes = [Fix(f"Lower the learning rate to {rate / 10:g}", {"training.learning_rate": rate / 10})]
+    fixes = [
+        Fix(
+            _("Lower the learning rate to {rate:g}").format(rate=rate / 10),
+            {"training.learning_rate": rate / 10},
+        )
+    ]
     if arguments.bf16 or arguments.fp16 or arguments.tf32:
-        fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
+        fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
     return UserError(
-        "The loss is no longer a number",
-        f"{why} The usual cause is a learning rate that is too high (it was {rate:g}). What was saved before is "
-        "as it was.",
+        _("The loss is no longer a number"),
+        _(
+            "{why} The usual cause is a learning rate that is too high (it was {rate:g}). What "
+            "was saved before is "
+            "as it was."
+        ).format(why=why, rate=rate),
         tuple(fixes),
     )
 
@@ -240,7 +259,8 @@ def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
     for name, weight in model.named_parameters():
         if weight.requires_grad and not bool(torch.isfinite(weight).all()):
             raise diverged_error(
-                arguments, f"The weights {name} are NaN or infinite, so that nothing can be saved."
+                arguments,
+                _("The weights {name} are NaN or infinite, so that nothing can be saved.").format(name=name),
             )
 
 
@@ -276,31 +296,43 @@ def explain(
         return out_of_memory(options, forecast, str(error))
     if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
         return UserError(
-            "A worker was ended by the system",
-            f"{error}\nMostly memory was short: each worker holds batches, and what it needs to make them.",
-            (Fix("Load without workers", {"data.workers": 0}),),
+            _("A worker was ended by the system"),
+            _(
+                "{error}\nMostly memory was short: each worker holds batches, and what it needs to make them."
+            ).format(error=error),
+            (Fix(_("Load without workers"), {"data.workers": 0}),),
         )
     if is_disk_full(error):
         place = find_full_disk(error, Path())  # a run's process works in its folder
         if place is None:
-            return UserError("The disk is full", f"{error}. Make room and start again.")
+            return UserError(
+                _("The disk is full"), _("{error}. Make room and start again.").format(error=error)
+            )
         is_named = bool(getattr(error, "filename", None))
-        what = str(place) if is_named else f"A file in {place}, or elsewhere on its disk,"
+        what = (
+            str(place) if is_named else _("A file in {place}, or elsewhere on its disk,").format(place=place)
+        )
         return UserError(
-            "The disk is full", f"{what} couldn't be written: {free_at(place)}. Make room and start again."
+            _("The disk is full"),
+            _("{what} couldn't be written: {place}. Make room and start again.").format(
+                what=what, place=free_at(place)
+            ),
         )
     if _says(error, ("unable to jit load the async_io op",)):
         return UserError(
-            "DeepSpeed can't write to the disk here",
-            "Its disk access has to be compiled on this computer, with a C++ compiler and the header files of libaio.",
-            (Fix("Offload to main memory", {"memory.offload": "cpu"}),),
+            _("DeepSpeed can't write to the disk here"),
+            _(
+                "Its disk access has to be compiled on this computer, with a C++ compiler and the "
+                "header files of libaio."
+            ),
+            (Fix(_("Offload to main memory"), {"memory.offload": "cpu"}),),
         )
     if _says(error, NOT_DETERMINISTIC):
         first = str(error).strip().partition(".")[0]
         return UserError(
-            "An operator of this model can't be computed the same way every time",
-            f"Full determinism was asked for, and PyTorch says: {first}.",
-            (Fix("Allow such operators", {"training.deterministic": False}),),
+            _("An operator of this model can't be computed the same way every time"),
+            _("Full determinism was asked for, and PyTorch says: {first}.").format(first=first),
+            (Fix(_("Allow such operators"), {"training.deterministic": False}),),
         )
     return None
 
@@ -341,15 +373,18 @@ def reading(checkpoint: str | None) -> Iterator[None]:
             raise
         name = Path(checkpoint).name
         if "weights only load failed" in str(error).lower() or isinstance(error, pickle.UnpicklingError):
-            why = "it holds objects that only running code could bring back, and Hone runs none"
+            why = _("it holds objects that only running code could bring back, and Hone runs none")
         else:
             why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"{name} can't be gone on from",
-            f"It is not what Hone saves: {why}. Nothing in it was run.",
+            _("{name} can't be gone on from").format(name=name),
+            _("It is not what Hone saves: {why}. Nothing in it was run.").format(why=why),
             (
                 Fix(
-                    f"Move {name} out of the folder checkpoints, and resume from the one before or from the start"
+                    _(
+                        "Move {name} out of the folder checkpoints, and resume from the one before or from "
+                        "the start"
+                    ).format(name=name)
                 ),
             ),
         ) from error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from core.base.language import _
 from core.base.processes import SIGNALS
 from core.engine.reporter import Reporter
 from core.runs.events import Outcome, RequestAnswered
@@ -92,7 +93,7 @@ class RequestBox:
         """Answer what came too late."""
         for request in self._run.open_requests():
             if request.action is not Action.KILL:
-                self._answer(request, refusal="The run has just ended.")
+                self._answer(request, refusal=_("The run has just ended."))
 
     def _poll(self) -> None:
         if self._clock() < self._next_poll:
@@ -103,15 +104,15 @@ class RequestBox:
             if request.action in OUTCOMES:
                 outcome = OUTCOMES[request.action]
                 if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
-                    refusal = "The run is stopping already."
+                    refusal = _("The run is stopping already.")
                 else:
                     self.ending = outcome
             elif request.action is not Action.SAVE:
                 continue
             elif self.ending is not None:
-                refusal = "The run is ending, and saves a checkpoint as it does."
+                refusal = _("The run is ending, and saves a checkpoint as it does.")
             elif not self.can_save:
-                refusal = "Nothing has been learned yet that could be saved."
+                refusal = _("Nothing has been learned yet that could be saved.")
             else:
                 self._save_is_asked = True
             self._answer(request, refusal)

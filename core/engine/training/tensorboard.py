@@ -10,6 +10,7 @@ from typing import Protocol
 from tensorboardX.proto import event_pb2, summary_pb2
 from tensorboardX.record_writer import RecordWriter
 
+from core.base.language import _
 from core.engine.reporter import Reporter
 from core.runs.events import Evaluated, Event, StepFinished
 
@@ -100,8 +101,8 @@ class TensorBoardFiles:
                 self._file.close()
         self._reporter.warn(
             "tensorboard-stopped",
-            "TensorBoard's files are no longer written",
-            f"{error.strerror}. Hone's own go on.",
+            _("TensorBoard's files are no longer written"),
+            _("{strerror}. Hone's own go on.").format(strerror=error.strerror),
         )
 
 

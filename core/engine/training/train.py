@@ -17,6 +17,7 @@ import transformers
 from core.base.ceiling import end_reading
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES
+from core.base.language import _
 from core.base.processes import CANT_WRITE
 from core.engine import environment
 from core.engine.data import NO_LABEL
@@ -227,11 +228,13 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
         if is_full and reporter.story.plan is not None:  # something else than a checkpoint: the events
-            error = cant_save(error, find_full_disk(error, run.path) or run.path, "run's record")
+            error = cant_save(error, find_full_disk(error, run.path) or run.path, _("run's record"))
         else:
             error = explain(error, options, reporter.story.forecast) or UserError(
-                "Training ended with an unexpected error",
-                f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
+                _("Training ended with an unexpected error"),
+                _("{name}: {error}\nThe whole report is at the end of the log.").format(
+                    name=type(error).__name__, error=error
+                ),
             )
     if is_full:  # room for what is told now; the keeper's last word finds what is left of it
         with suppress(OSError):

@@ -24,6 +24,7 @@ from transformers import Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
+from core.base.language import _
 from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
 from core.engine.data.tables import lengths_of
@@ -388,7 +389,8 @@ class ResumableTrainer(LoadingTrainer):
         if lost or load_result.unexpected_keys:
             names = ", ".join((lost or load_result.unexpected_keys)[:3])
             raise ModelError(
-                "The checkpoint is of another model", f"Its weights differ from the run's: {names}."
+                _("The checkpoint is of another model"),
+                _("Its weights differ from the run's: {names}.").format(names=names),
             )
 
 
@@ -592,7 +594,7 @@ def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> Non
     for name in ROUTER_WEIGHTS:
         if weight := getattr(inner, name, None):
 
-            def share(*_: Any, name: str = name, weight: float = weight) -> None:
+            def share(*_rest: Any, name: str = name, weight: float = weight) -> None:
                 setattr(inner, name, weight / batches() if inner.training else weight)
 
             model.register_forward_pre_hook(share)

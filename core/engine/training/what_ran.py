@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from core.base.language import _
 from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import torch_settings
@@ -68,7 +69,7 @@ def _padded_to(collator: Any) -> str:
         collator = getattr(collator, "collate", None)
         if collator is None:
             return ""
-    return "each batch's longest" if collator.length is None else f"{collator.length:,} tokens"
+    return _("each batch's longest") if collator.length is None else f"{collator.length:,} tokens"
 
 
 def _plain(batches: Any) -> Any:
@@ -77,11 +78,11 @@ def _plain(batches: Any) -> Any:
 
 
 OPTIMIZERS = {
-    Optimizer.ADAMW: "AdamW, fused",
-    Optimizer.ADAM: "Adam, fused",
+    Optimizer.ADAMW: _("AdamW, fused"),
+    Optimizer.ADAM: _("Adam, fused"),
     Optimizer.ADAFACTOR: "Adafactor",
     Optimizer.ADAMW_8BIT: "AdamW, 8-bit (bitsandbytes)",
-    Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit, paged (bitsandbytes)",
+    Optimizer.PAGED_ADAMW_8BIT: _("AdamW, 8-bit, paged (bitsandbytes)"),
     Optimizer.ADAMW_8BIT_TORCHAO: "AdamW8bit (torchao)",
     Optimizer.LION_8BIT: "Lion, 8-bit (bitsandbytes)",
     Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
@@ -90,15 +91,15 @@ OPTIMIZERS = {
 """What `WhatRan.optimizer` says of each."""
 
 IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
-GROUPED = "grouped by length"
+GROUPED = _("grouped by length")
 IN_8_BITS = (
     Optimizer.ADAMW_8BIT,
     Optimizer.PAGED_ADAMW_8BIT,
     Optimizer.ADAMW_8BIT_TORCHAO,
     Optimizer.LION_8BIT,
 )
-ZERO = {DeepSpeed.OFF: "no DeepSpeed", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
-OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
+ZERO = {DeepSpeed.OFF: _("no DeepSpeed"), DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
+OFFLOADED = ((Offload.CPU, _("in main memory")), (Offload.NVME, _("in NVMe")))
 """What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
@@ -117,8 +118,13 @@ def differences(options: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
     found: dict[str, Difference] = {}
     for path, what, asked, runs in (*_compared(options, ran), *_compared_numbers(options, ran)):
         if asked != runs:
-            title = f"{what}: something else runs than asked for"
-            found.setdefault(path, Difference(path, title, f"{asked} was asked for, {runs} runs."))
+            title = _("{what}: something else runs than asked for").format(what=what)
+            found.setdefault(
+                path,
+                Difference(
+                    path, title, _("{asked} was asked for, {runs} runs.").format(asked=asked, runs=runs)
+                ),
+            )
     for one in _without_effect(options, ran):
         found.setdefault(one.path, one)
     return tuple(found.values())
@@ -132,7 +138,7 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, obj
     if kind != "auto" and not zero:  # which may keep weights elsewhere
         runs = device.name if kind == ran.device.partition(":")[0] else ran.device
         yield "device.name", "Device", device.name, runs
-    compiled = "no compilation"
+    compiled = _("no compilation")
     if device.compile:
         inductor = device.compile_backend == "inductor"
         compiled = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
@@ -148,34 +154,39 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, obj
         matmul = "tf32" if device.precision is Precision.TF32 else "fp32"
         yield "device.precision", "Precision", matmul, ran.matmul
     if device.threads is not None and ran.threads is not None:
-        yield "device.threads", "CPU threads", device.threads, ran.threads
+        yield "device.threads", _("CPU threads"), device.threads, ran.threads
     is_lora = model.method in (Method.LORA, Method.QLORA)
     if is_lora != bool(ran.adapter):
-        yield "model.method", "Training method", model.method, ran.adapter or "no LoRA matrices"
+        yield "model.method", _("Training method"), model.method, ran.adapter or _("no LoRA matrices")
     # a model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of
     eager_instead = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
     if options.task.reads_text and ran.attention is not None and not eager_instead:
         yield "model.attention", "Attention", model.attention.value, ran.attention
     if data.workers is not None:
-        yield "data.workers", "Data loader workers", data.workers, len(ran.workers)
+        yield "data.workers", _("Data loader workers"), data.workers, len(ran.workers)
     if data.pin_memory is not Toggle.AUTO:
-        yield "data.pin_memory", "Pinned memory", data.pin_memory.value, "on" if ran.pinned else "off"
+        yield "data.pin_memory", _("Pinned memory"), data.pin_memory.value, "on" if ran.pinned else "off"
     if ran.padded_to and (data.padding is Padding.FIXED) != ran.padded_to.endswith("tokens"):
-        yield "data.padding", "Padding", data.padding.value, f"to {ran.padded_to}"
+        yield (
+            "data.padding",
+            "Padding",
+            data.padding.value,
+            _("to {padded_to}").format(padded_to=ran.padded_to),
+        )
     if options.task.reads_text and data.group_by_length is not Toggle.AUTO:
         runs = "on" if ran.sampling == GROUPED else "off"
-        yield "data.group_by_length", "Grouping by length", data.group_by_length.value, runs
-    stage, _, where = ran.deepspeed.partition(", ")
+        yield "data.group_by_length", _("Grouping by length"), data.group_by_length.value, runs
+    stage, _rest, where = ran.deepspeed.partition(", ")
     yield "memory.deepspeed", "DeepSpeed", ZERO[memory.deepspeed], stage or ZERO[DeepSpeed.OFF]
     if stage == ZERO[memory.deepspeed] and any(
         (words in where) != (memory.offload is to) for to, words in OFFLOADED
     ):
-        yield "memory.offload", "DeepSpeed's offloading", memory.offload.value, where or "none"
-    yield "memory.batch_size", "Samples a step", options.effective_batch, ran.effective_batch
+        yield "memory.offload", _("DeepSpeed's offloading"), memory.offload.value, where or "none"
+    yield "memory.batch_size", _("Samples a step"), options.effective_batch, ran.effective_batch
     optimizer = IN_MAIN_MEMORY if memory.offload_optimizer else OPTIMIZERS[training.optimizer]
     yield "training.optimizer", "Optimizer", optimizer, ran.optimizer
     if training.deterministic:
-        yield "training.deterministic", "Full determinism", "on", "on" if ran.deterministic else "off"
+        yield "training.deterministic", _("Full determinism"), "on", "on" if ran.deterministic else "off"
 
 
 def _compared_numbers(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, object, object]]:
@@ -194,25 +205,27 @@ def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[Difference]:
     training, method = options.training, options.model.method
     if options.device.precision is Precision.FP16 and ran.loss_scale is None:
         said = "Small gradients may be lost; bf16 doesn't need it."
-        yield Difference("device.precision", "fp16 runs without loss scaling", said)
+        yield Difference("device.precision", _("fp16 runs without loss scaling"), said)
     if method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
-        said = f"{method} was asked for, and all weights of the model are trained."
-        yield Difference("model.method", "Other weights are trained than asked for", said)
+        said = _("{method} was asked for, and all weights of the model are trained.").format(method=method)
+        yield Difference("model.method", _("Other weights are trained than asked for"), said)
     if method is Method.QLORA and not ran.packed_parameters:
-        said = f"The frozen weights were to be quantized as {options.model.quantization}, and none are."
-        yield Difference("model.quantization", "No weights are quantized", said)
+        said = _("The frozen weights were to be quantized as {quantization}, and none are.").format(
+            quantization=options.model.quantization
+        )
+        yield Difference("model.quantization", _("No weights are quantized"), said)
     if options.memory.activation_checkpointing and not ran.recomputed:
-        said = "They were to be recomputed in the backward pass, and no layer's were."
-        yield Difference("memory.activation_checkpointing", "Activations are kept", said)
+        said = _("They were to be recomputed in the backward pass, and no layer's were.")
+        yield Difference("memory.activation_checkpointing", _("Activations are kept"), said)
     if training.optimizer in IN_8_BITS and ran.optimizer_state and "uint8" not in ran.optimizer_state:
-        said = (
+        said = _(
             "Embeddings and tensors below 4,096 numbers keep theirs in fp32, and this run trains nothing larger: "
             "AdamW does the same here."
         )
-        yield Difference("training.optimizer", "The optimizer's state is not in 8 bits", said)
+        yield Difference("training.optimizer", _("The optimizer's state is not in 8 bits"), said)
     if training.weight_decay and ran.decayed_parameters == 0:
-        said = "Biases and norms are left out of it, and this run trains nothing else."
-        yield Difference("training.weight_decay", "Weight decay has no effect", said)
+        said = _("Biases and norms are left out of it, and this run trains nothing else.")
+        yield Difference("training.weight_decay", _("Weight decay has no effect"), said)
 
 
 # torch's words: "The operator 'aten::x' is not currently supported on the MPS backend and will fall back to run on the
@@ -247,9 +260,11 @@ def report_mps_fallbacks(reporter: Reporter) -> list[str]:
             told.append(operator)
             reporter.warn(
                 f"fallback-{operator}",
-                f"{operator} runs on the CPU",
-                "Apple's MPS lacks this operator, so its data goes to the CPU and back at every step: "
-                "slower, not wrong.",
+                _("{operator} runs on the CPU").format(operator=operator),
+                _(
+                    "Apple's MPS lacks this operator, so its data goes to the CPU and back at every step: "
+                    "slower, not wrong."
+                ),
             )
 
     warnings.showwarning = listen
@@ -346,7 +361,7 @@ def _plain_state(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     if not hasattr(tensor, "__tensor_flatten__"):
         yield tensor
         return
-    names, _ = tensor.__tensor_flatten__()
+    names, _rest = tensor.__tensor_flatten__()
     for name in names:
         yield from _plain_state(getattr(tensor, name))
 
@@ -354,7 +369,7 @@ def _plain_state(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
     """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
     model = trainer.model
-    parameters = [weight for _, weight in weights_of(model)]
+    parameters = [weight for _rest, weight in weights_of(model)]
     dtypes = sorted({_dtype_name(parameter.dtype) for parameter in parameters})
     optimizer = bare(trainer.optimizer)
     state = state_bytes(optimizer)
@@ -392,7 +407,7 @@ def _reason_of_attention(resolved: ResolvedRun, model: Any, called: tuple[str, .
     if resolved.options.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
         return {}
     has_sdpa = getattr(model, "_supports_sdpa", False)
-    its_own = "sdpa was set, and this model has it, but its own code computed attention in the first batch"
+    its_own = _("sdpa was set, and this model has it, but its own code computed attention in the first batch")
     return {"model.attention": its_own if has_sdpa else "this model has no sdpa; its own runs"}
 
 
