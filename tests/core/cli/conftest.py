@@ -2,8 +2,6 @@
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,18 +17,18 @@ from tests.fakes.told_memory import Engine
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
 @pytest.fixture
-def run(home: Path) -> RunFolder:
+def run(home):
     return new_run(home / "runs")
 
 
 @pytest.fixture
-def hone() -> Callable[..., int]:
+def hone():
     """Runs a command; `scenario` is what the engine of a started run does."""
 
     def command(*arguments: str, scenario: str = "finish") -> int:
@@ -44,7 +42,7 @@ def hone() -> Callable[..., int]:
 
 
 @pytest.fixture
-def begin() -> Iterator[Callable[..., RunFollower]]:
+def begin():
     """Starts runs with real keepers and fake engines, which are ended at the end of a test."""
     begun: list[tuple[RunFolder, subprocess.Popen[bytes]]] = []
 
@@ -63,7 +61,7 @@ def begin() -> Iterator[Callable[..., RunFollower]]:
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+def engine(monkeypatch):
     answering = Engine()
     monkeypatch.setattr(memory, "run_job", answering.run_job)
     monkeypatch.setattr(memory, "room_of", lambda *_, **__: answering.room)

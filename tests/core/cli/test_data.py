@@ -1,8 +1,6 @@
 """`hone new`, `options`, `inspect` and `devices`."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -33,9 +31,7 @@ from core.services.inspect import (
 
 class TestNew:
     @pytest.mark.parametrize("task", Task)
-    def test_it_is_refused_only_for_its_missing_data(
-        self, task: Task, hone: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_is_refused_only_for_its_missing_data(self, task, hone, tmp_path, capfd):
         assert main(["new", "--task", task]) == 0
         path = tmp_path / "my.hone"
         path.write_text(capfd.readouterr().out)
@@ -44,7 +40,7 @@ class TestNew:
         assert lines[0].endswith("has 1 problem")
         assert "data.train: there is no file or folder at" in lines[1]
 
-    def test_never_over_another_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_never_over_another_file(self, tmp_path, capsys):
         path = tmp_path / "my.hone"
         assert main(["new", "--task", "text-classification", "--output", str(path)]) == 0
         assert path.read_text().startswith("schema = 1")
@@ -64,7 +60,7 @@ class TestNew:
             ),
         ],
     )
-    def test_a_preset(self, asked: list[str], task: Task, changed: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_preset(self, asked, task, changed, tmp_path):
         path = tmp_path / "my.hone"
         assert main(["new", *asked, "-o", str(path)]) == 0
         options, problems = read_options(run_file.read_tree(path))
@@ -86,11 +82,11 @@ class TestNew:
             ([], "say which one with --task"),
         ],
     )
-    def test_wrong_ones(self, asked: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_wrong_ones(self, asked, said, capsys):
         assert main(["new", *asked]) == 2
         assert said in capsys.readouterr().err
 
-    def test_options_are_explained(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_options_are_explained(self, capsys):
         assert main(["options"]) == 0
         words = "memory.batch_size (a whole number from 1 to 65,536; default: 16)"
         assert words in capsys.readouterr().out
@@ -166,7 +162,7 @@ class TestDataLines:
             (Task.TEXT_CLASSIFICATION, {"suits": Task.CHAT}, ["--task chat", "Nothing is wrong with it."]),
         ],
     )
-    def test_what_is_said(self, task: Task, fields: dict[str, Any], said: list[str]) -> None:
+    def test_what_is_said(self, task, fields, said):
         report = DataReport(**{"source": "data.csv", "format": "CSV", "rows": 1200, **fields})
         text = "\n".join(data_lines(report, RunOptions(task=task, data=DataOptions(train="data.csv"))))
         assert all(words in text for words in said), text
@@ -187,26 +183,24 @@ class Engine:
 
 class TestInspect:
     @pytest.fixture
-    def engine(self, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    def engine(self, monkeypatch):
         engine = Engine(DataReport(source="a.csv", format="CSV", rows=3, suits=Task.CHAT))
         monkeypatch.setattr("core.cli.data.run_job", engine)
         return engine
 
     @pytest.fixture
-    def table(self, tmp_path: Path) -> str:
+    def table(self, tmp_path):
         (tmp_path / "a.csv").write_text("question,reply\na,b\n", encoding="utf-8")
         return str(tmp_path / "a.csv")
 
-    def test_without_a_task_the_data_decides(
-        self, engine: Engine, table: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_without_a_task_the_data_decides(self, engine, table, capsys):
         assert main(["inspect", table]) == 0
         assert engine.asked[0].any_task
         out, err = capsys.readouterr()
         assert "Chat (--task chat)" in out
         assert err == ""  # no progress where there is no terminal
 
-    def test_options_of_a_run_change_what_is_seen(self, engine: Engine, table: str) -> None:
+    def test_options_of_a_run_change_what_is_seen(self, engine, table):
         given = ["--set", "data.columns=prompt=question,answer=reply", "--set", "data.max_length=64"]
         assert main(["inspect", table, "--task", "chat", *given]) == 0
         request = engine.asked[0]
@@ -221,7 +215,7 @@ class TestInspect:
     @pytest.mark.parametrize(
         "wrong", ["data.max_length=many", "data.eval_split=test", "nothing", "data.nothing=1"]
     )
-    def test_wrong_options_are_refused(self, engine: Engine, table: str, wrong: str) -> None:
+    def test_wrong_options_are_refused(self, engine, table, wrong):
         assert main(["inspect", table, "--set", wrong]) == 2
         assert not engine.asked
 
@@ -234,17 +228,13 @@ class TestInspect:
             ("", 2, "name a file or folder to look into"),
         ],
     )
-    def test_missing_data_is_said_without_an_engine(
-        self, source: str, status: int, said: str, engine: Engine, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_missing_data_is_said_without_an_engine(self, source, status, said, engine, capsys):
         assert main(["inspect", source]) == status
         assert said in capsys.readouterr().err
         assert not engine.asked
 
     @pytest.mark.parametrize("found", [{"problems": (Problem("data.train", "no"),)}, {"findings": (WRONG,)}])
-    def test_problems_end_it_with_1_and_json_tells_all(
-        self, engine: Engine, table: str, found: dict[str, Any], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_problems_end_it_with_1_and_json_tells_all(self, engine, table, found, capsys):
         engine.report = DataReport(source="a", format="CSV", rows=1, **found)
         assert main(["inspect", table, "--json"]) == 1
         assert json.loads(capsys.readouterr().out)["rows"] == 1
@@ -280,7 +270,7 @@ NOT_RUN = Comparison(
 
 
 class TestDevices:
-    def test_they_say_what_works_and_why_not(self) -> None:
+    def test_they_say_what_works_and_why_not(self):
         gpu = DeviceReport(name="mps", title="Apple GPU", available=False, reason="needs a Mac")
         cpu = DeviceReport(
             name="cpu",
@@ -302,7 +292,7 @@ class TestDevices:
             assert words in text
 
     @pytest.fixture
-    def check(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    def check(self, monkeypatch):
         """`hone devices --check` where the engine answers these comparisons to this request."""
 
         def run(comparisons: tuple[Comparison, ...], *more: str, **asked: Any) -> int:
@@ -337,14 +327,10 @@ class TestDevices:
             ((), 1),
         ],
     )
-    def test_a_check_fails_where_something_differs_or_nothing_was_compared(
-        self, comparisons: tuple[Comparison, ...], status: int, check: Callable[..., int]
-    ) -> None:
+    def test_a_check_fails_where_something_differs_or_nothing_was_compared(self, comparisons, status, check):
         assert check(comparisons) == status
 
-    def test_each_comparison_is_shown(
-        self, check: Callable[..., int], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_each_comparison_is_shown(self, check, capsys):
         check((SOUND, SAME, WRONG_GRADIENTS, NO_NUMBER, NOT_RUN))
         lines = capsys.readouterr().out.splitlines()
         cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
@@ -357,7 +343,7 @@ class TestDevices:
         assert "Gradients: The gradient of every weight. Train on the CPU." in lines
         assert lines[-2:] == ["They were compared.", "7.2 s with PyTorch 2.13.0, macOS 15.5."]
 
-    def test_json(self, check: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_json(self, check, capsys):
         more = ("--short", "--device", "cuda:1", "--json")
         assert check((WRONG_GRADIENTS,), *more, device="cuda:1", short=True) == 1
         captured = capsys.readouterr()

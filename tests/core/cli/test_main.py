@@ -40,7 +40,7 @@ def commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPars
     }
 
 
-def test_every_command_has_an_example_that_it_understands() -> None:
+def test_every_command_has_an_example_that_it_understands():
     parser = cli._parser()
     found = commands(parser)
     assert set(found) == cli.names()
@@ -59,9 +59,7 @@ def test_every_command_has_an_example_that_it_understands() -> None:
         (["trian"], "usage: hone ", "bench')\n"),
     ],
 )
-def test_wrong_arguments_show_the_usage(
-    arguments: list[str], start: str, end: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_arguments_show_the_usage(arguments, start, end, capsys):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
@@ -70,7 +68,7 @@ def test_wrong_arguments_show_the_usage(
     assert said.endswith(end)
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"Hone {VERSION}\n"
@@ -86,13 +84,8 @@ class TestErrors:
         ],
     )
     def test_one_sentence_and_the_rest_in_the_log_or_where_that_fails_here(
-        self,
-        error: Exception,
-        sentence: str,
-        home: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
+        self, error, sentence, home, monkeypatch, capsys
+    ):
         def fail(_: Path) -> None:
             raise error
 
@@ -108,7 +101,7 @@ class TestErrors:
         assert said.endswith(f"{sentence}\n")
         assert ("Traceback" in said) == isinstance(error, KeyError)
 
-    def test_a_home_that_is_a_file_is_named(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_home_that_is_a_file_is_named(self, home, capsys):
         home.touch()
         assert main(["train", DIGITS]) == 1
         title, detail = capsys.readouterr().err.splitlines()
@@ -123,7 +116,7 @@ class TestControlCharacters:
     def is_harmless(text: str) -> bool:
         return not any(character in text for character in ACTED_ON)
 
-    def test_they_are_shown_and_columns_line_up(self) -> None:
+    def test_they_are_shown_and_columns_line_up(self):
         assert formats.visible(TITLE) == SHOWN
         assert self.is_harmless(formats.visible(ACTED_ON))
         plain = "Ünïcode 漢字 👩\u200d🚀\tand\r\nlines\n"
@@ -131,13 +124,13 @@ class TestControlCharacters:
         lines = formats.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
         assert {line.index("text") for line in lines[1:]} == {len(SHOWN) + 2}
 
-    def test_json_stays_the_same_value(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_json_stays_the_same_value(self, capsys):
         print_json({"name": TITLE + ACTED_ON})
         told = capsys.readouterr().out
         assert self.is_harmless(told)
         assert json.loads(told) == {"name": TITLE + ACTED_ON}
 
-    def test_a_run_of_such_texts(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_run_of_such_texts(self, tmp_path, capsys):
         EventWriter(tmp_path / "events.jsonl", attempt=1).write(
             RunStarted(),
             ExamplesChosen(examples=(Example(given=TITLE, expected=TITLE),)),
@@ -149,7 +142,7 @@ class TestControlCharacters:
         assert self.is_harmless(told)
         assert told.count(SHOWN) == 4, "the input, its label, the prediction, and the run's name"
 
-    def test_progress_and_errors(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_progress_and_errors(self, tmp_path, capsys):
         stream = io.StringIO()
         Progress(RunStory(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
         assert stream.getvalue() == f"Warning: {SHOWN}\n"
@@ -180,9 +173,7 @@ def _commands(run: RunFolder, target: Path) -> Iterator[list[str]]:
         ("folder.html", "{there}/folder.html is a folder."),
     ],
 )
-def test_every_command_refuses_a_target_that_can_not_be(
-    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str, said: str
-) -> None:
+def test_every_command_refuses_a_target_that_can_not_be(run, tmp_path, capsys, named, said):
     there = tmp_path / "there"
     (there / "folder.html").mkdir(parents=True)
     (there / "file").write_text("precious")
@@ -195,9 +186,7 @@ def test_every_command_refuses_a_target_that_can_not_be(
     assert not (settings.home() / "hone.log").exists()
 
 
-def test_a_disk_that_fills_leaves_nothing(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_disk_that_fills_leaves_nothing(run, tmp_path, monkeypatch, capsys):
     target = tmp_path / "there" / "x.zip"
     target.parent.mkdir()
     monkeypatch.setattr("zipfile.ZipFile.writestr", _full)

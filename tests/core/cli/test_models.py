@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,7 +21,6 @@ from core.services.hub import Pace
 from tests.fakes.clock import FakeClock
 from tests.fakes.tiny_on_hub import a_hub
 from tests.fakes.try_process import command
-from tests.fakes.whole_hub import WholeHub
 
 
 class Started:
@@ -45,7 +43,7 @@ class Started:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+def started(monkeypatch):
     started = Started()
     monkeypatch.setattr(models, "TryProcess", started)
     return started
@@ -58,9 +56,7 @@ def made(folder: Path, task: Task = Task.CHAT) -> str:
     return str(folder)
 
 
-def test_an_answer_is_printed_and_what_it_took_told_apart(
-    tmp_path: Path, started: Started, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_is_printed_and_what_it_took_told_apart(tmp_path, started, capsys):
     asked = ("--prompt", "Hello", "--system", "Be kind", "--seed", "7", "--stop", "END", "--before")
     assert main(["try", made(tmp_path / "one"), *asked]) == 0
     said = capsys.readouterr()
@@ -73,9 +69,7 @@ def test_an_answer_is_printed_and_what_it_took_told_apart(
     assert question.writing == Writing(seed=7, stop_at=("END",))
 
 
-def test_lines_that_are_typed_are_one_conversation(
-    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_that_are_typed_are_one_conversation(tmp_path, started, monkeypatch, capsys):
     lines = iter(["Hello", " ", "And then?"])
 
     def typed(_prompt: str) -> str:
@@ -94,9 +88,7 @@ def test_lines_that_are_typed_are_one_conversation(
     assert last.turns[1].text.startswith("Answer 1")
 
 
-def test_labels_are_printed_with_their_chances(
-    tmp_path: Path, started: Started, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_are_printed_with_their_chances(tmp_path, started, capsys):
     folder = made(tmp_path / "one", Task.TEXT_CLASSIFICATION)
     assert main(["try", folder, "--prompt", "a", "--prompt", "b"]) == 0
     assert capsys.readouterr().out == "  90.0%  yes\n  10.0%  no\n"
@@ -116,18 +108,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_the_model_doesn_t_read_is_refused(
-    tmp_path: Path, started: Started, capsys: pytest.CaptureFixture[str], why: str
-) -> None:
+def test_what_the_model_doesn_t_read_is_refused(tmp_path, started, capsys, why):
     task, *arguments = REFUSED[why]
     assert main(["try", made(tmp_path / "one", task), *arguments]) == 2
     assert why in capsys.readouterr().err
     assert started.loads == []
 
 
-def test_it_waits_while_a_run_trains(
-    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_waits_while_a_run_trains(tmp_path, started, monkeypatch, capsys):
     folder = made(tmp_path / "one")
     monkeypatch.setattr(models, "that_train", lambda _folder: (runs.find_run(folder),))
     assert main(["try", folder, "--prompt", "Hello"]) == 1
@@ -137,9 +125,7 @@ def test_it_waits_while_a_run_trains(
     assert started.loads[0].on_cpu
 
 
-def test_a_question_that_can_t_be_answered(
-    tmp_path: Path, started: Started, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_question_that_can_t_be_answered(tmp_path, started, capsys):
     folder = made(tmp_path / "one", Task.TEXT_CLASSIFICATION)
     assert main(["try", folder, "--prompt", "refuse"]) == 1
     assert "Nothing to read" in capsys.readouterr().err
@@ -181,7 +167,7 @@ def report(**more) -> ExportReport:
 
 
 @pytest.fixture
-def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def exported(tmp_path, monkeypatch):
     """Runs `hone export` with an export that comes to this report."""
     run_file.write(RunOptions(task=Task.CHAT, model=ModelOptions(source="some/model")), tmp_path / "run.toml")
 
@@ -192,7 +178,7 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return export
 
 
-def test_it_tells_what_came_of_it(exported, capsys) -> None:
+def test_it_tells_what_came_of_it(exported, capsys):
     assert exported(report(agreement=AGREEMENT, notes=("Next.",))) == 0
     said = capsys.readouterr()
     assert said.err.count("Writing the model") == 1
@@ -205,7 +191,7 @@ def test_it_tells_what_came_of_it(exported, capsys) -> None:
     ]
 
 
-def test_what_is_missing_ends_with_one(exported, capsys) -> None:
+def test_what_is_missing_ends_with_one(exported, capsys):
     found = report(
         kind=ExportKind.GGUF, unchecked="Not checked: why.", missing="No converter.", notes=("Then run: it",)
     )
@@ -213,14 +199,14 @@ def test_what_is_missing_ends_with_one(exported, capsys) -> None:
     assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then run: it"]
 
 
-def test_json(exported, capsys) -> None:
+def test_json(exported, capsys):
     assert exported(report(agreement=AGREEMENT), "--json") == 0
     said = capsys.readouterr()
     assert not said.err
     assert msgspec.json.decode(said.out, type=ExportReport).agreement == AGREEMENT
 
 
-def test_without_a_kind_it_lists_them(tmp_path: Path, capsys) -> None:
+def test_without_a_kind_it_lists_them(tmp_path, capsys):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.safetensors").touch()
     options = RunOptions(task=Task.CHAT, model=ModelOptions(source="some/model"))
@@ -238,14 +224,12 @@ def test_without_a_kind_it_lists_them(tmp_path: Path, capsys) -> None:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeHub]:
+def hub(tmp_path, monkeypatch):
     with a_hub(tmp_path, monkeypatch) as serving:
         yield serving
 
 
-def test_found_downloaded_listed_and_removed(
-    hub: WholeHub, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_found_downloaded_listed_and_removed(hub, capsys, tmp_path):
     assert main(["hub", "tiny", "--task", "text-classification"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split()[:2] == ["MODEL", "SIZE"]
@@ -262,35 +246,31 @@ def test_found_downloaded_listed_and_removed(
     assert not list((tmp_path / "hub").glob("models--*"))
 
 
-def test_nothing_is_deleted_unasked(hub: WholeHub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_deleted_unasked(hub, capsys):
     assert main(["hub", "--remove", "org/tiny"]) == 1
     assert "say --yes" in capsys.readouterr().err
 
 
-def test_nothing_found(hub: WholeHub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_found(hub, capsys):
     assert main(["hub", "zebra"]) == 1
     assert "has “zebra” in its name" in capsys.readouterr().err
 
 
-def test_work_offline_forbids_it(hub: WholeHub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_work_offline_forbids_it(hub, capsys):
     settings.save(settings.Settings(offline=True))
     assert main(["hub", "tiny"]) == 1
     assert "“Work offline” in Settings forbids" in capsys.readouterr().err
     assert hub.asked == []
 
 
-def test_whose_token_it_is(
-    hub: WholeHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whose_token_it_is(hub, capsys, monkeypatch):
     hub.people["hf_good_token"] = "ada"
     monkeypatch.setenv("HF_TOKEN", "hf_good_token")
     assert main(["hub", "--account"]) == 0
     assert capsys.readouterr().out == "ada, by the token in HF_TOKEN\n"
 
 
-def test_a_token_that_can_t_be_kept_is_not_printed(
-    hub: WholeHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_can_t_be_kept_is_not_printed(hub, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("hf_Secret42\n"))
     assert main(["hub", "--sign-in"]) == 1
     told = capsys.readouterr()
@@ -298,14 +278,14 @@ def test_a_token_that_can_t_be_kept_is_not_printed(
     assert "hf_Secret42" not in told.out + told.err
 
 
-def test_a_terminal_that_is_none_gets_a_line_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_that_is_none_gets_a_line_every_tenth(capsys):
     bar = models._DownloadBar(quiet=False)
     for done in range(0, 1001, 10):
         bar.show(JobProgress(done=done << 20, total=1000 << 20))
     assert len(capsys.readouterr().err.splitlines()) == 11
 
 
-def test_the_pace_is_that_of_the_last_seconds() -> None:
+def test_the_pace_is_that_of_the_last_seconds():
     clock = FakeClock()
     pace = Pace(clock.monotonic)
     assert pace.speed is None

@@ -26,7 +26,7 @@ def run_python(code: str, *arguments: str, home: Path) -> subprocess.CompletedPr
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """The working folder: in it a file and folders with names of their own and of a command."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").write_text("")
@@ -44,26 +44,26 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("place")
-def test_no_arguments_or_what_is_to_be_opened_open_the_window(arguments: list[str]) -> None:
+def test_no_arguments_or_what_is_to_be_opened_open_the_window(arguments):
     assert program.run(arguments, lambda: 41) == 41
 
 
-def test_what_is_opened() -> None:
+def test_what_is_opened():
     assert program.files_to_open(["open", "a", "b"]) == program.files_to_open(["a", "b"]) == ["a", "b"]
 
 
 @pytest.mark.parametrize("arguments", [["runs"], ["runs", "notes"], ["nothing"], [""], ["a.hone", "--json"]])
 @pytest.mark.usefixtures("place")
-def test_a_command_goes_before_what_is_called_like_it(arguments: list[str]) -> None:
+def test_a_command_goes_before_what_is_called_like_it(arguments):
     assert not program.opens_window(arguments)
 
 
-def test_commands_are_known_by_name() -> None:
+def test_commands_are_known_by_name():
     assert {"train", "runs", "options", "gpu"} <= main.names()
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["nothing", "a.csv"], [""]])
-def test_what_is_neither_is_said_where_nobody_reads_along(arguments: list[str]) -> None:
+def test_what_is_neither_is_said_where_nobody_reads_along(arguments):
     told: list[str] = []
     assert program.run(arguments, lambda: 41, told.append) == 2
     (words,) = told
@@ -71,14 +71,14 @@ def test_what_is_neither_is_said_where_nobody_reads_along(arguments: list[str]) 
     assert "`hone --help`" in words
 
 
-def test_in_a_terminal_argparse_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_terminal_argparse_names_the_commands(capsys):
     with pytest.raises(SystemExit) as ended:
         program.run(["nothing"], lambda: 41)
     assert ended.value.code == 2
     assert "gpu" in capsys.readouterr().err
 
 
-def test_commands_and_options_are_not_complained_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_and_options_are_not_complained_of(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     assert program.run(["runs"], lambda: 41, pytest.fail) == 0
     with pytest.raises(SystemExit) as ended:
@@ -87,9 +87,7 @@ def test_commands_and_options_are_not_complained_of(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("arguments", [["a.hone"], ["/a/b", "/c/d"]])
-def test_what_is_plainly_a_path_is_opened_without_loading_the_commands(
-    arguments: list[str], tmp_path: Path
-) -> None:
+def test_what_is_plainly_a_path_is_opened_without_loading_the_commands(arguments, tmp_path):
     code = """
 import sys
 from core.cli import program
@@ -102,7 +100,7 @@ print(program.run(sys.argv[1:], lambda: 41), "core.cli.main" in sys.modules)
     "arguments",
     [["runs"], ["options"], ["new", "--task", Task.TEXT_CLASSIFICATION], ["train", "nothing"], ["--help"]],
 )
-def test_the_command_line_loads_neither_qt_nor_torch(arguments: list[str], tmp_path: Path) -> None:
+def test_the_command_line_loads_neither_qt_nor_torch(arguments, tmp_path):
     code = f"""
 import atexit, sys
 atexit.register(lambda: print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr))
@@ -114,7 +112,7 @@ sys.exit(main())
     assert done.returncode == (2 if "train" in arguments else 0)
 
 
-def test_the_keeper_loads_neither_qt_nor_torch(tmp_path: Path) -> None:
+def test_the_keeper_loads_neither_qt_nor_torch(tmp_path):
     code = f"""
 import sys
 import core.monitor.keeper
@@ -123,26 +121,24 @@ print([name for name in {HEAVY} if name in sys.modules])
     assert run_python(code, home=tmp_path).stdout == "[]\n"
 
 
-def test_the_keeper_wants_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_keeper_wants_its_run(capsys):
     assert program.run(["--keeper"], lambda: 41) == 2
     assert "one run folder" in capsys.readouterr().err
 
 
 class TestInABundle:
     @pytest.fixture(autouse=True)
-    def frozen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def frozen(self, monkeypatch):
         monkeypatch.setattr(sys, "frozen", True, raising=False)
 
     @pytest.mark.parametrize(
         "arguments", [["-c", "print(1)"], ["-m", "pip"], ["-B", "-c", ""], ["script.py", "x"]]
     )
-    def test_what_means_a_python_interpreter_is_refused(
-        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_means_a_python_interpreter_is_refused(self, arguments, capsys):
         assert program.run(arguments, lambda: 41) == 2
         assert "not a Python interpreter" in capsys.readouterr().err
 
-    def test_the_window_and_the_command_line_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_window_and_the_command_line_are_there(self, capsys):
         assert program.run([], lambda: 41) == 41
         assert program.run(["options"], lambda: 41) == 0
         assert "memory.batch_size" in capsys.readouterr().out
@@ -161,7 +157,7 @@ os.write(opened, f"{opened > 2} {sys.stdin.read()!r} {child.returncode}".encode(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell closes them")
-def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path: Path) -> None:
+def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path):
     found = tmp_path / "found"
     command = ["sh", "-c", 'exec "$0" "$@" 0<&- 1>&- 2>&-', sys.executable, "-c", CODE, str(found)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
@@ -169,7 +165,7 @@ def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path: Pat
     assert found.read_text() == "True '' 0"
 
 
-def test_open_streams_stay_as_they_are() -> None:
+def test_open_streams_stay_as_they_are():
     code = "from core.cli import program; program._open_missing_streams(); print(input())"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code]

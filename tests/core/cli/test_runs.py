@@ -1,8 +1,6 @@
 """`hone runs` and `hone show`."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,7 +12,6 @@ from core.options import past_runs
 from core.options.sections import TrainingOptions
 from core.runs.event_log import EventWriter
 from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
-from core.runs.folder import RunFolder
 from core.runs.library import create
 from tests.fakes.runs import FAKES, digits_options, new_run
 
@@ -22,16 +19,14 @@ DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
 
 class TestList:
-    def test_none_yet(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_none_yet(self, home, capsys):
         assert main(["runs"]) == 0
         assert "No runs yet" in capsys.readouterr().out
         home.touch()
         assert main(["runs"]) == 0
         assert f"none can be kept there: {home} is a file." in capsys.readouterr().out
 
-    def test_a_table_of_all_and_each_by_folder_or_name(
-        self, hone: Callable[..., int], home: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_table_of_all_and_each_by_folder_or_name(self, hone, home, capfd):
         hone("train", DIGITS)
         [folder] = (home / "runs").iterdir()
         capfd.readouterr()
@@ -52,9 +47,7 @@ class TestList:
         assert main(["runs", folder.name]) == 2
         assert "--compare or --delete" in capfd.readouterr().err
 
-    def test_a_run_that_failed_says_why(
-        self, hone: Callable[..., int], home: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_failed_says_why(self, hone, home, capfd):
         hone("train", DIGITS, scenario="fail")
         assert main(["show", next((home / "runs").iterdir()).name]) == 0
         assert "The data has one class only" in capfd.readouterr().out
@@ -62,7 +55,7 @@ class TestList:
 
 class TestFindRun:
     @pytest.fixture(autouse=True)
-    def runs(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def runs(self, home, monkeypatch):
         for folder, name in (
             ("2026-01-01-sea", "my sea"),
             ("2026-02-02-a", "twice"),
@@ -73,7 +66,7 @@ class TestFindRun:
         monkeypatch.chdir(home)
         return home / "runs"
 
-    def test_by_folder_path_and_given_name(self, runs: Path) -> None:
+    def test_by_folder_path_and_given_name(self, runs):
         for name in ("2026-01-01-sea", str(runs / "2026-01-01-sea"), "my sea"):
             assert find_run(name).path == runs / "2026-01-01-sea"
         (runs / "2026-03-03-b" / "run.toml").write_text("[output\n")
@@ -90,7 +83,7 @@ class TestFindRun:
             ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
         ],
     )
-    def test_what_is_none_or_several(self, name: str, said: str, runs: Path) -> None:
+    def test_what_is_none_or_several(self, name, said, runs):
         (runs.parent / "empty").mkdir()
         (runs / "hollow").mkdir()
         with pytest.raises(OptionsError) as caught:
@@ -98,7 +91,7 @@ class TestFindRun:
         assert caught.value.detail == said.format(runs=runs)
 
 
-def test_names_tags_and_notes(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_tags_and_notes(run, capsys):
     assert main(["show", run.name, "--rename", "The  long one"]) == 0
     assert main(["show", "The long one", "--tag", "night", "--tag", "lr", "--untag", "gone"]) == 0
     assert main(["show", run.name, "--untag", "LR", "--tag", "old", "--note", " Slower.\n"]) == 0
@@ -115,7 +108,7 @@ def test_names_tags_and_notes(run: RunFolder, capsys: pytest.CaptureFixture[str]
     assert past_runs.read(run.path) == past_runs.RunNotes(tags=("night", "old"))
 
 
-def test_comparing(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparing(run, capsys):
     seven = msgspec.structs.replace(digits_options(), training=TrainingOptions(epochs=7.0))
     other = create(seven, run.path.parent)
     for wrong, said in (
@@ -138,9 +131,7 @@ def test_comparing(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 class TestPredictions:
-    def test_each_example_with_its_first_and_last(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_each_example_with_its_first_and_last(self, tmp_path, capsys):
         examples = Example(given="A fine\nfilm.", expected="yes"), Example(given="Go on", is_own=True)
         first = Said(text="no", sure=0.6, right=False), Said(text="um")
         last = Said(text="yes", sure=0.91, right=True), Said(text="on and on " * 40)
@@ -161,7 +152,7 @@ class TestPredictions:
         assert [found["step"] for found in told["told"]] == [0, 1200]
         assert told["confusion"]["counts"] == [[2, 0], [1, 3]]
 
-    def test_none(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_none(self, tmp_path, capsys):
         EventWriter(tmp_path / "events.jsonl", attempt=1).write(RunStarted())
         assert main(["show", str(tmp_path), "--predictions"]) == 0
         assert "No predictions" in capsys.readouterr().out

@@ -37,7 +37,7 @@ Begin = Callable[..., RunFollower]
 
 
 class TestTrain:
-    def test_a_run_that_finishes(self, hone: Hone, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_a_run_that_finishes(self, hone, tmp_path, capfd):
         folder = tmp_path / "run"
         assert hone("train", DIGITS, "--run-dir", str(folder), "--set", "output.name=Digits") == 0
         assert RunFolder(folder).options().output == digits_options().output
@@ -53,13 +53,8 @@ class TestTrain:
 
     @pytest.mark.parametrize("given", [(), ("--offline",)])
     def test_a_model_that_is_not_here_is_refused_offline_before_there_is_a_run(
-        self,
-        given: tuple[str, ...],
-        hone: Hone,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capfd: pytest.CaptureFixture[str],
-    ) -> None:
+        self, given, hone, tmp_path, monkeypatch, capfd
+    ):
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.delenv("HF_HUB_OFFLINE")
         settings.save(settings.Settings(offline=not given))
@@ -73,7 +68,7 @@ class TestTrain:
         assert ("--offline" if given else "“Work offline” in Settings forbids") in err
         assert not (tmp_path / "run").exists()
 
-    def test_events_as_json_lines(self, hone: Hone, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    def test_events_as_json_lines(self, hone, capfdbinary):
         assert hone("train", DIGITS, "--json") == 0
         kinds = [msgspec.json.decode(line)["type"] for line in capfdbinary.readouterr().out.splitlines()]
         assert kinds.count("step_finished") == 3
@@ -100,17 +95,15 @@ class TestTrain:
             ),
         ],
     )
-    def test_a_run_that_fails_or_crashes_says_why(
-        self, scenario: str, said: list[str], hone: Hone, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_fails_or_crashes_says_why(self, scenario, said, hone, capfd):
         assert hone("train", DIGITS, scenario=scenario) == 1
         err = capfd.readouterr().err
         assert all(words in err for words in said)
         assert err.count(said[0]) == 1
 
     def test_a_run_that_does_not_fit_ends_before_it_trains_unless_somebody_agrees(
-        self, hone: Hone, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        self, hone, capfd, monkeypatch
+    ):
         assert hone("train", DIGITS, scenario="large") == 3
         assert "It doesn't fit into memory" in capfd.readouterr().err
         assert hone("train", DIGITS, "--queue", "--yes", scenario="large") == 0
@@ -120,9 +113,7 @@ class TestTrain:
             assert hone("train", DIGITS, scenario="large") == status
         assert hone("train", DIGITS, "--json", scenario="large") == 3  # a program reads: it isn't asked
 
-    def test_a_wrong_request_lists_all_problems_and_makes_no_run(
-        self, hone: Hone, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_wrong_request_lists_all_problems_and_makes_no_run(self, hone, home, tmp_path, capfd):
         wrong = ["--set", "memory.batch_size=0", "--set", "training.epochs=-1"]
         assert hone("train", DIGITS, *wrong) == 2
         lines = capfd.readouterr().err.splitlines()
@@ -135,9 +126,7 @@ class TestTrain:
         assert hone("train", DIGITS, "--run-dir", str(tmp_path)) == 2
         assert "not empty" in capfd.readouterr().err
 
-    def test_what_is_worth_knowing_is_said_before_the_run(
-        self, hone: Hone, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_is_worth_knowing_is_said_before_the_run(self, hone, capfd, monkeypatch):
         caution = "Without a ceiling, the whole Mac may halt."
         mac = DeviceReport(
             name="mps",
@@ -181,7 +170,7 @@ def terminal(scenario: str, run_dir: Path) -> Iterator[subprocess.Popen[str]]:
 @POSIX
 class TestInterrupted:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_once_stops_and_keeps(self, number: signal.Signals, tmp_path: Path) -> None:
+    def test_once_stops_and_keeps(self, number, tmp_path):
         with terminal("wait", tmp_path / "run") as process:
             process.send_signal(number)
             out, err = process.communicate(timeout=20)
@@ -190,7 +179,7 @@ class TestInterrupted:
         assert "what is trained is kept" in err
         assert "Stopped after" in err
 
-    def test_twice_ends_a_run_that_does_not_stop(self, tmp_path: Path) -> None:
+    def test_twice_ends_a_run_that_does_not_stop(self, tmp_path):
         with terminal("stubborn", tmp_path / "run") as process:
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
@@ -203,14 +192,14 @@ class TestInterrupted:
         assert record is not None
         assert "as asked" in record.reason
 
-    def test_a_closed_pipe_stops_it_too(self, tmp_path: Path) -> None:
+    def test_a_closed_pipe_stops_it_too(self, tmp_path):
         with terminal("wait", tmp_path / "run") as process:
             assert process.stdout is not None
             process.stdout.close()
             assert process.wait(20) == 130
         assert RunFolder(tmp_path / "run").exit_record() is not None
 
-    def test_while_the_run_is_being_started_it_stops(self, tmp_path: Path) -> None:
+    def test_while_the_run_is_being_started_it_stops(self, tmp_path):
         def interrupted_start(run: RunFolder, *, queued: bool) -> subprocess.Popen[bytes]:
             signal.raise_signal(signal.SIGINT)
             return runs.start(run, "wait")
@@ -220,7 +209,7 @@ class TestInterrupted:
         assert record is not None
         assert record.code == 0
 
-    def test_interrupts_are_counted_and_the_old_handlers_come_back(self) -> None:
+    def test_interrupts_are_counted_and_the_old_handlers_come_back(self):
         before = signal.getsignal(signal.SIGINT)
         with Interrupts() as interrupts:
             signal.raise_signal(signal.SIGINT)
@@ -230,7 +219,7 @@ class TestInterrupted:
 
 
 @pytest.fixture
-def kept(run: RunFolder) -> RunFolder:
+def kept(run):
     """A run whose keeper is this process, and that nobody ends."""
     run.record_keeper(os.getpid())
     plan = RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=0, effective_batch=1)
@@ -258,9 +247,7 @@ def remove_at_first_poll(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestAttendance:
-    def test_the_first_stops_the_second_kills_the_third_leaves(
-        self, kept: RunFolder, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_first_stops_the_second_kills_the_third_leaves(self, kept, capsys):
         attendance = Attendance(kept, interrupted(3), (Action.STOP, Action.KILL))
         assert attendance.stay() == 130
         assert attendance.has_left
@@ -269,9 +256,7 @@ class TestAttendance:
         assert "what is trained is kept" in err
         assert f"`hone stop {kept.name}`" in err
 
-    def test_who_only_follows_leaves_at_the_first(
-        self, kept: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_who_only_follows_leaves_at_the_first(self, kept, tmp_path, capsys):
         assert Attendance(kept, interrupted(1)).stay() == 130
         assert kept.open_requests() == []
         elsewhere = RunFolder(shutil.copytree(kept.path, tmp_path / "elsewhere"))
@@ -279,16 +264,12 @@ class TestAttendance:
         Attendance(elsewhere, interrupted(1)).stay()
         assert f"hone follow {elsewhere.path}`" in capsys.readouterr().err
 
-    def test_a_run_that_cannot_be_asked_can_be_left(
-        self, kept: RunFolder, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_cannot_be_asked_can_be_left(self, kept, capsys):
         kept.requests.touch()
         assert Attendance(kept, interrupted(3), (Action.STOP, Action.KILL)).stay() == 130
         assert capsys.readouterr().err.count("The run can't be asked to end") == 2
 
-    def test_a_run_that_paused_by_itself_failed(
-        self, run: RunFolder, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_paused_by_itself_failed(self, run, capsys):
         run.record_keeper(os.getpid())
         reporter = Reporter(run)
         reporter.start({})
@@ -298,21 +279,13 @@ class TestAttendance:
         assert "the disk is full" in capsys.readouterr().err
 
     @pytest.mark.parametrize("command", ["follow", "stop"])
-    def test_a_removed_run_is_waited_for_no_longer(
-        self,
-        command: str,
-        kept: RunFolder,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
+    def test_a_removed_run_is_waited_for_no_longer(self, command, kept, monkeypatch, capsys):
         remove_at_first_poll(monkeypatch)
         assert main([command, kept.name]) == 1
         assert capsys.readouterr().err.endswith(f"{REMOVED}\n")
 
     @POSIX
-    def test_a_run_removed_while_it_trains_ends(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_removed_while_it_trains_ends(self, tmp_path, monkeypatch, capsys):
         keepers = []
 
         def start_and_keep(run: RunFolder, *, queued: bool) -> subprocess.Popen[bytes]:
@@ -327,7 +300,7 @@ class TestAttendance:
 
 
 class TestFollow:
-    def test_until_it_is_over(self, run: RunFolder, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_until_it_is_over(self, run, capfd):
         keeper = start(run, "finish")
         assert main(["follow", run.name]) == 0
         keeper.wait()
@@ -343,13 +316,13 @@ class TestFollow:
         assert main(["show", run.name]) == 0
         assert "a newer Hone wrote this run" in capfd.readouterr().out
 
-    def test_a_run_that_failed(self, run: RunFolder, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    def test_a_run_that_failed(self, run, capfdbinary):
         start(run, "fail").wait()
         assert main(["follow", str(run.path), "--json"]) == 1
         assert b'"type":"run_finished"' in capfdbinary.readouterr().out
 
     @pytest.mark.parametrize("command", ["follow", "stop", "pause", "resume"])
-    def test_no_such_run(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_no_such_run(self, command, capsys):
         for name in ("nothing", "x" * 5000):
             assert main([command, name]) == 2
         assert "there is no run nothing" in capsys.readouterr().err
@@ -361,24 +334,20 @@ class TestStop:
         ("scenario", "how", "said"),
         [("wait", [], "Stopped after"), ("stubborn", ["--now"], "Ended at once, as asked.")],
     )
-    def test_a_run_that_trains(
-        self, scenario: str, how: list[str], said: str, run: RunFolder, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_trains(self, scenario, how, said, run, capfd):
         keeper = start(run, scenario)
         assert main(["stop", run.name, *how]) == 0
         keeper.wait()
         assert said in capfd.readouterr().err
         assert run.open_requests() == []
 
-    def test_a_run_that_is_over(self, run: RunFolder, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_a_run_that_is_over(self, run, capfd):
         start(run, "crash").wait()
         assert main(["stop", run.name]) == 0
         assert f"It is over already: {State.CRASHED}" in capfd.readouterr().err
         assert not run.requests.exists()
 
-    def test_a_run_that_ends_otherwise(
-        self, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_that_ends_otherwise(self, kept, monkeypatch, capfd):
         monkeypatch.setattr(RunFolder, "is_alive", lambda *_: Action.STOP not in kept.requested())
         assert main(["stop", kept.name]) == 1
         assert "nobody was left to see how" in capfd.readouterr().err
@@ -387,9 +356,7 @@ class TestStop:
 
 @POSIX
 class TestPauseAndQueue:
-    def test_a_run_is_saved_paused_and_resumed(
-        self, hone: Hone, begin: Begin, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_run_is_saved_paused_and_resumed(self, hone, begin, capsys):
         def said(status: int, *arguments: str) -> str:
             assert hone(*arguments) == status
             return capsys.readouterr().err
@@ -416,9 +383,7 @@ class TestPauseAndQueue:
         said(0, "resume", name, "--epochs", "100", "--queue")
         assert run.options().training.epochs == 100
 
-    def test_runs_wait_are_moved_and_taken_out(
-        self, hone: Hone, begin: Begin, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_runs_wait_are_moved_and_taken_out(self, hone, begin, capsys):
         assert hone("queue") == 0
         assert "No run trains or waits" in capsys.readouterr().out
         trains = begin(queued=True)
@@ -448,9 +413,7 @@ class TestPauseAndQueue:
         trains.run.request(Action.STOP)
         assert hone("resume", second.run.name, "--queue") == 0
 
-    def test_a_new_run_waits_where_it_is_told_to(
-        self, begin: Begin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_new_run_waits_where_it_is_told_to(self, begin, tmp_path, capsys):
         trains = begin(queued=True)
         file = tmp_path / "run.hone"
         file.write_bytes(trains.run.options_file.read_bytes())

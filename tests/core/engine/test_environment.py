@@ -29,9 +29,7 @@ from core.options.sections import DeviceOptions
         ("mps", None, ""),
     ],
 )
-def test_one_cuda_device_stays_visible(
-    monkeypatch: pytest.MonkeyPatch, name: str, visible: str | None, expected: str
-) -> None:
+def test_one_cuda_device_stays_visible(monkeypatch, name, visible, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -40,9 +38,7 @@ def test_one_cuda_device_stays_visible(
 
 
 @pytest.mark.parametrize(("fallback", "expected"), [(True, "1"), (False, "0")])
-def test_mps_fallback_is_set_either_way(
-    monkeypatch: pytest.MonkeyPatch, fallback: bool, expected: str
-) -> None:
+def test_mps_fallback_is_set_either_way(monkeypatch, fallback, expected):
     monkeypatch.setenv("PYTORCH_ENABLE_MPS_FALLBACK", "unset")
     prepare_environment(
         RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(mps_fallback=fallback))
@@ -53,9 +49,7 @@ def test_mps_fallback_is_set_either_way(
 @pytest.mark.parametrize(
     ("limit", "low"), [(1.7, 1.4), (2.0, 1.4), (0.85, 0.7), (0.1, 0.0824), (0.0, 1.4)], ids=str
 )
-def test_the_lower_watermark_follows_the_ceiling_down(
-    monkeypatch: pytest.MonkeyPatch, limit: float, low: float
-) -> None:
+def test_the_lower_watermark_follows_the_ceiling_down(monkeypatch, limit, low):
     for name in ("HIGH", "LOW"):
         monkeypatch.setenv(f"PYTORCH_MPS_{name}_WATERMARK_RATIO", "unset")
     device = DeviceOptions(mps_memory_limit=limit)
@@ -64,7 +58,7 @@ def test_the_lower_watermark_follows_the_ceiling_down(
     assert float(os.environ["PYTORCH_MPS_LOW_WATERMARK_RATIO"]) == pytest.approx(low, abs=1e-4)
 
 
-def test_torch_would_take_every_pair_of_watermarks() -> None:
+def test_torch_would_take_every_pair_of_watermarks():
     """What `MPSAllocator.mm` checks: 0 to 2 for the ceiling, 0 to the ceiling (2 without one) for the lower mark."""
     for limit in (hundredths / 100 for hundredths in range(201)):
         high, low = mps_watermarks(limit)
@@ -72,16 +66,14 @@ def test_torch_would_take_every_pair_of_watermarks() -> None:
         assert 0.0 < low <= (high or 2.0)
 
 
-def test_no_compiled_code_comes_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiled_code_comes_from_the_hub(monkeypatch):
     """It is read when transformers 5.23 loads; the package `kernels` is hidden besides."""
     monkeypatch.setenv("USE_HUB_KERNELS", "1")
     prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION))
     assert os.environ["USE_HUB_KERNELS"] == "0"
 
 
-def test_few_kernels_of_a_cpu_are_kept_unless_a_person_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_few_kernels_of_a_cpu_are_kept_unless_a_person_says_otherwise(monkeypatch):
     monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
     prepare_environment(RunOptions(task=Task.CHAT))
@@ -89,7 +81,7 @@ def test_few_kernels_of_a_cpu_are_kept_unless_a_person_says_otherwise(
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
 
 
-def test_images_keep_all_kernels_which_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_keep_all_kernels_which_have_one_shape(monkeypatch):
     monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
     monkeypatch.delenv("LRU_CACHE_CAPACITY", raising=False)
     prepare_environment(RunOptions(task=Task.IMAGE_CLASSIFICATION))
@@ -117,7 +109,7 @@ print(json.dumps([*asked, sys.modules.get("peft") is not None, "bitsandbytes" in
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
-def test_peft_is_there_for_lora_alone_and_kernels_never(method: Method) -> None:
+def test_peft_is_there_for_lora_alone_and_kernels_never(method):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, method], capture_output=True, text=True, check=True, timeout=120
     )
@@ -146,7 +138,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a job's children have no group there")
-def test_a_job_and_its_children_end_with_a_window_that_was_killed() -> None:
+def test_a_job_and_its_children_end_with_a_window_that_was_killed():
     asks = subprocess.Popen(
         [sys.executable, "-P", "-c", ASKS], stdout=subprocess.PIPE, env=child_environment(), text=True
     )
@@ -158,7 +150,7 @@ def test_a_job_and_its_children_end_with_a_window_that_was_killed() -> None:
     assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def test_a_job_started_by_hand_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_started_by_hand_is_left_alone(monkeypatch):
     monkeypatch.delenv(ASKER, raising=False)
     end_with_asker()
     assert "asker" not in {thread.name for thread in threading.enumerate()}

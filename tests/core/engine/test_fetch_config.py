@@ -1,8 +1,6 @@
 """One file is fetched from the Hub, nothing else; and what stands in its way is said plainly. Beside a Hub of ours."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -32,7 +30,7 @@ OWN_CODE = {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config", 
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+def hub(tmp_path, monkeypatch):
     """A Hub for the processes that are started, and for this one; with an empty cache, and nobody logged in."""
     with FakeHub().serving() as serving:
         found = {"HF_ENDPOINT": serving.url, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HOME": str(tmp_path)}
@@ -73,7 +71,7 @@ def refused(source: str) -> ModelError:
 
 
 @pytest.mark.long
-def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
+def test_its_config_alone_makes_a_forecast(hub):
     """The real processes, one after another: fetched, then forecast without the Hub, though nothing else is here."""
     hub.configs["org/tiny"] = json.dumps(TINY).encode()
     asked = of("org/tiny")
@@ -89,14 +87,12 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
     assert hub.asked == []
 
 
-def test_a_failure_reaches_the_person_as_it_is(hub: FakeHub) -> None:
+def test_a_failure_reaches_the_person_as_it_is(hub):
     with pytest.raises(UserError, match="There is no model org/nothing on"):
         run_job("fetch-config", ConfigRequest(source="org/nothing"), ConfigFetched)
 
 
-def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(
-    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(hub, monkeypatch):
     from core.engine.models import text
 
     hub.configs["org/theirs"] = json.dumps(OWN_CODE).encode()
@@ -119,9 +115,7 @@ def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(
         (503, "", "refuses org/x", "503 Service Unavailable"),
     ],
 )
-def test_a_refusal_of_the_hub_says_what_to_do(
-    hub: FakeHub, status: int, code: str, title: str, detail: str
-) -> None:
+def test_a_refusal_of_the_hub_says_what_to_do(hub, status, code, title, detail):
     hub.refusals["org/x"] = (status, code)
     error = refused("org/x")
     assert title in error.title
@@ -131,39 +125,39 @@ def test_a_refusal_of_the_hub_says_what_to_do(
     )
 
 
-def test_what_is_no_config_is_not_fetched(hub: FakeHub) -> None:
+def test_what_is_no_config_is_not_fetched(hub):
     hub.configs["org/huge"] = b" " * (MOST_CONFIG_BYTES + 1)
     assert "too large" in refused("org/huge").title
     assert hub.asked == ["HEAD /org/huge/resolve/main/config.json"]
 
 
-def test_whoever_answers_in_the_hub_s_place_is_not_believed(hub: FakeHub) -> None:
+def test_whoever_answers_in_the_hub_s_place_is_not_believed(hub):
     hub.is_the_hub = False
     hub.configs["org/tiny"] = b"<html>Log in to this network</html>"
     assert "doesn't answer as the Hub does" in refused("org/tiny").title
     assert not asking.names_here("org/tiny", asking.Kind.MODEL)
 
 
-def test_without_a_network_nobody_waits(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_nobody_waits(hub, monkeypatch):
     point_at("http://127.0.0.1:1", monkeypatch)
     error = refused("org/tiny")
     assert error.title.endswith("can't be reached")
     assert "Is this computer online? (" in error.detail
 
 
-def test_a_name_that_can_t_be_one(hub: FakeHub) -> None:
+def test_a_name_that_can_t_be_one(hub):
     assert "is no name on the Hub" in refused("org//tiny").title
     assert hub.asked == []
 
 
-def test_where_the_hub_is_forbidden_it_is_not_asked(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_hub_is_forbidden_it_is_not_asked(hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "HF_HUB_OFFLINE" in refused("org/tiny").detail
     assert hub.asked == []
 
 
-def test_a_disk_that_takes_nothing(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_disk_that_takes_nothing(hub, tmp_path):
     hub.configs["org/tiny"] = b"{}"
     (tmp_path / "hub").write_text("a file where the cache should be")
     error = refused("org/tiny")
@@ -174,7 +168,7 @@ def test_a_disk_that_takes_nothing(hub: FakeHub, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "error", [httpx2.ReadTimeout("timed out"), errors.LocalEntryNotFoundError("lost on the way")]
 )
-def test_a_hub_that_falls_silent_can_t_be_reached(error: Exception) -> None:
+def test_a_hub_that_falls_silent_can_t_be_reached(error):
     assert isinstance(error, FAILURES)
     said = as_user_error(error, Subject("org/tiny"))
     assert said.title == f"{asking.host()} can't be reached"

@@ -57,7 +57,7 @@ def parts(where: DeviceReport = CUDA, shape: ModelShape = BERT, **sections: Any)
     return estimate.forecast(asked(**sections), shape, where).parts
 
 
-def test_the_fullest_moment_of_a_step() -> None:
+def test_the_fullest_moment_of_a_step():
     large, small = parts(memory={"batch_size": 32}), parts(memory={"batch_size": 1})
     assert (large.weights, large.optimizer) == (4 * BERT.parameters, 8 * BERT.parameters)
     assert large.gradients == 0, "the fullest moment is when the backward pass begins"
@@ -89,14 +89,12 @@ TABLE, REST = BERT.embeddings, BERT.parameters - BERT.embeddings
         ({}, {"deepspeed": "zero-2", "offload": "none"}, 12 * BERT.parameters),
     ],
 )
-def test_state_is_so_many_bytes_a_weight(
-    training: dict[str, Any], memory: dict[str, Any], state: float
-) -> None:
+def test_state_is_so_many_bytes_a_weight(training, memory, state):
     found = parts(memory={"batch_size": 32, **memory}, training=training)
     assert found.optimizer == pytest.approx(state)
 
 
-def test_zero_on_a_cpu_offloads_nothing_and_adafactor_goes_by_the_shape() -> None:
+def test_zero_on_a_cpu_offloads_nothing_and_adafactor_goes_by_the_shape():
     zero = {"batch_size": 32, "deepspeed": "zero-2", "offload": "cpu"}
     assert parts(memory=zero).gradients == 0
     assert parts(CPU, memory=zero).optimizer == 12 * BERT.parameters
@@ -116,7 +114,7 @@ def test_zero_on_a_cpu_offloads_nothing_and_adafactor_goes_by_the_shape() -> Non
         (CPU, "ademamix", 4),
     ],
 )
-def test_what_an_optimizer_computes_on_the_side(where: DeviceReport, optimizer: str, copies: int) -> None:
+def test_what_an_optimizer_computes_on_the_side(where, optimizer, copies):
     asks: dict[str, Any] = {"memory": {"batch_size": 1}, "training": {"optimizer": optimizer}}
     assert parts(where, **asks).temporary == copies * 4 * BERT.largest  # of the table of tokens
     if where is CPU:
@@ -125,7 +123,7 @@ def test_what_an_optimizer_computes_on_the_side(where: DeviceReport, optimizer: 
         assert parts(CPU, few_words, **asks).temporary == of_inner * 4 * 4 * BERT.hidden**2
 
 
-def test_half_precision_halves_activations_and_copies_weights() -> None:
+def test_half_precision_halves_activations_and_copies_weights():
     single = parts(memory={"batch_size": 64})
     half = parts(memory={"batch_size": 64}, device={"precision": "bf16"})
     assert half.weights == single.weights, "they stay fp32"
@@ -134,7 +132,7 @@ def test_half_precision_halves_activations_and_copies_weights() -> None:
     assert copies == pytest.approx(2 * (BERT.parameters - BERT.embeddings), rel=0.01)
 
 
-def test_checkpointing_keeps_what_enters_each_block_and_one_block_whole() -> None:
+def test_checkpointing_keeps_what_enters_each_block_and_one_block_whole():
     plain = parts(memory={"batch_size": 64})
     again = parts(memory={"batch_size": 64, "activation_checkpointing": True})
     assert again.gradients, "so little is kept that it is fullest when most gradients are there"
@@ -147,7 +145,7 @@ def test_checkpointing_keeps_what_enters_each_block_and_one_block_whole() -> Non
     assert half.temporary == 2 * (BERT.parameters - BERT.embeddings), "all weights are cast once"
 
 
-def test_what_is_kept_grows_with_the_batch_and_with_the_square_of_the_length() -> None:
+def test_what_is_kept_grows_with_the_batch_and_with_the_square_of_the_length():
     kept = KeptTensor(4.0 * BERT.hidden), KeptTensor(0.0, 48.0, count=12)
     shape = replace(BERT, kept={"full": Kept(blocks=kept, largest=1 / 12)})
     for rows, tokens in ((64, 128), (64, 512), (128, 512)):
@@ -155,7 +153,7 @@ def test_what_is_kept_grows_with_the_batch_and_with_the_square_of_the_length() -
         assert estimate.kept_bytes(case) == rows * tokens * (4 * BERT.hidden + 12 * 48 * tokens)
 
 
-def test_adapters_and_a_last_layer_learn_little() -> None:
+def test_adapters_and_a_last_layer_learn_little():
     lora = {"method": "lora", "lora_rank": 8}
     found = parts(model=lora, memory={"batch_size": 1})
     matrices = 8 * BERT.linear_sides
@@ -174,7 +172,7 @@ def test_adapters_and_a_last_layer_learn_little() -> None:
     assert half.temporary < head.temporary
 
 
-def test_images_take_by_the_pixel() -> None:
+def test_images_take_by_the_pixel():
     found = {
         (size, again): parts(
             shape=RESNET,
@@ -205,26 +203,26 @@ def test_images_take_by_the_pixel() -> None:
         ({"max_length": 4096}, None, 512, "Every row was taken to have 512 tokens"),
     ],
 )
-def test_the_longest_row(data: dict[str, Any], length: int | None, taken: int, note: str) -> None:
+def test_the_longest_row(data, length, taken, note):
     found = estimate.forecast(asked(data=data), BERT, CPU, length=length)
     assert found.length == taken
     assert " ".join(found.notes).startswith(note)
     assert bool(found.notes) is bool(note)
 
 
-def test_assumptions_are_notes() -> None:
+def test_assumptions_are_notes():
     notes = estimate.forecast(asked(memory={"deepspeed": "zero-2"}), BERT, CUDA, length=80).notes
     assert ["DeepSpeed" in note for note in notes] == [True, False]
 
 
-def test_what_is_left_to_hone_is_settled_first() -> None:
+def test_what_is_left_to_hone_is_settled_first():
     automatic = replace(CPU, automatic={"device.precision": Settled("bf16", "it can")})
     options = asked(device={"precision": "auto"})
     assert case_of(options, BERT, automatic).is_half
     assert not case_of(options, BERT, CPU).is_half
 
 
-def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch):
     tiny, again = ({"batch_size": 16, "activation_checkpointing": recomputed} for recomputed in (False, True))
     found = {}
     for has_glibc in (True, False):
@@ -241,7 +239,7 @@ def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch: pytest.MonkeyPatch)
     assert one < four < 3.5 * one, "large tensors leave few gaps"
 
 
-def test_a_correction_and_the_room_come_with_the_forecast() -> None:
+def test_a_correction_and_the_room_come_with_the_forecast():
     plain = estimate.forecast(asked(), BERT, CPU)
     room = Room(free=4 << 30, ceiling=8 << 30)
     taught = estimate.forecast(asked(), BERT, CPU, room=room, correction=1.2)
@@ -265,7 +263,7 @@ EVERY_RUN = {
 
 @pytest.mark.parametrize("name", EVERY_RUN)
 @pytest.mark.parametrize("device", [CPU, CUDA, MPS], ids=lambda device: device.name)
-def test_every_part_is_explained(name: str, device: DeviceReport) -> None:
+def test_every_part_is_explained(name, device):
     options = asked(**EVERY_RUN[name])
     found = estimate.forecast(options, BERT, device)
     assert found.parts.overhead >= LEAST_OVERHEAD[device.name.partition(":")[0]] > 0
@@ -278,7 +276,7 @@ def test_every_part_is_explained(name: str, device: DeviceReport) -> None:
         assert part.source
 
 
-def test_a_formula_has_the_numbers_of_the_run() -> None:
+def test_a_formula_has_the_numbers_of_the_run():
     options = asked(memory={"batch_size": 32})
     by_name = {
         part.name: part for part in explain_parts(options, BERT, CUDA, estimate.forecast(options, BERT, CUDA))
@@ -289,7 +287,7 @@ def test_a_formula_has_the_numbers_of_the_run() -> None:
     assert by_name["gradients"].formula.startswith("at another moment")
 
 
-def test_a_measured_figure_is_explained_by_the_formula_too() -> None:
+def test_a_measured_figure_is_explained_by_the_formula_too():
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=5, activations=7), length=80)
     told = {part.name: part for part in explain_parts(asked(), BERT, CPU, measured)}
     assert told["weights"].bytes == 5

@@ -63,7 +63,7 @@ def fitting(runs: FakeDryRuns, free: int, options: RunOptions | None = None) -> 
     return Fitting(options or asked(), MODEL, DEVICE, Room(free=free, ceiling=6 << 30), runs)
 
 
-def test_what_fits_as_it_is_stays_as_it_is() -> None:
+def test_what_fits_as_it_is_stays_as_it_is():
     runs = FakeDryRuns(as_forecast)
     begun: list[str] = []
     for found in (fitting(runs, 64 << 30), Fitting(asked(), MODEL, DEVICE, None, runs)):  # or no room known
@@ -74,7 +74,7 @@ def test_what_fits_as_it_is_stays_as_it_is() -> None:
     assert runs.asked[0].device.name == "cuda:0", "whose memory the guard watches"
 
 
-def test_what_keeps_the_result_is_tried_first_and_the_fastest_wins() -> None:
+def test_what_keeps_the_result_is_tried_first_and_the_fastest_wins():
     needed = as_forecast(asked())
     found = fitting(FakeDryRuns(as_forecast), int(needed * 0.95))
     tries = list(found.tries())
@@ -96,7 +96,7 @@ class Slow(FakeDryRuns):
         return made
 
 
-def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_wins() -> None:
+def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_wins():
     needed = as_forecast(asked())
     found = fitting(Slow(as_forecast), int(needed * 0.95))
     tries = list(found.tries())
@@ -107,7 +107,7 @@ def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_wins() -> None
     assert found.result.model.method is Method.FULL
 
 
-def test_a_rival_that_does_not_fit_leaves_what_was_found() -> None:
+def test_a_rival_that_does_not_fit_leaves_what_was_found():
     needed = as_forecast(asked())
 
     def only_half_fits(options: RunOptions) -> int:
@@ -119,7 +119,7 @@ def test_a_rival_that_does_not_fit_leaves_what_was_found() -> None:
     assert found.changes == {"device.precision": "bf16"}
 
 
-def test_offloading_comes_behind_qlora_where_a_gpu_and_its_packages_are_there() -> None:
+def test_offloading_comes_behind_qlora_where_a_gpu_and_its_packages_are_there():
     offloads = replace(DEVICE, refusals={**DEVICE.refusals, "memory.offload_optimizer": {}})
     everything = asked_of(asked(), MODEL, offloads, None)
     assert everything is not None
@@ -130,7 +130,7 @@ def test_offloading_comes_behind_qlora_where_a_gpu_and_its_packages_are_there() 
     assert found[first - 1].changes["model.method"] == "qlora"
 
 
-def test_lora_comes_only_where_nothing_that_keeps_the_result_fits() -> None:
+def test_lora_comes_only_where_nothing_that_keeps_the_result_fits():
     smallest_full = as_forecast(
         asked(
             device={"precision": "bf16"},
@@ -145,7 +145,7 @@ def test_lora_comes_only_where_nothing_that_keeps_the_result_fits() -> None:
     assert len(tries) < 6, "what is forecast to be no smaller than what failed is not tried"
 
 
-def test_each_try_that_fails_is_followed_by_a_smaller_one() -> None:
+def test_each_try_that_fails_is_followed_by_a_smaller_one():
     found = fitting(FakeDryRuns(lambda options: 2 * as_forecast(options)), 4 << 30)
     failed = [done for done in found.tries() if done.measurement and done.measurement.out_of_memory]
     totals = [done.forecast.parts.total for done in failed]
@@ -153,7 +153,7 @@ def test_each_try_that_fails_is_followed_by_a_smaller_one() -> None:
     assert len(set(totals)) == len(totals) > 1
 
 
-def test_a_forecast_that_was_too_low_is_learned_from() -> None:
+def test_a_forecast_that_was_too_low_is_learned_from():
     runs = FakeDryRuns(lambda options: as_forecast(options) + (1 << 30))
     found = fitting(runs, 5 << 30)
     tries = list(found.tries())
@@ -163,7 +163,7 @@ def test_a_forecast_that_was_too_low_is_learned_from() -> None:
     assert len(tries) <= 6
 
 
-def test_where_nothing_fits_the_smallest_was_tried_and_the_reason_is_said() -> None:
+def test_where_nothing_fits_the_smallest_was_tried_and_the_reason_is_said():
     found = fitting(FakeDryRuns(lambda _: 10 << 30), 500 * MB)
     tries = list(found.tries())
     assert (found.result, found.changes) == (None, None)
@@ -187,7 +187,7 @@ def _all_small() -> list[RunOptions]:
     ]
 
 
-def test_a_run_that_fails_for_another_reason_is_given_up() -> None:
+def test_a_run_that_fails_for_another_reason_is_given_up():
     class Failing(FakeDryRun):
         def run(self) -> Measurement:
             raise UserError("The file is gone")
@@ -203,7 +203,7 @@ def test_a_run_that_fails_for_another_reason_is_given_up() -> None:
     assert found.result is None
 
 
-def test_of_an_unknown_model_nothing_is_tried() -> None:
+def test_of_an_unknown_model_nothing_is_tried():
     runs = FakeDryRuns(as_forecast)
     found = Fitting(asked(), ModelReport(), DEVICE, None, runs)
     assert list(found.tries()) == []
@@ -227,7 +227,7 @@ class Waiting(FakeDryRun):
         self.killed.set()
 
 
-def test_stopping_ends_the_try_that_runs() -> None:
+def test_stopping_ends_the_try_that_runs():
     waiting = Waiting()
     found = Fitting(asked(), MODEL, DEVICE, None, lambda *_: waiting)
     told: list[Try] = []
@@ -241,7 +241,7 @@ def test_stopping_ends_the_try_that_runs() -> None:
     assert list(found.tries()) == [], "once stopped it tries nothing"
 
 
-def test_measure_all_runs_each_remedy_alone() -> None:
+def test_measure_all_runs_each_remedy_alone():
     room = Room(free=3 << 30, ceiling=6 << 30)
     remedies = ladder(asked(), MODEL, DEVICE, room)
     runs = FakeDryRuns(as_forecast)

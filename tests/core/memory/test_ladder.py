@@ -37,7 +37,7 @@ def one(remedies: list[Remedy], name: str) -> Remedy:
     return next(remedy for remedy in remedies if remedy.name == name)
 
 
-def test_what_loses_least_stands_on_top() -> None:
+def test_what_loses_least_stands_on_top():
     found = climb(asked(data={"max_length": 512, "padding": "fixed"}), length=200)
     assert names(found) == [
         "padding",
@@ -54,7 +54,7 @@ def test_what_loses_least_stands_on_top() -> None:
     ]
 
 
-def test_rows_are_made_shorter_as_far_as_nothing_is_cut() -> None:
+def test_rows_are_made_shorter_as_far_as_nothing_is_cut():
     found = one(climb(asked(data={"max_length": 512, "padding": "fixed"}), length=87), "length")
     assert found.title == "Rows of 88 tokens"
     assert found.changes == {"data.max_length": 88}
@@ -71,14 +71,12 @@ def test_rows_are_made_shorter_as_far_as_nothing_is_cut() -> None:
         ({"max_length": 512, "padding": "dynamic"}, 87),
     ],
 )
-def test_padding_is_left_alone_where_nothing_is_known_to_be_gained(
-    data: dict[str, Any], length: int | None
-) -> None:
+def test_padding_is_left_alone_where_nothing_is_known_to_be_gained(data, length):
     assert not {"padding", "length"} & set(names(climb(asked(data=data), length=length)))
 
 
 @pytest.mark.parametrize("facts", [PC, LAPTOP, SERVER, M3_MAX, M2_8GB])
-def test_each_saves_what_the_forecast_says_once_it_is_applied(facts: MachineFacts) -> None:
+def test_each_saves_what_the_forecast_says_once_it_is_applied(facts):
     options, where = asked(), device(facts)
     now = forecast(settle(where, options), BERT, where).parts.total
     for remedy in climb(options, facts):
@@ -89,7 +87,7 @@ def test_each_saves_what_the_forecast_says_once_it_is_applied(facts: MachineFact
         assert 0.3 < remedy.slower < 3
 
 
-def test_a_smaller_batch_keeps_the_samples_of_a_step_and_is_as_large_as_fits() -> None:
+def test_a_smaller_batch_keeps_the_samples_of_a_step_and_is_as_large_as_fits():
     room = Room(free=5 * GB, ceiling=6 * GB)
     found = one(climb(asked(), room=room), "batch")
     assert found.changes == {"memory.batch_size": 4, "memory.gradient_accumulation_steps": 4}
@@ -99,18 +97,18 @@ def test_a_smaller_batch_keeps_the_samples_of_a_step_and_is_as_large_as_fits() -
 
 
 @pytest.mark.parametrize(("before", "size", "steps"), [(12, 6, 2), (5, 2, 2)])
-def test_without_a_room_the_batch_is_halved(before: int, size: int, steps: int) -> None:
+def test_without_a_room_the_batch_is_halved(before, size, steps):
     found = one(climb(asked(memory={"batch_size": before}), room=None), "batch")
     assert found.changes == {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps}
     assert ("4 rows move the weights at a time instead of 5" in found.help) is (before == 5)
 
 
-def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ() -> None:
+def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ():
     normalising = ModelReport(normalises_batch=True, shape=BERT)
     assert "normalised by itself" in one(climb(asked(), model=normalising), "batch").help
 
 
-def test_lora_brings_the_rate_that_suits_it() -> None:
+def test_lora_brings_the_rate_that_suits_it():
     found = climb(asked())
     assert one(found, "lora").changes == {"model.method": "lora", "training.learning_rate": LORA_RATE}
     assert one(found, "qlora").changes["training.learning_rate"] == LORA_RATE
@@ -141,13 +139,11 @@ OFFLOADED = {"memory": {"batch_size": 16, "offload_optimizer": True}, "training"
         (LORA, LAPTOP, MODEL, {"optimizer"}),  # it would save next to nothing
     ],
 )  # fmt: skip
-def test_what_is_chosen_refused_or_worth_nothing_is_left_out(
-    sections: Any, facts: MachineFacts, model: ModelReport, missing: set[str]
-) -> None:
+def test_what_is_chosen_refused_or_worth_nothing_is_left_out(sections, facts, model, missing):
     assert not missing & set(names(climb(asked(**sections), facts, model)))
 
 
-def test_what_a_device_has_decides_on_the_optimizer_and_the_precision() -> None:
+def test_what_a_device_has_decides_on_the_optimizer_and_the_precision():
     on_a_mac, on_a_server = climb(asked(), M3_MAX), climb(asked(), SERVER)
     assert [remedy.title for remedy in on_a_mac if remedy.name == "optimizer"] == ["Adafactor"]
     assert one(on_a_server, "offload").title == "CPU offload of the optimizer"
@@ -158,11 +154,11 @@ def test_what_a_device_has_decides_on_the_optimizer_and_the_precision() -> None:
     assert "slower than fp32" in emulated.help
 
 
-def test_texts_are_cut_below_all_that_keeps_them_and_a_smaller_model_is_advice() -> None:
+def test_texts_are_cut_below_all_that_keeps_them_and_a_smaller_model_is_advice():
     cut, advice = climb(asked(), length=300)[-2:]
     assert (cut.name, cut.changes) == ("cut", {"data.max_length": 144})
     assert (advice.name, advice.changes, advice.saves) == ("model", {}, 0)
 
 
-def test_of_an_unknown_model_nothing_is_promised() -> None:
+def test_of_an_unknown_model_nothing_is_promised():
     assert climb(asked(), model=ModelReport()) == []

@@ -2,9 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -44,7 +42,7 @@ def dry_run(
 
 
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     """No engine is left behind, however it ended."""
     before = {child.pid for child in psutil.Process().children()}
     yield
@@ -53,19 +51,19 @@ def nothing_left() -> Iterator[None]:
     assert not alive
 
 
-def test_the_answer_comes_with_the_room_it_was_measured_in() -> None:
+def test_the_answer_comes_with_the_room_it_was_measured_in():
     found = dry_run("answer", ROOMY).run()
     assert (found.peak, found.room, found.out_of_memory) == (100, ROOMY, "")
     assert found.forecast.verdict is Verdict.FITS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process be offered to its killer")
-def test_linux_is_told_to_end_the_dry_run_before_other_programs() -> None:
+def test_linux_is_told_to_end_the_dry_run_before_other_programs():
     assert dry_run("answer", ROOMY).run().total_steps == memory.SCORE
     assert int(Path("/proc/self/oom_score_adj").read_text()) < memory.SCORE
 
 
-def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() -> None:
+def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer():
     found = dry_run("grow", SMALL).run()
     assert "A batch of 48 rows didn't fit" in found.out_of_memory
     assert "150 MB of 64 GB were free" in found.out_of_memory
@@ -73,12 +71,12 @@ def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() 
     assert found.parts.total == found.peak
 
 
-def test_where_other_programs_fill_the_computer_it_is_ended_too() -> None:
+def test_where_other_programs_fill_the_computer_it_is_ended_too():
     full = SystemMemory(used=(64 << 30) - 10 * MB, total=64 << 30, swap=0)
     assert "only 10 MB left" in dry_run("hang", ROOMY, system=full).run().out_of_memory
 
 
-def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch):
     if out_of_memory_kills() is not None:  # only Linux tells whom it has ended
         with pytest.raises(EngineCrashed):
             dry_run("die", ROOMY).run()
@@ -100,12 +98,12 @@ def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch: 
         ("refuse", "cpu", UserError, "one class only"),
     ],
 )
-def test_all_else_that_ends_it_is_raised(scenario: str, device: str, error: Any, says: str) -> None:
+def test_all_else_that_ends_it_is_raised(scenario, device, error, says):
     with pytest.raises(error, match=says):
         dry_run(scenario, SMALL if scenario == "grow" else ROOMY, device=device).run()
 
 
-def test_it_can_be_ended_from_another_thread() -> None:
+def test_it_can_be_ended_from_another_thread():
     asked = dry_run("hang", ROOMY)
     caught: list[BaseException] = []
 
@@ -126,7 +124,7 @@ def test_it_can_be_ended_from_another_thread() -> None:
         unstarted.run()
 
 
-def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch):
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 

@@ -1,7 +1,5 @@
 """What forecasts have been worth is remembered, and teaches one factor a device."""
 
-from pathlib import Path
-
 import pytest
 
 from core.base import settings
@@ -10,7 +8,7 @@ from core.memory.model import Basis, Forecast, Parts
 
 
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_home(monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -18,7 +16,7 @@ def kept(forecast: int, measured: int, device: str = "a CPU", **more: object) ->
     return PastRun(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured, **more)
 
 
-def test_the_newest_are_read_back_oldest_first() -> None:
+def test_the_newest_are_read_back_oldest_first():
     for measured in (100, 200):
         remember(kept(110, measured))
     assert [one.measured for one in read()] == [100, 200]
@@ -28,7 +26,7 @@ def test_the_newest_are_read_back_oldest_first() -> None:
     assert [one.measured for one in read()] == list(range(302, 502))
 
 
-def test_a_damaged_line_costs_only_itself_and_a_folder_nothing() -> None:
+def test_a_damaged_line_costs_only_itself_and_a_folder_nothing():
     remember(kept(110, 100))
     path = settings.home() / "memory.jsonl"
     with path.open("ab") as file:
@@ -59,17 +57,17 @@ OTHERS = {
         *((past, 1.0) for past in OTHERS.values()),
     ],
 )
-def test_the_median_of_enough_forecasts_on_a_device_corrects(past: list[PastRun], factor: float) -> None:
+def test_the_median_of_enough_forecasts_on_a_device_corrects(past, factor):
     assert correction("a CPU", past) == pytest.approx(factor)
 
 
-def test_the_error_is_a_share_of_what_was_measured() -> None:
+def test_the_error_is_a_share_of_what_was_measured():
     assert kept(90, 100).error == pytest.approx(-0.1)
     assert typical_error([kept(90, 100), kept(104, 100), kept(130, 100)]) == pytest.approx(0.1)
     assert typical_error([*OTHERS["another Hone"], *OTHERS["measured"]]) is None
 
 
-def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none() -> None:
+def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none():
     told = Forecast(basis=Basis.FORMULA, device="cpu", parts=Parts(weights=100, overhead=10), correction=1.1)
     assert corrected(told, 1.32).parts == Parts(weights=120, overhead=12)
     assert corrected(told, 1.32).correction == 1.32

@@ -17,7 +17,7 @@ SYSTEM = SystemMemory(used=6 * GB, total=16 * GB, swap=0)
 
 
 @pytest.fixture(autouse=True)
-def computer(monkeypatch: pytest.MonkeyPatch) -> None:
+def computer(monkeypatch):
     monkeypatch.setattr(services_memory, "system_memory", lambda: SYSTEM)
     monkeypatch.setattr(services_memory, "group_memory", lambda: None)
 
@@ -44,14 +44,12 @@ def room(free: float, ceiling: float) -> Room:
         (GroupMemory(limit=64 * GB, used=GB), room(10, 16)),
     ],
 )
-def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(
-    monkeypatch: pytest.MonkeyPatch, group: GroupMemory | None, expected: Room
-) -> None:
+def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(monkeypatch, group, expected):
     monkeypatch.setattr(services_memory, "group_memory", lambda: group)
     assert services_memory.room_of(device("cpu", 16 * GB)) == expected
 
 
-def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(monkeypatch):
     own = services_memory.room_of(device("cuda:0", 8 * GB), gpu=gpu())
     assert own == room(4, 7)  # 3 in use, 1 reserved, of 8
     assert services_memory.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == room(10, 12)
@@ -71,8 +69,8 @@ def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(monkeypatch: pytest.M
     ],
 )
 def test_a_mac_has_what_macos_recommends_or_less_where_that_is_asked(
-    monkeypatch: pytest.MonkeyPatch, recommended: int, limit: float, used: int, expected: Room
-) -> None:
+    monkeypatch, recommended, limit, used, expected
+):
     system = SystemMemory(used=used * GB, total=16 * GB, swap=0)
     monkeypatch.setattr(services_memory, "system_memory", lambda: system)
     mac = device("mps", recommended * GB or None)
@@ -86,7 +84,7 @@ def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
     (folder / "memory.stat").write_text(f"anon 5\ninactive_file {inactive}\nactive_file 7\n")
 
 
-def test_the_tightest_of_the_groups_counts(tmp_path: Path) -> None:
+def test_the_tightest_of_the_groups_counts(tmp_path):
     own = tmp_path / "own"
     own.write_text("0::/outer/inner\n")
     group(tmp_path / "outer", str(4 * GB), 3 * GB)
@@ -96,7 +94,7 @@ def test_the_tightest_of_the_groups_counts(tmp_path: Path) -> None:
     assert group_memory(tmp_path, own) == GroupMemory(limit=2 * GB, used=2 * GB - GB // 2)
 
 
-def test_the_older_groups_are_read_too(tmp_path: Path) -> None:
+def test_the_older_groups_are_read_too(tmp_path):
     own = tmp_path / "own"
     own.write_text("11:cpu,cpuacct:/job\n5:memory:/job\n")
     folder = tmp_path / "memory/job"
@@ -109,5 +107,5 @@ def test_the_older_groups_are_read_too(tmp_path: Path) -> None:
     assert group_memory(tmp_path, own) is None
 
 
-def test_elsewhere_there_are_no_groups(tmp_path: Path) -> None:
+def test_elsewhere_there_are_no_groups(tmp_path):
     assert group_memory(tmp_path, tmp_path / "absent") is None

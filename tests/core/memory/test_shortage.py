@@ -29,7 +29,7 @@ MPS = (
 )
 
 
-def test_all_there_is_to_say() -> None:
+def test_all_there_is_to_say():
     found = out_of_memory(ASKED, FORECAST, MPS)
     assert found.title == "Memory ran out"
     assert found.detail == (
@@ -51,17 +51,17 @@ def test_all_there_is_to_say() -> None:
         ("DefaultCPUAllocator: not enough memory: you tried to allocate 2147483648 bytes.", "2.0 GB more"),
     ],
 )
-def test_the_size_that_failed(report: str, said: str) -> None:
+def test_the_size_that_failed(report, said):
     assert said in out_of_memory(ASKED, None, report).detail
 
 
-def test_before_the_model_is_known_the_simple_remedies_stand_in() -> None:
+def test_before_the_model_is_known_the_simple_remedies_stand_in():
     found = out_of_memory(ASKED, None)
     assert found.detail == "A batch of 16 rows didn't fit."
     assert found.fixes[0].changes == {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2}
 
 
-def test_texts_are_not_cut_to_nothing_and_a_last_layer_alone_recomputes_nothing() -> None:
+def test_texts_are_not_cut_to_nothing_and_a_last_layer_alone_recomputes_nothing():
     asked = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         model=ModelOptions(method=Method.HEAD),

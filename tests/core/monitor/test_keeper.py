@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="ends processes with 
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return new_run(tmp_path)
 
 
@@ -50,7 +49,7 @@ def machine(run: RunFolder) -> list[object]:
     return EventReader(run.machine_file).read_all()
 
 
-def test_a_run_goes_from_its_first_to_its_last_event(run: RunFolder) -> None:
+def test_a_run_goes_from_its_first_to_its_last_event(run):
     keeper = start(run, "finish")
     follower = RunFollower(run)
     follow_until(follower, keeper, lambda: follower.is_over)
@@ -62,7 +61,7 @@ def test_a_run_goes_from_its_first_to_its_last_event(run: RunFolder) -> None:
     assert run.log_file.read_text() == "The fake engine is here.\n"
 
 
-def test_the_machine_is_sampled_at_once(run: RunFolder) -> None:
+def test_the_machine_is_sampled_at_once(run):
     keeper = start(run, "finish")
     keeper.wait(10)
     sources = {event.source: event for event in machine(run) if isinstance(event, MemorySampled)}
@@ -70,7 +69,7 @@ def test_the_machine_is_sampled_at_once(run: RunFolder) -> None:
     assert 0 < sources[Source.PROCESS].bytes < sources[Source.SYSTEM].ceiling
 
 
-def test_the_machine_is_sampled_again_and_again_at_most_once_a_second(run: RunFolder) -> None:
+def test_the_machine_is_sampled_again_and_again_at_most_once_a_second(run):
     started = time.monotonic()
     keeper = start(run, "wait")
     follower = RunFollower(run)
@@ -87,7 +86,7 @@ def test_the_machine_is_sampled_again_and_again_at_most_once_a_second(run: RunFo
     assert all(0 <= load.busy <= 1 for load in loads)
 
 
-def test_a_killed_engine_is_a_crash_with_its_signal_and_the_end_of_the_log(run: RunFolder) -> None:
+def test_a_killed_engine_is_a_crash_with_its_signal_and_the_end_of_the_log(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -103,9 +102,7 @@ def test_a_killed_engine_is_a_crash_with_its_signal_and_the_end_of_the_log(run: 
     assert record.log_tail == "The fake engine is here."
 
 
-def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(run, monkeypatch):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -123,7 +120,7 @@ def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(
     assert run.state(follower.story) is State.CRASHED
 
 
-def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run: RunFolder) -> None:
+def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -138,7 +135,7 @@ def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run
     assert follower.state is State.STOPPED
 
 
-def test_a_stop_request_ends_the_run_and_is_answered(run: RunFolder) -> None:
+def test_a_stop_request_ends_the_run_and_is_answered(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -148,7 +145,7 @@ def test_a_stop_request_ends_the_run_and_is_answered(run: RunFolder) -> None:
     assert run.open_requests() == []
 
 
-def test_a_keeper_that_is_asked_to_end_asks_the_engine_to_stop(run: RunFolder) -> None:
+def test_a_keeper_that_is_asked_to_end_asks_the_engine_to_stop(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -158,7 +155,7 @@ def test_a_keeper_that_is_asked_to_end_asks_the_engine_to_stop(run: RunFolder) -
     assert follower.state is State.STOPPED
 
 
-def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run: RunFolder) -> None:
+def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run):
     keeper = start(run, "child")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -176,7 +173,7 @@ def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run: Ru
     follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
 
 
-def test_what_a_killed_engine_had_started_is_ended_too(run: RunFolder) -> None:
+def test_what_a_killed_engine_had_started_is_ended_too(run):
     keeper = start(run, "child")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -187,7 +184,7 @@ def test_what_a_killed_engine_had_started_is_ended_too(run: RunFolder) -> None:
     follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
 
 
-def test_a_bug_is_a_crash_with_its_traceback(run: RunFolder) -> None:
+def test_a_bug_is_a_crash_with_its_traceback(run):
     start(run, "bug").wait(10)
     follower = RunFollower(run)
     follower.poll()
@@ -197,7 +194,7 @@ def test_a_bug_is_a_crash_with_its_traceback(run: RunFolder) -> None:
     assert follower.exit_record.log_tail.endswith("RuntimeError: a bug in the fake engine")
 
 
-def test_the_engine_steps_back_behind_the_window(run: RunFolder) -> None:
+def test_the_engine_steps_back_behind_the_window(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -208,14 +205,14 @@ def test_the_engine_steps_back_behind_the_window(run: RunFolder) -> None:
     assert niceness >= NICENESS
 
 
-def test_an_engine_that_cannot_be_started_is_told(run: RunFolder) -> None:
+def test_an_engine_that_cannot_be_started_is_told(run):
     record = Keeper(run, [str(run.path / "no-such-program")]).keep()
     assert record == run.exit_record()
     assert record.code is None
     assert "no-such-program" in record.reason
 
 
-def test_the_second_attempt_carries_its_number(run: RunFolder) -> None:
+def test_the_second_attempt_carries_its_number(run):
     Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
     run.machine_file.unlink()
     Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
@@ -223,9 +220,7 @@ def test_the_second_attempt_carries_its_number(run: RunFolder) -> None:
     assert any(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
 
 
-def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(run, capsys):
     keeper = start(run, "page")
     follower = RunFollower(run)
     follow_until(follower, keeper, lambda: "paging" in follower.story.messages)
@@ -241,7 +236,7 @@ def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(
     assert told == [MessageRaised, MessageWithdrawn]
 
 
-def test_a_run_without_steps_is_told_of_until_the_next(run: RunFolder) -> None:
+def test_a_run_without_steps_is_told_of_until_the_next(run):
     keeper = start(run, "stuck")
     follower = RunFollower(run)
     follow_until(follower, keeper, lambda: "silence" in follower.story.messages)
@@ -254,7 +249,7 @@ def test_a_run_without_steps_is_told_of_until_the_next(run: RunFolder) -> None:
     assert follower.story.messages == {}
 
 
-def test_the_disk_of_the_run_is_looked_after(run: RunFolder) -> None:
+def test_the_disk_of_the_run_is_looked_after(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
 
@@ -268,7 +263,7 @@ def test_the_disk_of_the_run_is_looked_after(run: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate", "remove"])
-def test_a_driver_and_a_disk_that_hang_keep_nobody_from_ending_the_run(run: RunFolder, end: str) -> None:
+def test_a_driver_and_a_disk_that_hang_keep_nobody_from_ending_the_run(run, end):
     keeper = start(run, "hang")
     follower = RunFollower(run)
     follow_until(follower, keeper, lambda: len(machine(run)) > 10)
@@ -282,9 +277,7 @@ def test_a_driver_and_a_disk_that_hang_keep_nobody_from_ending_the_run(run: RunF
     assert keeper.wait(10) == 0
 
 
-def test_the_computer_is_kept_awake_for_as_long_as_the_engine_runs(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_computer_is_kept_awake_for_as_long_as_the_engine_runs(run, monkeypatch):
     told: list[list[type]] = []
 
     def engine_told() -> list[type]:
@@ -302,7 +295,7 @@ def test_the_computer_is_kept_awake_for_as_long_as_the_engine_runs(
     assert RunFinished in told[1]
 
 
-def test_a_run_whose_folder_is_renamed_goes_on_in_it(run: RunFolder) -> None:
+def test_a_run_whose_folder_is_renamed_goes_on_in_it(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -317,7 +310,7 @@ def test_a_run_whose_folder_is_renamed_goes_on_in_it(run: RunFolder) -> None:
     assert not run.path.exists()
 
 
-def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:
+def test_a_run_whose_folder_is_removed_ends(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
@@ -327,9 +320,7 @@ def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:
     assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
 
 
-def test_exit_json_is_written_into_reserved_space_even_if_the_disk_is_full(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_json_is_written_into_reserved_space_even_if_the_disk_is_full(run, monkeypatch, capfd):
     write, records = RunFolder.record_exit, []
 
     def write_where_there_is_room(run: RunFolder, record: ExitRecord) -> None:

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -52,14 +51,14 @@ def lose(run: ToldRun, loss: float = math.nan, *, save: bool = False) -> None:
 @pytest.mark.parametrize(
     ("loss", "words"), [(math.nan, "not a number (NaN)"), (math.inf, "infinite"), (-math.inf, "infinite")]
 )
-def test_the_first_loss_that_is_not_finite(loss: float, words: str) -> None:
+def test_the_first_loss_that_is_not_finite(loss, words):
     message = watch(losing(loss).events).one
     assert (message.id, message.level) == ("lost-loss", Level.WARNING)
     assert message.title == f"The loss of step 43 is {words}"
     assert message.fixes == (END, REVEAL, SLOWER, Fix("Compute in fp32", {"device.precision": "fp32"}))
 
 
-def test_the_last_good_checkpoint_is_named_while_it_is_there() -> None:
+def test_the_last_good_checkpoint_is_named_while_it_is_there():
     run = losing()
     message = watch(run.events).one
     assert "checkpoints/checkpoint-40, of step 40" in message.detail
@@ -72,7 +71,7 @@ def test_the_last_good_checkpoint_is_named_while_it_is_there() -> None:
     assert watch(losing(save=False).events).one.fixes[0] == STOP
 
 
-def test_where_several_are_kept_a_good_checkpoint_stays_until_it_is_the_oldest() -> None:
+def test_where_several_are_kept_a_good_checkpoint_stays_until_it_is_the_oldest():
     run = losing()
     message = watch(run.events, options=KEEPS_THREE).one
     assert "copy it" not in message.detail
@@ -85,7 +84,7 @@ def test_where_several_are_kept_a_good_checkpoint_stays_until_it_is_the_oldest()
 
 
 @pytest.mark.parametrize(("finite", "good"), [(49, False), (50, True)])
-def test_after_many_finite_losses_checkpoints_are_good_again(finite: int, good: bool) -> None:
+def test_after_many_finite_losses_checkpoints_are_good_again(finite, good):
     run = losing()
     run.steps(finite, 0.5)
     run.save()
@@ -94,7 +93,7 @@ def test_after_many_finite_losses_checkpoints_are_good_again(finite: int, good: 
     assert (f"of step {step}." in watch(run.events).raised[-1].detail) == good
 
 
-def test_after_many_finite_losses_it_is_past_and_the_next_is_a_new_one() -> None:
+def test_after_many_finite_losses_it_is_past_and_the_next_is_a_new_one():
     run = losing()
     run.steps(20, 0.5)
     run.a_step(0.5, loss=math.nan)
@@ -107,7 +106,7 @@ def test_after_many_finite_losses_it_is_past_and_the_next_is_a_new_one() -> None
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_the_engines_own_message_takes_its_place(seen: bool) -> None:
+def test_the_engines_own_message_takes_its_place(seen):
     run = losing() if seen else ToldRun(steps=600)
     if not seen:
         run.a_step(0.05, loss=math.nan)
@@ -143,7 +142,7 @@ def stalled(*evaluations: float) -> ToldRun:
     return run
 
 
-def test_a_loss_that_never_fell_is_a_warning_with_both_remedies() -> None:
+def test_a_loss_that_never_fell_is_a_warning_with_both_remedies():
     run = flat()
     message = watch(run.events).one
     assert (message.id, message.level) == ("standing-loss", Level.WARNING)
@@ -158,13 +157,13 @@ def test_a_loss_that_never_fell_is_a_warning_with_both_remedies() -> None:
 
 
 @pytest.mark.parametrize("warmup", [400.0, 0.4])
-def test_steps_of_the_warm_up_do_not_count(warmup: float) -> None:
+def test_steps_of_the_warm_up_do_not_count(warmup):
     options = trained_with(warmup=warmup)
     assert watch(flat().events, options=options).messages == []
     assert watch(flat(steps=700).events, options=options).one.id == "standing-loss"
 
 
-def test_a_loss_that_has_stopped_falling_with_no_better_evaluations_is_a_note() -> None:
+def test_a_loss_that_has_stopped_falling_with_no_better_evaluations_is_a_note():
     message = watch(stalled(0.9, 0.9, 0.9, 0.9).events).one
     assert (message.level, message.title) == (Level.INFO, "The loss has stopped falling")
     assert "since step 100" in message.detail
@@ -217,7 +216,7 @@ def resumed() -> ToldRun:
     ],
     ids=["short", "noisy", "better evaluations", "no evaluations", "small", "near its end", "resumed"],
 )
-def test_other_losses_may_be_flat(made: Callable[[], ToldRun]) -> None:
+def test_other_losses_may_be_flat(made):
     assert watch(made().events).messages == []
 
 
@@ -235,7 +234,7 @@ def learned(steps: int = 200) -> ToldRun:
     return run
 
 
-def test_a_loss_back_where_it_began_names_the_low_and_the_last_checkpoint_before() -> None:
+def test_a_loss_back_where_it_began_names_the_low_and_the_last_checkpoint_before():
     run = learned()
     run.save()
     go_on(run, 40, loss=2.4, noise=0.1)
@@ -255,7 +254,7 @@ def test_a_loss_back_where_it_began_names_the_low_and_the_last_checkpoint_before
     assert watch(run.events).withdrawn == ["exploding-loss"]
 
 
-def test_far_enough_up_five_steps_will_do() -> None:
+def test_far_enough_up_five_steps_will_do():
     run = learned()
     go_on(run, 4, loss=80.0)
     assert watch(run.events).messages == []
@@ -265,7 +264,7 @@ def test_far_enough_up_five_steps_will_do() -> None:
 
 
 @pytest.mark.parametrize("losses", [AT_ONCE, [0.7, 155.0, *[155.0 + 20 * step for step in range(39)]]])
-def test_a_loss_that_explodes_before_it_was_low_for_ten_steps(losses: list[float]) -> None:
+def test_a_loss_that_explodes_before_it_was_low_for_ten_steps(losses):
     run = ToldRun(steps=400)
     for loss in losses:
         run.a_step(0.3, loss=loss)
@@ -277,7 +276,7 @@ def test_a_loss_that_explodes_before_it_was_low_for_ten_steps(losses: list[float
     assert watch(run.events).withdrawn == ["exploding-loss"]
 
 
-def test_checkpoints_saved_while_it_was_up_are_not_offered() -> None:
+def test_checkpoints_saved_while_it_was_up_are_not_offered():
     run = learned()
     go_on(run, 15, loss=3.0)
     run.save()
@@ -318,13 +317,13 @@ def tiny() -> ToldRun:
 @pytest.mark.parametrize(
     "made", [lambda: hard_batches(1), lambda: hard_batches(19), batches_that_differ, tiny]
 )
-def test_ordinary_noise_is_no_explosion(made: Callable[[], ToldRun]) -> None:
+def test_ordinary_noise_is_no_explosion(made):
     assert "exploding-loss" not in {message.id for message in watch(made().events).raised}
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("batch", [1, 8])
-def test_squared_errors_of_few_samples_differ_as_much_from_the_first(batch: int, seed: int) -> None:
+def test_squared_errors_of_few_samples_differ_as_much_from_the_first(batch, seed):
     chance = random.Random(seed)
     run = ToldRun(steps=400)
     for step in range(60):
@@ -334,7 +333,7 @@ def test_squared_errors_of_few_samples_differ_as_much_from_the_first(batch: int,
     assert watch(run.events, options=options).messages == []
 
 
-def test_a_loss_that_is_not_finite_is_reported_instead() -> None:
+def test_a_loss_that_is_not_finite_is_reported_instead():
     run = learned()
     go_on(run, 25, loss=3.0)
     lose(run)
@@ -346,7 +345,7 @@ def test_a_loss_that_is_not_finite_is_reported_instead() -> None:
 # --- Loss curve
 
 
-def test_many_losses_take_little_memory_and_none_is_lost() -> None:
+def test_many_losses_take_little_memory_and_none_is_lost():
     curve = LossCurve()
     for step in range(1, 100_001):
         curve.add(step, float(step))
@@ -359,7 +358,7 @@ def test_many_losses_take_little_memory_and_none_is_lost() -> None:
     assert curve.since(1000)[0].first == 1025
 
 
-def test_the_lowest_average_is_that_of_enough_steps() -> None:
+def test_the_lowest_average_is_that_of_enough_steps():
     curve = LossCurve()
     assert curve.lowest(10) is None
     for step in range(1, 1001):
@@ -373,7 +372,7 @@ def test_the_lowest_average_is_that_of_enough_steps() -> None:
     ("change", "noise", "least", "most"),
     [(-0.5, 0.0, 0.5 / 1.75, 0.5 / 1.75), (-0.05, 0.3, 0.0, pytest.approx(0.09, abs=0.05))],
 )
-def test_noise_makes_a_trend_uncertain(change: float, noise: float, least: float, most: float) -> None:
+def test_noise_makes_a_trend_uncertain(change, noise, least, most):
     chance = random.Random(3)
     losses = (2.0 + change * step / 100 + noise * chance.gauss(0, 1) for step in range(101))
     found = trend([Block(step, step, 1, loss) for step, loss in enumerate(losses)])

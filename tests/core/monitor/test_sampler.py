@@ -53,7 +53,7 @@ GB = 1 << 30
 
 
 @pytest.mark.parametrize("failure", [OSError("gone"), None])
-def test_a_query_that_fails_or_has_no_answer_is_not_repeated(failure: Exception | None) -> None:
+def test_a_query_that_fails_or_has_no_answer_is_not_repeated(failure):
     answers: list[Any] = [0, failure, 7]
 
     def ask() -> int | None:
@@ -84,7 +84,7 @@ class Slow:
         return [DiskSampled(free=self.count, total=100)]
 
 
-def test_a_slow_source_is_not_waited_for_and_its_samples_come_later() -> None:
+def test_a_slow_source_is_not_waited_for_and_its_samples_come_later():
     source = Slow()
     behind = Background(source, patience=0.01)
     assert [behind.read() for _ in range(3)] == [[], [], []]
@@ -95,7 +95,7 @@ def test_a_slow_source_is_not_waited_for_and_its_samples_come_later() -> None:
     behind.finish()
 
 
-def test_a_quick_source_is_waited_for_and_read_no_more_often_than_wanted() -> None:
+def test_a_quick_source_is_waited_for_and_read_no_more_often_than_wanted():
     clock = FakeClock(100.0)
     behind = Background(Slow(done=True), every=10.0, patience=10.0, clock=clock.monotonic)
     for clock.now, count in ((100.0, 1), (105.0, 0), (110.0, 1), (119.9, 0), (120.0, 1)):
@@ -103,7 +103,7 @@ def test_a_quick_source_is_waited_for_and_read_no_more_often_than_wanted() -> No
 
 
 @pytest.mark.parametrize("ends", ["raises", "none"])
-def test_a_source_that_raises_or_returns_none_is_dropped(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_raises_or_returns_none_is_dropped(ends, monkeypatch):
     raised: list[type[BaseException]] = []
     monkeypatch.setattr(threading, "excepthook", lambda error: raised.append(error.exc_type))
     calls = []
@@ -121,13 +121,13 @@ def test_a_source_that_raises_or_returns_none_is_dropped(ends: str, monkeypatch:
 # --- The computer
 
 
-def test_system_memory_adds_up() -> None:
+def test_system_memory_adds_up():
     found = system_memory()
     assert found.total == psutil.virtual_memory().total
     assert found.used + psutil.virtual_memory().available == pytest.approx(found.total, rel=0.05)
 
 
-def test_a_tree_counts_its_children_and_one_that_is_gone_has_no_figure() -> None:
+def test_a_tree_counts_its_children_and_one_that_is_gone_has_no_figure():
     alone = tree_bytes(os.getpid())
     code = "data = bytearray(64 << 20); print('ready', flush=True); input()"
     with subprocess.Popen(
@@ -140,7 +140,7 @@ def test_a_tree_counts_its_children_and_one_that_is_gone_has_no_figure() -> None
     assert tree_bytes(child.pid) is None
 
 
-def test_processor_load_needs_two_readings() -> None:
+def test_processor_load_needs_two_readings():
     load = ProcessorLoad()
     assert load.read() is None
     end = psutil.cpu_times().user + 0.05
@@ -149,7 +149,7 @@ def test_processor_load_needs_two_readings() -> None:
     assert 0 < load.read() <= 1
 
 
-def test_processes_are_listed_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_are_listed_no_more_often_than_it_is_worth(monkeypatch):
     clock, cpu, listed = FakeClock(), FakeClock(), []
 
     def processes(pid: int) -> list[str]:
@@ -178,14 +178,12 @@ PSI = "some avg10={some} avg60=1.00 avg300=0.20 total=123456\nfull avg10=99.00 a
         ("40.00", Pressure.CRITICAL),
     ],
 )
-def test_pressure_on_linux(waited: str, expected: Pressure) -> None:
+def test_pressure_on_linux(waited, expected):
     assert linux_pressure(PSI.format(some=waited)) is expected
 
 
 @pytest.mark.parametrize("text", ["", "full avg10=1.00 total=1\n", "some avg60=1.00\n", "some avg10=much\n"])
-def test_pressure_that_linux_does_not_report_is_unknown(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pressure_that_linux_does_not_report_is_unknown(text, tmp_path, monkeypatch):
     monkeypatch.setattr(system, "PSI", tmp_path / "memory")
     assert memory_pressure("linux")() is None, "no such file"
     (tmp_path / "memory").write_text(text)
@@ -208,9 +206,7 @@ def test_pressure_that_linux_does_not_report_is_unknown(
         (OSError(2, "sysctl"), None),
     ],
 )
-def test_pressure_on_macos(
-    value: bytes | OSError, expected: Pressure | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pressure_on_macos(value, expected, monkeypatch):
     def sysctl(name: str) -> bytes:
         assert name == "kern.memorystatus_vm_pressure_level"
         if isinstance(value, OSError):
@@ -234,14 +230,14 @@ Clock = namedtuple("Clock", "current min max")
         (None, []),
     ],
 )
-def test_battery(power: Power | None, expected: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_battery(power, expected, monkeypatch):
     monkeypatch.setattr(psutil, "sensors_battery", lambda: power)
     assert [(event.share, event.is_plugged) for event in battery()()] == expected
     monkeypatch.delattr(psutil, "sensors_battery")
     assert battery()() == []
 
 
-def test_disk(tmp_path: Path) -> None:
+def test_disk(tmp_path):
     [found] = disk(tmp_path)()
     assert 0 < found.free <= found.total
     assert disk(tmp_path / "gone")() == []
@@ -258,17 +254,13 @@ def test_disk(tmp_path: Path) -> None:
         ("win32", Clock(4056.0, 0.0, 4056.0), None),
     ],
 )
-def test_processor_clock(
-    system_name: str, clock: Clock | None, expected: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processor_clock(system_name, clock, expected, monkeypatch):
     monkeypatch.setattr(psutil, "cpu_freq", lambda: clock)
     assert processor_clock(system_name)() == expected
 
 
 @pytest.mark.parametrize(("cost", "is_read"), [(0.9 * DEAR_SECONDS, True), (1.1 * DEAR_SECONDS, False)])
-def test_a_clock_that_takes_long_to_read_is_left_out(
-    cost: float, is_read: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_takes_long_to_read_is_left_out(cost, is_read, monkeypatch):
     cpu = FakeClock()
 
     def read() -> Clock:
@@ -279,7 +271,7 @@ def test_a_clock_that_takes_long_to_read_is_left_out(
     assert (processor_clock("linux", cpu.monotonic)() is not None) == is_read
 
 
-def test_a_processor_makes_one_event_once_its_load_has_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_makes_one_event_once_its_load_has_a_span(monkeypatch):
     loads = iter([None, None, 0.4, 0.0])
     monkeypatch.setattr(system, "ProcessorLoad", lambda: SimpleNamespace(read=lambda: next(loads)))
     monkeypatch.setattr(system, "processor_clock", lambda: Query(iter([(2596.0, 4200.0), None]).__next__))
@@ -325,9 +317,7 @@ def test_a_processor_makes_one_event_once_its_load_has_a_span(monkeypatch: pytes
         ),
     ],
 )
-def test_the_temperature_is_that_of_the_whole_processor(
-    chips: list[dict[str, str]], expected: float | None, tmp_path: Path
-) -> None:
+def test_the_temperature_is_that_of_the_whole_processor(chips, expected, tmp_path):
     for number, files in enumerate(chips):
         chip = tmp_path / f"hwmon{number}"
         chip.mkdir()
@@ -339,7 +329,7 @@ def test_the_temperature_is_that_of_the_whole_processor(
 # --- NVIDIA
 
 
-def test_figures_of_a_gpu_have_their_units() -> None:
+def test_figures_of_a_gpu_have_their_units():
     nvml = FakeNvml()
     gpu = find_gpu("0", nvml)
     assert (gpu.name, gpu.memory(), gpu.capability()) == ("Fake GPU 0", (3 * GB, 7 * GB), (8, 6))
@@ -357,7 +347,7 @@ def test_figures_of_a_gpu_have_their_units() -> None:
 @pytest.mark.parametrize(
     ("name", "nvml"), [("0", FakeNvml({"nvmlInit"})), ("3", FakeNvml()), ("GPU-7-uuid", FakeNvml())]
 )
-def test_no_driver_or_no_such_card_is_no_gpu(name: str, nvml: FakeNvml) -> None:
+def test_no_driver_or_no_such_card_is_no_gpu(name, nvml):
     assert find_gpu(name, nvml) is None
 
 
@@ -372,7 +362,7 @@ def test_no_driver_or_no_such_card_is_no_gpu(name: str, nvml: FakeNvml) -> None:
         ("TemperatureV", "temperature", 60.0),  # as an older driver has it
     ],
 )
-def test_what_fails_once_is_none_and_not_repeated(broken: str, field: str, value: float | None) -> None:
+def test_what_fails_once_is_none_and_not_repeated(broken, field, value):
     nvml = FakeNvml({f"nvmlDeviceGet{broken}"})
     gpu = find_gpu("0", nvml)
     samples = [gpu.sample() for _ in range(3)]
@@ -397,18 +387,18 @@ def test_what_fails_once_is_none_and_not_repeated(broken: str, field: str, value
     ],
 )
 @pytest.mark.parametrize("broken", [set(), {"nvmlDeviceGetCurrentClocksEventReasons"}])
-def test_why_a_clock_is_held_down(mask: int, reasons: tuple[str, ...], broken: set[str]) -> None:
+def test_why_a_clock_is_held_down(mask, reasons, broken):
     nvml = FakeNvml(broken)
     nvml.reasons = mask
     assert find_gpu("0", nvml).sample().throttled == reasons
 
 
-def test_a_driver_that_does_not_tell_why_has_no_reasons() -> None:
+def test_a_driver_that_does_not_tell_why_has_no_reasons():
     names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     assert find_gpu("0", FakeNvml(set(names))).sample().throttled is None
 
 
-def test_memory_of_a_gpu() -> None:
+def test_memory_of_a_gpu():
     assert find_gpu("0", FakeNvml(total=0)).memory() is None, "it shares the computer's"
     nvml = FakeNvml()
     nvml.running = {7: 1 * GB, 8: 2 * GB, 9: 4 * GB}
@@ -433,9 +423,7 @@ def test_memory_of_a_gpu() -> None:
         ("mps", None, None),
     ],
 )
-def test_a_run_has_the_gpu_that_its_engine_will_see(
-    device: str, visible: str | None, name: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_has_the_gpu_that_its_engine_will_see(device, visible, name, monkeypatch):
     monkeypatch.setattr(nvidia, "find_gpu", lambda name: find_gpu(name, FakeNvml(count=4)))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
@@ -496,7 +484,7 @@ class FakeMac:
         ("nothing.txt", None),
     ],
 )
-def test_compressed_memory(name: str, expected: int | None) -> None:
+def test_compressed_memory(name, expected):
     assert compressed_bytes(recorded(name)) == expected
 
 
@@ -515,7 +503,7 @@ def test_compressed_memory(name: str, expected: int | None) -> None:
         ("ioreg-no-figures.plist", None),
     ],
 )
-def test_the_gpu_that_ioreg_lists(name: str, expected: AppleGpu | None) -> None:
+def test_the_gpu_that_ioreg_lists(name, expected):
     assert read_gpu(recorded(name)) == expected
 
 
@@ -523,7 +511,7 @@ def test_the_gpu_that_ioreg_lists(name: str, expected: AppleGpu | None) -> None:
     ("name", "expected"),
     [("ioreg-name-as-data.plist", "Apple M1"), ("ioreg-no-name.plist", "Apple GPU")],
 )
-def test_the_name_of_a_gpu(name: str, expected: str) -> None:
+def test_the_name_of_a_gpu(name, expected):
     assert read_gpu(recorded(name)).name == expected
 
 
@@ -537,7 +525,7 @@ def test_the_name_of_a_gpu(name: str, expected: str) -> None:
         ("nothing.txt", None),
     ],
 )
-def test_the_level_of_thermal_pressure(name: str, level: int | None) -> None:
+def test_the_level_of_thermal_pressure(name, level):
     assert thermal_level(recorded(name)) == level
 
 
@@ -551,7 +539,7 @@ def test_the_level_of_thermal_pressure(name: str, level: int | None) -> None:
         subprocess.CalledProcessError(1, "ioreg"),
     ],
 )
-def test_a_program_that_fails_is_not_started_again(answer: bytes | Exception) -> None:
+def test_a_program_that_fails_is_not_started_again(answer):
     mac = FakeMac(ioreg=answer, thermal=answer)
     for mac.clock.now in (0.0, 6.0):
         assert mac.source.read() == []
@@ -559,14 +547,14 @@ def test_a_program_that_fails_is_not_started_again(answer: bytes | Exception) ->
     assert mac.source.compressed() == COMPRESSED
 
 
-def test_a_mac_that_is_too_busy_to_answer_is_asked_again() -> None:
+def test_a_mac_that_is_too_busy_to_answer_is_asked_again():
     mac = FakeMac(ioreg=subprocess.TimeoutExpired("ioreg", 1.0))
     assert mac.device().busy is None
     mac.answers[IOREG] = recorded("ioreg-list.plist")
     assert mac.device().busy == 0.87
 
 
-def test_a_gpu_and_thermal_pressure_make_one_event() -> None:
+def test_a_gpu_and_thermal_pressure_make_one_event():
     found = FakeMac(thermal=recorded("notifyutil-heavy.txt")).source.read()
     assert [event.bytes for event in found if isinstance(event, MemorySampled)] == [HELD]
     device = found[-1]
@@ -580,7 +568,7 @@ def test_a_gpu_and_thermal_pressure_make_one_event() -> None:
     assert FakeMac(ioreg=b"").device().thermal == 0
 
 
-def test_what_changes_slowly_is_read_less_often_and_goes_stale() -> None:
+def test_what_changes_slowly_is_read_less_often_and_goes_stale():
     mac = FakeMac()
     for _ in range(3):
         assert mac.device().thermal == 0, "the last one stands"
@@ -592,7 +580,7 @@ def test_what_changes_slowly_is_read_less_often_and_goes_stale() -> None:
     assert (mac.device().thermal, mac.source.compressed()) == (2, None)
 
 
-def test_power_is_the_energy_between_two_readings() -> None:
+def test_power_is_the_energy_between_two_readings():
     mac = FakeMac()
     mac.gpu_mj = 50_000
     watts = []
@@ -605,7 +593,7 @@ def test_power_is_the_energy_between_two_readings() -> None:
 
 
 @pytest.fixture
-def _desktop(monkeypatch: pytest.MonkeyPatch) -> None:
+def _desktop(monkeypatch):
     """A computer without a battery."""
     monkeypatch.setattr(psutil, "sensors_battery", lambda: None)
 
@@ -621,7 +609,7 @@ def settled(sampler: Sampler) -> list[Event]:
 
 @pytest.mark.usefixtures("_desktop")
 class TestSampler:
-    def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
+    def test_figures_of_the_computer_the_process_and_the_gpu(self):
         nvml = FakeNvml()
         nvml.running = {os.getpid(): 2 * GB, 1: GB}
         found = settled(Sampler(os.getpid(), lambda: find_gpu("0", nvml), pressure=lambda: Pressure.WARN))
@@ -633,13 +621,13 @@ class TestSampler:
         names = {event.name for event in found if isinstance(event, DeviceSampled)}
         assert names >= {"Fake GPU 0"}
 
-    def test_a_gpu_that_shares_the_computers_memory_reports_the_rest(self) -> None:
+    def test_a_gpu_that_shares_the_computers_memory_reports_the_rest(self):
         found = settled(Sampler(find_gpu=lambda: find_gpu("0", FakeNvml(total=0))))
         nvml = [event for event in found if getattr(event, "source", None) is Source.NVML]
         assert nvml
         assert all(isinstance(event, DeviceSampled) for event in nvml)
 
-    def test_a_gpu_that_may_sleep_is_not_read_again(self) -> None:
+    def test_a_gpu_that_may_sleep_is_not_read_again(self):
         nvml = FakeNvml()
         sampler = Sampler(find_gpu=lambda: find_gpu("0", nvml))
         settled(sampler)
@@ -648,27 +636,25 @@ class TestSampler:
         assert {event.source for event in settled(sampler)} == {Source.SYSTEM}
         assert len(nvml.calls) == calls
 
-    def test_where_no_gpu_is_found_it_is_not_tried_again(self) -> None:
+    def test_where_no_gpu_is_found_it_is_not_tried_again(self):
         tried = []
         sampler = Sampler(find_gpu=lambda: tried.append(1))
         for _ in range(3):
             assert {event.source for event in settled(sampler)} == {Source.SYSTEM}
         assert (len(tried), sampler.has_gpu) == (1, False)
 
-    def test_compressed_memory_of_a_mac(self) -> None:
+    def test_compressed_memory_of_a_mac(self):
         found = settled(Sampler(apple=FakeMac().source))
         [memory] = [e for e in found if isinstance(e, MemorySampled) and e.source is Source.SYSTEM]
         assert memory.compressed == COMPRESSED
 
-    def test_the_disk_is_read_now_and_then(self, tmp_path: Path) -> None:
+    def test_the_disk_is_read_now_and_then(self, tmp_path):
         sampler = Sampler(folder=tmp_path)
         samples = [event for _ in range(3) for event in (*sampler.sample(), sampler.finish(10))]
         assert len([event for event in samples if isinstance(event, DiskSampled)]) == 1
 
     @pytest.mark.parametrize("hangs", ["the driver", "the disk"])
-    def test_a_source_that_hangs_delays_no_other(
-        self, hangs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_source_that_hangs_delays_no_other(self, hangs, tmp_path, monkeypatch):
         answers = threading.Event()
 
         def hang(*_: object) -> None:

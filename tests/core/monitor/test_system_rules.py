@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -56,7 +55,7 @@ def on_battery(*readings: tuple[float, bool | None]) -> ToldRun:
         ([(0.1, None)], [], 0),
     ],
 )
-def test_battery(readings: list[Any], levels: list[Level], withdrawn: int) -> None:
+def test_battery(readings, levels, withdrawn):
     run = on_battery(*readings)
     watched = watch(run.events)
     assert [message.level for message in watched.raised] == levels
@@ -95,7 +94,7 @@ LOW, NO_ROOM = "The disk is nearly full", "The disk has no room for the next che
         ([int(1.9 * GB), int(2.1 * GB)] * 4, 0, [LOW]),
     ],
 )
-def test_disk(free: list[int], checkpoint: int, titles: list[str]) -> None:
+def test_disk(free, checkpoint, titles):
     run = on_disk(*free, checkpoint=checkpoint)
     raised = watch(run.events).raised
     assert [message.title for message in raised] == titles
@@ -107,7 +106,7 @@ def test_disk(free: list[int], checkpoint: int, titles: list[str]) -> None:
     assert watch(run.events).withdrawn == ["disk-full"] * bool(titles)
 
 
-def test_the_disk_warning_goes_once_there_is_clearly_more_and_without_samples_there_is_none() -> None:
+def test_the_disk_warning_goes_once_there_is_clearly_more_and_without_samples_there_is_none():
     assert watch(on_disk(GB, 3 * GB).events).withdrawn == ["disk-full"]
     run = ToldRun(steps=600)
     run.computer.disk = None
@@ -124,7 +123,7 @@ def test_the_disk_warning_goes_once_there_is_clearly_more_and_without_samples_th
         ({"parameter_dtype": "float32", "adapter": "LoRA", "trainable_parameters": GB // 4}, "9.0 GB"),
     ],
 )
-def test_the_size_of_the_first_checkpoint_follows_from_what_ran(ran: dict[str, Any], size: str) -> None:
+def test_the_size_of_the_first_checkpoint_follows_from_what_ran(ran, size):
     run = on_disk()
     figures = {"total_parameters": GB, "optimizer_state_bytes": 8 * GB, **ran}
     run.events = [replace(e, **figures) if isinstance(e, WhatRan) else e for e in run.events]
@@ -145,7 +144,7 @@ def training(seconds: float = 0.5) -> ToldRun:
 @pytest.mark.parametrize(
     ("busy", "words"), [(0.98, "uses 98 % of a"), (0.001, "and does nothing"), (None, "can't be told")]
 )
-def test_after_90_s_without_a_step_it_tells_what_the_process_does(busy: float | None, words: str) -> None:
+def test_after_90_s_without_a_step_it_tells_what_the_process_does(busy, words):
     run = training()
     run.wait(88)
     assert watch(run.events, activity=FakeActivity(busy)).messages == []
@@ -160,7 +159,7 @@ def test_after_90_s_without_a_step_it_tells_what_the_process_does(busy: float | 
     assert watch(run.events).withdrawn == ["silence"]
 
 
-def test_slow_steps_are_waited_for_five_times_as_long_and_the_first_for_longer() -> None:
+def test_slow_steps_are_waited_for_five_times_as_long_and_the_first_for_longer():
     for run, patience in ((training(seconds=40.0), 180), (ToldRun(steps=600), 170)):
         run.wait(patience)
         assert watch(run.events).messages == []
@@ -169,7 +168,7 @@ def test_slow_steps_are_waited_for_five_times_as_long_and_the_first_for_longer()
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.TRAINING])
-def test_in_other_phases_a_process_that_does_nothing_is_reported(phase: Phase) -> None:
+def test_in_other_phases_a_process_that_does_nothing_is_reported(phase):
     run = training()
     run.phase(phase)
     run.wait(SILENT_PHASES[phase] - 5)
@@ -184,14 +183,14 @@ def test_in_other_phases_a_process_that_does_nothing_is_reported(phase: Phase) -
         assert watch(run.events, activity=FakeActivity(busy)).messages == [], "it works, or nobody knows"
 
 
-def test_an_engine_without_any_phase_is_reported_too() -> None:
+def test_an_engine_without_any_phase_is_reported_too():
     run = ToldRun(steps=600)
     run.events = [event for event in run.events if isinstance(event, RunStarted)]
     run.wait(300)
     assert watch(run.events, activity=FakeActivity(0.0)).one.id == "silence"
 
 
-def test_work_that_goes_on_withdraws_it_before_its_phase_is_over() -> None:
+def test_work_that_goes_on_withdraws_it_before_its_phase_is_over():
     class Resting(FakeActivity):
         def read(self) -> float | None:
             super().read()
@@ -205,7 +204,7 @@ def test_work_that_goes_on_withdraws_it_before_its_phase_is_over() -> None:
 
 
 @pytest.mark.parametrize("wakes_with_a_step", [False, True])
-def test_a_computer_that_slept_was_not_silent(wakes_with_a_step: bool) -> None:
+def test_a_computer_that_slept_was_not_silent(wakes_with_a_step):
     run = training()
     run.sleep(7200)
     if wakes_with_a_step:
@@ -216,7 +215,7 @@ def test_a_computer_that_slept_was_not_silent(wakes_with_a_step: bool) -> None:
     assert watch(run.events).one.id == "silence"
 
 
-def test_silence_ends_with_the_run_and_with_the_attempt() -> None:
+def test_silence_ends_with_the_run_and_with_the_attempt():
     run = training()
     run.wait(120)
     run.begin(from_step=20)
@@ -228,13 +227,13 @@ def test_silence_ends_with_the_run_and_with_the_attempt() -> None:
     assert (len(watch(run.events).raised), watch(run.events).withdrawn) == (2, ["silence"])
 
 
-def test_the_process_is_looked_at_only_where_it_is_silent() -> None:
+def test_the_process_is_looked_at_only_where_it_is_silent():
     activity = FakeActivity(0.5)
     watch(training().events, activity=activity)
     assert (activity.resets > 20, activity.reads) == (True, 0)
 
 
-def test_activity_of_a_process() -> None:
+def test_activity_of_a_process():
     activity = Activity(psutil.Process().pid)
     assert activity.read() is None, "there is no span yet"
     sum(range(3_000_000))
@@ -258,14 +257,14 @@ def starving(workers: int = 0, *, waiting: float = 0.45, seconds: float = 0.5) -
     ("workers", "cores", "more"),
     [(0, 8, 2), (1, 8, 2), (2, 8, 4), (4, 8, None), (0, 2, None), (0, 3, 2), (2, 3, None)],
 )
-def test_a_device_that_waits_for_data_is_offered_workers(workers: int, cores: int, more: int | None) -> None:
+def test_a_device_that_waits_for_data_is_offered_workers(workers, cores, more):
     message = watch(starving(workers).events, cores=cores).one
     assert (message.id, message.title) == ("starving", "32 % of each step is spent waiting for data")
     fix = Fix(f"Prepare batches in {more} workers", {"data.workers": more})
     assert message.fixes == ((fix,) if more else (STOP,))
 
 
-def test_it_is_withdrawn_when_data_comes_in_time_again_and_stands_when_the_run_is_over() -> None:
+def test_it_is_withdrawn_when_data_comes_in_time_again_and_stands_when_the_run_is_over():
     run = starving()
     run.steps(50, 0.5, data=0.25)
     assert watch(run.events).withdrawn == [], "between the limits it stands"
@@ -286,9 +285,7 @@ def test_it_is_withdrawn_when_data_comes_in_time_again_and_stands_when_the_run_i
         (200, 0.5, 0.6, GPU, 0),  # it is busy all the same
     ],
 )
-def test_which_steps_starve(
-    steps: int, seconds: float, data: float | None, gpu: DeviceSampled | None, expected: int
-) -> None:
+def test_which_steps_starve(steps, seconds, data, gpu, expected):
     run = ToldRun(steps=2000, device="cuda:0")
     run.computer.gpu = gpu
     run.steps(steps, seconds, data=data)
@@ -325,7 +322,7 @@ TOO_HOT = replace(GPU, temperature=89, clock=1400, throttled=("thermal slowdown 
         (replace(MAC, thermal=None), ()),
     ],
 )
-def test_why_a_processor_is_held_back(sample: DeviceSampled, expected: tuple[str, ...]) -> None:
+def test_why_a_processor_is_held_back(sample, expected):
     assert held_back(sample) == expected
 
 
@@ -346,9 +343,7 @@ def run_on(*gpus: tuple[DeviceSampled, int]) -> ToldRun:
         (replace(MAC, thermal=2), "“heavy”"),
     ],
 )
-def test_a_processor_that_is_held_back_is_reported_once_with_its_reason(
-    gpu: DeviceSampled, words: str
-) -> None:
+def test_a_processor_that_is_held_back_is_reported_once_with_its_reason(gpu, words):
     message = watch(run_on((gpu, 120)).events).one
     assert (message.id, message.fixes) == ("throttling", (STOP,))
     assert message.title.startswith(gpu.name)
@@ -366,7 +361,7 @@ def test_a_processor_that_is_held_back_is_reported_once_with_its_reason(
         ([(DeviceSampled(source=Source.NVML, name="A GPU without figures"), 120)], 0, 0),
     ],
 )
-def test_when_throttling_is_reported(gpus: list[Any], raised: int, withdrawn: int) -> None:
+def test_when_throttling_is_reported(gpus, raised, withdrawn):
     watched = watch(run_on(*gpus).events)
     assert (len(watched.raised), len(watched.withdrawn)) == (raised, withdrawn)
 
@@ -398,7 +393,7 @@ def paging(run: ToldRun) -> list[MessageRaised]:
 
 
 @pytest.mark.parametrize(("used", "swapping"), [(FULL, 0), (9 * GB, 200 * MB)])
-def test_slow_steps_while_memory_is_short_are_paging(used: int, swapping: int) -> None:
+def test_slow_steps_while_memory_is_short_are_paging(used, swapping):
     run = paced()
     run.computer.used = used
     steps(run, 4.0, 4.0, 4.0, 4.0, 4.0, swapping=swapping)
@@ -409,7 +404,7 @@ def test_slow_steps_while_memory_is_short_are_paging(used: int, swapping: int) -
     assert cause in message.detail
 
 
-def test_a_step_under_way_is_reported_while_it_lasts() -> None:
+def test_a_step_under_way_is_reported_while_it_lasts():
     run = paced()
     run.computer.used = FULL
     run.wait(3.5)
@@ -464,11 +459,11 @@ def over() -> ToldRun:
         over(),
     ],
 )
-def test_what_is_not_paging(run: ToldRun) -> None:
+def test_what_is_not_paging(run):
     assert paging(run) == []
 
 
-def test_paging_is_withdrawn_after_five_steps_at_the_old_pace() -> None:
+def test_paging_is_withdrawn_after_five_steps_at_the_old_pace():
     run = paced()
     run.computer.used = FULL
     steps(run, *[6.0] * 60, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0)
@@ -499,9 +494,7 @@ NVML = MemorySampled(source=Source.NVML, bytes=int(23.5 * GB), ceiling=24 * GB)
         (NVML, "linux", False),
     ],
 )
-def test_the_memory_of_a_gpu_counts_where_it_can_page(
-    sample: MemorySampled, platform: str, pages: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_of_a_gpu_counts_where_it_can_page(sample, platform, pages, monkeypatch):
     monkeypatch.setattr(sys, "platform", platform)
     run = paced()
     run.tell(sample)
@@ -509,7 +502,7 @@ def test_the_memory_of_a_gpu_counts_where_it_can_page(
     assert ["GPU" in message.detail for message in paging(run)] == [True] * pages
 
 
-def test_the_runs_forecast_has_fixes_of_its_own() -> None:
+def test_the_runs_forecast_has_fixes_of_its_own():
     run = paced()
     lora = Fix("Train LoRA", {"model.method": "lora"})
     parts = Parts(weights=GB, activations=5 * GB)
@@ -524,7 +517,7 @@ def test_the_runs_forecast_has_fixes_of_its_own() -> None:
 # --- The watchdog
 
 
-def test_a_finding_whose_words_move_on_is_raised_once() -> None:
+def test_a_finding_whose_words_move_on_is_raised_once():
     run = ToldRun(steps=600)
     for free in range(100):
         run.computer.disk = DiskSampled(free=GB + free, total=256 * GB)
@@ -532,7 +525,7 @@ def test_a_finding_whose_words_move_on_is_raised_once() -> None:
     assert len(watch(run.events).messages) == 1
 
 
-def test_nothing_is_raised_before_the_engine_has_begun_and_events_are_sorted() -> None:
+def test_nothing_is_raised_before_the_engine_has_begun_and_events_are_sorted():
     low = DiskSampled(time=21.0, free=GB, total=GB)
     watchdog = Watchdog(None, cores=4)
     assert watchdog.take([low], 21.0) == []
@@ -541,7 +534,7 @@ def test_nothing_is_raised_before_the_engine_has_begun_and_events_are_sorted() -
     assert isinstance(message, MessageRaised)
 
 
-def test_a_run_whose_options_cannot_be_read_is_watched_all_the_same() -> None:
+def test_a_run_whose_options_cannot_be_read_is_watched_all_the_same():
     run = training()
     run.a_step(0.5, loss=float("nan"))
     run.computer.disk = DiskSampled(free=GB, total=256 * GB)
@@ -552,7 +545,7 @@ def test_a_run_whose_options_cannot_be_read_is_watched_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("hours", [-2, 72])
-def test_setting_the_clock_is_no_silence(hours: int) -> None:
+def test_setting_the_clock_is_no_silence(hours):
     """The keeper's own clock goes on by a second a call; events are stamped by the clock that was set."""
     run = training()
     set_at = run.now + 5.0
@@ -579,6 +572,6 @@ DIGITS = Path(__file__).parents[2] / "data" / "runs" / "digits-on-a-crowded-comp
 
 
 @pytest.mark.parametrize("name", [*HEALTHY, "digits"])
-def test_a_healthy_run_has_no_warnings(name: str) -> None:
+def test_a_healthy_run_has_no_warnings(name):
     events = EventReader(DIGITS).read_all() if name == "digits" else told(name)
     assert watch(events, activity=FakeActivity(0.9)).messages == []

@@ -1,7 +1,6 @@
 """Values of options as a person reads them, and the reference page."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,17 +35,17 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
         ("output.name", "", "not set"),
     ],
 )
-def test_a_value_has_its_unit(path: str, value: Any, words: str) -> None:
+def test_a_value_has_its_unit(path, value, words):
     assert with_unit(options_by_path()[path], value) == words
 
 
-def test_behind_a_field_a_share_is_of_the_run() -> None:
+def test_behind_a_field_a_share_is_of_the_run():
     option = options_by_path()["training.warmup"]
     units = [unit_beside(option, value) for value in (0.05, 1.0, 20.0, None, "0.0x")]
     assert units == ["of the run", "step", "steps", "steps", "steps"]
 
 
-def test_the_page_in_the_docs_is_current_and_has_every_option() -> None:
+def test_the_page_in_the_docs_is_current_and_has_every_option():
     assert (DOCS / "options.md").read_text(encoding="utf-8") == as_markdown(), (
         "run: .venv/bin/python -m gui options --markdown > docs/options.md"
     )
@@ -54,7 +53,7 @@ def test_the_page_in_the_docs_is_current_and_has_every_option() -> None:
         assert all(option.help in text and option.name in text for option in all_options()[1:])
 
 
-def test_choices_of_equal_value_keep_the_help_of_their_own_option() -> None:
+def test_choices_of_equal_value_keep_the_help_of_their_own_option():
     """Equal strings of two enumerations are equal keys: `auto` of all once showed the sentence of the last."""
     choices = {
         (option.value_type, choice): choice.help for option in all_options() for choice in option.choices

@@ -34,7 +34,7 @@ BERT = {"source": "/somewhere/bert"}
         ({"training": {"optimizer": "adamw-8bit"}}, True, False),
     ],
 )
-def test_who_may_refuse_what(sections: dict[str, Any], machine: bool, model: bool) -> None:
+def test_who_may_refuse_what(sections, machine, model):
     options = asked(**sections)
     assert (machine_may_refuse(options), model_may_refuse(options)) == (machine, model)
 
@@ -55,9 +55,7 @@ SMALL = DeviceReport(name="cpu", title="CPU", available=True, refusals=TABLE)
         ((SMALL,), {"model": ModelOptions(method="lora")}, "too large", ["Use full"]),
     ],
 )  # fmt: skip
-def test_a_refusal_comes_with_remedies_that_are_not_taken_already(
-    devices: tuple[DeviceReport, ...], sections: Any, message: str, fixes: list[str]
-) -> None:
+def test_a_refusal_comes_with_remedies_that_are_not_taken_already(devices, sections, message, fixes):
     machine = MachineReport(devices=devices, automatic="cpu" if devices else "")
     (problem,) = machine_problems(machine, RunOptions(task=Task.TEXT_CLASSIFICATION, **sections))
     assert (problem.message, [fix.label for fix in problem.fixes]) == (message, fixes)
@@ -101,9 +99,7 @@ def gpu(title: str, precision: str = "bf16", name: str = "cuda:0", **report: Any
         ({"training": {"optimizer": "lion-8bit"}}, "training.learning_rate", [1e-5]),
     ],
 )  # fmt: skip
-def test_hints_on_what_works_but_seldom_well(
-    sections: dict[str, Any], path: str | None, better: list[Any]
-) -> None:
+def test_hints_on_what_works_but_seldom_well(sections, path, better):
     found = hints(options(**sections), None)
     assert [hint.path for hint in found] == ([path] if path else [])
     assert [fix.changes[path] for hint in found for fix in hint.fixes] == better
@@ -125,15 +121,13 @@ def test_hints_on_what_works_but_seldom_well(
         (gpu("a processor", name="cpu"), 20, 0, []),
     ],
 )  # fmt: skip
-def test_batches_that_miss_the_hardwares_multiples(
-    machine: MachineReport, size: int, tile: int, better: list[int]
-) -> None:
+def test_batches_that_miss_the_hardwares_multiples(machine, size, tile, better):
     found = hints(options(memory={"batch_size": size}), machine)
     assert [f"multiples of {tile}" in hint.message for hint in found] == ([True] if tile else [])
     assert [fix.changes["memory.batch_size"] for hint in found for fix in hint.fixes] == better
 
 
-def test_cautions_of_the_device_are_among_the_hints() -> None:
+def test_cautions_of_the_device_are_among_the_hints():
     young = gpu("GPU", cautions={"device.compile": {"true": "is a prototype"}})
     assert [hint.message for hint in hints(options(device={"compile": True}), young)] == ["is a prototype"]
     assert hints(options(), young) == ()

@@ -1,7 +1,6 @@
 """TrainingArguments, scripts and command lines as options of Hone, and Trainer's names in run files."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,7 +90,7 @@ def reason(imported: Imported, name: str) -> str:
         ("run.py --model_name_or_path $MODEL --train_file $(ls *.csv) --seed 5", {"training.seed": 5}),
     ],
 )
-def test_forms_that_people_have(text: str, options: dict[str, Any]) -> None:
+def test_forms_that_people_have(text, options):
     imported = import_text(text)
     assert options_of(imported) == options
     assert imported.problems == ()
@@ -101,7 +100,7 @@ def test_forms_that_people_have(text: str, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "assigns", ["export TASK_NAME=mrpc", "TASK_NAME='mrpc'", "NAME=mrpc\nTASK_NAME=$NAME"]
 )
-def test_variables_that_the_text_itself_assigns_are_resolved(assigns: str, asks: str) -> None:
+def test_variables_that_the_text_itself_assigns_are_resolved(assigns, asks):
     found = import_text(
         f"{assigns}\n\npython run_glue.py \\\n  --task_name {asks} --seed 5 \\\n  --output_dir /tmp/$TASK_NAME/"
     )
@@ -121,11 +120,11 @@ def test_variables_that_the_text_itself_assigns_are_resolved(assigns: str, asks:
         ("TrainingArguments(seed=1, **more)", "**", "set them by hand"),
     ],
 )
-def test_what_is_left_out_says_why(text: str, name: str, why: str) -> None:
+def test_what_is_left_out_says_why(text, name, why):
     assert why in reason(import_text(text), name)
 
 
-def test_old_names_are_taken_with_a_note() -> None:
+def test_old_names_are_taken_with_a_note():
     notes = {found.name: found.note for found in import_text(RUN_GLUE).taken}
     assert "warmup_steps below 1" in notes["warmup_ratio"]
     old = import_text(json.dumps({"optim": "adamw_hf", "use_mps_device": True}))
@@ -134,7 +133,7 @@ def test_old_names_are_taken_with_a_note() -> None:
     assert "takes an Apple GPU by itself" in notes["use_mps_device"]
 
 
-def test_a_script_that_says_little_is_the_same_run_in_hone() -> None:
+def test_a_script_that_says_little_is_the_same_run_in_hone():
     tree = import_text('{"learning_rate": 1e-4, "fp16": false, "bf16": false}').tree
     assert (tree["device"]["precision"], tree["memory"]["batch_size"]) == ("fp32", 8)
     assert tree["data"]["group_by_length"] == "off"
@@ -153,7 +152,7 @@ def test_a_script_that_says_little_is_the_same_run_in_hone() -> None:
         ({"learning_rate": "fast"}, "training.learning_rate"),
     ],
 )
-def test_what_excludes_each_other_or_does_not_fit_is_a_problem(said: dict[str, Any], path: str) -> None:
+def test_what_excludes_each_other_or_does_not_fit_is_a_problem(said, path):
     assert [problem.path for problem in import_text(json.dumps(said)).problems] == [path]
 
 
@@ -164,14 +163,12 @@ def test_what_excludes_each_other_or_does_not_fit_is_a_problem(said: dict[str, A
         *("f(a={[]: 1})", '{"cells": []}', '{"a": null}', "Config(**x)"),
     ],
 )
-def test_what_holds_no_options_is_refused(text: str) -> None:
+def test_what_holds_no_options_is_refused(text):
     with pytest.raises(OptionsError, match="1 problem"):
         import_text(text)
 
 
-def test_the_command_prints_a_run_file_that_reads_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_a_run_file_that_reads_back(tmp_path, capsys):
     script, made = tmp_path / "train.sh", tmp_path / "made.hone"
     script.write_text(RUN_GLUE)
     assert main(["new", "--from", str(script)]) == 0
@@ -193,7 +190,7 @@ def test_the_command_prints_a_run_file_that_reads_back(
 # --- Trainer's names in run files
 
 
-def test_trainers_names_are_replaced_where_they_stand() -> None:
+def test_trainers_names_are_replaced_where_they_stand():
     tree = {
         "memory": {"gradient_checkpointing": True},
         "per_device_train_batch_size": 4,
@@ -217,14 +214,12 @@ def test_trainers_names_are_replaced_where_they_stand() -> None:
         ({"training": {"evaluation_strategy": "epoch"}}, "training.evaluation_strategy", "eval_strategy today"),
     ],
 )  # fmt: skip
-def test_names_that_contradict_or_mean_nothing_are_explained(
-    sections: dict[str, Any], path: str, says: str
-) -> None:
+def test_names_that_contradict_or_mean_nothing_are_explained(sections, path, says):
     _, problems = check_tree(in_our_words({"task": "text-classification", **sections}).tree)
     assert says in next(problem.message for problem in problems if problem.path == path)
 
 
-def test_trainers_names_on_the_command_line_go_before_the_file(tmp_path: Path) -> None:
+def test_trainers_names_on_the_command_line_go_before_the_file(tmp_path):
     path = tmp_path / "run.hone"
     path.write_text(
         'task = "image-classification"\n[model]\nsource = "torchvision:alexnet"\n'

@@ -24,7 +24,6 @@ from core.options.sections import ModelOptions
 from core.options.sources import short_name
 from core.options.validate import problems_of
 from core.runs import library
-from core.runs.folder import RunFolder
 from core.runs.queue import LiveRuns
 from core.runs.summary import summarize
 from tests.fakes.run_stories import keep_alive
@@ -32,20 +31,20 @@ from tests.fakes.runs import digits_options, new_run
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def run(home: Path) -> RunFolder:
+def run(home):
     return new_run(home / "runs")
 
 
 NOTES = RunNotes(title="The long one", tags=("night", "lr"), text="Slower, and\nno better.")
 
 
-def test_notes_are_read_wherever_the_run_is_named(run: RunFolder) -> None:
+def test_notes_are_read_wherever_the_run_is_named(run):
     write(run.path, NOTES)
     summary = summarize(run)
     assert (summary.title, summary.tags, summary.note) == (NOTES.title, NOTES.tags, NOTES.text)
@@ -59,7 +58,7 @@ def test_notes_are_read_wherever_the_run_is_named(run: RunFolder) -> None:
     assert live.live[0].title == "Renamed while it trains"
 
 
-def test_without_another_name_a_run_goes_by_its_own(run: RunFolder) -> None:
+def test_without_another_name_a_run_goes_by_its_own(run):
     write(run.path, msgspec.structs.replace(NOTES, title=""))
     assert title_of(run.path, digits_options("Digits")) == "Digits"
     assert title_of(run.path, digits_options(None)) == "resnet18 on digits"
@@ -73,14 +72,14 @@ def test_without_another_name_a_run_goes_by_its_own(run: RunFolder) -> None:
         b" " * (past_runs.LARGEST_FILE + 1),
     ],
 )
-def test_a_damaged_file_says_nothing(run: RunFolder, content: bytes) -> None:
+def test_a_damaged_file_says_nothing(run, content):
     (run.path / "notes.json").write_bytes(content)
     assert read(run.path) == RunNotes()
     write(run.path, NOTES)
     assert read(run.path) == NOTES
 
 
-def test_no_more_of_a_strangers_file_is_shown_than_the_limits_allow(run: RunFolder) -> None:
+def test_no_more_of_a_strangers_file_is_shown_than_the_limits_allow(run):
     wild = RunNotes(title="a\nb" * 500, tags=("x y", *(f"t{n}" * 40 for n in range(90))), text="z" * 30_000)
     (run.path / "notes.json").write_bytes(msgspec.json.encode(wild))
     found = read(run.path)
@@ -102,14 +101,14 @@ def test_no_more_of_a_strangers_file_is_shown_than_the_limits_allow(run: RunFold
         RunNotes(text="x" * 20_001),
     ],
 )
-def test_what_is_too_long_is_refused_and_nothing_changes(run: RunFolder, notes: RunNotes) -> None:
+def test_what_is_too_long_is_refused_and_nothing_changes(run, notes):
     write(run.path, NOTES)
     with pytest.raises(OptionsError):
         write(run.path, notes)
     assert read(run.path) == NOTES
 
 
-def test_tags_are_separated_by_spaces_and_commas_and_each_is_there_once() -> None:
+def test_tags_are_separated_by_spaces_and_commas_and_each_is_there_once():
     assert tags_in("#night, lr  Night,,") == ("night", "lr")
     assert retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
 
@@ -139,7 +138,7 @@ def message(source: str, task: Task = Task.CAUSAL_LM) -> str:
     return found.message if found else ""
 
 
-def test_a_run_from_another_one_is_named_after_what_that_is_called(home: Path) -> None:
+def test_a_run_from_another_one_is_named_after_what_that_is_called(home):
     def asked(source: str) -> str:
         return asked_title(options(source, Task.CHAT, "/d/chat.jsonl"))
 
@@ -156,7 +155,7 @@ def test_a_run_from_another_one_is_named_after_what_that_is_called(home: Path) -
     assert asked(f"run:{past}") == f"{past.name} on chat"
 
 
-def test_a_run_is_found_by_folder_path_and_given_name_and_its_path_is_kept(home: Path) -> None:
+def test_a_run_is_found_by_folder_path_and_given_name_and_its_path_is_kept(home):
     first = past_run(home, "2026-01-01-1200-sea", name="my sea")
     for source in (f"run:{first.name}", f"run:{first}", "run:my sea"):
         assert message(source) == ""
@@ -174,7 +173,7 @@ def test_a_run_is_found_by_folder_path_and_given_name_and_its_path_is_kept(home:
     assert model_folder("run:my sea") == folder / "model", "a folder's own name goes first"
 
 
-def test_a_run_that_is_not_there_comes_with_those_of_similar_names(home: Path) -> None:
+def test_a_run_that_is_not_there_comes_with_those_of_similar_names(home):
     assert message("run:") == "name a run"
     past_run(home, "2026-01-01-1200-sea", name="my sea")
     found = problem("run:2026-01-01-1200-see")
@@ -207,9 +206,7 @@ LORA = ("adapter_config.json", "adapter_model.safetensors", "config.json")
         ("causal-lm", Task.CAUSAL_LM, (), ("run.toml",), "nobody knows what past learned"),
     ],
 )  # fmt: skip
-def test_a_run_s_model_must_be_whole_and_fit_the_task(
-    home: Path, learned: str, task: Task, files: tuple[str, ...], *, gone: tuple[str, ...], says: str
-) -> None:
+def test_a_run_s_model_must_be_whole_and_fit_the_task(home, learned, task, files, *, gone, says):
     folder = past_run(home, "past", learned, *files)
     for name in gone:
         (folder / name).rmdir() if name == "model" else (folder / name).unlink()

@@ -1,7 +1,6 @@
 """Presets, the last form, recent data, and the task that data is for."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ FIRST_RUN = run_file.to_tree(starting_options(Task.TEXT_CLASSIFICATION))
 
 
 @pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def home(monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     return settings.home()
 
@@ -33,7 +32,7 @@ def applied(tree: Tree, preset: Preset) -> Tree:
     return copy
 
 
-def test_there_are_those_that_were_promised() -> None:
+def test_there_are_those_that_were_promised():
     assert [preset.name for preset in presets.presets()] == ["fits-in-8-gb", "fastest", "published-guide"]
     assert find_preset("slowest") is None
     eight = find_preset("fits-in-8-gb")
@@ -43,7 +42,7 @@ def test_there_are_those_that_were_promised() -> None:
 
 
 @EACH
-def test_each_reads_without_a_problem_and_sets_the_same_from_wherever_it_starts(preset: Preset) -> None:
+def test_each_reads_without_a_problem_and_sets_the_same_from_wherever_it_starts(preset):
     assert preset.title
     assert preset.help.endswith(".")
     assert differences(FIRST_RUN, preset), "a preset that changes nothing of a first run is none"
@@ -62,7 +61,7 @@ def test_each_reads_without_a_problem_and_sets_the_same_from_wherever_it_starts(
         assert value_at(from_odd, path, default) == value_at(fresh, path, default), path
 
 
-def test_the_guides_settings_pass_every_check() -> None:
+def test_the_guides_settings_pass_every_check():
     guide = find_preset("published-guide")
     assert guide is not None
     options, problems = check_tree(
@@ -74,7 +73,7 @@ def test_the_guides_settings_pass_every_check() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_lack_nothing_but_a_persons_data(path: Path) -> None:
+def test_examples_lack_nothing_but_a_persons_data(path):
     options, problems = check_tree(run_file.read_tree(path))
     assert {problem.path for problem in problems} <= {"data.train", "data.eval"}
     assert all("no file or folder" in problem.message for problem in problems)
@@ -91,7 +90,7 @@ TREE: Tree = {
 }
 
 
-def test_the_last_form_is_found_as_it_was_typed(home: Path) -> None:
+def test_the_last_form_is_found_as_it_was_typed(home):
     assert presets.find_last_form() is None
     presets.keep(TREE)
     assert presets.find_last_form() == TREE
@@ -106,7 +105,7 @@ def test_the_last_form_is_found_as_it_was_typed(home: Path) -> None:
         *(b'schema = 1\ntask = "knitting"', b"schema = 1\ntask = []", b"schema = " + b"9" * 5000),
     ],
 )
-def test_a_broken_form_and_a_broken_list_are_ignored(home: Path, content: bytes) -> None:
+def test_a_broken_form_and_a_broken_list_are_ignored(home, content):
     home.mkdir()
     for name in ("new-run.toml", "recent-data.json"):
         (home / name).write_bytes(content)
@@ -114,14 +113,14 @@ def test_a_broken_form_and_a_broken_list_are_ignored(home: Path, content: bytes)
     assert presets.recent() == ()
 
 
-def test_what_can_t_be_kept_ends_nothing(home: Path) -> None:
+def test_what_can_t_be_kept_ends_nothing(home):
     home.write_text("a file where the folder should be")
     presets.keep(TREE)
     presets.remember("hub:owner/set")
     assert (presets.find_last_form(), presets.recent()) == (None, ())
 
 
-def test_of_recent_data_the_newest_comes_first_and_what_is_gone_is_left_out(tmp_path: Path) -> None:
+def test_of_recent_data_the_newest_comes_first_and_what_is_gone_is_left_out(tmp_path):
     files = [tmp_path / name for name in ("a.csv", "b.csv")]
     for file in files:
         file.touch()
@@ -151,9 +150,7 @@ def test_of_recent_data_the_newest_comes_first_and_what_is_gone_is_left_out(tmp_
         ("books/a.md", "", Task.CAUSAL_LM),
     ],
 )
-def test_data_is_judged_by_its_name_and_how_it_begins(
-    tmp_path: Path, name: str, content: str | None, task: Any
-) -> None:
+def test_data_is_judged_by_its_name_and_how_it_begins(tmp_path, name, content, task):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     if content is not None:
@@ -163,6 +160,6 @@ def test_data_is_judged_by_its_name_and_how_it_begins(
     assert guess_task(source) is (task or Task.TEXT_CLASSIFICATION)
 
 
-def test_data_is_known_by_every_ending_that_the_engine_knows() -> None:
+def test_data_is_known_by_every_ending_that_the_engine_knows():
     assert set(ENDINGS) <= DATA_ENDINGS
     assert find_task("hub:glue/mrpc") is None

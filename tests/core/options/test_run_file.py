@@ -19,7 +19,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again(tmp_path):
     path = tmp_path / "run.toml"
     run_file.write(digits_options(), path)
     assert run_file.read(path) == digits_options()
@@ -27,7 +27,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", Task)
-def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task: Task, tmp_path: Path) -> None:
+def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task, tmp_path):
     text = run_file.dumps_with_help(starting_options(task))
     assert text.isascii(), "whatever code page a terminal has"
     tree = run_file.read_tree(write(tmp_path, text))
@@ -38,9 +38,7 @@ def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task: Task,
             assert option.name in tree[option.section]
 
 
-def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(tmp_path, monkeypatch):
     there, here = tmp_path / "there", tmp_path / "here"
     there.mkdir()
     here.mkdir()
@@ -70,16 +68,16 @@ def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(
         ("training.max_steps=7", "training.max_steps", 7),
     ],
 )
-def test_set_reads_each_kind_of_value(pair: str, path: str, value: object, tmp_path: Path) -> None:
+def test_set_reads_each_kind_of_value(pair, path, value, tmp_path):
     assert value_of(run_file.read(write(tmp_path, DIGITS), (pair,)), path) == value
 
 
-def test_set_takes_lists_with_commas() -> None:
+def test_set_takes_lists_with_commas():
     assert run_file.parse_value("data.text_columns", "first, second") == ["first", "second"]
     assert run_file.parse_value("data.text_columns", '["#1 String"]') == ["#1 String"]
 
 
-def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
+def test_problems_of_the_file_and_of_set_come_together(tmp_path):
     path = write(tmp_path, DIGITS + "[memory]\nbatch_size = 0\n")
     with pytest.raises(OptionsError) as caught:
         run_file.read(path, ("nonsense", "training.epochs=0"))
@@ -109,7 +107,7 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
     ],
     ids=lambda value: value[:16] if isinstance(value, bytes) else None,
 )
-def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_run_file_is_told(content, reason, tmp_path):
     path = tmp_path / "my.hone"
     if content is not None:
         path.write_bytes(content)
@@ -119,13 +117,13 @@ def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, 
 
 
 @pytest.mark.parametrize("quote", ['"', "'", '"""', "'''"])
-def test_a_text_of_many_sentences_is_no_deep_key(quote: str) -> None:
+def test_a_text_of_many_sentences_is_no_deep_key(quote):
     words = "Yes. No. " * 30
     assert load_toml(f"p = [{quote}{words}{quote}]  # {words}\n") == {"p": [words]}
 
 
 @pytest.mark.parametrize("value", [r'"C:\data\x.csv"', r'"C:\Users\me"', r'"C:\temp\"'])
-def test_a_windows_path_in_double_quotes_is_told_how_to_be_written(value: str, tmp_path: Path) -> None:
+def test_a_windows_path_in_double_quotes_is_told_how_to_be_written(value, tmp_path):
     path = write(tmp_path, f"[data]\ntrain = {value}\n")
     with pytest.raises(OptionsError, match="write Windows paths in 'single quotes' or with forward slashes"):
         run_file.read(path)
@@ -144,7 +142,7 @@ def test_a_windows_path_in_double_quotes_is_told_how_to_be_written(value: str, t
         ("foo.bar=1", "there is no section foo; known here: model, data, "),
     ],
 )
-def test_a_section_there_is_not_is_named_with_the_likely_one(pair: str, hint: str) -> None:
+def test_a_section_there_is_not_is_named_with_the_likely_one(pair, hint):
     (problem,) = run_file.apply_overrides({}, (pair,), Path.cwd())
     assert problem.path == pair.partition("=")[0]
     assert hint in problem.message
@@ -153,27 +151,27 @@ def test_a_section_there_is_not_is_named_with_the_likely_one(pair: str, hint: st
 @pytest.mark.parametrize(
     "content", [b"\xef\xbb\xbf" + DIGITS.encode(), DIGITS.replace("\n", "\r\n").encode("utf-16")]
 )
-def test_a_byte_order_mark_and_what_powershell_writes_are_no_problem(tmp_path: Path, content: bytes) -> None:
+def test_a_byte_order_mark_and_what_powershell_writes_are_no_problem(tmp_path, content):
     path = tmp_path / "my.hone"
     path.write_bytes(content)
     assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION
 
 
 @pytest.mark.parametrize("name", ["~nobody-is-called-so.csv", "x" * 5000])
-def test_a_path_that_cannot_be_looked_at_is_a_problem(name: str, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_looked_at_is_a_problem(name, tmp_path):
     path = write(tmp_path, DIGITS.replace("builtin:digits", name).replace("torchvision:resnet18", name))
     with pytest.raises(OptionsError) as caught:
         run_file.read(path, (f"data.eval={name}",))
     assert {"data.train", "data.eval"} <= {problem.path for problem in caught.value.problems}
 
 
-def test_an_absolute_path_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absolute_path_is_not_looked_for(tmp_path, monkeypatch):
     monkeypatch.setattr("core.options.run_file.is_there", lambda _path: pytest.fail("looked for"))
     model = str(tmp_path / "model")
     assert run_file.absolute(model, tmp_path, must_exist=True) == model
 
 
-def test_a_line_about_where_it_came_from_stands_above_whatever_letters_it_has(tmp_path: Path) -> None:
+def test_a_line_about_where_it_came_from_stands_above_whatever_letters_it_has(tmp_path):
     path = tmp_path / "run.toml"
     run_file.write(digits_options(), path, "Made of my\nrun\x00 \udcff, naïve.hone")
     assert path.read_text(encoding="utf-8").startswith("# Made of my?run? ?, naïve.hone\n\nschema = 1\n")

@@ -22,7 +22,7 @@ def options(**sections: Any) -> RunOptions:
     return RunOptions(**{**defaults, **sections})
 
 
-def test_steps_are_counted_as_trainer_counts_them() -> None:
+def test_steps_are_counted_as_trainer_counts_them():
     assert extent(options(), 1797) == Extent(trained=1438, evaluated=359, steps=225, steps_per_epoch=45)
 
 
@@ -36,11 +36,11 @@ def test_steps_are_counted_as_trainer_counts_them() -> None:
         ({"data": DataOptions(train="x", eval="y")}, 285),  # all 1,797 rows are trained on
     ],
 )
-def test_what_changes_the_number_of_steps(sections: dict[str, Any], steps: int) -> None:
+def test_what_changes_the_number_of_steps(sections, steps):
     assert extent(options(**sections), 1797).steps == steps
 
 
-def test_a_batch_larger_than_the_data() -> None:
+def test_a_batch_larger_than_the_data():
     found = batch_hint(options(), 31)
     assert found is not None
     assert (found.path, found.fixes[0].changes) == ("memory.batch_size", {"memory.batch_size": 31})
@@ -50,7 +50,7 @@ def test_a_batch_larger_than_the_data() -> None:
 @pytest.mark.parametrize(
     ("pretrained", "epochs", "most"), [(True, 3.0, 20), (True, 50.0, 50), (False, 3.0, 90)]
 )
-def test_more_steps_than_are_worth_their_time(pretrained: bool, epochs: float, most: int) -> None:
+def test_more_steps_than_are_worth_their_time(pretrained, epochs, most):
     model = ModelOptions(source="torchvision:resnet18", pretrained=pretrained)
 
     def asked(steps: int | None) -> RunOptions:
@@ -75,7 +75,7 @@ def test_more_steps_than_are_worth_their_time(pretrained: bool, epochs: float, m
         ({"warmup": 500, "max_steps": 100}, 100, False),  # the rules know that without the data
     ],
 )
-def test_a_warm_up_must_end_before_the_run(training: dict[str, Any], steps: int, is_problem: bool) -> None:
+def test_a_warm_up_must_end_before_the_run(training, steps, is_problem):
     found = warmup_problem(options(training=TrainingOptions(**training)), steps)
     assert (found is not None) is is_problem
     if found:

@@ -1,9 +1,7 @@
-from typing import Any
-
 import pytest
 import torch
 
-from core.engine.models.vision import VisionClassifier, load_vision_model
+from core.engine.models.vision import load_vision_model
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -39,11 +37,11 @@ from core.services.hub import is_complete, question_about
         ("data.csv", None),
     ],
 )  # fmt: skip
-def test_synthetic_sizes(source: str, expected: tuple[int, int] | None) -> None:
+def test_synthetic_sizes(source, expected):
     assert parse_synthetic(source) == expected
 
 
-def test_synthetic_texts_may_differ_in_length() -> None:
+def test_synthetic_texts_may_differ_in_length():
     assert synthetic_lengths("synthetic:512x64-128") == (64, 128)
     assert synthetic_lengths("synthetic:512x128") == (128, 128)
     assert synthetic_lengths("data.csv") is None
@@ -67,11 +65,11 @@ def test_synthetic_texts_may_differ_in_length() -> None:
         ("synthetic", None, "", "synthetic"),
     ],
 )
-def test_what_stands_before_the_colon(source: str, scheme: Scheme | None, unknown: str, short: str) -> None:
+def test_what_stands_before_the_colon(source, scheme, unknown, short):
     assert (scheme_of(source), unknown_scheme(source), short_name(source)) == (scheme, unknown, short)
 
 
-def test_a_model_from_scratch_is_known_by_its_name_and_always_at_hand() -> None:
+def test_a_model_from_scratch_is_known_by_its_name_and_always_at_hand():
     assert scratch_model("scratch:llama-small") is SCRATCH_MODELS["llama-small"]
     assert scratch_model("scratch:bert-large") is TIMED_MODELS["bert-large"]
     assert scratch_model("scratch:llama") is scratch_model("llama-small") is None
@@ -84,18 +82,18 @@ def test_a_model_from_scratch_is_known_by_its_name_and_always_at_hand() -> None:
 
 
 @pytest.fixture(params=VISION_MODELS)
-def name(request: pytest.FixtureRequest) -> Any:
+def name(request):
     return request.param
 
 
 @pytest.fixture
-def model(name: str) -> VisionClassifier:
+def model(name):
     with torch.device("meta"):
         options = ModelOptions(source=Scheme.TORCHVISION.of(name), pretrained=False)
         return load_vision_model(options, classes=3, seed=1).train()
 
 
-def test_a_vision_model_trains_at_its_limits_and_not_below(model: VisionClassifier, name: str) -> None:
+def test_a_vision_model_trains_at_its_limits_and_not_below(model, name):
     limits = VISION_MODELS[name]
     for size, batch in ((limits.smallest, 2), (limits.smallest_alone, 1)):
         assert model(torch.empty(batch, 3, size, size, device="meta"))["logits"].shape == (batch, 3)

@@ -51,7 +51,7 @@ def check(tree: Tree, *changes: Tree) -> dict[str, tuple[str, list[Any]]]:
     return {one.path: (one.message, [fix.changes for fix in one.fixes]) for one in problems}
 
 
-def test_a_good_tree_gives_options_with_every_value_in_its_type() -> None:
+def test_a_good_tree_gives_options_with_every_value_in_its_type():
     tree = with_changes(IMAGES, {"device": {"precision": "bf16"}, "training": {"epochs": 2, "max_steps": 5}})
     options, problems = check_tree(tree)
     assert problems == ()
@@ -61,7 +61,7 @@ def test_a_good_tree_gives_options_with_every_value_in_its_type() -> None:
     assert check(TEXTS) == check(WRITING) == {}
 
 
-def test_every_problem_is_reported_at_once_with_its_path() -> None:
+def test_every_problem_is_reported_at_once_with_its_path():
     found = check(
         IMAGES,
         {
@@ -103,7 +103,7 @@ def test_every_problem_is_reported_at_once_with_its_path() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_wrong_value_says_what_it_must_be(path: str, value: object, message: str) -> None:
+def test_a_wrong_value_says_what_it_must_be(path, value, message):
     section, _, name = path.partition(".")
     said = check(IMAGES, {section: {name: value}})[path][0]
     assert said.startswith(message)
@@ -111,7 +111,7 @@ def test_a_wrong_value_says_what_it_must_be(path: str, value: object, message: s
 
 
 @pytest.mark.parametrize("task", [None, "image-clasification", 5])
-def test_without_a_task_rules_for_every_task_are_checked(task: object) -> None:
+def test_without_a_task_rules_for_every_task_are_checked(task):
     found = check({"task": task, "schema": 2, "device": {"name": "tpu"}, "memory": {"batch_size": 0}})
     assert set(found) == {
         *("task", "schema", "model.source", "data.train", "device.name"),
@@ -119,7 +119,7 @@ def test_without_a_task_rules_for_every_task_are_checked(task: object) -> None:
     }
 
 
-def test_rules_for_every_task_do_not_look_at_it() -> None:
+def test_rules_for_every_task_do_not_look_at_it():
     tree = {"model": {"source": "x:y"}, "data": {"train": "builtin:x", "text_columns": ["a", "a"]}}
     found = []
     for task in Task:
@@ -129,7 +129,7 @@ def test_rules_for_every_task_do_not_look_at_it() -> None:
     assert all(problems == found[0] for problems in found)
 
 
-def test_reading_options_looks_at_no_file_and_optional_ones_may_be_empty() -> None:
+def test_reading_options_looks_at_no_file_and_optional_ones_may_be_empty():
     options, problems = read_options(with_changes(IMAGES, {"data": {"train": "/nowhere/at-all"}}))
     assert options is not None
     assert problems == ()
@@ -224,7 +224,7 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
             "normalises batches", [False, {"device.compile": False}]),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together(tree: Tree, changes: Tree, path: str, says: str, fixes: list[Any]) -> None:
+def test_what_does_not_go_together(tree, changes, path, says, fixes):
     """`fixes` are the values of the option itself, or changes of others."""
     message, found = check(tree, changes)[path]
     assert says in message
@@ -249,12 +249,12 @@ def test_what_does_not_go_together(tree: Tree, changes: Tree, path: str, says: s
         (IMAGES, {"data": {o.name: o.default for o in all_options() if o.section == "data" and o.name != "train"}}),
     ],
 )  # fmt: skip
-def test_what_goes_together(tree: Tree, changes: Tree) -> None:
+def test_what_goes_together(tree, changes):
     assert check(tree, changes) == {}
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_images_too_small_for_a_model_come_with_a_size_that_will_do(name: str) -> None:
+def test_images_too_small_for_a_model_come_with_a_size_that_will_do(name):
     model = {"model": {"source": f"torchvision:{name}"}, "data": {"image_size": 32}}
     found = check(IMAGES, model)
     assert list(found) == (["data.image_size"] if VISION_MODELS[name].smallest > 32 else [])
@@ -272,9 +272,7 @@ def test_images_too_small_for_a_model_come_with_a_size_that_will_do(name: str) -
         (("config.json", "model-1.safetensors", "model.safetensors.index.json"), True, "", []),
     ],
 )
-def test_a_model_folder_must_have_what_is_loaded(
-    files: tuple[str, ...], pretrained: bool, message: str, fixes: list[object], tmp_path: Path
-) -> None:
+def test_a_model_folder_must_have_what_is_loaded(files, pretrained, message, fixes, tmp_path):
     contents = {
         "config.json": '{"model_type": "bert"}',
         "model.safetensors.index.json": '{"weight_map": {"weight": "model-1.safetensors"}}',
@@ -289,7 +287,7 @@ def test_a_model_folder_must_have_what_is_loaded(
         assert found["model.source"][1] == fixes
 
 
-def test_a_model_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
@@ -314,9 +312,7 @@ def test_a_model_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: 
         ({"train": "synthetic:64x32", "train_split": "test"}, ["data.train_split"]),
     ],
 )  # fmt: skip
-def test_validation_data_is_named_once_and_each_fix_ends_its_problem(
-    tmp_path: Path, data: dict[str, Any], paths: list[str]
-) -> None:
+def test_validation_data_is_named_once_and_each_fix_ends_its_problem(tmp_path, data, paths):
     data = DataOptions(**{"train": str(tmp_path), **data})
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=data)
     problems = list(splits(options))

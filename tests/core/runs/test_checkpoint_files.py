@@ -21,15 +21,15 @@ def saved(run: RunFolder, step: int, *, sealed: bool = True) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return RunFolder(tmp_path / "run")
 
 
-def test_a_run_without_checkpoints_begins_anew(run: RunFolder) -> None:
+def test_a_run_without_checkpoints_begins_anew(run):
     assert newest(run) is None
 
 
-def test_the_newest_is_that_of_the_highest_step_which_is_complete(run: RunFolder) -> None:
+def test_the_newest_is_that_of_the_highest_step_which_is_complete(run):
     saved(run, 9)
     folder = saved(run, 10)
     half = saved(run, 11, sealed=False)
@@ -40,7 +40,7 @@ def test_the_newest_is_that_of_the_highest_step_which_is_complete(run: RunFolder
     assert incomplete(run.checkpoints) == [half]
 
 
-def test_damage_that_leaves_the_size_is_found_by_the_hash(run: RunFolder) -> None:
+def test_damage_that_leaves_the_size_is_found_by_the_hash(run):
     folder = saved(run, 1)
     assert is_undamaged(folder)
     (folder / "inner" / "weights").write_bytes(b"12346")
@@ -48,7 +48,7 @@ def test_damage_that_leaves_the_size_is_found_by_the_hash(run: RunFolder) -> Non
     assert not is_undamaged(folder)
 
 
-def test_one_without_trainers_state_can_not_be_gone_on_from(run: RunFolder) -> None:
+def test_one_without_trainers_state_can_not_be_gone_on_from(run):
     folder = saved(run, 1, sealed=False)
     (folder / "trainer_state.json").unlink()
     seal(folder)
@@ -59,13 +59,13 @@ def test_one_without_trainers_state_can_not_be_gone_on_from(run: RunFolder) -> N
     "name",
     ["../checkpoint-1/inner/weights", "inner/../inner/weights", "C:weights", "inner\\weights", "", "."],
 )
-def test_a_name_that_leads_out_makes_it_none(name: str, run: RunFolder) -> None:
+def test_a_name_that_leads_out_makes_it_none(name, run):
     folder = saved(run, 1)
     _list_also(folder, name)
     assert newest(run) is None
 
 
-def test_an_absolute_name_and_a_link_make_it_none(run: RunFolder, tmp_path: Path) -> None:
+def test_an_absolute_name_and_a_link_make_it_none(run, tmp_path):
     elsewhere = tmp_path / "weights"
     elsewhere.write_bytes(b"12345")
     folder = saved(run, 1)
@@ -78,7 +78,7 @@ def test_an_absolute_name_and_a_link_make_it_none(run: RunFolder, tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"a": 1}', b"\xff", b"[" * 100_000])
-def test_a_marker_that_says_nothing(content: bytes, run: RunFolder) -> None:
+def test_a_marker_that_says_nothing(content, run):
     folder = saved(run, 1)
     (folder / MARKER).write_bytes(content)
     assert newest(run) is None

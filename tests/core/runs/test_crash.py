@@ -1,7 +1,6 @@
 """What is said of runs whose processes ended without a word."""
 
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,7 +15,7 @@ from tests.fakes.runs import new_run, save_checkpoint, write_events
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     run = new_run(tmp_path)
     step = StepFinished(step=3, epoch=1, seconds=1, learning_rate=1, samples=1)
     write_events(run.events_file, RunStarted(), step)
@@ -30,7 +29,7 @@ def keep(run: RunFolder, **changes: object) -> None:
     run.keeper_file.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **changes)))
 
 
-def test_a_computer_that_was_switched_off_is_the_reason_and_the_run_can_go_on(run: RunFolder) -> None:
+def test_a_computer_that_was_switched_off_is_the_reason_and_the_run_can_go_on(run):
     keep(run, booted=1000.0)
     story = read_story(run)
     assert run.state(story) is State.CRASHED
@@ -41,19 +40,19 @@ def test_a_computer_that_was_switched_off_is_the_reason_and_the_run_can_go_on(ru
     assert crash_of(run, waiting, None).reason == crash.SWITCHED_OFF.format("waited for its turn")
 
 
-def test_a_keeper_that_was_killed_is_the_reason(run: RunFolder) -> None:
+def test_a_keeper_that_was_killed_is_the_reason(run):
     keep(run)
     story = read_story(run)
     assert run.state(story) is State.CRASHED
     assert crash_of(run, story, None).reason == crash.KEEPER_GONE
 
 
-def test_another_computer_is_named(run: RunFolder) -> None:
+def test_another_computer_is_named(run):
     keep(run, host="the-other-one", booted=0.0)
     assert "the-other-one" in crash_of(run, read_story(run), None).reason
 
 
-def test_the_keepers_word_and_the_newest_complete_checkpoint_are_told(run: RunFolder) -> None:
+def test_the_keepers_word_and_the_newest_complete_checkpoint_are_told(run):
     record = ExitRecord(time=1, code=-9, signal="SIGKILL", reason="Why.", log_tail="the end")
     before = crash_of(run, RunStory(), record)
     assert (before.title, before.reason) == ("The training process was ended by SIGKILL.", "Why.")

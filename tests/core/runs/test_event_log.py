@@ -2,7 +2,6 @@
 
 import math
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -45,7 +44,7 @@ def lines(*events: Event) -> bytes:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "events.jsonl"
 
 
@@ -63,7 +62,7 @@ def path(tmp_path: Path) -> Path:
         MessageRaised(id="a", level=Level.INFO, title="T", fixes=(Fix("x", action=FixAction.END), Fix("y"))),
     ],
 )
-def test_an_event_is_read_as_it_was_written(event: Event) -> None:
+def test_an_event_is_read_as_it_was_written(event):
     line = encode(event)
     assert (line[-1:], line.count(b"\n")) == (b"\n", 1)
     assert decode(line) == event
@@ -73,7 +72,7 @@ def test_an_event_is_read_as_it_was_written(event: Event) -> None:
     ("value", "name"),
     [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "inf"), (0.5, "0.5"), (None, "None")],
 )
-def test_a_loss_that_is_not_finite_is_null_in_json(value: float | None, name: str) -> None:
+def test_a_loss_that_is_not_finite_is_null_in_json(value, name):
     loss, non_finite = split_non_finite(value)
     line = encode(step(1, loss=loss, non_finite=non_finite))
     assert msgspec.json.decode(line)["loss"] == (0.5 if value == 0.5 else None)
@@ -92,16 +91,14 @@ def test_a_loss_that_is_not_finite_is_null_in_json(value: float | None, name: st
         (b"", [], 0),
     ],
 )
-def test_lines_that_are_no_events_are_counted(
-    path: Path, content: bytes, steps: list[int], skipped: int
-) -> None:
+def test_lines_that_are_no_events_are_counted(path, content, steps, skipped):
     path.write_bytes(content)
     reader = EventReader(path)
     assert [event.step for event in reader.read_all()] == steps
     assert (reader.skipped, reader.is_at_end) == (skipped, True)
 
 
-def test_a_torn_last_line_is_waited_for(path: Path) -> None:
+def test_a_torn_last_line_is_waited_for(path):
     line = lines(step(2))
     path.write_bytes(lines(step(1)) + line[:20])
     reader = EventReader(path)
@@ -112,7 +109,7 @@ def test_a_torn_last_line_is_waited_for(path: Path) -> None:
     assert [event.step for event in reader.read()] == [2]
 
 
-def test_a_writer_cuts_a_torn_line_off_and_a_reader_may_start_at_the_end(path: Path) -> None:
+def test_a_writer_cuts_a_torn_line_off_and_a_reader_may_start_at_the_end(path):
     absent = EventReader(path)
     absent.start_at_end()
     assert (absent.read(), absent.is_at_end) == ([], True)
@@ -128,7 +125,7 @@ def test_a_writer_cuts_a_torn_line_off_and_a_reader_may_start_at_the_end(path: P
     assert path.with_name("events.jsonl.torn").read_bytes() == b'{"type":"step_fin\n'
 
 
-def test_a_file_is_read_in_parts_and_a_line_longer_than_a_part_whole(path: Path) -> None:
+def test_a_file_is_read_in_parts_and_a_line_longer_than_a_part_whole(path):
     path.write_bytes(lines(*map(step, range(100))))
     reader = EventReader(path)
     first = reader.read(limit=1000)
@@ -142,11 +139,11 @@ def test_a_file_is_read_in_parts_and_a_line_longer_than_a_part_whole(path: Path)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return new_run(tmp_path)
 
 
-def test_new_events_of_both_files_come_in_the_order_of_time_and_once(run: RunFolder) -> None:
+def test_new_events_of_both_files_come_in_the_order_of_time_and_once(run):
     run.record_keeper(os.getpid())
     events, machine = EventWriter(run.events_file), EventWriter(run.machine_file)
     follower = RunFollower(run)
@@ -160,7 +157,7 @@ def test_new_events_of_both_files_come_in_the_order_of_time_and_once(run: RunFol
     assert follower.story.step == 3
 
 
-def test_the_state_follows_events_requests_and_the_end(run: RunFolder) -> None:
+def test_the_state_follows_events_requests_and_the_end(run):
     run.record_keeper(os.getpid())
     events, follower = EventWriter(run.events_file), RunFollower(run)
     for act, state in (
@@ -177,7 +174,7 @@ def test_the_state_follows_events_requests_and_the_end(run: RunFolder) -> None:
     assert follower.is_over
 
 
-def test_an_old_run_with_a_long_file_is_not_over_while_it_is_being_read(run: RunFolder) -> None:
+def test_an_old_run_with_a_long_file_is_not_over_while_it_is_being_read(run):
     end = RunFinished(state=Outcome.FINISHED)
     run.events_file.write_bytes(lines(RunStarted(), PLAN, *map(step, range(20_000)), end))
     run.record_exit(ExitRecord(time=1, code=0))
@@ -190,9 +187,7 @@ def test_an_old_run_with_a_long_file_is_not_over_while_it_is_being_read(run: Run
     assert (set(states[:-1]), states[-1]) == ({State.TRAINING}, State.FINISHED)
 
 
-def test_processes_are_checked_now_and_then_and_not_with_every_poll(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_are_checked_now_and_then_and_not_with_every_poll(run, monkeypatch):
     clock = FakeClock()
     monkeypatch.setattr(event_log, "time", clock)
     checks: list[float] = []
@@ -207,9 +202,7 @@ def test_processes_are_checked_now_and_then_and_not_with_every_poll(
 
 
 @pytest.mark.parametrize("times", [list(range(3000)), [*range(1000), *range(500, 1500)]])
-def test_of_two_long_files_neither_is_ahead_of_the_other_even_if_the_clock_was_set_back(
-    run: RunFolder, times: list[int]
-) -> None:
+def test_of_two_long_files_neither_is_ahead_of_the_other_even_if_the_clock_was_set_back(run, times):
     steps = [step(number, at=at) for number, at in enumerate(times)]
     samples = [replace(SAMPLE, time=at + 0.5) for at in times[::3]]
     run.events_file.write_bytes(lines(*steps))

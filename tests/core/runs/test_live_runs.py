@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -45,7 +44,7 @@ def append(run: RunFolder, *parts: bytes | Event, attempt: int = 1) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     """A run whose keeper is this very process."""
     run = new_run(tmp_path)
     run.record_keeper(os.getpid())
@@ -53,7 +52,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def runs() -> LiveRuns:
+def runs():
     return LiveRuns()
 
 
@@ -61,9 +60,7 @@ def shares(runs: LiveRuns) -> list[float | None]:
     return [live.share for live in runs.live]
 
 
-def test_a_run_that_nobody_opened_is_found_and_tracked_until_it_ends(
-    run: RunFolder, runs: LiveRuns, tmp_path: Path
-) -> None:
+def test_a_run_that_nobody_opened_is_found_and_tracked_until_it_ends(run, runs, tmp_path):
     assert runs.look(tmp_path / "gone") == []
     assert runs.look(tmp_path) == []
     assert [(live.run, live.title, live.share) for live in runs.live] == [(run, "Digits", None)]
@@ -81,9 +78,7 @@ def test_a_run_that_nobody_opened_is_found_and_tracked_until_it_ends(
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CRASHED])
-def test_how_a_run_ended_and_that_it_was_resumed(
-    run: RunFolder, runs: LiveRuns, tmp_path: Path, state: State
-) -> None:
+def test_how_a_run_ended_and_that_it_was_resumed(run, runs, tmp_path, state):
     runs.look(tmp_path)
     if state is State.FAILED:
         append(run, RunStarted(), RunFinished(state=Outcome.FAILED))
@@ -95,9 +90,7 @@ def test_how_a_run_ended_and_that_it_was_resumed(
     assert [live.run for live in runs.live] == [run]
 
 
-def test_the_newest_comes_first_and_each_ends_by_itself(
-    run: RunFolder, runs: LiveRuns, tmp_path: Path
-) -> None:
+def test_the_newest_comes_first_and_each_ends_by_itself(run, runs, tmp_path):
     other = new_run(tmp_path)
     record = msgspec.structs.replace(run.keeper_record(), started=run.keeper_record().started - 0.5)
     other.keeper_file.write_bytes(msgspec.json.encode(record))
@@ -110,23 +103,19 @@ def test_the_newest_comes_first_and_each_ends_by_itself(
 
 
 @pytest.mark.parametrize("starts", [False, True])
-def test_one_that_is_over_is_reported_only_if_it_was_started_here(
-    run: RunFolder, runs: LiveRuns, tmp_path: Path, starts: bool
-) -> None:
+def test_one_that_is_over_is_reported_only_if_it_was_started_here(run, runs, tmp_path, starts):
     run.record_exit(ExitRecord(time=time.time(), code=None))
     runs.follow(run, starts=starts)
     assert [end.state for end in runs.look(tmp_path)] == [State.CRASHED] * starts
 
 
-def test_one_outside_the_folder_is_followed_where_it_is(
-    run: RunFolder, runs: LiveRuns, tmp_path: Path
-) -> None:
+def test_one_outside_the_folder_is_followed_where_it_is(run, runs, tmp_path):
     runs.follow(run)
     assert runs.look(tmp_path / "elsewhere") == []
     assert [live.run for live in runs.live] == [run]
 
 
-def test_a_folder_in_which_nothing_has_changed_is_not_looked_into(runs: LiveRuns, tmp_path: Path) -> None:
+def test_a_folder_in_which_nothing_has_changed_is_not_looked_into(runs, tmp_path):
     run = new_run(tmp_path)
     os.utime(run.path, (1e9, 1e9))
     runs.look(tmp_path)
@@ -139,7 +128,7 @@ def test_a_folder_in_which_nothing_has_changed_is_not_looked_into(runs: LiveRuns
     assert [live.run for live in runs.live] == [run]
 
 
-def test_of_a_long_run_only_the_ends_are_read(run: RunFolder, runs: LiveRuns, tmp_path: Path) -> None:
+def test_of_a_long_run_only_the_ends_are_read(run, runs, tmp_path):
     append(run, RunStarted(), PLAN, FORECAST, step(1))
     line = run.events_file.read_bytes().splitlines(keepends=True)[-1]
     append(run, FILLING + line * 2000, step(900))
@@ -149,7 +138,7 @@ def test_of_a_long_run_only_the_ends_are_read(run: RunFolder, runs: LiveRuns, tm
     assert (whole.step, whole.forecast is not None, story_at_end(run).forecast) == (900, True, None)
 
 
-def test_the_new_length_of_a_long_run_counts(run: RunFolder, runs: LiveRuns, tmp_path: Path) -> None:
+def test_the_new_length_of_a_long_run_counts(run, runs, tmp_path):
     append(run, RunStarted(), PLAN, step(1000), RunFinished(state=Outcome.FINISHED), FILLING)
     longer = msgspec.structs.replace(PLAN, total_steps=2000)
     append(run, RunStarted(from_step=1000), longer, FILLING, step(1500), attempt=2)
@@ -159,7 +148,7 @@ def test_the_new_length_of_a_long_run_counts(run: RunFolder, runs: LiveRuns, tmp
     assert story_at_end(run, and_beginning=True).plan.total_steps == 2000
 
 
-def test_two_halves_of_two_lines_are_no_event(run: RunFolder) -> None:
+def test_two_halves_of_two_lines_are_no_event(run):
     """Where the middle of a file is left out, a line is cut on either side."""
     head = b'{"type":"step_finished","step":1'
     tail = b'99,"epoch":1,"seconds":1,"learning_rate":1,"samples":8}\n'

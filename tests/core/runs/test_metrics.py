@@ -4,7 +4,6 @@ import csv
 import io
 import math
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,12 +29,12 @@ from tests.fakes.runs import new_run, write_events
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return new_run(tmp_path)
 
 
@@ -62,7 +61,7 @@ def as_csv(run: RunFolder, what: What = What.STEPS) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(stream.getvalue())))
 
 
-def test_a_step_is_a_row(run: RunFolder) -> None:
+def test_a_step_is_a_row(run):
     figures = {
         "loss": 0.7,
         "grad_norm": 2.0,
@@ -83,14 +82,14 @@ def test_a_step_is_a_row(run: RunFolder) -> None:
     }, "since the first event of either file"
 
 
-def test_missing_figures_are_empty_and_a_loss_that_is_not_finite_is_named(run: RunFolder) -> None:
+def test_missing_figures_are_empty_and_a_loss_that_is_not_finite_is_named(run):
     write_events(run.events_file, step(1, non_finite="nan"), step(2, non_finite="inf"), step(3))
     found = as_csv(run)
     assert [row["loss"] for row in found] == ["NaN", "inf", ""]
     assert [row["tokens"] for row in found] == [""] * 3
 
 
-def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
+def test_steps_that_were_trained_again_are_there_once(run):
     write_attempt(run, 1, RunStarted(time=90.0), *(step(number, loss=1.0) for number in (1, 2, 3, 4)))
     write_attempt(run, 2, RunStarted(from_step=2), *(step(number, loss=2.0) for number in (3, 4, 5)))
     write_attempt(run, 3, RunStarted(from_step=4), step(5, loss=3.0))
@@ -99,7 +98,7 @@ def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
     assert rows(run)[-1]["seconds_since_start"] == 15.0, "since the first attempt"
 
 
-def test_evaluations_have_a_column_for_every_metric(run: RunFolder) -> None:
+def test_evaluations_have_a_column_for_every_metric(run):
     for at, metrics in ((4, {"eval_loss": 0.5}), (8, {"eval_loss": None, "eval_f1": 0.75})):
         write_events(run.events_file, Evaluated(step=at, epoch=1.0, metrics=metrics, seconds=2.0), step(at))
     found = [(row["step"], row["eval_loss"], row["eval_f1"]) for row in rows(run, What.EVALUATIONS)]
@@ -107,7 +106,7 @@ def test_evaluations_have_a_column_for_every_metric(run: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
-def test_another_persons_text_is_no_formula_in_a_spreadsheet(run: RunFolder, sign: str) -> None:
+def test_another_persons_text_is_no_formula_in_a_spreadsheet(run, sign):
     formula = f'{sign}HYPERLINK("http://example.com","loss")'
     write_events(run.events_file, Evaluated(step=4, epoch=1.0, metrics={formula: -0.5}, seconds=2.0))
     write_events(run.machine_file, DeviceSampled(time=1.0, source=Source.NVML, name=formula))
@@ -115,7 +114,7 @@ def test_another_persons_text_is_no_formula_in_a_spreadsheet(run: RunFolder, sig
     assert as_csv(run, What.MACHINE)[0]["name"] == f"'{formula}"
 
 
-def test_samples_of_the_machine_are_in_the_order_of_time(run: RunFolder) -> None:
+def test_samples_of_the_machine_are_in_the_order_of_time(run):
     write_events(
         run.machine_file,
         MemorySampled(time=101.0, source=Source.SYSTEM, bytes=5, pressure=Pressure.WARN),
@@ -137,7 +136,7 @@ def test_samples_of_the_machine_are_in_the_order_of_time(run: RunFolder) -> None
     assert (found[3]["battery_is_plugged"], found[4]["disk_free"]) == (False, 7)
 
 
-def test_lines_that_can_not_be_read_are_counted(run: RunFolder) -> None:
+def test_lines_that_can_not_be_read_are_counted(run):
     write_events(run.events_file, step(1))
     with run.events_file.open("ab") as file:
         file.write(b'{"type":"run_started","attempt":"no number"}\nnonsense\n')
@@ -146,7 +145,7 @@ def test_lines_that_can_not_be_read_are_counted(run: RunFolder) -> None:
     assert (len(list(table.rows())), table.skipped) == (2, 2)
 
 
-def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_is_never_in_memory_as_a_whole(run, monkeypatch):
     """Read in parts of 16 KB, 4,000 steps take no more memory than 1,000."""
     plain = EventReader.read
     monkeypatch.setattr(EventReader, "read", lambda reader, limit=0: plain(reader, limit=1 << 14))
@@ -162,7 +161,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: p
 
 
 class TestCommand:
-    def test_csv(self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_csv(self, run, tmp_path, capsys):
         write_events(run.events_file, step(1, loss=0.5), step(2, loss=0.25))
         target = tmp_path / "steps.csv"
         assert main(["export", str(run.path), "--metrics", str(target)]) == 0
@@ -176,7 +175,7 @@ class TestCommand:
         assert out.startswith("attempt,time,seconds_since_start,sample,source,name,memory_bytes,")
         assert (len(out.splitlines()), err) == (2, "1 sample written\n")
 
-    def test_parquet(self, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_parquet(self, run, tmp_path, monkeypatch):
         monkeypatch.setattr("core.runs.metrics.ROWS_AT_ONCE", 2)
         target = tmp_path / "steps.parquet"
         assert main(["export", str(run.path), "--metrics", str(target)]) == 0
@@ -200,7 +199,7 @@ class TestCommand:
             ("nothing", "steps.csv", "there is no run nothing"),
         ],
     )
-    def test_refusals(self, tmp_path: Path, name: str, target: str, reason: str, capsys: Any) -> None:
+    def test_refusals(self, tmp_path, name, target, reason, capsys):
         (tmp_path / "taken.csv").write_text("precious")
         run = new_run(tmp_path)
         assert main(["export", name or str(run.path), "--metrics", str(tmp_path / target)]) == 2

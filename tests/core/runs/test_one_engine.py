@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import msgspec
 import psutil
@@ -13,19 +12,17 @@ from core.engine import __main__
 from core.monitor import keeper
 from core.runs import start
 from core.runs.events import RunStarted
-from core.runs.folder import ExitRecord, KeeperRecord, RunFolder
+from core.runs.folder import ExitRecord, KeeperRecord
 from core.runs.start import CantResume
 from tests.fakes.runs import new_run, write_events
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return new_run(tmp_path)
 
 
-def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(run, monkeypatch, capsys):
     record = KeeperRecord.of(os.getpid())
     gone = msgspec.structs.replace(record, started=record.started - 1000)
     run.keeper_file.write_bytes(msgspec.json.encode(gone))
@@ -47,7 +44,7 @@ def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(
     assert (run.attempt_kept(), run.events_file.read_bytes()) == (1, told)
 
 
-def test_setting_the_clock_makes_no_process_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_the_clock_makes_no_process_another_one(monkeypatch):
     before = KeeperRecord.of(os.getpid())
     created, booted = psutil.Process.create_time, psutil.boot_time()
     for hours in (1, -1):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +28,7 @@ SELF = KeeperRecord.of(os.getpid())
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A home of its own: the queue of other tests is none of this test's."""
     path = tmp_path / "home"
     monkeypatch.setenv("HONE_HOME", str(path))
@@ -75,7 +74,7 @@ class Keepers:
 
 
 @pytest.fixture
-def keepers(tmp_path: Path) -> Iterator[Keepers]:
+def keepers(tmp_path):
     made = Keepers(tmp_path / "runs")
     yield made
     for path, process in made.processes.items():
@@ -93,7 +92,7 @@ def spans(followers: list[RunFollower]) -> list[tuple[float, float]]:
 
 
 @posix
-def test_queued_runs_train_one_after_the_other_in_their_order(keepers: Keepers) -> None:
+def test_queued_runs_train_one_after_the_other_in_their_order(keepers):
     followers = [keepers.add(f"run {number}", "fail" if number == 1 else "finish") for number in range(3)]
     for follower in followers:
         keepers.until_over(follower)
@@ -109,9 +108,7 @@ def test_queued_runs_train_one_after_the_other_in_their_order(keepers: Keepers) 
 
 
 @posix
-def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(
-    keepers: Keepers, tmp_path: Path
-) -> None:
+def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(keepers, tmp_path):
     elsewhere = Keepers(tmp_path / "elsewhere", keepers.processes)
     trains = elsewhere.add("trains", queued=False)
     keepers.until(trains, State.TRAINING)
@@ -136,7 +133,7 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(
 
 
 @posix
-def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers: Keepers) -> None:
+def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers):
     first, second = keepers.add("first"), keepers.add("second")
     follow_until(first, keepers.processes[first.run.path], lambda: first.story.step >= 3)
     keepers.until(second, State.QUEUED)
@@ -153,7 +150,7 @@ def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers
 
 
 @pytest.fixture
-def held() -> RunFolder:
+def held():
     """A run that holds the device for as long as this process lives, or until it leaves the queue."""
     run = RunFolder(Path("/runs/held").absolute())
     queue.hold(run, "cpu", SELF)
@@ -161,9 +158,7 @@ def held() -> RunFolder:
 
 
 @posix
-def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_later(
-    keepers: Keepers, held: RunFolder
-) -> None:
+def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_later(keepers, held):
     stopped, killed, paused, last = (keepers.add(name, "finish") for name in ("a", "b", "c", "d"))
     for waits in (stopped, killed, paused, last):
         keepers.until(waits, State.QUEUED)
@@ -195,7 +190,7 @@ def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_
 
 
 @posix
-def test_what_leaves_the_queue_keeps_how_it_crashed_before(keepers: Keepers, held: RunFolder) -> None:
+def test_what_leaves_the_queue_keeps_how_it_crashed_before(keepers, held):
     crashed = keepers.add("a", "crash", queued=False)
     keepers.until_over(crashed)
     waits = keepers.resume(crashed, queued=True)
@@ -206,9 +201,7 @@ def test_what_leaves_the_queue_keeps_how_it_crashed_before(keepers: Keepers, hel
 
 
 @posix
-def test_waiting_runs_are_moved_and_a_keeper_that_is_told_to_end_takes_its_run_out(
-    keepers: Keepers, held: RunFolder
-) -> None:
+def test_waiting_runs_are_moved_and_a_keeper_that_is_told_to_end_takes_its_run_out(keepers, held):
     first, second, third = (keepers.add(name) for name in ("first", "second", "third"))
     for waits in (first, second, third):
         keepers.until(waits, State.QUEUED)
@@ -226,7 +219,7 @@ def test_waiting_runs_are_moved_and_a_keeper_that_is_told_to_end_takes_its_run_o
 
 
 @posix
-def test_a_killed_keeper_lets_the_next_one_in_only_when_its_engine_has_ended_too(keepers: Keepers) -> None:
+def test_a_killed_keeper_lets_the_next_one_in_only_when_its_engine_has_ended_too(keepers):
     trains, killed, waits = keepers.add("trains"), keepers.add("killed"), keepers.add("waits")
     keepers.until(waits, State.QUEUED)
     keepers.processes[killed.run.path].kill()
@@ -243,9 +236,7 @@ def test_a_killed_keeper_lets_the_next_one_in_only_when_its_engine_has_ended_too
 
 
 @posix
-def test_what_is_lost_of_the_queue_the_keepers_enter_again(
-    keepers: Keepers,
-) -> None:
+def test_what_is_lost_of_the_queue_the_keepers_enter_again(keepers):
     trains, waits = keepers.add("trains"), keepers.add("waits")
     keepers.until(waits, State.QUEUED)
     keepers.until(trains, State.TRAINING)
@@ -277,7 +268,7 @@ for turn in range(6):
 
 
 @posix
-def test_a_run_whose_folder_is_renamed_stands_in_the_queue_by_its_new_name(keepers: Keepers) -> None:
+def test_a_run_whose_folder_is_renamed_stands_in_the_queue_by_its_new_name(keepers):
     first, second = keepers.add("first"), keepers.add("second")
     keepers.until(first, State.TRAINING)
     keepers.until(second, State.QUEUED)
@@ -291,7 +282,7 @@ def test_a_run_whose_folder_is_renamed_stands_in_the_queue_by_its_new_name(keepe
 
 
 @posix
-def test_a_home_that_was_moved_is_not_made_anew(keepers: Keepers, home: Path) -> None:
+def test_a_home_that_was_moved_is_not_made_anew(keepers, home):
     first, second = keepers.add("first"), keepers.add("second")
     keepers.until(first, State.TRAINING)
     keepers.until(second, State.QUEUED)
@@ -304,7 +295,7 @@ def test_a_home_that_was_moved_is_not_made_anew(keepers: Keepers, home: Path) ->
     assert not home.exists()
 
 
-def test_of_processes_that_race_no_two_have_their_turn_at_once(tmp_path: Path) -> None:
+def test_of_processes_that_race_no_two_have_their_turn_at_once(tmp_path):
     log = tmp_path / "log"
     racers = [
         subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path / str(number)), str(log)])

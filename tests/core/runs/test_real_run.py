@@ -1,7 +1,6 @@
 """The whole chain with nothing faked: command line, keeper, engine, torch. One long run, looked at from all sides."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from subprocess import CompletedProcess
 from typing import NamedTuple, TypeVar
 
@@ -53,14 +52,14 @@ def only(kind: type[Kind], events: Iterable[object]) -> list[Kind]:
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def digits(tmp_path_factory):
     """The first example, cut short: the one long run of the tests."""
     folder = tmp_path_factory.mktemp("digits") / "run"
     short = ("--set", f"training.epochs={EPOCHS}")
     return Trained(hone("train", str(DIGITS), "--run-dir", str(folder), "--json", *short), RunFolder(folder))
 
 
-def test_the_first_example_finishes_and_reads_digits(digits: Trained) -> None:
+def test_the_first_example_finishes_and_reads_digits(digits):
     assert digits.done.returncode == 0, digits.done.stderr
     (finished,) = digits.events(RunFinished)
     assert finished.state is Outcome.FINISHED
@@ -70,7 +69,7 @@ def test_the_first_example_finishes_and_reads_digits(digits: Trained) -> None:
     assert read_story(digits.run).messages == {}
 
 
-def test_every_step_is_told_once_on_standard_output_too(digits: Trained) -> None:
+def test_every_step_is_told_once_on_standard_output_too(digits):
     steps = list(range(1, STEPS + 1))
     assert [event.step for event in digits.events(StepFinished)] == steps
     told = [msgspec.json.decode(line) for line in digits.done.stdout.splitlines()]
@@ -78,7 +77,7 @@ def test_every_step_is_told_once_on_standard_output_too(digits: Trained) -> None
     assert [event.step for event in digits.events(Evaluated)] == [45, STEPS]
 
 
-def test_the_last_checkpoint_is_sealed(digits: Trained) -> None:
+def test_the_last_checkpoint_is_sealed(digits):
     (checkpoint,) = digits.run.checkpoints.iterdir()
     assert checkpoint.name == f"checkpoint-{STEPS}"
     assert is_complete(checkpoint)
@@ -93,7 +92,7 @@ def test_the_last_checkpoint_is_sealed(digits: Trained) -> None:
     assert {path.name for path in checkpoint.iterdir()} == listed | {"complete.json"}
 
 
-def test_the_model_can_be_used_without_hone(digits: Trained) -> None:
+def test_the_model_can_be_used_without_hone(digits):
     assert {path.name for path in digits.run.model.iterdir()} == {"hone.json", "model.safetensors"}
     told = msgspec.json.decode((digits.run.model / "hone.json").read_bytes())
     assert told["architecture"] == "torchvision:resnet18"
@@ -104,7 +103,7 @@ def test_the_model_can_be_used_without_hone(digits: Trained) -> None:
     assert [10, 512] in shapes  # ResNet-18's head for ten classes
 
 
-def test_what_ran_is_told(digits: Trained) -> None:
+def test_what_ran_is_told(digits):
     (ran,) = digits.events(WhatRan)
     (plan,) = digits.events(RunPlanned)
     assert ran.device == plan.device
@@ -117,7 +116,7 @@ def test_what_ran_is_told(digits: Trained) -> None:
     assert set(ran.reasons) == left_to_hone
 
 
-def test_the_keeper_watched_the_memory(digits: Trained) -> None:
+def test_the_keeper_watched_the_memory(digits):
     samples = only(MemorySampled, EventReader(digits.run.machine_file).read_all())
     held = [sample.bytes for sample in samples if sample.source is Source.PROCESS]
     whole = [sample for sample in samples if sample.source is Source.SYSTEM]
@@ -126,13 +125,13 @@ def test_the_keeper_watched_the_memory(digits: Trained) -> None:
     assert all(0 < sample.bytes <= sample.ceiling for sample in whole)
 
 
-def test_the_log_tells_the_story(digits: Trained) -> None:
+def test_the_log_tells_the_story(digits):
     log = digits.run.log_file.read_text()
     assert "builtin:digits" in log
     assert f"Step {STEPS} of {STEPS}" in log
 
 
-def test_the_run_is_listed_as_finished(digits: Trained) -> None:
+def test_the_run_is_listed_as_finished(digits):
     summary = summarize(digits.run)
     assert (summary.state, summary.title) == (State.FINISHED, "Handwritten digits")
     assert summary.metric == "eval_accuracy"
@@ -147,9 +146,7 @@ def test_the_run_is_listed_as_finished(digits: Trained) -> None:
 
 @pytest.mark.long
 @pytest.mark.data
-def test_a_slice_of_mrpc_trains_a_pretrained_text_model(
-    shared_data: Path, minilm: Path, tmp_path: Path
-) -> None:
+def test_a_slice_of_mrpc_trains_a_pretrained_text_model(shared_data, minilm, tmp_path):
     settings = {
         "model.source": minilm,
         "data.train": shared_data / "mrpc" / "msr_paraphrase_train.txt",
@@ -175,7 +172,7 @@ def test_a_slice_of_mrpc_trains_a_pretrained_text_model(
 
 
 @pytest.mark.parametrize("content", ["", "text,label\n"])
-def test_what_is_wrong_with_the_data_comes_back_as_a_refusal(content: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_the_data_comes_back_as_a_refusal(content, tmp_path):
     path = tmp_path / "data.csv"
     path.write_text(content)
     done = hone("inspect", str(path))

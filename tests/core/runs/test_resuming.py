@@ -6,9 +6,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 import psutil
@@ -37,7 +35,7 @@ def step(number: int) -> StepFinished:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return new_run(tmp_path)
 
 
@@ -61,7 +59,7 @@ def state(run: RunFolder) -> State:
 
 
 @pytest.fixture
-def keepers() -> "Iterator[list[subprocess.Popen[bytes]]]":
+def keepers():
     """Keepers that are ended at the end of a test, with their engines."""
     made: list[subprocess.Popen[bytes]] = []
     yield made
@@ -74,9 +72,7 @@ def keepers() -> "Iterator[list[subprocess.Popen[bytes]]]":
 
 
 @posix
-def test_a_run_is_starting_from_the_moment_it_is_resumed_whoever_looks(
-    run: RunFolder, keepers: "list[subprocess.Popen[bytes]]", tmp_path: Path
-) -> None:
+def test_a_run_is_starting_from_the_moment_it_is_resumed_whoever_looks(run, keepers, tmp_path):
     end(run, Outcome.PAUSED)
     assert state(run) is summarize(run).state is State.PAUSED
     attached, runs = RunFollower(run), LiveRuns()
@@ -100,9 +96,7 @@ def test_a_run_is_starting_from_the_moment_it_is_resumed_whoever_looks(
 
 
 @posix
-def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(
-    run: RunFolder, keepers: "list[subprocess.Popen[bytes]]", capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(run, keepers, capsys):
     end(run, Outcome.FINISHED)
     keepers.append(runs_start.extend(run, keeper_command(run, "no such scenario"), epochs=9))
     keepers[0].wait(10)
@@ -121,9 +115,7 @@ def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(
 
 
 @posix
-def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
-    run: RunFolder, keepers: "list[subprocess.Popen[bytes]]"
-) -> None:
+def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(run, keepers):
     keepers.append(start(run, "wait"))
     follower = RunFollower(run)
     follow_until(follower, keepers[0], lambda: follower.story.step >= 3)
@@ -154,7 +146,7 @@ def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
     assert follower.state is State.PAUSED
 
 
-def test_of_two_who_resume_at_once_one_does(run: RunFolder, keepers: "list[subprocess.Popen[bytes]]") -> None:
+def test_of_two_who_resume_at_once_one_does(run, keepers):
     end(run, None)
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -174,7 +166,7 @@ def test_of_two_who_resume_at_once_one_does(run: RunFolder, keepers: "list[subpr
     assert run.options().training.epochs == 3
 
 
-def test_a_run_that_has_finished_is_not_gone_on_with_unless_it_is_to_train_longer(run: RunFolder) -> None:
+def test_a_run_that_has_finished_is_not_gone_on_with_unless_it_is_to_train_longer(run):
     end(run, Outcome.FINISHED)
     with pytest.raises(CantResume, match="has finished"):
         runs_start.resume(run)
@@ -182,9 +174,7 @@ def test_a_run_that_has_finished_is_not_gone_on_with_unless_it_is_to_train_longe
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FINISHED, Outcome.PAUSED])
-def test_where_nothing_can_be_started_the_run_is_as_it_was(
-    run: RunFolder, outcome: Outcome, tmp_path: Path
-) -> None:
+def test_where_nothing_can_be_started_the_run_is_as_it_was(run, outcome, tmp_path):
     end(run, outcome)
     before = run.options_file.read_bytes()
     with pytest.raises(RunFolderError, match="can't be started"):
@@ -194,7 +184,7 @@ def test_where_nothing_can_be_started_the_run_is_as_it_was(
     assert run.exit_record().reason == "The first attempt's end."
 
 
-def test_a_damaged_run_file_is_told(run: RunFolder) -> None:
+def test_a_damaged_run_file_is_told(run):
     end(run, None)
     run.options_file.write_text("nonsense")
     with pytest.raises(CantResume, match="can't be resumed"):
@@ -206,9 +196,7 @@ def test_a_damaged_run_file_is_told(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     "name", ["log.txt", "events.jsonl", "requests", "checkpoints", ".lock", ".engine.lock"]
 )
-def test_a_folder_that_leads_elsewhere_is_not_written_through(
-    run: RunFolder, name: str, tmp_path: Path
-) -> None:
+def test_a_folder_that_leads_elsewhere_is_not_written_through(run, name, tmp_path):
     end(run, None)
     outside = tmp_path / "outside"
     (run.path / name).unlink(missing_ok=True)
@@ -219,7 +207,7 @@ def test_a_folder_that_leads_elsewhere_is_not_written_through(
 
 
 @posix
-def test_a_pipe_in_a_strangers_folder_is_not_waited_for(run: RunFolder) -> None:
+def test_a_pipe_in_a_strangers_folder_is_not_waited_for(run):
     end(run, None)
     run.log_file.unlink(missing_ok=True)
     os.mkfifo(run.log_file)
@@ -230,10 +218,10 @@ def test_a_pipe_in_a_strangers_folder_is_not_waited_for(run: RunFolder) -> None:
 
 class TestExtending:
     @pytest.fixture(autouse=True)
-    def no_keeper(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_keeper(self, monkeypatch):
         monkeypatch.setattr("core.runs.start._start", lambda *_, **__: None)
 
-    def test_steps_are_asked_for_where_there_were_none(self, run: RunFolder) -> None:
+    def test_steps_are_asked_for_where_there_were_none(self, run):
         end(run, Outcome.STOPPED)
         before = tomllib.loads(run.options_file.read_text())
         runs_start.extend(run, max_steps=50)
@@ -243,7 +231,7 @@ class TestExtending:
         runs_start.extend(run, max_steps=60)
         assert run.options().training.max_steps == 60
 
-    def test_a_file_in_trainers_words_asks_for_the_same_in_ours(self, run: RunFolder) -> None:
+    def test_a_file_in_trainers_words_asks_for_the_same_in_ours(self, run):
         end(run, Outcome.FINISHED)
         text = run_file.dumps(run.options()).replace("epochs = 3.0", "num_train_epochs = 3.0")
         run.options_file.write_text(text)
@@ -260,9 +248,7 @@ class TestExtending:
             ({}, "in all"),
         ],
     )
-    def test_less_than_was_done_or_asked_is_refused(
-        self, run: RunFolder, longer: dict[str, float], why: str
-    ) -> None:
+    def test_less_than_was_done_or_asked_is_refused(self, run, longer, why):
         end(run, Outcome.FINISHED)
         before = run.options_file.read_bytes()
         with pytest.raises(CantResume, match=why):
@@ -270,9 +256,7 @@ class TestExtending:
         assert run.options_file.read_bytes() == before
 
     @pytest.mark.parametrize("longer", [{"epochs": 5}, {"max_steps": 20}])
-    def test_who_was_killed_after_asking_may_ask_for_the_same_again(
-        self, run: RunFolder, longer: dict[str, float]
-    ) -> None:
+    def test_who_was_killed_after_asking_may_ask_for_the_same_again(self, run, longer):
         end(run, Outcome.FINISHED, 9)
         runs_start.extend(run, **longer)
         asked = run.options_file.read_bytes()
@@ -283,7 +267,7 @@ class TestExtending:
         with pytest.raises(CantResume, match="already"):
             runs_start.extend(run, **longer)
 
-    def test_one_that_kept_no_checkpoint_would_lose_its_model(self, run: RunFolder) -> None:
+    def test_one_that_kept_no_checkpoint_would_lose_its_model(self, run):
         end(run, Outcome.FINISHED)
         shutil.rmtree(run.checkpoints)
         before = run.options_file.read_bytes()
@@ -291,7 +275,7 @@ class TestExtending:
             runs_start.extend(run, epochs=9)
         assert run.options_file.read_bytes() == before
 
-    def test_a_run_that_counts_steps_is_extended_by_steps(self, run: RunFolder) -> None:
+    def test_a_run_that_counts_steps_is_extended_by_steps(self, run):
         end(run, Outcome.FINISHED)
         runs_start.extend(run, max_steps=7)
         with pytest.raises(CantResume, match="7 steps, whatever the epochs"):
@@ -299,9 +283,7 @@ class TestExtending:
 
 
 class TestAttempts:
-    def test_the_number_of_an_attempt_is_found_from_the_end_however_long_the_file(
-        self, run: RunFolder
-    ) -> None:
+    def test_the_number_of_an_attempt_is_found_from_the_end_however_long_the_file(self, run):
         assert next_attempt(run.events_file) == 1
         write_events(run.events_file, RunStarted())
         assert next_attempt(run.events_file) == 2
@@ -315,9 +297,7 @@ class TestAttempts:
             )
         assert next_attempt(run.events_file) == 8
 
-    def test_of_a_long_file_only_the_end_is_read(
-        self, run: RunFolder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_a_long_file_only_the_end_is_read(self, run, monkeypatch):
         write_events(run.events_file, RunStarted())
         with run.events_file.open("r+b") as file:
             file.truncate(1 << 33)  # a hole of 8 GB
@@ -326,7 +306,7 @@ class TestAttempts:
         write_events(run.events_file, step(1))
         assert next_attempt(run.events_file) == 2
 
-    def test_keeper_and_engine_take_the_number_that_the_starter_gave(self, run: RunFolder) -> None:
+    def test_keeper_and_engine_take_the_number_that_the_starter_gave(self, run):
         end(run, None)
         assert current_attempt(run) == 2
         run.record_keeper(os.getpid(), 5)

@@ -25,7 +25,7 @@ def paths(*asked: RunOptions | None) -> dict[str, tuple[object, ...]]:
     return {row.option.path: row.values for row in differing_options(asked)}
 
 
-def test_only_what_differs_with_defaults_filled_in() -> None:
+def test_only_what_differs_with_defaults_filled_in():
     assert paths(PLAIN, OTHER, PLAIN) == {
         "memory.batch_size": (PLAIN.memory.batch_size, 4, PLAIN.memory.batch_size),
         "training.epochs": (PLAIN.training.epochs, 2.0, PLAIN.training.epochs),
@@ -33,12 +33,12 @@ def test_only_what_differs_with_defaults_filled_in() -> None:
     assert paths(PLAIN, PLAIN) == {}
 
 
-def test_an_option_that_means_nothing_to_a_run_is_no_value_of_it() -> None:
+def test_an_option_that_means_nothing_to_a_run_is_no_value_of_it():
     texts = msgspec.structs.replace(PLAIN, task=Task.TEXT_CLASSIFICATION)
     assert paths(PLAIN, texts)["data.image_size"][1] is Absent.NO_MEANING
 
 
-def test_pretrained_weights_mean_nothing_to_a_model_from_scratch() -> None:
+def test_pretrained_weights_mean_nothing_to_a_model_from_scratch():
     scratch, loaded = (
         msgspec.structs.replace(
             PLAIN, task=Task.CAUSAL_LM, model=ModelOptions(source=source, pretrained=is_pretrained)
@@ -50,7 +50,7 @@ def test_pretrained_weights_mean_nothing_to_a_model_from_scratch() -> None:
     assert found["model.vocabulary"] == (1024, Absent.NO_MEANING)
 
 
-def test_a_run_file_that_cant_be_read_differs_in_nothing_known() -> None:
+def test_a_run_file_that_cant_be_read_differs_in_nothing_known():
     assert paths(PLAIN, None) == {}
     assert paths(PLAIN, None, OTHER)["memory.batch_size"] == (PLAIN.memory.batch_size, Absent.UNREADABLE, 4)
 
@@ -93,14 +93,14 @@ def written(folder: Path, options: RunOptions, torch: str, device: str, *, ends:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> list[RunFolder]:
+def runs(tmp_path):
     return [
         written(tmp_path, PLAIN, "2.13.0", "One CPU", ends=True),
         written(tmp_path, OTHER, "2.12.0", "Another CPU", ends=False),
     ]
 
 
-def test_results_machines_and_versions(runs: list[RunFolder]) -> None:
+def test_results_machines_and_versions(runs):
     found = compare(runs)
     assert [summary.title for summary in found.runs] == ["Digits", "Another"]
     first, second = found.runs
@@ -114,9 +114,7 @@ def test_results_machines_and_versions(runs: list[RunFolder]) -> None:
     assert "Optimizer" not in ran
 
 
-def test_a_folder_with_nothing_in_it_is_compared_as_far_as_it_goes(
-    runs: list[RunFolder], tmp_path: Path
-) -> None:
+def test_a_folder_with_nothing_in_it_is_compared_as_far_as_it_goes(runs, tmp_path):
     (tmp_path / "empty").mkdir()
     found = compare([runs[0], RunFolder(tmp_path / "empty")])
     assert (found.options, found.ran) == ((), ())

@@ -1,6 +1,5 @@
 import os
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -47,9 +46,7 @@ def step_at(time: float) -> StepFinished:
 
 
 @pytest.mark.parametrize("hours", [-2, 72])
-def test_setting_the_clock_lengthens_and_shortens_no_run(
-    tmp_path: Path, hours: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_setting_the_clock_lengthens_and_shortens_no_run(tmp_path, hours, monkeypatch):
     run, moved = new_run(tmp_path), 3600.0 * hours
     began = time.time()
     run.record_keeper(os.getpid())
@@ -69,7 +66,7 @@ def test_setting_the_clock_lengthens_and_shortens_no_run(
     assert summarize(run).seconds == 90.0
 
 
-def test_a_finished_run_in_one_row(tmp_path: Path) -> None:
+def test_a_finished_run_in_one_row(tmp_path):
     run = new_run(tmp_path)
     write(
         run,
@@ -97,20 +94,20 @@ def test_a_finished_run_in_one_row(tmp_path: Path) -> None:
     )
 
 
-def test_of_losses_the_smallest_is_best(tmp_path: Path) -> None:
+def test_of_losses_the_smallest_is_best(tmp_path):
     run = new_run(tmp_path)
     write(run, RunStarted(time=100), evaluated(3, loss=0.2), evaluated(6, loss=0.3))
     summary = summarize(run)
     assert (summary.metric, summary.best, summary.last) == ("eval_loss", 0.2, 0.3)
 
 
-def test_evaluations_that_a_resumed_run_left_behind_do_not_count(tmp_path: Path) -> None:
+def test_evaluations_that_a_resumed_run_left_behind_do_not_count(tmp_path):
     run = new_run(tmp_path)
     write(run, RunStarted(), evaluated(3, f1=0.5), evaluated(6, f1=0.9), RunStarted(from_step=4))
     assert summarize(run).best == 0.5
 
 
-def test_a_crashed_run_lasted_until_its_engine_ended(tmp_path: Path) -> None:
+def test_a_crashed_run_lasted_until_its_engine_ended(tmp_path):
     run = new_run(tmp_path)
     write(run, RunStarted(time=100), plan())
     run.record_exit(ExitRecord(time=130, code=-9, signal="SIGKILL"))
@@ -118,7 +115,7 @@ def test_a_crashed_run_lasted_until_its_engine_ended(tmp_path: Path) -> None:
     assert (summary.state, summary.seconds) == (State.CRASHED, 30)
 
 
-def test_a_damaged_folder_is_summed_up_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+def test_a_damaged_folder_is_summed_up_as_far_as_it_can_be_read(tmp_path):
     run = new_run(tmp_path)
     write(run, RunStarted(time=100), evaluated(3, accuracy=0.9))
     with run.events_file.open("ab") as file:
@@ -132,15 +129,13 @@ def test_a_damaged_folder_is_summed_up_as_far_as_it_can_be_read(tmp_path: Path) 
     assert summary.best == 0.9
 
 
-def test_an_empty_folder_is_summed_up(tmp_path: Path) -> None:
+def test_an_empty_folder_is_summed_up(tmp_path):
     summary = summarize(RunFolder(tmp_path))
     assert (summary.state, summary.title, summary.started) == (State.CRASHED, tmp_path.name, None)
     assert "run.toml" in summary.problem
 
 
-def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(tmp_path, monkeypatch):
     run = new_run(tmp_path)
     line = encode(StepFinished(step=5, epoch=1, seconds=0.1, learning_rate=1, samples=8, loss=0.5))
     block = line * (100 * BLOCK_BYTES // len(line))
@@ -169,7 +164,7 @@ def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(
         (step_at(190), State.CRASHED),
     ],
 )
-def test_the_end_of_a_long_run_tells_how_it_ended(tmp_path: Path, last: Event, state: State) -> None:
+def test_the_end_of_a_long_run_tells_how_it_ended(tmp_path, last, state):
     run = new_run(tmp_path)
     run.events_file.write_bytes(encode(RunStarted(time=100)) + encode(step_at(150)) * 5000 + encode(last))
     write_events(run.machine_file, MemorySampled(source=Source.PROCESS, bytes=50, time=189))
@@ -177,7 +172,7 @@ def test_the_end_of_a_long_run_tells_how_it_ended(tmp_path: Path, last: Event, s
     assert state_at_end(run) is state
 
 
-def test_a_line_without_end_is_searched_once(tmp_path: Path) -> None:
+def test_a_line_without_end_is_searched_once(tmp_path):
     """Ten megabytes of one line took minutes as long as each hit looked for the line's start."""
     run = new_run(tmp_path)
     write(run, RunStarted(time=100), evaluated(3, accuracy=0.9))
@@ -188,7 +183,7 @@ def test_a_line_without_end_is_searched_once(tmp_path: Path) -> None:
     assert (summarize(run).best, summarize(run).seconds) == (0.95, 60)
 
 
-def test_between_two_blocks_nothing_of_an_attempt_is_lost(tmp_path: Path) -> None:
+def test_between_two_blocks_nothing_of_an_attempt_is_lost(tmp_path):
     """Each attempt's beginning, and the line before it that tells how the one before ended, wherever a block ends."""
     for filling in range(BLOCK_BYTES - 400, BLOCK_BYTES + 400, 97):
         run = new_run(tmp_path)

@@ -95,11 +95,11 @@ ENDED, DEAD = {"engine_ended": True}, {"keeper_alive": False}
         ([*RAN, WAITS, answered("save", 2)], {"attempt": 2, **ENDED}, State.CRASHED),
     ],
 )
-def test_state(events: list[Event], known: dict[str, object], expected: State) -> None:
+def test_state(events, known, expected):
     assert story_of(*events).state(**{"engine_ended": False, "keeper_alive": True, **known}) is expected
 
 
-def test_time_left_is_withheld_until_some_steps_have_shown_their_pace() -> None:
+def test_time_left_is_withheld_until_some_steps_have_shown_their_pace():
     story = story_of(*RAN, *(step(number) for number in range(1, 5)))
     assert story.seconds_left is None
     story.apply(step(5))
@@ -107,11 +107,11 @@ def test_time_left_is_withheld_until_some_steps_have_shown_their_pace() -> None:
 
 
 @pytest.mark.parametrize("first", [step(1, 60.0), step(1, 9.0, compile_seconds=40.0)])
-def test_one_slow_step_or_one_that_compiled_is_no_measure_of_the_pace(first: StepFinished) -> None:
+def test_one_slow_step_or_one_that_compiled_is_no_measure_of_the_pace(first):
     assert story_of(*RAN, first, *map(step, range(2, 11))).step_seconds == 0.5
 
 
-def test_messages_last_until_they_are_withdrawn_or_a_new_attempt_begins() -> None:
+def test_messages_last_until_they_are_withdrawn_or_a_new_attempt_begins():
     slow, full = (
         MessageRaised(id=name, attempt=attempt, level=Level.WARNING, title="")
         for attempt, name in enumerate(("slow", "full"), start=1)
@@ -139,7 +139,7 @@ def sampled(source: Source, held: int, attempt: int = 1, **more: int) -> MemoryS
         ([ended(Outcome.FINISHED, peak_bytes=500, peak_device_bytes=100)], 100),
     ],
 )
-def test_peak_memory(events: list[Event], peak: int) -> None:
+def test_peak_memory(events, peak):
     assert story_of(STARTED, *events).peak_bytes == peak
 
 
@@ -153,12 +153,12 @@ def test_peak_memory(events: list[Event], peak: int) -> None:
         ("cuda:0", ended(Outcome.FINISHED, steps=20, peak_bytes=500, peak_device_bytes=100), -0.2),
     ],
 )
-def test_error_of_the_forecast(device: str, end: RunFinished | None, error: float | None) -> None:
+def test_error_of_the_forecast(device, end, error):
     events = [msgspec.structs.replace(FORECAST, device=device), sampled(Source.PROCESS, 90)]
     assert story_of(*RAN, *events, *([end] if end else [])).forecast_error == error
 
 
-def test_a_new_attempt_starts_from_its_checkpoint() -> None:
+def test_a_new_attempt_starts_from_its_checkpoint():
     story = story_of(
         RunStarted(time=10), PLAN, *map(step, range(1, 9)), ended(Outcome.STOPPED),
         RunStarted(time=50, attempt=2, from_step=5),
@@ -169,7 +169,7 @@ def test_a_new_attempt_starts_from_its_checkpoint() -> None:
     assert story.plan == before[0]
 
 
-def test_evaluations_beyond_the_checkpoint_of_a_new_attempt_do_not_count() -> None:
+def test_evaluations_beyond_the_checkpoint_of_a_new_attempt_do_not_count():
     measured = Evaluated(step=5, epoch=1, metrics={"eval_loss": 2.0}, seconds=1)
     assert story_of(measured, RunStarted(attempt=2, from_step=5)).evaluated_at == 5
     story = story_of(measured, RunStarted(attempt=2, from_step=4))

@@ -16,7 +16,7 @@ from core.options import run_file
 from core.runs import start
 from core.runs.event_log import EventReader, EventWriter, RunFollower
 from core.runs.events import PhaseChanged, RunStarted
-from core.runs.folder import Action, KeeperRecord, RunFolder
+from core.runs.folder import Action, KeeperRecord
 from core.runs.library import create, read_story
 from core.runs.models import MARKER, newest, newest_first
 from core.runs.summary import summarize
@@ -35,7 +35,7 @@ PLACES = (
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path):
     """A folder of the person's own, with a whole checkpoint in it."""
     folder = tmp_path / "outside"
     folder.mkdir()
@@ -46,7 +46,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     made = new_run(tmp_path / "runs")
     write_events(made.events_file, RunStarted())
     with made.events_file.open("ab") as file:
@@ -62,7 +62,7 @@ def content(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nothing_is_written_through_a_link(place: str, run: RunFolder, outside: Path) -> None:
+def test_nothing_is_written_through_a_link(place, run, outside):
     link = run.path / place
     link.unlink(missing_ok=True)
     link.parent.mkdir(exist_ok=True)
@@ -77,7 +77,7 @@ def test_nothing_is_written_through_a_link(place: str, run: RunFolder, outside: 
     assert content(outside) == before
 
 
-def test_a_request_is_not_left_elsewhere(run: RunFolder, outside: Path) -> None:
+def test_a_request_is_not_left_elsewhere(run, outside):
     run.requests.symlink_to(outside)
     before = content(outside)
     with pytest.raises(OSError, match="leads elsewhere"):
@@ -85,7 +85,7 @@ def test_a_request_is_not_left_elsewhere(run: RunFolder, outside: Path) -> None:
     assert content(outside) == before
 
 
-def test_cleaning_takes_nothing_away_elsewhere(run: RunFolder, outside: Path) -> None:
+def test_cleaning_takes_nothing_away_elsewhere(run, outside):
     run.checkpoints.mkdir()
     (run.checkpoints / "checkpoint-5").symlink_to(outside)
     lying = run.checkpoints / "checkpoint-6"
@@ -108,9 +108,7 @@ def test_cleaning_takes_nothing_away_elsewhere(run: RunFolder, outside: Path) ->
     "place", ["events.jsonl", "machine.jsonl", "exit.json", "keeper.json", "run.toml", "log.txt"]
 )
 @pytest.mark.parametrize("kind", ["fifo", "zero", "folder", "loop"])
-def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(
-    place: str, kind: str, run: RunFolder
-) -> None:
+def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(place, kind, run):
     path = run.path / place
     path.unlink(missing_ok=True)
     match kind:
@@ -134,7 +132,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(
     assert (str(path) in summary.problem) == (place == "run.toml")
 
 
-def test_a_line_without_end_is_left_out_and_the_rest_is_read(run: RunFolder, tmp_path: Path) -> None:
+def test_a_line_without_end_is_left_out_and_the_rest_is_read(run, tmp_path):
     path = tmp_path / "events.jsonl"
     write_events(path, RunStarted())
     with path.open("ab") as file:
@@ -145,7 +143,7 @@ def test_a_line_without_end_is_left_out_and_the_rest_is_read(run: RunFolder, tmp
     assert (reader.skipped, reader.is_at_end) == (1, True)
 
 
-def test_figures_that_are_none_cost_their_lines_only(tmp_path: Path) -> None:
+def test_figures_that_are_none_cost_their_lines_only(tmp_path):
     path = tmp_path / "events.jsonl"
     EventWriter(path).write(RunStarted())
     good = path.read_bytes()
@@ -163,14 +161,14 @@ def test_figures_that_are_none_cost_their_lines_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "..", "a/b\\c", "x\x00y", "con", "~root"])
-def test_a_name_leads_to_no_other_folder(name: str, tmp_path: Path) -> None:
+def test_a_name_leads_to_no_other_folder(name, tmp_path):
     home = tmp_path / "runs"
     made = create(digits_options(name), home)
     assert made.path.parent == home
     assert {path.name for path in tmp_path.iterdir()} == {"runs"}
 
 
-def test_paths_of_a_run_file_are_only_read(tmp_path: Path) -> None:
+def test_paths_of_a_run_file_are_only_read(tmp_path):
     path = tmp_path / "theirs.hone"
     text = run_file.dumps(digits_options())
     path.write_text(text.replace('train = "builtin:digits"', 'train = "../../../etc/passwd"'))
@@ -180,7 +178,7 @@ def test_paths_of_a_run_file_are_only_read(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
-def test_looking_at_a_run_starts_nothing(run: RunFolder) -> None:
+def test_looking_at_a_run_starts_nothing(run):
     run.exit_file.write_text('{"time": 1, "code": 0}')
     foreign = subprocess.Popen(["sleep", "60"])
     try:
@@ -198,12 +196,12 @@ def test_looking_at_a_run_starts_nothing(run: RunFolder) -> None:
         foreign.wait()
 
 
-def test_a_support_file_holds_no_file_that_a_link_leads_to(run: RunFolder, outside: Path) -> None:
+def test_a_support_file_holds_no_file_that_a_link_leads_to(run, outside):
     run.log_file.symlink_to(outside / "mine.txt")
     assert "log.txt" not in [file.name for file in support.collect(run)]
 
 
-def test_long_words_are_searched_for_secrets_in_no_time() -> None:
+def test_long_words_are_searched_for_secrets_in_no_time():
     signal.alarm(20)
     try:
         for text in ("x" * 300_000, "secret" * 30_000, "a." * 100_000, "\\" * 100_000):
@@ -212,7 +210,7 @@ def test_long_words_are_searched_for_secrets_in_no_time() -> None:
         signal.alarm(0)
 
 
-def test_images_of_examples_lie_within_the_run(run: RunFolder, outside: Path) -> None:
+def test_images_of_examples_lie_within_the_run(run, outside):
     images = run.path / "examples"
     images.mkdir()
     (images / "0.png").write_bytes(b"image")

@@ -1,7 +1,5 @@
 """A run that was stopped and went on has two models: only the newest weights are handed out as the trained ones."""
 
-from pathlib import Path
-
 import pytest
 
 from core.base.errors import OptionsError
@@ -35,7 +33,7 @@ def tell(run: RunFolder, attempt: int, *events: Event) -> None:
 
 
 @pytest.fixture
-def stopped(tmp_path: Path) -> RunFolder:
+def stopped(tmp_path):
     """Stopped after ten steps: a model, and a checkpoint of the same step."""
     run = RunFolder(tmp_path / "L")
     run.path.mkdir()
@@ -50,7 +48,7 @@ def stopped(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def paused(stopped: RunFolder) -> RunFolder:
+def paused(stopped):
     """The same, gone on with and paused after twenty steps."""
     ended = RunFinished(time=4.0, state=Outcome.PAUSED, steps=20, seconds=1.0)
     tell(stopped, 2, RunStarted(time=3.0, pid=2, from_step=10), ended)
@@ -74,7 +72,7 @@ def asked(run: RunFolder) -> list[str]:
     return []
 
 
-def test_what_was_stopped_or_has_finished_has_its_model(stopped: RunFolder) -> None:
+def test_what_was_stopped_or_has_finished_has_its_model(stopped):
     assert where(stopped) == ("model", 10)
     assert "step" not in name_of(stopped, OPTIONS, Which.TRAINED)
     assert find_source(stopped).folder == stopped.model
@@ -83,7 +81,7 @@ def test_what_was_stopped_or_has_finished_has_its_model(stopped: RunFolder) -> N
     assert [one.run for one in look(stopped.path.parent, None).runs] == [stopped]
 
 
-def test_a_model_of_before_it_went_on_is_not_the_trained_one(paused: RunFolder) -> None:
+def test_a_model_of_before_it_went_on_is_not_the_trained_one(paused):
     assert where(paused) == ("checkpoint-20", 20)
     source = find_source(paused)
     assert source.folder == paused.checkpoints / "checkpoint-20"
@@ -93,38 +91,38 @@ def test_a_model_of_before_it_went_on_is_not_the_trained_one(paused: RunFolder) 
     assert "step 20" in told.problem
 
 
-def test_no_new_run_starts_from_it_unsaid_but_one_that_did_goes_on(paused: RunFolder) -> None:
+def test_no_new_run_starts_from_it_unsaid_but_one_that_did_goes_on(paused):
     [said] = asked(paused)
     assert "trained on since its model was written" in said
     assert "checkpoint of step 20" in said
     assert problem_with(f"run:{paused.path}", TASK) is None
 
 
-def test_where_it_is_names_the_step(paused: RunFolder) -> None:
+def test_where_it_is_names_the_step(paused):
     said = ending_text(paused, story_at_end(paused), State.PAUSED, None)
     assert f"Its newest weights, of step 20, are in {paused.checkpoints / 'checkpoint-20'}" in said
     assert f"The model in {paused.model} is older" in said
 
 
-def test_once_it_ends_the_new_model_counts(paused: RunFolder) -> None:
+def test_once_it_ends_the_new_model_counts(paused):
     ended = RunFinished(time=6.0, state=Outcome.FINISHED, steps=20, seconds=0.5)
     tell(paused, 3, RunStarted(time=5.0, pid=3, from_step=20), ended)
     assert where(paused) == ("model", 20)
 
 
-def test_one_that_was_stopped_while_it_loaded_has_written_no_model(paused: RunFolder) -> None:
+def test_one_that_was_stopped_while_it_loaded_has_written_no_model(paused):
     ended = RunFinished(time=6.0, state=Outcome.STOPPED, steps=20)
     tell(paused, 3, RunStarted(time=5.0, pid=3, from_step=20), ended)
     assert where(paused) == ("checkpoint-20", 20)
 
 
-def test_one_that_went_on_and_saved_nothing_has_its_model_of_a_step(stopped: RunFolder) -> None:
+def test_one_that_went_on_and_saved_nothing_has_its_model_of_a_step(stopped):
     tell(stopped, 2, RunStarted(time=3.0, pid=2, from_step=10))
     assert where(stopped) == ("model", 10)
     assert name_of(stopped, OPTIONS, Which.TRAINED).endswith(", step 10")
 
 
-def test_checkpoints_alone_and_nothing_at_all(stopped: RunFolder, tmp_path: Path) -> None:
+def test_checkpoints_alone_and_nothing_at_all(stopped, tmp_path):
     for path in stopped.model.iterdir():
         path.unlink()
     assert where(stopped) == ("checkpoint-10", 10)

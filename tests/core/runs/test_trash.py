@@ -19,7 +19,7 @@ from tests.fakes.runs import digits_options, new_run, write_events
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     return tmp_path / "runs"
 
@@ -36,7 +36,7 @@ def refuse(path: Path) -> None:
     raise PermissionError(13, "Permission denied", str(path))
 
 
-def test_a_plan_names_sizes_what_trains_and_what_others_need(runs: Path) -> None:
+def test_a_plan_names_sizes_what_trains_and_what_others_need(runs):
     going, live = over(runs), new_run(runs)
     keep_alive(live)
     source = ModelOptions(source=f"run:{going.name}")
@@ -49,7 +49,7 @@ def test_a_plan_names_sizes_what_trains_and_what_others_need(runs: Path) -> None
     assert planned.size == sum(path.stat().st_size for path in files) > 5000
 
 
-def test_a_run_that_needs_another_may_go_with_it(runs: Path) -> None:
+def test_a_run_that_needs_another_may_go_with_it(runs):
     first = over(runs)
     source = ModelOptions(source=f"run:{first.path}")
     second = create(msgspec.structs.replace(digits_options(), model=source), runs)
@@ -57,7 +57,7 @@ def test_a_run_that_needs_another_may_go_with_it(runs: Path) -> None:
     assert trash.plan([first, second], runs).needed == ()
 
 
-def test_a_model_folder_of_a_run_counts_as_the_run(runs: Path) -> None:
+def test_a_model_folder_of_a_run_counts_as_the_run(runs):
     first = over(runs)
     create(
         msgspec.structs.replace(digits_options("By path"), model=ModelOptions(source=str(first.model))), runs
@@ -65,7 +65,7 @@ def test_a_model_folder_of_a_run_counts_as_the_run(runs: Path) -> None:
     assert trash.plan([first], runs).needed[0].needed_by == ("By path",)
 
 
-def test_a_live_run_is_refused_even_if_it_was_asked_about_before(runs: Path) -> None:
+def test_a_live_run_is_refused_even_if_it_was_asked_about_before(runs):
     run = new_run(runs)
     keep_alive(run)
     moved: list[Path] = []
@@ -77,7 +77,7 @@ def test_a_live_run_is_refused_even_if_it_was_asked_about_before(runs: Path) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows moves no folder with an open file in it")
-def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
+def test_nobody_starts_a_run_while_it_is_taken_away(runs):
     run = over(runs)
     told: list[str] = []
 
@@ -93,7 +93,7 @@ def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
     assert not run.path.exists()
 
 
-def test_where_there_is_no_bin_the_run_stays(runs: Path) -> None:
+def test_where_there_is_no_bin_the_run_stays(runs):
     run = over(runs)
     with pytest.raises(trash.NoTrashError) as caught:
         trash.move(run, refuse)
@@ -101,7 +101,7 @@ def test_where_there_is_no_bin_the_run_stays(runs: Path) -> None:
     assert run.options_file.is_file()
 
 
-def test_deleting_takes_all_of_it_and_follows_no_link(runs: Path, tmp_path: Path) -> None:
+def test_deleting_takes_all_of_it_and_follows_no_link(runs, tmp_path):
     run = over(runs)
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -114,9 +114,7 @@ def test_deleting_takes_all_of_it_and_follows_no_link(runs: Path, tmp_path: Path
         trash.delete(run)
 
 
-def test_the_command_asks_for_a_yes_and_moves_to_trash_of_the_system(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_asks_for_a_yes_and_moves_to_trash_of_the_system(runs, tmp_path, monkeypatch, capsys):
     run, moved = over(runs), []
     monkeypatch.setattr(trash, "_send_to_trash", moved.append)
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -136,9 +134,7 @@ def test_the_command_asks_for_a_yes_and_moves_to_trash_of_the_system(
 @pytest.mark.skipif(
     os.name != "posix" or os.uname().sysname == "Darwin", reason="a bin in a folder of our own"
 )
-def test_what_lies_in_the_real_bin_can_be_put_back(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_in_the_real_bin_can_be_put_back(runs, tmp_path, monkeypatch):
     from send2trash import plat_other
 
     run = over(runs)

@@ -156,13 +156,13 @@ PLAIN_VALUES = {
         ),
     ],
 )
-def test_statements(ran: WhatRan, expected: dict[str, str]) -> None:
+def test_statements(ran, expected):
     found = statements(ran, size)
     assert {one.title: one.value for one in found} == expected
     assert len(found) == len(expected)
 
 
-def test_reasons_stand_with_their_lines_or_make_one() -> None:
+def test_reasons_stand_with_their_lines_or_make_one():
     reasons = {one.title: one.reason for one in statements(RICH, size) if one.reason}
     assert reasons == {
         "Computed in": "this GPU computes bf16 in hardware",
@@ -176,7 +176,7 @@ def test_reasons_stand_with_their_lines_or_make_one() -> None:
     assert new == Statement("Chosen by Hone", "Something new", "so it is")
 
 
-def test_headings_versions_and_the_error_of_the_forecast() -> None:
+def test_headings_versions_and_the_error_of_the_forecast():
     headings = list(dict.fromkeys(found.group for found in statements(RICH, size, {"torch": "2.13.0"})))
     assert headings == ["Device and precision", "Model", "Training", "Data", "Memory", "Software"]
     assert statements(None, size) == ()
@@ -189,7 +189,7 @@ def test_headings_versions_and_the_error_of_the_forecast() -> None:
     assert off in statements(PLAIN, size, story=story)
 
 
-def test_long_values_take_several_lines_in_a_terminal() -> None:
+def test_long_values_take_several_lines_in_a_terminal():
     adapter = "LoRA, rank 16, on " + ", ".join(["attention.output.dense"] * 6)
     ran = msgspec.structs.replace(RICH, adapter=adapter)
     lines = what_ran_text(RunStory(what_ran=ran, versions={"torch": "2.13.0"})).splitlines()
@@ -241,9 +241,7 @@ def ended(outcome: Outcome, **more: Any) -> RunFinished:
         ),
     ],
 )
-def test_figures_of_a_run_that_ended_by_itself(
-    tmp_path: Path, events: list[Event], state: State, expected: list[str]
-) -> None:
+def test_figures_of_a_run_that_ended_by_itself(tmp_path, events, state, expected):
     text = ending_text(make_folder(tmp_path / "run"), story_of(*events), state, None)
     assert text.splitlines()[: len(expected)] == expected
 
@@ -252,7 +250,7 @@ KILLED = ExitRecord(time=0, code=-9, signal="SIGKILL", reason="It was killed fro
 LEFT = ExitRecord(time=1, code=None, reason="It was taken out of the queue.", attempt=2, before=KILLED)
 
 
-def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path: Path) -> None:
+def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path):
     run, story = make_folder(tmp_path / "run"), story_of(RunStarted(), STEP)
     text = ending_text(run, story, State.STOPPED, LEFT)
     assert text.splitlines()[:4] == [
@@ -268,7 +266,7 @@ def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path: Path) ->
     assert "Before that" not in ending_text(run, story, State.STOPPED, LEFT)
 
 
-def test_where_a_run_goes_on(tmp_path: Path) -> None:
+def test_where_a_run_goes_on(tmp_path):
     run, story = make_folder(tmp_path / "run"), RunStory()
     assert queued_text(run, story) == ""
     story.apply(RunStarted())
@@ -281,7 +279,7 @@ def test_where_a_run_goes_on(tmp_path: Path) -> None:
     assert str(run.options_file) in text
 
 
-def test_a_run_ended_for_lack_of_memory_has_remedies(tmp_path: Path) -> None:
+def test_a_run_ended_for_lack_of_memory_has_remedies(tmp_path):
     run, story = make_folder(tmp_path / "run"), story_of(FORECAST)
     record = msgspec.structs.replace(KILLED, out_of_memory=True)
     text = ending_text(run, story, State.CRASHED, record)
@@ -291,7 +289,7 @@ def test_a_run_ended_for_lack_of_memory_has_remedies(tmp_path: Path) -> None:
     assert "Memory ran out" not in ending_text(run, story, State.CRASHED, KILLED)
 
 
-def test_where_a_steps_time_goes() -> None:
+def test_where_a_steps_time_goes():
     assert time_spent_text(RunStory().time_spent) == ""
     parts = {"data_seconds": 0.1, "forward_seconds": 0.5, "backward_seconds": 1.2, "optimizer_seconds": 0.1}
     untimed = StepFinished(step=2, epoch=0.2, seconds=9.0, learning_rate=0.1, samples=8, data_seconds=1.0)
@@ -301,7 +299,7 @@ def test_where_a_steps_time_goes() -> None:
     )
 
 
-def test_fixes_are_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fixes_are_commands(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     message = MessageRaised(id="a", level=Level.WARNING, title="T", fixes=(STOP, END, REVEAL, Fix("Wait")))
     here, elsewhere = settings.runs_folder() / "my run", tmp_path / "there"
@@ -376,16 +374,16 @@ PAGING = MessageRaised(id="paging", level=Level.WARNING, title="The run is pagin
         ([SAVING], ["Saving"]),
     ],
 )
-def test_progress_without_a_terminal(events: list[Event], expected: list[str]) -> None:
+def test_progress_without_a_terminal(events, expected):
     assert shown(io.StringIO(), *events).splitlines() == expected
 
 
-def test_saving_is_shown_at_the_end_and_not_at_each_checkpoint() -> None:
+def test_saving_is_shown_at_the_end_and_not_at_each_checkpoint():
     assert "Saving" not in shown(io.StringIO(), PLAN, *steps(50), SAVING)
     assert shown(io.StringIO(), PLAN, *steps(100), SAVING).endswith("\nSaving\n")
 
 
-def test_a_terminal_has_one_bar_with_phase_step_and_loss() -> None:
+def test_a_terminal_has_one_bar_with_phase_step_and_loss():
     text = shown(Terminal(), PLAN, PhaseChanged(phase=Phase.TRAINING), *steps(100))
     last = text.rstrip("\n").rpartition("\r")[2]
     assert last.startswith("Training: 100%")
@@ -394,7 +392,7 @@ def test_a_terminal_has_one_bar_with_phase_step_and_loss() -> None:
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_what_is_worth_keeping_is_a_line_of_its_own(stream: io.StringIO) -> None:
+def test_what_is_worth_keeping_is_a_line_of_its_own(stream):
     fixes = (Fix("Halve it", {"memory.batch_size": 8, "model.pretrained": False}), STOP)
     text = shown(
         stream,

@@ -47,7 +47,7 @@ def texts(*words: str) -> Texts:
     return Texts(texts=words)
 
 
-def test_questions_are_answered_one_by_one_until_it_is_closed() -> None:
+def test_questions_are_answered_one_by_one_until_it_is_closed():
     process = TryProcess(LOAD, command())
     for number, word in enumerate(("good", "refuse"), 1):
         process.say(Ask(id=number, given=texts(word)))
@@ -61,7 +61,7 @@ def test_questions_are_answered_one_by_one_until_it_is_closed() -> None:
     assert not psutil.pid_exists(process.pid)
 
 
-def test_a_long_answer_is_stopped_and_the_process_stays() -> None:
+def test_a_long_answer_is_stopped_and_the_process_stays():
     process = TryProcess(LOAD, command())
     process.say(Ask(id=1, given=texts("long")))
     answers = []
@@ -88,9 +88,7 @@ def test_a_long_answer_is_stopped_and_the_process_stays() -> None:
         ("cancelled", JobCancelled, ""),
     ],
 )
-def test_how_a_process_ends(
-    monkeypatch: pytest.MonkeyPatch, scenario: str, error: type[Exception], words: str
-) -> None:
+def test_how_a_process_ends(monkeypatch, scenario, error, words):
     monkeypatch.setitem(ceiling.SECONDS, ceiling.Pace.QUICK, 0.5)  # for a tokenizer that never ends
     commands = {"crash": "chat", "killed": "hang", "cancelled": "hang"}
     process = TryProcess(LOAD, command(commands.get(scenario, scenario)))
@@ -116,7 +114,7 @@ def test_how_a_process_ends(
         (2, (), "3.0 GB"),
     ],
 )
-def test_memory_for_both_models_for_one_or_none(free: int, allowed: tuple[Which, ...], words: str) -> None:
+def test_memory_for_both_models_for_one_or_none(free, allowed, words):
     verdict = judge(BOTH, free * GIB)
     assert verdict.allowed == allowed
     assert bool(verdict.title) == (len(allowed) < 2)
@@ -128,12 +126,12 @@ def test_memory_for_both_models_for_one_or_none(free: int, allowed: tuple[Which,
     assert judge(BOTH, free * GIB, ("Digits",), on_cpu=True) == verdict
 
 
-def test_a_model_of_unknown_size_is_hoped_to_fit() -> None:
+def test_a_model_of_unknown_size_is_hoped_to_fit():
     unknown = (Need(Which.TRAINED, GIB), Need(Which.BEFORE, None))
     assert judge(unknown, 2 * GIB).allowed == (Which.TRAINED, Which.BEFORE)
 
 
-def test_a_run_that_trains_elsewhere_is_known_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_trains_elsewhere_is_known_of(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     here, elsewhere = new_run(tmp_path / "runs"), new_run(tmp_path / "elsewhere")
     for run in (here, elsewhere):
@@ -151,7 +149,7 @@ def safetensors(path: Path, *shape: int) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
 
 
-def test_sizes_come_from_the_headers_of_files(tmp_path: Path) -> None:
+def test_sizes_come_from_the_headers_of_files(tmp_path):
     run, base = RunFolder(tmp_path / "run"), tmp_path / "base"
     options = RunOptions(
         task=Task.CHAT,
@@ -184,11 +182,11 @@ def test_sizes_come_from_the_headers_of_files(tmp_path: Path) -> None:
         (ModelOptions(source="/models/writer"), "writer"),
     ],
 )
-def test_name_before_training(tmp_path: Path, model: ModelOptions, name: str) -> None:
+def test_name_before_training(tmp_path, model, name):
     assert name_of(RunFolder(tmp_path), RunOptions(task=Task.CHAT, model=model), Which.BEFORE) == name
 
 
-def test_a_strangers_header_of_large_numbers_is_not_counted(tmp_path: Path) -> None:
+def test_a_strangers_header_of_large_numbers_is_not_counted(tmp_path):
     run = RunFolder(tmp_path)
     run.model.mkdir()
     header = b'{"a": {"shape": [' + b", ".join([b"9" * 4000] * 2000) + b"]}}"  # a product of 8 million digits

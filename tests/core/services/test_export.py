@@ -58,14 +58,14 @@ def refusals(found: ExportSource) -> dict[ExportKind, str]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
+def run(tmp_path):
     return source(
         tmp_path / "run", Task.TEXT_CLASSIFICATION, architecture="BertForSequenceClassification"
     ).run
 
 
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
+def out(tmp_path):
     return tmp_path / "exports" / "mine"
 
 
@@ -73,14 +73,14 @@ def wanted(run: RunFolder, out: Path | str, kind: ExportKind = ExportKind.FOLDER
     return Wanted(run=str(run.path), kind=kind, folder=str(out), **more)
 
 
-def test_offers_of_a_classifier(run: RunFolder) -> None:
+def test_offers_of_a_classifier(run):
     said = refusals(find_source(run))
     assert {kind for kind, why in said.items() if not why} == {ExportKind.FOLDER, ExportKind.ONNX}
     assert "Mac" in said[ExportKind.COREML]
     assert "HF_HUB_OFFLINE" in said[ExportKind.HUB]
 
 
-def test_offers_of_an_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offers_of_an_adapter(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE")
     found = source(tmp_path / "chat", Task.CHAT, architecture="Qwen2ForCausalLM", adapter="some/base")
     refused = {kind for kind, why in refusals(found).items() if why}
@@ -94,9 +94,7 @@ def test_offers_of_an_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not refusals(found)[ExportKind.GGUF]
 
 
-def test_a_missing_package_is_named_in_the_tested_version(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_in_the_tested_version(run, monkeypatch):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras["onnx"]) <= set(extras["test"])
     monkeypatch.setattr(export, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
@@ -105,7 +103,7 @@ def test_a_missing_package_is_named_in_the_tested_version(
     assert all(f'"{version}"' in said for version in extras["onnx"])
 
 
-def test_an_export_takes_its_place_and_no_other(run: RunFolder, out: Path) -> None:
+def test_an_export_takes_its_place_and_no_other(run, out):
     told = []
     out.mkdir(parents=True)  # an empty folder will do
     gone, here = out.parent / ".mine.999999999.exporting", out.parent / f".mine.{os.getppid()}.exporting"
@@ -121,7 +119,7 @@ def test_an_export_takes_its_place_and_no_other(run: RunFolder, out: Path) -> No
             Export(wanted(run, target), playing("do")).run()
 
 
-def test_a_refused_or_cancelled_export_leaves_nothing(run: RunFolder, out: Path) -> None:
+def test_a_refused_or_cancelled_export_leaves_nothing(run, out):
     with pytest.raises(UserError, match="doesn't answer as the trained one"):
         Export(wanted(run, out), playing("refuse")).run()
     assert not list(out.parent.iterdir())
@@ -146,9 +144,7 @@ def test_a_refused_or_cancelled_export_leaves_nothing(run: RunFolder, out: Path)
     assert [path.name for path in out.parent.iterdir()] == ["mine"]
 
 
-def test_what_can_be_known_before_is_refused_before(
-    run: RunFolder, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
     for kind in (ExportKind.ADAPTER, ExportKind.OLLAMA):
         with pytest.raises(UserError, match="can't be exported as"):
             Export(wanted(run, out, kind), playing("do")).run()
@@ -180,16 +176,14 @@ def weights(folder: Path, kind: str, count: int, size: int) -> None:
         (ExportKind.ONNX, NumberFormat.AUTO, 4),
     ],
 )
-def test_bytes_needed(run: RunFolder, kind: ExportKind, numbers: NumberFormat, bytes_a_weight: int) -> None:
+def test_bytes_needed(run, kind, numbers, bytes_a_weight):
     weights(run.model, "BF16", 100_000, 200_000)
     needed = bytes_of(find_source(run), kind, numbers) - SMALL_FILES
     assert needed == pytest.approx(100_000 * bytes_a_weight, rel=0.01)
 
 
 @pytest.mark.parametrize(("published", "bytes_a_weight"), [({}, 4), ({"dtype": "bfloat16"}, 2)])
-def test_bytes_needed_of_a_quantized_base(
-    run: RunFolder, tmp_path: Path, published: dict[str, str], bytes_a_weight: int
-) -> None:
+def test_bytes_needed_of_a_quantized_base(run, tmp_path, published, bytes_a_weight):
     base = tmp_path / "base"
     weights(base, "U8", 50_000, 50_000)
     (base / "config.json").write_text(
@@ -200,9 +194,7 @@ def test_bytes_needed_of_a_quantized_base(
     assert needed == 100_000 * bytes_a_weight
 
 
-def test_the_hub_is_sent_the_model_and_nothing_stays_here(
-    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_sent_the_model_and_nothing_stays_here(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("HF_HUB_OFFLINE")
     to_hub = wanted(run, "", ExportKind.HUB, repo="me/mine", numbers=NumberFormat.BF16)

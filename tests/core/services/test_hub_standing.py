@@ -21,20 +21,20 @@ from core.services.hub import PURPOSES, standing, wanted, weight_bytes
         ([], "no weights"),
     ],
 )
-def test_files_tell(files: list[str], words: str) -> None:
+def test_files_tell(files, words):
     refusal = standing("org/x", files).refusal
     assert words in refusal
     assert bool(refusal) == bool(words)
 
 
-def test_code_of_its_own_weighs_more_than_safe_weights() -> None:
+def test_code_of_its_own_weighs_more_than_safe_weights():
     files = ["config.json", "model.safetensors", "modeling_x.py"]
     assert standing("org/x", files).refusal == ""
     assert "Python code" in standing("org/x", files, tags=["custom_code"]).refusal
     assert "Python code" in standing("org/x", files, config={"auto_map": {"AutoModel": "x.X"}}).refusal
 
 
-def test_what_is_asked_for() -> None:
+def test_what_is_asked_for():
     files = [
         "config.json", "model.safetensors", "model.safetensors.index.json", "model-00001-of-00001.safetensors",
         "pytorch_model.bin", "pytorch_model.bin.index.json", "vocab.txt", "spiece.model", "chat_template.jinja",
@@ -45,9 +45,9 @@ def test_what_is_asked_for() -> None:
     ]  # fmt: skip
 
 
-def test_every_task_has_purposes() -> None:
+def test_every_task_has_purposes():
     assert set(PURPOSES) == {task.value for task in Task}
 
 
-def test_bytes_of_number_formats() -> None:
+def test_bytes_of_number_formats():
     assert weight_bytes({"F32": 10, "BF16": 10, "I8": 10, "F4": 10}) == 40 + 20 + 10 + 5

@@ -24,7 +24,7 @@ EMPTY = FindingKind(
 NAMELESS = FindingKind("nameless", FindingLevel.PROBLEM, "{rows} {do} not name “{detail}”.")
 
 
-def test_a_tally_keeps_counts_and_the_first_rows() -> None:
+def test_a_tally_keeps_counts_and_the_first_rows():
     tally = Tally("line")
     for row in range(100, 1130):
         tally.add(EMPTY, row)
@@ -36,7 +36,7 @@ def test_a_tally_keeps_counts_and_the_first_rows() -> None:
     assert found.fixes == (Fix("Fill them in"),)
 
 
-def test_one_row_is_said_as_one() -> None:
+def test_one_row_is_said_as_one():
     tally = Tally()
     tally.add(EMPTY, 1234, example="it is blank.")
     (found,) = tally.findings()
@@ -44,7 +44,7 @@ def test_one_row_is_said_as_one() -> None:
     assert found.where == "row 1,234"
 
 
-def test_problems_come_first_and_details_are_told_apart() -> None:
+def test_problems_come_first_and_details_are_told_apart():
     tally = Tally()
     tally.add(EMPTY, 1)
     assert not tally.has_problems
@@ -59,7 +59,7 @@ def test_problems_come_first_and_details_are_told_apart() -> None:
     ]
 
 
-def test_findings_travel_as_json() -> None:
+def test_findings_travel_as_json():
     tally = Tally()
     tally.add(NAMELESS, 1, detail="a", fixes=(Fix("Do it", {"data.roles": {"a": "user"}}),))
     (found,) = tally.findings()

@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,7 +33,7 @@ def of_images(source: str) -> RunOptions:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub(tmp_path, monkeypatch):
     """An empty cache of the Hub."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub"
@@ -52,7 +51,7 @@ def fetch(hub: Path, folder: Path, *names: str) -> None:
 
 
 class TestWhichModels:
-    def test_only_models_on_this_computer(self, hub: Path, tmp_path: Path) -> None:
+    def test_only_models_on_this_computer(self, hub, tmp_path):
         assert question_about(of_texts("")) is None
         assert question_about(of_texts("org/tiny")) is None
         assert question_about(of_texts(str(tmp_path / "nothing"))) is None
@@ -60,16 +59,14 @@ class TestWhichModels:
         assert question_about(of_images("torchvision:resnet18")) is not None
         assert question_about(of_images("org/tiny")) is None
 
-    def test_a_model_fetched_before_counts(self, hub: Path, tmp_path: Path) -> None:
+    def test_a_model_fetched_before_counts(self, hub, tmp_path):
         (tmp_path / "config.json").write_text("{}")
         fetch(hub, tmp_path, "config.json")
         assert is_in_hub_cache("org/tiny")
         assert question_about(of_texts("org/tiny")) is not None
 
     @pytest.mark.parametrize("variable", ["HF_HOME", "XDG_CACHE_HOME"])
-    def test_the_cache_may_lie_elsewhere(
-        self, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_cache_may_lie_elsewhere(self, variable, tmp_path, monkeypatch):
         for name in ("HF_HUB_CACHE", "HF_HOME"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(variable, str(tmp_path))
@@ -78,7 +75,7 @@ class TestWhichModels:
         fetch(tmp_path / within, tmp_path, "config.json")
         assert is_in_hub_cache("org/tiny")
 
-    def test_options_beside_the_point_make_no_other_question(self) -> None:
+    def test_options_beside_the_point_make_no_other_question(self):
         asked = of_images("torchvision:resnet18")
         same = msgspec.structs.replace(asked, training=TrainingOptions(epochs=9.0))
         other = msgspec.structs.replace(asked, memory=MemoryOptions(activation_checkpointing=True))
@@ -102,14 +99,14 @@ class TestWhatARunStillFetches:
         ],
     )
     def test_of_a_model_on_the_hub_the_files_in_its_cache_tell(
-        self, names: tuple[str, ...], pretrained: bool, is_complete_then: bool, hub: Path, tmp_path: Path
-    ) -> None:
+        self, names, pretrained, is_complete_then, hub, tmp_path
+    ):
         for name in names:
             (tmp_path / name).touch()
         fetch(hub, tmp_path, *names)
         assert is_complete(of_texts("org/tiny", pretrained=pretrained)) is is_complete_then
 
-    def test_nothing_of_a_folder_or_of_torchvision(self, hub: Path, tmp_path: Path) -> None:
+    def test_nothing_of_a_folder_or_of_torchvision(self, hub, tmp_path):
         assert is_complete(of_texts(str(tmp_path)))
         assert is_complete(of_images("torchvision:resnet18"))
 
@@ -126,12 +123,12 @@ class TestWhatARunStillFetches:
         ("", False),
     ],
 )
-def test_which_names_may_be_those_of_models_on_the_hub(source: str, may_be: bool) -> None:
+def test_which_names_may_be_those_of_models_on_the_hub(source, may_be):
     assert may_be_there(of_texts(source)) is may_be
     assert may_be_there(of_images(source)) is may_be
 
 
-def test_torchvisions_models_are_not_on_the_hub() -> None:
+def test_torchvisions_models_are_not_on_the_hub():
     assert not may_be_there(of_images("torchvision:resnet18"))
 
 
@@ -140,7 +137,7 @@ class TestRealEngine:
     """The job itself, beside a Hub that nobody may call."""
 
     @pytest.fixture(autouse=True)
-    def listener(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def listener(self, monkeypatch):
         monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
@@ -154,7 +151,7 @@ class TestRealEngine:
         assert question is not None
         return run_job("check-model", question, ModelReport)
 
-    def test_a_fetched_model_is_looked_at(self, hub: Path, tmp_path: Path) -> None:
+    def test_a_fetched_model_is_looked_at(self, hub, tmp_path):
         bert = save_tiny_bert(tmp_path / "bert")
         fetch(hub, bert, "config.json", "tokenizer.json", "tokenizer_config.json")
         report = self.ask(method=Method.LORA, lora_targets=("q_proj",))
@@ -162,7 +159,7 @@ class TestRealEngine:
         assert [problem.path for problem in report.problems] == ["model.lora_targets"]
 
     @pytest.mark.long
-    def test_a_tokenizer_not_fetched_yet_is_no_problem(self, hub: Path, tmp_path: Path) -> None:
+    def test_a_tokenizer_not_fetched_yet_is_no_problem(self, hub, tmp_path):
         fetch(hub, save_tiny_bert(tmp_path / "bert"), "config.json")
         report = self.ask()
         assert report.architecture == "BertForSequenceClassification"
@@ -170,7 +167,7 @@ class TestRealEngine:
         assert report.problems == ()
 
     @pytest.mark.long
-    def test_nothing_is_known_of_an_older_version_without_the_newest(self, hub: Path, tmp_path: Path) -> None:
+    def test_nothing_is_known_of_an_older_version_without_the_newest(self, hub, tmp_path):
         fetch(hub, save_tiny_bert(tmp_path / "bert"), "config.json")
         (hub / "models--org--tiny" / "refs" / "main").write_text("def")
         assert self.ask() == ModelReport()
@@ -198,7 +195,7 @@ class TestTrain:
     )
 
     @pytest.fixture(autouse=True)
-    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def home(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
         return tmp_path / "home"
 
@@ -206,9 +203,7 @@ class TestTrain:
         monkeypatch.setattr("core.cli.train.run_job", lambda _name, request, _answer: ask(request))
         return main(("train", DIGITS, *arguments), start=lambda run, **_: runs.start(run, "finish"))
 
-    def test_targets_that_match_nothing_make_no_run(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_targets_that_match_nothing_make_no_run(self, home, monkeypatch, capfd):
         fix = Fix("Let Hone choose", {"model.lora_targets": ()})
         problem = Problem("model.lora_targets", "q_proj matches no layer", (fix,))
         ask = FakeAsk(ModelReport(problems=(problem,)))
@@ -219,12 +214,12 @@ class TestTrain:
         assert ask.requests[0].asked["model"]["lora_targets"] == ("q_proj",)
         assert not home.exists()
 
-    def test_a_model_without_problems_is_trained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_model_without_problems_is_trained(self, monkeypatch):
         ask = FakeAsk(ModelReport(architecture="ResNet"))
         assert self.train(monkeypatch, ask, *self.LORA) == 0
         assert len(ask.requests) == 1
 
-    def test_nobody_is_asked_where_nothing_can_be_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nobody_is_asked_where_nothing_can_be_wrong(self, monkeypatch):
         ask = FakeAsk(ModelReport())
         assert self.train(monkeypatch, ask) == 0
         assert ask.requests == []
@@ -232,18 +227,13 @@ class TestTrain:
     @pytest.mark.parametrize(
         "failure", [EngineCrashed("check-model", -11, "Segmentation fault"), UserError("No answer in time")]
     )
-    def test_an_engine_that_cant_tell_is_no_reason_not_to_train(
-        self,
-        failure: Exception,
-        monkeypatch: pytest.MonkeyPatch,
-        capfd: pytest.CaptureFixture[str],
-    ) -> None:
+    def test_an_engine_that_cant_tell_is_no_reason_not_to_train(self, failure, monkeypatch, capfd):
         assert self.train(monkeypatch, FakeAsk(failure), *self.LORA) == 0
         assert "Note: the model could not be checked before the run" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("config", ['{"name": "my app"}', "[1, 2]"])
-def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path: Path, config: str) -> None:
+def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path, config):
     (tmp_path / "config.json").write_text(config)
     assert what_lacks(tmp_path, needs_weights=True) is Lack.KIND
     assert what_lacks(tmp_path, needs_weights=False) is Lack.KIND
@@ -259,7 +249,7 @@ def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path: Pat
         "gone.safetensors",
     ],
 )
-def test_an_index_may_name_only_safetensors_beside_it(tmp_path: Path, part: str) -> None:
+def test_an_index_may_name_only_safetensors_beside_it(tmp_path, part):
     (tmp_path / "outside.safetensors").touch()
     folder = tmp_path / "model"
     folder.mkdir()
@@ -275,14 +265,14 @@ def test_an_index_may_name_only_safetensors_beside_it(tmp_path: Path, part: str)
     assert what_lacks(folder, needs_weights=True) is Lack.SAFE_WEIGHTS  # transformers would load neither
 
 
-def test_matrices_beside_a_model_may_not_be_pickled(tmp_path: Path) -> None:
+def test_matrices_beside_a_model_may_not_be_pickled(tmp_path):
     for name in ("model.safetensors", "adapter_config.json", "adapter_model.bin"):
         (tmp_path / name).touch()
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     assert what_lacks(tmp_path, needs_weights=True) is Lack.SAFE_WEIGHTS
 
 
-def test_a_config_of_a_model_lacks_its_weights_only(tmp_path: Path) -> None:
+def test_a_config_of_a_model_lacks_its_weights_only(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     assert what_lacks(tmp_path, needs_weights=True) is Lack.WEIGHTS
     assert what_lacks(tmp_path, needs_weights=False) is None

@@ -4,7 +4,6 @@ import html.parser
 import math
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -67,7 +66,7 @@ class Reader(html.parser.HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def run(tmp_path_factory):
     """A finished run with a name, labels and data that would be markup."""
     named = msgspec.structs.replace(OPTIONS, output=OutputOptions(name=NASTY))
     run = make_folder(tmp_path_factory.mktemp("report") / "run", named)
@@ -90,11 +89,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 @pytest.fixture(scope="module")
-def page(run: RunFolder) -> str:
+def page(run):
     return page_of(run)
 
 
-def test_what_comes_from_a_run_is_text(page: str) -> None:
+def test_what_comes_from_a_run_is_text(page):
     reader = Reader()
     reader.feed(page)
     assert reader.open == []
@@ -110,7 +109,7 @@ def asked_of(run: RunFolder) -> str:
     return re.sub(r"<[^>]*>", "", asked.replace("</td>", " ").replace("</tr>", "\n"))
 
 
-def test_options_are_told_with_what_they_count(tmp_path: Path) -> None:
+def test_options_are_told_with_what_they_count(tmp_path):
     options = msgspec.structs.replace(
         OPTIONS,
         task=Task.CAUSAL_LM,
@@ -127,7 +126,7 @@ def test_options_are_told_with_what_they_count(tmp_path: Path) -> None:
     assert "Pretrained weights Off On \n" in asked_of(make_folder(tmp_path / "images", OPTIONS))
 
 
-def test_code_in_the_words_is_code_and_not_in_the_data(tmp_path: Path) -> None:
+def test_code_in_the_words_is_code_and_not_in_the_data(tmp_path):
     run = make_folder(tmp_path / "run")
     examples = ExamplesChosen(examples=(Example(given="a `b` c", expected="d"),))
     message = MessageRaised(id="odd", level=Level.WARNING, title="See `hone show`", detail="`x < 1` or `y`")
@@ -139,7 +138,7 @@ def test_code_in_the_words_is_code_and_not_in_the_data(tmp_path: Path) -> None:
     assert "a `b` c" in page
 
 
-def test_how_long_it_took_is_said_once(tmp_path: Path) -> None:
+def test_how_long_it_took_is_said_once(tmp_path):
     run = make_folder(tmp_path / "run")
     write_events(
         run.events_file,
@@ -152,12 +151,12 @@ def test_how_long_it_took_is_said_once(tmp_path: Path) -> None:
     assert "5 min 10 s" not in page
 
 
-def test_every_table_says_what_its_columns_are(page: str) -> None:
+def test_every_table_says_what_its_columns_are(page):
     for section in re.findall(r"<h2>(?!Confusion)(.*?)(?=<h2>|$)", page, re.DOTALL):
         assert "></th>" not in section
 
 
-def test_nothing_is_fetched(page: str) -> None:
+def test_nothing_is_fetched(page):
     reader = Reader()
     reader.feed(page)
     assert reader.links
@@ -167,7 +166,7 @@ def test_nothing_is_fetched(page: str) -> None:
     assert "@import" not in page
 
 
-def test_everything_is_told(page: str) -> None:
+def test_everything_is_told(page):
     sections = re.findall(r"<h2>(.*?)</h2>", page)
     assert sections == [
         *("What was asked", "Data", "What ran", "Memory", "Charts", "Evaluations", "What it says"),
@@ -178,7 +177,7 @@ def test_everything_is_told(page: str) -> None:
     assert "Weight decay" not in asked  # as usual
 
 
-def test_charts_are_pictures_with_words(page: str) -> None:
+def test_charts_are_pictures_with_words(page):
     drawn = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
     assert [svg.get("aria-label", "").partition(":")[0] for svg in drawn] == [
         "Loss by step",
@@ -187,7 +186,7 @@ def test_charts_are_pictures_with_words(page: str) -> None:
     assert [len(svg.findall("path")) for svg in drawn] == [2, 1]
 
 
-def test_of_more_labels_than_hone_tells_of_the_rest_is_left_out(tmp_path: Path) -> None:
+def test_of_more_labels_than_hone_tells_of_the_rest_is_left_out(tmp_path):
     run, many = make_folder(tmp_path / "run"), MOST_LABELS + 10
     labels = tuple(f"label-{number}" for number in range(many))
     counted = ConfusionCounted(step=1, labels=labels, counts=((1,) * many,) * many, left_out=5)
@@ -198,7 +197,7 @@ def test_of_more_labels_than_hone_tells_of_the_rest_is_left_out(tmp_path: Path) 
     assert "Left out: 15 labels." in text
 
 
-def test_steps_of_an_attempt_that_no_longer_count_are_not_drawn(tmp_path: Path) -> None:
+def test_steps_of_an_attempt_that_no_longer_count_are_not_drawn(tmp_path):
     run = make_folder(tmp_path / "run")
     steps = [
         StepFinished(step=step, epoch=0.0, seconds=1.0, learning_rate=1e-3, samples=8, loss=9.0)
@@ -214,7 +213,7 @@ def test_steps_of_an_attempt_that_no_longer_count_are_not_drawn(tmp_path: Path) 
     assert history.evaluations == []
 
 
-def test_a_pause_takes_no_room_in_the_chart_of_memory(tmp_path: Path) -> None:
+def test_a_pause_takes_no_room_in_the_chart_of_memory(tmp_path):
     run = make_folder(tmp_path / "run")
     for attempt, begun in ((1, 100.0), (2, 5000.0)):
         told, sampled = EventWriter(run.events_file, attempt), EventWriter(run.machine_file, attempt)
@@ -226,7 +225,7 @@ def test_a_pause_takes_no_room_in_the_chart_of_memory(tmp_path: Path) -> None:
     assert [x for x, _ in read_history(run).memory[Source.PROCESS]] == [0, 10, 20, 20, 30, 40]
 
 
-def test_a_spike_among_many_steps_is_drawn_and_a_gap_stays_one() -> None:
+def test_a_spike_among_many_steps_is_drawn_and_a_gap_stays_one():
     points = [
         (step, 50.0 if step == 61_803 else math.nan if 30_000 <= step < 40_000 else 1.0 + step % 7)
         for step in range(100_000)
@@ -239,13 +238,13 @@ def test_a_spike_among_many_steps_is_drawn_and_a_gap_stays_one() -> None:
     assert [x for x, _ in found] == sorted(x for x, _ in found)
 
 
-def test_ticks_are_round() -> None:
+def test_ticks_are_round():
     assert ticks(0.0, 1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert ticks(1, 11_345) == [2000, 4000, 6000, 8000, 10_000]
     assert ticks(0.0, 5e-5) == pytest.approx([0, 1e-5, 2e-5, 3e-5, 4e-5, 5e-5])
 
 
-def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text("not = [toml")
     (tmp_path / "run" / "events.jsonl").write_bytes(b"\xff\xfe{]\n")
@@ -253,9 +252,7 @@ def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     assert "The run file can't be read." in text
 
 
-def test_the_command_writes_a_new_file_and_no_other(
-    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_new_file_and_no_other(run, tmp_path, capsys):
     target = tmp_path / "page.html"
     assert main(["export", str(run.path), "--report", str(target)]) == 0
     assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

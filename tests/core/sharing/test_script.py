@@ -36,7 +36,7 @@ TALKS = [
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def made(tmp_path_factory):
     """Data and models, by what they are."""
     folder = tmp_path_factory.mktemp("scripts")
     (folder / "scores").mkdir()
@@ -87,7 +87,7 @@ def script(asked: RunOptions, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_scripts_are_short_and_clean(case: str, made: dict[str, str], tmp_path: Path) -> None:
+def test_scripts_are_short_and_clean(case, made, tmp_path):
     text = script(CASES[case](made))
     compile(text, "script.py", "exec")
     assert len([line for line in text.splitlines() if line]) <= 100
@@ -101,9 +101,7 @@ def test_scripts_are_short_and_clean(case: str, made: dict[str, str], tmp_path: 
 
 
 @pytest.fixture(scope="session")
-def trained(
-    made: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[dict[str, float]]]:
+def trained(made, tmp_path_factory):
     """What Trainer logged in two scripts, run one after the other in a process without Hone."""
     folder = tmp_path_factory.mktemp("trained")
     cases = ("texts", "chat")
@@ -131,7 +129,7 @@ def trained(
 
 
 @pytest.mark.parametrize("case", ["texts", "chat"])
-def test_scripts_train(case: str, trained: dict[str, list[dict[str, float]]]) -> None:
+def test_scripts_train(case, trained):
     losses = [entry["loss"] for entry in trained[case] if "loss" in entry]
     assert len(losses) == 3
     assert all(0 < loss < 20 for loss in losses)
@@ -215,7 +213,7 @@ def other(option: Option, now: Any) -> Any:
 @pytest.mark.parametrize(
     "option", [option for option in all_options() if option.section], ids=lambda option: option.path
 )
-def test_each_option_is_in_the_script(option: Option, made: dict[str, str]) -> None:
+def test_each_option_is_in_the_script(option, made):
     if option.path in NO_EFFECT | FOUND_IN_DATA | {"model.source", "data.train", "data.eval"}:
         return
     beside = needs(option)
@@ -235,7 +233,7 @@ def test_each_option_is_in_the_script(option: Option, made: dict[str, str]) -> N
     assert texts[0] != texts[1]
 
 
-def test_what_ran_is_what_is_asked_of_the_engine(tmp_path: Path) -> None:
+def test_what_ran_is_what_is_asked_of_the_engine(tmp_path):
     asked: list[ScriptRequest] = []
 
     def engine(_name: str, request: bytes) -> bytes:
@@ -271,12 +269,12 @@ def test_what_ran_is_what_is_asked_of_the_engine(tmp_path: Path) -> None:
     assert asked[0].notes == ("device.precision = bf16: in hardware",)
 
 
-def test_pairs_are_not_grouped_by_a_length_that_they_lack(made: dict[str, str]) -> None:
+def test_pairs_are_not_grouped_by_a_length_that_they_lack(made):
     asked = options(Task.PREFERENCE, made["talker"], made["pairs"], group_by_length=Toggle.ON)
     assert "train_sampling_strategy" not in script(asked)
 
 
-def test_a_strangers_words_stay_words(made: dict[str, str], tmp_path: Path) -> None:
+def test_a_strangers_words_stay_words(made, tmp_path):
     nasty = 'a\n"\'); print("here")  # {{ seed }} {% raw %}'
     path = tmp_path / "odd.csv"
     rows = [(nasty, "label"), *((f"good {row}", str(row % 2)) for row in range(12))]

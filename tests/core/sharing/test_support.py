@@ -3,7 +3,6 @@
 import json
 import re
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -58,7 +57,7 @@ REDACT = Redactor(places=(HOME,), users=(USER,), hosts=(HOST,))
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+def run(tmp_path, monkeypatch):
     """A run in every file of which something is planted."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
@@ -87,7 +86,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     return run
 
 
-def test_nothing_planted_is_in_the_file(run: RunFolder, tmp_path: Path) -> None:
+def test_nothing_planted_is_in_the_file(run, tmp_path):
     files = support.collect(run, REDACT)
     support.save(files, tmp_path / "support.zip")
     with zipfile.ZipFile(tmp_path / "support.zip") as archive:
@@ -109,13 +108,13 @@ def test_nothing_planted_is_in_the_file(run: RunFolder, tmp_path: Path) -> None:
     assert "Linux" in saved["support/about.txt"] or "System" in saved["support/about.txt"]
 
 
-def test_a_host_of_two_letters_is_taken_out_of_the_keepers_record(run: RunFolder) -> None:
+def test_a_host_of_two_letters_is_taken_out_of_the_keepers_record(run):
     run.keeper_file.write_text('{"pid":1,"host":"vm","booted":1.0}')
     (keeper,) = [file for file in support.collect(run, REDACT) if file.name == "keeper.json"]
     assert keeper.text == '{"pid":1,"host":"[host]","booted":1.0}'
 
 
-def test_what_is_left_out_is_said(run: RunFolder) -> None:
+def test_what_is_left_out_is_said(run):
     notes = {file.name: file.note for file in support.collect(run, REDACT)}
     assert notes["events.jsonl"] == (
         "2 events with examples and predictions left out. 2 lines that can't be read left out."
@@ -124,13 +123,13 @@ def test_what_is_left_out_is_said(run: RunFolder) -> None:
     assert "predictions and your own prompts are left out" in support.WORDS
 
 
-def test_a_damaged_run_file_keeps_its_prompts_to_itself(run: RunFolder) -> None:
+def test_a_damaged_run_file_keeps_its_prompts_to_itself(run):
     run.options_file.write_text(f'task = [\n[output]\nprompts = [\n  "{DATA[2]}",\n]\n')
     (found,) = [file for file in support.collect(run, REDACT) if file.name == "run.toml"]
     assert DATA[2] not in found.text
 
 
-def test_a_huge_log_is_cut_in_the_middle(run: RunFolder) -> None:
+def test_a_huge_log_is_cut_in_the_middle(run):
     lines = [f"line {number:07}" for number in range(200_000)]
     run.log_file.write_text("\n".join(lines) + "\n")
     (log,) = [file for file in support.collect(run, REDACT) if file.name == "log.txt"]
@@ -155,7 +154,7 @@ def test_a_huge_log_is_cut_in_the_middle(run: RunFolder) -> None:
         "a skater, sk-8",
     ],
 )
-def test_plain_words_and_figures_stay(text: str) -> None:
+def test_plain_words_and_figures_stay(text):
     assert REDACT(text) == text
 
 
@@ -179,7 +178,7 @@ def test_plain_words_and_figures_stay(text: str) -> None:
         (Redactor((), ("anna",), ()), "banana anna_b", "banana [user]_b"),
     ],
 )
-def test_names_are_taken_out_as_names(redactor: Redactor, text: str, told: str) -> None:
+def test_names_are_taken_out_as_names(redactor, text, told):
     assert redactor(text) == told
 
 
@@ -207,7 +206,7 @@ def test_names_are_taken_out_as_names(redactor: Redactor, text: str, told: str) 
         ("https://huggingface.co/docs/x 12 samples/s 3/4", "https://huggingface.co/docs/x 12 samples/s 3/4"),
     ],
 )
-def test_every_absolute_path_is_taken_out(text: str, told: str) -> None:
+def test_every_absolute_path_is_taken_out(text, told):
     assert Redactor((), (), ())(text) == told
 
 
@@ -231,13 +230,13 @@ def test_every_absolute_path_is_taken_out(text: str, told: str) -> None:
         'password="SeCrEt hf_abcdefgh1234"',
     ],
 )
-def test_every_kind_of_secret_is_taken_out(text: str) -> None:
+def test_every_kind_of_secret_is_taken_out(text):
     told = Redactor((), (), ())(text)
     assert "[secret]" in told
     assert re.search("SeCrEt|0123456789", told) is None
 
 
-def test_labels_of_the_data_are_taken_out(run: RunFolder) -> None:
+def test_labels_of_the_data_are_taken_out(run):
     planned = RunPlanned(
         total_steps=1, epochs=1, train_samples=1, eval_samples=0, effective_batch=1, labels=("acme", "b")
     )
@@ -248,9 +247,7 @@ def test_labels_of_the_data_are_taken_out(run: RunFolder) -> None:
     assert '"labels":["[label]","[label]"]' in told
 
 
-def test_the_command_shows_and_saves(
-    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_and_saves(run, tmp_path, capsys):
     assert main(["show", str(run.path), "--support", "-"]) == 0
     assert "===== run.toml (Your own prompts are left out.)" in capsys.readouterr().out
     target = tmp_path / "support.zip"
@@ -259,15 +256,13 @@ def test_the_command_shows_and_saves(
     assert main(["show", str(run.path), "--support", str(target)]) == 2
 
 
-def test_a_folder_with_nothing_in_it_gives_a_file(tmp_path: Path) -> None:
+def test_a_folder_with_nothing_in_it_gives_a_file(tmp_path):
     (tmp_path / "empty").mkdir()
     files = support.collect(RunFolder(tmp_path / "empty"), REDACT)
     assert files[0].name == "about.txt"
 
 
-def test_the_facts_of_a_long_run_are_those_of_its_newest_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_facts_of_a_long_run_are_those_of_its_newest_attempt(tmp_path, monkeypatch):
     run = make_folder(tmp_path / "long")
     for attempt, device in ((1, "First card"), (2, "Second card")):
         steps = (

@@ -75,7 +75,7 @@ class Exports:
 
 
 @pytest.fixture
-def exports() -> Exports:
+def exports():
     return Exports()
 
 

@@ -1,8 +1,5 @@
 """PredictionStory on a run's page: the same examples through time, and what is mixed up."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
@@ -32,7 +29,7 @@ AFTER = told(10, ("yes", True), ("no", True))
 
 
 @pytest.fixture
-def predictions() -> PredictionStory:
+def predictions():
     found = PredictionStory()
     for event in (RunStarted(), ExamplesChosen(examples=EXAMPLES), BEFORE):
         found.apply(event)
@@ -40,7 +37,7 @@ def predictions() -> PredictionStory:
 
 
 @pytest.fixture
-def page(qtbot: Any, tmp_path: Path, predictions: PredictionStory) -> RunPredictions:
+def page(qtbot, tmp_path, predictions):
     page = RunPredictions(tmp_path, predictions)
     qtbot.addWidget(page)
     page.resize(800, 400)
@@ -52,22 +49,20 @@ def cell(page: RunPredictions, row: int, column: Column) -> str:
     return str(page.model.index(row, column).data())
 
 
-def test_a_prompt_of_ones_own_is_called_so(page: RunPredictions, predictions: PredictionStory) -> None:
+def test_a_prompt_of_ones_own_is_called_so(page, predictions):
     predictions.apply(ExamplesChosen(examples=(Example(given="Sing!", is_own=True), EXAMPLES[1])))
     page.refresh(is_over=False)
     assert page.whole.toPlainText().startswith("Your prompt:\nSing!")
 
 
-def test_before_training_there_is_one_moment(page: RunPredictions) -> None:
+def test_before_training_there_is_one_moment(page):
     assert page.table.isColumnHidden(Column.BEFORE)
     assert not page.slider.isVisible()
     assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
     assert "Before training" in str(page.model.headerData(Column.AFTER, Qt.Orientation.Horizontal))
 
 
-def test_the_slider_follows_the_newest_until_it_is_moved(
-    page: RunPredictions, predictions: PredictionStory
-) -> None:
+def test_the_slider_follows_the_newest_until_it_is_moved(page, predictions):
     predictions.apply(AFTER)
     page.refresh(is_over=False)
     assert cell(page, 0, Column.AFTER) == "✓  yes  90 %"
@@ -83,9 +78,7 @@ def test_the_slider_follows_the_newest_until_it_is_moved(
     assert cell(page, 1, Column.AFTER) == "✗  yes  90 %"
 
 
-def test_all_that_was_said_of_the_chosen_example_stands_below(
-    page: RunPredictions, predictions: PredictionStory
-) -> None:
+def test_all_that_was_said_of_the_chosen_example_stands_below(page, predictions):
     predictions.apply(AFTER)
     page.refresh(is_over=False)
     page.table.selectRow(1)
@@ -96,7 +89,7 @@ def test_all_that_was_said_of_the_chosen_example_stands_below(
 LONG = "There was once a king who had a daughter, and nobody could make her laugh."
 
 
-def test_long_texts_are_compared_below_the_table(page: RunPredictions, predictions: PredictionStory) -> None:
+def test_long_texts_are_compared_below_the_table(page, predictions):
     predictions.apply(ExamplesChosen(examples=(Example(given="Tell me", expected=LONG), EXAMPLES[1])))
     for step, words in ((10, "There was"), (20, "There was once")):
         predictions.apply(Predicted(step=step, epoch=1.0, said=(Said(text=words), Said(text="\n\n"))))
@@ -115,16 +108,16 @@ def test_long_texts_are_compared_below_the_table(page: RunPredictions, predictio
     ("text", "words"),
     [("", "(nothing)"), ("\n", "(only line breaks)"), (" ", "(only spaces)"), ("a\n", "a\n")],
 )
-def test_an_answer_without_a_letter_is_told_in_words(text: str, words: str) -> None:
+def test_an_answer_without_a_letter_is_told_in_words(text, words):
     assert visible(text) == words
 
 
-def test_the_texts_of_a_pair_stay_apart_on_one_line(page: RunPredictions) -> None:
+def test_the_texts_of_a_pair_stay_apart_on_one_line(page):
     assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
     assert given_words("One\nfine\nday") == "One fine day"
 
 
-def test_without_predictions_it_says_why(qtbot: Any, tmp_path: Path) -> None:
+def test_without_predictions_it_says_why(qtbot, tmp_path):
     page = RunPredictions(tmp_path, PredictionStory())
     qtbot.addWidget(page)
     assert "before its first step" in page._empty.text()
@@ -132,7 +125,7 @@ def test_without_predictions_it_says_why(qtbot: Any, tmp_path: Path) -> None:
     assert "No predictions were kept" in page._empty.text()
 
 
-def test_images_stand_in_the_rows_and_none_from_elsewhere(qtbot: Any, tmp_path: Path) -> None:
+def test_images_stand_in_the_rows_and_none_from_elsewhere(qtbot, tmp_path):
     folder = tmp_path / "run"
     (folder / "examples").mkdir(parents=True)
     image = QImage(8, 8, QImage.Format.Format_RGB32)
@@ -146,7 +139,7 @@ def test_images_stand_in_the_rows_and_none_from_elsewhere(qtbot: Any, tmp_path: 
     assert not model.index(1, Column.GIVEN).data(role).availableSizes()
 
 
-def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot: Any, tmp_path: Path) -> None:
+def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot, tmp_path):
     history = RunHistory()
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)

@@ -64,7 +64,7 @@ def learned(tokenizer: Any, messages: Sequence[Message], loss_on: LossOn = LossO
 
 
 @pytest.fixture(params=["marked", "by prefix"])
-def chatml(request: pytest.FixtureRequest) -> Any:
+def chatml(request):
     tokenizer = tiny_tokenizer()
     assert set_template(tokenizer) is ChatTemplate.CHATML
     if request.param == "by prefix":
@@ -101,11 +101,11 @@ def chatml(request: pytest.FixtureRequest) -> Any:
         ),
     ],
 )
-def test_answers_in_chatml(chatml: Any, messages: Sequence[Message], expected: Sequence[str]) -> None:
+def test_answers_in_chatml(chatml, messages, expected):
     assert learned(chatml, messages) == [f"{text}<|im_end|><|endoftext|>" for text in expected]
 
 
-def test_tools_and_a_system_prompt_in_chatml(chatml: Any) -> None:
+def test_tools_and_a_system_prompt_in_chatml(chatml):
     messages = ({"role": "system", "content": "Be kind."}, *turns("Rain?", "No."))
     renderer = Renderer(chatml)
     rendered = renderer.render(ChatRow(1, messages, tools=({"name": "rain"},)))
@@ -115,7 +115,7 @@ def test_tools_and_a_system_prompt_in_chatml(chatml: Any) -> None:
     assert '<tools>\n{"name": "rain"}\n</tools>' in text
 
 
-def test_labels(chatml: Any) -> None:
+def test_labels(chatml):
     rendered = Renderer(chatml).render(ChatRow(1, ALL_TURNS))
     (tokens,), columns = rendered.sequences, rendered.columns()
     expected = [
@@ -126,13 +126,13 @@ def test_labels(chatml: Any) -> None:
     assert everything["labels"] == [NO_LABEL, *tokens.ids[1:]]
 
 
-def test_chatml_of_a_tokenizer_made_for_it() -> None:
+def test_chatml_of_a_tokenizer_made_for_it():
     tokenizer = tiny_tokenizer(special=(TURN_START, TURN_END), eos_token=TURN_END)
     set_template(tokenizer)
     assert learned(tokenizer, turns("hi", "hello", "and", "bye")) == ["hello<|im_end|>", "bye<|im_end|>"]
 
 
-def test_a_template_is_kept_unless_chatml_is_chosen(tmp_path: Path) -> None:
+def test_a_template_is_kept_unless_chatml_is_chosen(tmp_path):
     from transformers import AutoTokenizer
 
     tokenizer = tiny_tokenizer(chat_templates.PLAIN)
@@ -143,7 +143,7 @@ def test_a_template_is_kept_unless_chatml_is_chosen(tmp_path: Path) -> None:
     assert AutoTokenizer.from_pretrained(tmp_path).chat_template == CHATML
 
 
-def test_a_model_that_begins_every_text_with_a_token_gets_it() -> None:
+def test_a_model_that_begins_every_text_with_a_token_gets_it():
     tokenizer = metaspace_tokenizer(bos="<s>")
     set_template(tokenizer)
     (tokens,) = Renderer(tokenizer).render(ChatRow(1, turns("hi", "hello"))).sequences
@@ -155,7 +155,7 @@ def test_a_model_that_begins_every_text_with_a_token_gets_it() -> None:
     "template", [chat_templates.PLAIN, chat_templates.MARKED, chat_templates.MARKED_WITHOUT_END]
 )
 @pytest.mark.parametrize("make", [tiny_tokenizer, metaspace_tokenizer])
-def test_a_mark_after_each_turn(template: str, make: Any) -> None:
+def test_a_mark_after_each_turn(template, make):
     tokenizer = make(template, special=["</s>"], eos_token="</s>")
     assert [text.strip() for text in learned(tokenizer, ALL_TURNS)] == [f"{text}</s>" for text in ANSWERED]
 
@@ -210,7 +210,7 @@ GLUED = (
         ),
     ],
 )
-def test_answers_in_other_templates(template: str, messages: Sequence[Message], expected: list[str]) -> None:
+def test_answers_in_other_templates(template, messages, expected):
     assert learned(tiny_tokenizer(template), messages) == expected
 
 
@@ -228,7 +228,7 @@ def test_answers_in_other_templates(template: str, messages: Sequence[Message], 
         ("{{ raise_exception.__globals__['json'] }}", ""),
     ],
 )
-def test_templates_that_refuse_or_reach_for_python(tmp_path: Path, template: str, reason: str) -> None:
+def test_templates_that_refuse_or_reach_for_python(tmp_path, template, reason):
     mark = tmp_path / "it-ran"
     tokenizer = tiny_tokenizer(template.replace("MARK", str(mark)))
     with pytest.raises(TemplateRefused) as caught:
@@ -237,7 +237,7 @@ def test_templates_that_refuse_or_reach_for_python(tmp_path: Path, template: str
     assert not mark.exists()
 
 
-def test_a_tokenizer_that_knows_no_places() -> None:
+def test_a_tokenizer_that_knows_no_places():
     class Slow:
         is_fast = False
 
@@ -246,7 +246,7 @@ def test_a_tokenizer_that_knows_no_places() -> None:
 
 
 @pytest.mark.parametrize("template", [chat_templates.PLAIN, chat_templates.MARKED])
-def test_both_answers_follow_the_prompt(template: str) -> None:
+def test_both_answers_follow_the_prompt(template):
     renderer = Renderer(tiny_tokenizer(template))
     columns = renderer.render(PAIR).columns()
     assert {name: renderer.decode(ids) for name, ids in columns.items()} == {
@@ -256,7 +256,7 @@ def test_both_answers_follow_the_prompt(template: str) -> None:
     }
 
 
-def test_what_the_preview_shows() -> None:
+def test_what_the_preview_shows():
     renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
     seen = preview_row(renderer, ChatRow(3, turns("hi", "hello 😊")))
     assert [(part.text, part.trained) for part in seen.parts] == [
@@ -324,7 +324,7 @@ THOUGHT = {"role": "assistant", "content": "one", "reasoning_content": "hm"}
         (chat_templates.PARTS, [COMPARED], [("answer-left-out", 1)], 0),
     ],
 )
-def test_rows_of_a_table(tmp_path: Path, template: str, rows: list[Any], codes: Any, kept: int) -> None:
+def test_rows_of_a_table(tmp_path, template, rows, codes, kept):
     task = Task.PREFERENCE if "chosen" in rows[0] else Task.CHAT
     found = tokenized(tmp_path, template, *rows, length=40, task=task)
     findings = [finding for finding in found.tally.findings() if finding.code != "assistant-first"]
@@ -337,7 +337,7 @@ def test_rows_of_a_table(tmp_path: Path, template: str, rows: list[Any], codes: 
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_repeated_rows_are_counted_or_left_out(tmp_path: Path, drop: bool) -> None:
+def test_repeated_rows_are_counted_or_left_out(tmp_path, drop):
     rows = [talk(f"{n % 20}?", "yes") for n in range(50)]
     found = tokenized(tmp_path, chat_templates.PLAIN, *rows, drop_duplicates=drop)
     (finding,) = found.repeated.findings()
@@ -345,7 +345,7 @@ def test_repeated_rows_are_counted_or_left_out(tmp_path: Path, drop: bool) -> No
     assert len(found.samples) == (20 if drop else 50)
 
 
-def test_a_run_stops_with_rows_and_fixes(tmp_path: Path) -> None:
+def test_a_run_stops_with_rows_and_fixes(tmp_path):
     table = json_table(tmp_path, [talk("hi", "hello"), talk("hi", "")])
     options = RunOptions(task=Task.CHAT, data=DataOptions(train=str(table.path), eval_fraction=0.0))
     renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
@@ -356,7 +356,7 @@ def test_a_run_stops_with_rows_and_fixes(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_real_files(shared_data: Path) -> None:
+def test_real_files(shared_data):
     tokenizer = tiny_tokenizer()
     set_template(tokenizer)
     path = shared_data / "instruct" / "alpaca_en_demo.json"

@@ -60,9 +60,7 @@ def talks(folder: Path, *conversations: Any) -> Checked:
     ],
     ids=str,
 )
-def test_every_shape_gives_the_same_conversation(
-    tmp_path: Path, row: dict[str, Any], kind: ShapeKind
-) -> None:
+def test_every_shape_gives_the_same_conversation(tmp_path, row, kind):
     table = json_table(tmp_path, [row])
     assert find_shape(table).kind is kind
     assert checked(table).rows == (TALK,)
@@ -88,13 +86,13 @@ def test_every_shape_gives_the_same_conversation(
     ],
     ids=str,
 )
-def test_every_shape_gives_the_same_pair(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_every_shape_gives_the_same_pair(tmp_path, row):
     found = checked(json_table(tmp_path, [row]), preference=True)
     assert found.rows == (ChatRow(1, (QUESTION,), (BETTER,), (WORSE,)),)
     assert found.problems == ()
 
 
-def test_answers_of_several_turns_after_a_system_prompt(tmp_path: Path) -> None:
+def test_answers_of_several_turns_after_a_system_prompt(tmp_path):
     first = {"role": "assistant", "content": "To whom?"}
     turns = {"chosen": [QUESTION, first, QUESTION, BETTER], "rejected": [QUESTION, first, QUESTION, WORSE]}
     (pair,) = checked(json_table(tmp_path, [{"system": "be kind", **turns}]), preference=True).rows
@@ -126,13 +124,13 @@ def test_answers_of_several_turns_after_a_system_prompt(tmp_path: Path) -> None:
         ({"messages": [USER, USER, ANSWER]}, [("user", "hi\n\nhi"), ("assistant", "hello")]),
     ],
 )
-def test_what_is_said(tmp_path: Path, row: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+def test_what_is_said(tmp_path, row, expected):
     (found,) = checked(json_table(tmp_path, [row])).rows
     assert said(found) == expected
 
 
 @pytest.mark.parametrize("row", [{"n": 1, "text": "once"}, {"line": "once", "n": 2}])
-def test_plain_text(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_plain_text(tmp_path, row):
     assert checked(json_table(tmp_path, [row])).rows == (ChatRow(1, text="once"),)
 
 
@@ -151,7 +149,7 @@ def test_plain_text(tmp_path: Path, row: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_chosen_columns_stand(tmp_path: Path, row: dict[str, Any], columns: Any, expected: Any) -> None:
+def test_chosen_columns_stand(tmp_path, row, columns, expected):
     table = json_table(tmp_path, [row])
     assert dict(find_shape(table, columns=columns).columns) == expected
     assert checked(table, columns=columns).rows == (TALK,)
@@ -165,9 +163,7 @@ def test_chosen_columns_stand(tmp_path: Path, row: dict[str, Any], columns: Any,
         ({"label": "messages"}, "“label”", [{}]),
     ],
 )
-def test_chosen_columns_that_are_refused(
-    tmp_path: Path, columns: Any, title: str, changes: list[Any]
-) -> None:
+def test_chosen_columns_that_are_refused(tmp_path, columns, title, changes):
     with pytest.raises(DataError, match=title) as caught:
         find_shape(json_table(tmp_path, [{"messages": GOOD}]), columns=columns)
     assert [fix.changes for fix in caught.value.fixes] == [{"data.columns": change} for change in changes]
@@ -181,14 +177,14 @@ def test_chosen_columns_that_are_refused(
         ({"prompt": "a", "chosen": "b"}, True, "has no pairs of answers"),
     ],
 )
-def test_nothing_fits(tmp_path: Path, row: dict[str, Any], preference: bool, title: str) -> None:
+def test_nothing_fits(tmp_path, row, preference, title):
     with pytest.raises(DataError, match=title) as caught:
         find_shape(json_table(tmp_path, [row]), preference=preference)
     assert all(f"“{name}”" in caught.value.detail for name in row)
 
 
 class TestTools:
-    def test_openai(self, tmp_path: Path) -> None:
+    def test_openai(self, tmp_path):
         function = {"name": "weather", "arguments": '{"city": "Köln", "days": null}'}
         call = {"id": "c1", "type": "function", "function": function}
         other = {"id": "c2", "type": "function", "function": {"name": "time", "arguments": "{}"}}
@@ -204,7 +200,7 @@ class TestTools:
         assert found.rows[0].messages[2] == answer
         assert found.rows[0].tools == tuple(tools)
 
-    def test_arrow_fills_no_keys_in(self, tmp_path: Path) -> None:
+    def test_arrow_fills_no_keys_in(self, tmp_path):
         """In a nested column of Arrow every object has the keys of all of them; a call must not get those."""
         functions = [{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {"y": {"z": "a"}}}]
         calls = [[{"type": "function", "function": function}] for function in functions]
@@ -213,7 +209,7 @@ class TestTools:
         )
         assert [row.messages[1]["tool_calls"] for row in checked(table).rows] == calls
 
-    def test_sharegpt(self, tmp_path: Path) -> None:
+    def test_sharegpt(self, tmp_path):
         talk = [
             {"from": "human", "value": "Rain?"},
             {"from": "function_call", "value": '{"name": "weather", "arguments": {"city": "Köln"}}'},
@@ -238,7 +234,7 @@ class TestTools:
         ]
         assert found.rows[0].tools == ({"type": "function", "function": {"name": "weather"}},)
 
-    def test_reasoning_is_kept_apart(self, tmp_path: Path) -> None:
+    def test_reasoning_is_kept_apart(self, tmp_path):
         answer = {**ANSWER, "reasoning_content": "two and two"}
         assert talks(tmp_path, [USER, answer]).rows[1].messages[-1] == answer
 
@@ -280,7 +276,7 @@ class TestTools:
         ([USER, {"role": "function_call", "content": "[]"}], "broken-call", "no function is called"),
     ],
 )
-def test_problems_of_conversations(tmp_path: Path, talk: Any, code: str, message: str) -> None:
+def test_problems_of_conversations(tmp_path, talk, code, message):
     found = talks(tmp_path, talk)
     (finding,) = found.findings
     assert (finding.code, finding.level, finding.where) == (code, FindingLevel.PROBLEM, "line 2")
@@ -306,7 +302,7 @@ def test_problems_of_conversations(tmp_path: Path, talk: Any, code: str, message
         ({"prompt": "hi", "chosen": {"from": "bob", "value": "a"}, "rejected": "no"}, "unknown-role"),
     ],
 )
-def test_problems_of_other_columns(tmp_path: Path, row: dict[str, Any], code: str) -> None:
+def test_problems_of_other_columns(tmp_path, row, code):
     table = json_table(tmp_path, [dict.fromkeys(row) | {"n": 0}, row])
     found = checked(table, preference="chosen" in row)
     assert [(finding.code, finding.rows) for finding in found.problems] == [(code, (2,))]
@@ -324,12 +320,12 @@ def test_problems_of_other_columns(tmp_path: Path, row: dict[str, Any], code: st
         ([{"role": "user", "content": " "}, ANSWER], "empty-prompt"),
     ],
 )
-def test_warnings(tmp_path: Path, talk: Any, code: str) -> None:
+def test_warnings(tmp_path, talk, code):
     (finding,) = talks(tmp_path, talk).findings
     assert (finding.code, finding.level, finding.rows) == (code, FindingLevel.WARNING, (2,))
 
 
-def test_all_kinds_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_kinds_of_a_file_are_reported_at_once(tmp_path):
     found = talks(
         tmp_path,
         [{"content": "hi"}, {"role": "assistant", "content": ""}],
@@ -349,7 +345,7 @@ def test_all_kinds_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
 class TestRoles:
     TALK = ({"from": "alice", "value": "hi"}, {"from": "bob", "value": "hello"})
 
-    def test_unknown_ones_come_with_fixes(self, tmp_path: Path) -> None:
+    def test_unknown_ones_come_with_fixes(self, tmp_path):
         table = json_table(tmp_path, [{"conversations": self.TALK}] * 12)
         alice, bob = checked(table, roles={"carl": "tool"}).findings
         assert "“bob”" in bob.message
@@ -368,21 +364,21 @@ class TestRoles:
             ([{"role": "bot", "content": "hi"}, ANSWER], {"bot": "user"}),
         ],
     )
-    def test_mapped(self, tmp_path: Path, talk: Any, roles: dict[str, str]) -> None:
+    def test_mapped(self, tmp_path, talk, roles):
         assert checked(json_table(tmp_path, [{"messages": talk}]), roles=roles).rows == (TALK,)
 
-    def test_mapped_to_no_role(self, tmp_path: Path) -> None:
+    def test_mapped_to_no_role(self, tmp_path):
         with pytest.raises(DataError, match="“helper” is no role") as caught:
             checked(json_table(tmp_path, [{"messages": GOOD}]), roles={"bob": "helper"})
         assert caught.value.fixes[0].changes == {"data.roles": {"bob": "assistant"}}
 
-    def test_many_names_are_counted_together(self, tmp_path: Path) -> None:
+    def test_many_names_are_counted_together(self, tmp_path):
         found = talks(tmp_path, *([{"role": f"r{n}", "content": "a"}, ANSWER] for n in range(500)))
         assert len(found.findings) == 21
         assert sum(finding.count for finding in found.findings) == 500
 
 
-def test_rows_of_a_csv_file_are_counted_with_the_header(tmp_path: Path) -> None:
+def test_rows_of_a_csv_file_are_counted_with_the_header(tmp_path):
     rows = [{"messages": json.dumps([{**USER, "content": f"{n}?"}, ANSWER])} for n in range(30)]
     rows[15]["messages"] = rows[15]["messages"][:-3]
     found = checked(csv_table(tmp_path, rows))
@@ -392,7 +388,7 @@ def test_rows_of_a_csv_file_are_counted_with_the_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_real_files(shared_data: Path) -> None:
+def test_real_files(shared_data):
     table = read_table(shared_data / "instruct" / "alpaca_en_demo.json")
     assert find_shape(table).kind is ShapeKind.ALPACA
     assert (len(checked(table).rows), checked(table).findings) == (999, ())

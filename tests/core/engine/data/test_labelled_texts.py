@@ -55,7 +55,7 @@ def everything(data: Any) -> list[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.data
-def test_mrpc_pairs(shared_data: Path) -> None:
+def test_mrpc_pairs(shared_data):
     train, other = (str(shared_data / "mrpc" / f"msr_paraphrase_{name}.txt") for name in ("train", "test"))
     data = load(CLASSIFY, train=train, eval=other)
     assert (data.text_columns, data.label_column) == (("#1 String", "#2 String"), "Quality")
@@ -73,7 +73,7 @@ def test_mrpc_pairs(shared_data: Path) -> None:
         (WORDS, json_lines(*({"words": [f"w{n}", "x"], "tags": ["B-X", "O"]} for n in range(40))), "a.jsonl"),
     ],
 )
-def test_a_share_is_held_out_by_seed(tmp_path: Path, task: Task, content: str, name: str) -> None:
+def test_a_share_is_held_out_by_seed(tmp_path, task, content, name):
     source = write(tmp_path, content, name)
     data, again = (load(task, train=source, eval_fraction=0.25, max_eval_samples=4) for _ in range(2))
     rows = 20 if task is SCORE else 40
@@ -85,21 +85,21 @@ def test_a_share_is_held_out_by_seed(tmp_path: Path, task: Task, content: str, n
         assert Counter(data.train["label"]) == {0: 15, 1: 15}
 
 
-def test_nothing_is_evaluated_where_nothing_is_held_out(tmp_path: Path) -> None:
+def test_nothing_is_evaluated_where_nothing_is_held_out(tmp_path):
     assert load(CLASSIFY, train=write(tmp_path, REVIEWS), eval_fraction=0.0).eval is None
     few = load(CLASSIFY, train=write(tmp_path, "text,label\none text,a\nother text,b\n"))
     assert few.eval is None
     assert any("too few" in note for note in few.notes)
 
 
-def test_limits_take_the_first_rows(tmp_path: Path) -> None:
+def test_limits_take_the_first_rows(tmp_path):
     source = write(tmp_path, REVIEWS)
     data = load(CLASSIFY, train=source, eval=source, max_train_samples=6, max_eval_samples=3)
     assert data.train["text"][:] == [f"a review number {n} of many" for n in range(6)]
     assert len(data.eval) == 3
 
 
-def test_labels_are_in_order(tmp_path: Path) -> None:
+def test_labels_are_in_order(tmp_path):
     content = "text,stars\n" + "".join(f"words and words {n},{n % 11}\n" for n in range(60))
     assert load(CLASSIFY, train=write(tmp_path, content)).labels == tuple(map(str, range(11)))
     rows = json_lines(
@@ -128,9 +128,7 @@ def test_labels_are_in_order(tmp_path: Path) -> None:
         (WORDS, json_lines({"tokens": [], "tags": []}, GOOD, GOOD), 2, ["line 1"]),
     ],
 )
-def test_rows_without_a_text_or_an_answer_are_left_out(
-    tmp_path: Path, task: Task, content: str, kept: int, told: list[str]
-) -> None:
+def test_rows_without_a_text_or_an_answer_are_left_out(tmp_path, task, content, kept, told):
     name = "a.jsonl" if task is WORDS else "a.csv"
     data = load(task, train=write(tmp_path, content, name), eval_fraction=0.0)
     assert len(data.train) == kept
@@ -151,7 +149,7 @@ def test_rows_without_a_text_or_an_answer_are_left_out(
         ([None], [None]),
     ],
 )
-def test_values_of_every_kind_as_text(values: list[Any], texts: list[str | None]) -> None:
+def test_values_of_every_kind_as_text(values, texts):
     assert as_text(pa.chunked_array([pa.array(values)])).to_pylist() == texts
 
 
@@ -167,7 +165,7 @@ def test_values_of_every_kind_as_text(values: list[Any], texts: list[str | None]
         ("Label,Tweet", "{0},some words {1}", ("Tweet",), "Label"),
     ],
 )
-def test_columns_are_found(tmp_path: Path, header: str, row: str, text: tuple[str, ...], label: str) -> None:
+def test_columns_are_found(tmp_path, header, row, text, label):
     lines = [row.format(number % 2, number) for number in range(100)]
     table = read_table(Path(write(tmp_path, "\n".join([header, *lines]))))
     assert (guess_columns(table).text, guess_columns(table).label) == (text, label)
@@ -184,13 +182,13 @@ def test_columns_are_found(tmp_path: Path, header: str, row: str, text: tuple[st
         ("id,text", "{n},words go here", None),
     ],
 )
-def test_the_column_of_numbers_is_found(tmp_path: Path, header: str, row: str, score: str | None) -> None:
+def test_the_column_of_numbers_is_found(tmp_path, header, row, score):
     content = f"{header}\n" + "".join(f"{row.format(n=n, r=n % 3)}\n" for n in range(1, 9))
     found = guess_score_columns(read_table(Path(write(tmp_path, content))))
     assert (found.label, found.text) == (score, ("text",))
 
 
-def test_a_conll_file(tmp_path: Path) -> None:
+def test_a_conll_file(tmp_path):
     source = write(tmp_path, CONLL, "train.conll")
     data = load(WORDS, train=source, eval_fraction=0.0)
     assert (data.text_columns, data.label_column) == (("tokens",), "tags")
@@ -209,12 +207,12 @@ def test_a_conll_file(tmp_path: Path) -> None:
         ("text,labels", '"[""EU"", ""rejects""]","[""B-ORG"", ""O""]"'),
     ],
 )
-def test_lists_written_as_text(tmp_path: Path, header: str, row: str) -> None:
+def test_lists_written_as_text(tmp_path, header, row):
     data = load(WORDS, train=write(tmp_path, f"{header}\n{row}\n{row}\n"), eval_fraction=0.0)
     assert everything(data)[0] == (["EU", "rejects"], ["B-ORG", "O"])
 
 
-def test_lists_under_names_nobody_foresaw(tmp_path: Path) -> None:
+def test_lists_under_names_nobody_foresaw(tmp_path):
     row = {"number": [7], "these": ["EU", "rejects"], "those": ["X", "Y"]}
     data = load(WORDS, train=write(tmp_path, json_lines(row, row), "a.jsonl"))
     assert (data.text_columns, data.label_column) == (("these",), "those")
@@ -230,7 +228,7 @@ def parquet_file(folder: Path, names: list[str] | None) -> str:
     return str(folder / "a.parquet")
 
 
-def test_numbers_stand_for_the_names_a_data_set_brings(tmp_path: Path) -> None:
+def test_numbers_stand_for_the_names_a_data_set_brings(tmp_path):
     named = load(WORDS, train=parquet_file(tmp_path, ["O", "B-ORG", "B-PER"]), eval_fraction=0.0)
     assert everything(named) == [(["EU", "rejects"], ["B-ORG", "O"]), (["Peter"], ["B-PER"])]
     assert load(WORDS, train=parquet_file(tmp_path, None), eval_fraction=0.0).labels == ("0", "1", "2")
@@ -239,7 +237,7 @@ def test_numbers_stand_for_the_names_a_data_set_brings(tmp_path: Path) -> None:
     assert "row 2" in caught.value.detail
 
 
-def test_large_numbers_are_told(tmp_path: Path) -> None:
+def test_large_numbers_are_told(tmp_path):
     content = "text,price\n" + "".join(f"some words {n},{n * 1000}\n" for n in range(9))
     data = load(SCORE, train=write(tmp_path, content), label_column="price")
     assert any("goes up to 8,000" in note for note in data.notes)
@@ -384,7 +382,7 @@ EVALUATION: dict[str, tuple[Task, str, str]] = {
 
 
 @pytest.mark.parametrize(("task", "content", "said"), EVALUATION.values(), ids=EVALUATION)
-def test_what_can_not_be_evaluated_on_is_refused(tmp_path: Path, task: Task, content: str, said: str) -> None:
+def test_what_can_not_be_evaluated_on_is_refused(tmp_path, task, content, said):
     train = {CLASSIFY: REVIEWS, SCORE: PAIRS, WORDS: CONLL}[task]
     source = write(tmp_path, train, "a.conll" if task is WORDS else "a.csv")
     with pytest.raises(DataError) as caught:
@@ -393,7 +391,7 @@ def test_what_can_not_be_evaluated_on_is_refused(tmp_path: Path, task: Task, con
     assert caught.value.fixes[-1].changes == {"data.eval": None} or "no column" in said
 
 
-def test_evaluation_data_of_its_own_and_bad_rows_left_out(tmp_path: Path) -> None:
+def test_evaluation_data_of_its_own_and_bad_rows_left_out(tmp_path):
     other = write(tmp_path, "sentence1,sentence2,score\na b,c d,9.5\na,b,many\n", "test.csv")
     data = load(SCORE, train=write(tmp_path, PAIRS), eval=other, skip_bad_rows=True)
     assert (len(data.train), data.eval["label"][:]) == (20, [9.5])
@@ -401,7 +399,7 @@ def test_evaluation_data_of_its_own_and_bad_rows_left_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("source", ["synthetic:4x16", "builtin:digits"])
-def test_real_texts_evaluated_on_something_else(tmp_path: Path, source: str) -> None:
+def test_real_texts_evaluated_on_something_else(tmp_path, source):
     with pytest.raises(DataError, match=source) as caught:
         load(CLASSIFY, train=write(tmp_path, REVIEWS), eval=source)
     assert caught.value.fixes[0].changes == {"data.eval": None}

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +20,7 @@ COUNT = 3000
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """The folder of the cache, in a home of the test's own; blocks are small, so that there are many."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 1000)
@@ -32,7 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def through_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def through_cache(monkeypatch):
     monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
 
 
@@ -102,9 +101,7 @@ def same(one: Table, other: Table) -> bool:
 
 
 @pytest.mark.parametrize(("name", "make"), FILES)
-def test_a_table_is_the_same_whichever_way_it_is_read(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[Path], None]
-) -> None:
+def test_a_table_is_the_same_whichever_way_it_is_read(tmp_path, cache, monkeypatch, name, make):
     make(tmp_path / name)
     small = read_table(tmp_path / name)
     assert not cache.exists()
@@ -121,7 +118,7 @@ def test_a_table_is_the_same_whichever_way_it_is_read(
 
 @pytest.mark.usefixtures("through_cache")
 @pytest.mark.parametrize(("name", "make"), FILES)
-def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+def test_progress_rises_to_the_end(tmp_path, name, make):
     told: list[tuple[int, int]] = []
     make(tmp_path / name)
     read_table(tmp_path / name, lambda done, total: told.append((done, total)))
@@ -132,9 +129,7 @@ def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Pa
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_an_array_is_read_whole_where_it_is_not_one_of_objects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_array_is_read_whole_where_it_is_not_one_of_objects(tmp_path, monkeypatch):
     monkeypatch.setattr("core.engine.data.json_files.MAX_RECORD", 2000)
     path = tmp_path / "a.json"
     json_array(path)
@@ -145,7 +140,7 @@ def test_an_array_is_read_whole_where_it_is_not_one_of_objects(
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_what_changed_is_read_again(tmp_path: Path, cache: Path) -> None:
+def test_what_changed_is_read_again(tmp_path, cache):
     path = tmp_path / "a.csv"
     path.write_text("text,label\none,a\n", encoding="utf-8")
     assert read_table(path).rows["text"].to_pylist() == ["one"]
@@ -157,7 +152,7 @@ def test_what_changed_is_read_again(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path, cache: Path) -> None:
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path, cache):
     path = tmp_path / "a.csv"
     csv_of_quotes(path)
 
@@ -171,7 +166,7 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path, cache: Path) -
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path) -> None:
+def test_a_damaged_file_of_the_cache_is_made_again(tmp_path, cache):
     path = tmp_path / "a.csv"
     csv_of_quotes(path)
     first = read_table(path)
@@ -183,9 +178,7 @@ def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path) 
     assert kept.stat().st_size == len(whole)
 
 
-def test_a_packed_file_is_read_as_long_as_the_disk_has_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_file_is_read_as_long_as_the_disk_has_room(tmp_path, monkeypatch):
     monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 2**20)
     monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 2**20)
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 2**20)
@@ -199,16 +192,14 @@ def test_a_packed_file_is_read_as_long_as_the_disk_has_room(
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_without_a_cache_to_write_to_memory_is_used(tmp_path: Path) -> None:
+def test_without_a_cache_to_write_to_memory_is_used(tmp_path):
     (tmp_path / "home").write_text("in the way")
     csv_of_quotes(tmp_path / "a.csv")
     assert read_table(tmp_path / "a.csv").rows.num_rows == COUNT - 2
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_the_oldest_go_where_there_is_too_much(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_go_where_there_is_too_much(tmp_path, cache, monkeypatch):
     monkeypatch.setattr(tables, "UNFINISHED_SECONDS", -1.0)
     cache.mkdir(parents=True)
     (cache / "x.unfinished").write_text("of an engine that was killed")

@@ -17,7 +17,7 @@ IMAGES = "t10k-images-idx3-ubyte"
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(tmp_path_factory):
     """1,500 black images in ten classes, as MNIST ships them."""
     folder = tmp_path_factory.mktemp("mnist")
     header = bytes([0, 0, 8, 3]) + struct.pack(">3I", 1500, 28, 28)
@@ -28,7 +28,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_example_asks_for_a_thousand_images(name: str, images: Path) -> None:
+def test_the_example_asks_for_a_thousand_images(name, images):
     options = run_file.read(EXAMPLES / f"mnist-{name}.hone", (f"data.train={images}",))
     assert name in VISION_MODELS
     assert options.model.source == f"torchvision:{name}"

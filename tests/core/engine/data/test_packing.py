@@ -18,7 +18,7 @@ prepare_torchvision()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is mapped is told by /proc")
-def test_no_weight_is_a_view_of_the_file(tmp_path: Path) -> None:
+def test_no_weight_is_a_view_of_the_file(tmp_path):
     bert = save_tiny_bert(tmp_path / "bert", hidden_size=32, intermediate_size=64, num_hidden_layers=2)
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION,

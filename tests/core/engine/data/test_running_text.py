@@ -32,7 +32,7 @@ STORY = "Hello there, how are you? I am fine. one two three four five six\n" * 2
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -64,7 +64,7 @@ def asked(train: Path, **data: Any) -> RunOptions:
 
 
 @pytest.mark.data
-def test_shakespeare_is_running_text(shared_data: Path) -> None:
+def test_shakespeare_is_running_text(shared_data):
     path = shared_data / "text" / "tinyshakespeare.txt"
     assert is_plain_text(path)
     assert not is_plain_text(shared_data / "mrpc" / "msr_paraphrase_test.txt")
@@ -86,13 +86,13 @@ def test_shakespeare_is_running_text(shared_data: Path) -> None:
         ("a.txt.gz", gzip.compress(PROSE.encode(), mtime=0), True),
     ],
 )
-def test_text_or_table(tmp_path: Path, name: str, content: str | bytes, is_text: bool) -> None:
+def test_text_or_table(tmp_path, name, content, is_text):
     assert is_plain_text(write(tmp_path / name, content)) is is_text
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_encodings_and_line_ends(tmp_path: Path, encoding: str, end: str) -> None:
+def test_encodings_and_line_ends(tmp_path, encoding, end):
     path = write(tmp_path / "a.txt", "Élan, naïve\n\nend\n".replace("\n", end).encode(encoding))
     told: list[tuple[int, int]] = []
     found = read(path, lambda done, total: told.append((done, total)))
@@ -101,7 +101,7 @@ def test_encodings_and_line_ends(tmp_path: Path, encoding: str, end: str) -> Non
     assert told[-1][0] == told[-1][1]
 
 
-def test_a_folder_by_the_order_of_names(tmp_path: Path) -> None:
+def test_a_folder_by_the_order_of_names(tmp_path):
     book = tmp_path / "book"
     for name in ("b.txt", "a/2.md", "a/1.txt", "a/.hidden.txt", ".git/x.txt", "table.csv"):
         write(book / name, f"This is {name}.")
@@ -114,7 +114,7 @@ def test_a_folder_by_the_order_of_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a right of their own on Windows")
-def test_links_in_a_circle_end(tmp_path: Path) -> None:
+def test_links_in_a_circle_end(tmp_path):
     book = write(tmp_path / "book" / "a.txt", PROSE).parent
     (book / "again").symlink_to(book, target_is_directory=True)
     assert read(book).files == (book / "a.txt",)
@@ -134,7 +134,7 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
         ("nothing/a.txt", b"", "only empty texts"),
     ],
 )
-def test_what_is_no_text(tmp_path: Path, name: str, content: bytes, title: str) -> None:
+def test_what_is_no_text(tmp_path, name, content, title):
     path = write(tmp_path / name, content)
     with pytest.raises(DataError) as caught:
         read(path.parent if "/" in name else path)
@@ -142,7 +142,7 @@ def test_what_is_no_text(tmp_path: Path, name: str, content: bytes, title: str) 
 
 
 class TestSplit:
-    def test_the_end_of_each_file_is_held_out_at_the_end_of_a_line(self, tmp_path: Path) -> None:
+    def test_the_end_of_each_file_is_held_out_at_the_end_of_a_line(self, tmp_path):
         write(tmp_path / "books" / "b.txt", LINES.upper())
         write(tmp_path / "books" / "a.md", LINES)
         found = load_running_text(asked(tmp_path / "books"))
@@ -151,7 +151,7 @@ class TestSplit:
         assert [text[:4] for text in found.eval] == ["This", "THIS"]
         assert len(found.eval[0]) == pytest.approx(len(LINES) / 10, rel=0.05)
 
-    def test_the_seed_chooses_among_rows(self, tmp_path: Path) -> None:
+    def test_the_seed_chooses_among_rows(self, tmp_path):
         table = write_table(tmp_path / "stories.csv", 50)
         found = load_running_text(asked(table))
         assert found.eval is not None
@@ -165,16 +165,16 @@ class TestSplit:
     @pytest.mark.parametrize(
         ("rows", "data", "notes"), [(3, {"eval_fraction": 0.1}, 1), (50, {"eval_fraction": 0.0}, 0)]
     )
-    def test_nothing_held_out(self, tmp_path: Path, rows: int, data: Any, notes: int) -> None:
+    def test_nothing_held_out(self, tmp_path, rows, data, notes):
         found = load_running_text(asked(write_table(tmp_path / "a.csv", rows), **data))
         assert (len(found.train), found.eval, len(found.notes)) == (rows, None, notes)
 
-    def test_a_file_of_its_own_is_evaluated(self, tmp_path: Path) -> None:
+    def test_a_file_of_its_own_is_evaluated(self, tmp_path):
         other = write(tmp_path / "b.txt", "The test.\n")
         found = load_running_text(asked(write(tmp_path / "a.txt", LINES), eval=str(other)))
         assert (found.train, found.eval) == ([LINES], ["The test.\n"])
 
-    def test_a_chosen_column_makes_a_table_of_any_text(self, tmp_path: Path) -> None:
+    def test_a_chosen_column_makes_a_table_of_any_text(self, tmp_path):
         path = write(tmp_path / "a.txt", "first\tsecond\n" + "one two\tthree four\n" * 20)
         assert set(load_running_text(asked(path, text_columns=("second",))).train) == {"three four"}
         commas = write(tmp_path / "b.txt", "one, two\n" * 50)
@@ -184,7 +184,7 @@ class TestSplit:
         ("columns", "message"),
         [(("saga",), "no column “saga”"), (("id", "story"), "one column"), (("empty",), "no column")],
     )
-    def test_a_wrong_column(self, tmp_path: Path, columns: tuple[str, ...], message: str) -> None:
+    def test_a_wrong_column(self, tmp_path, columns, message):
         table = write_table(tmp_path / "stories.csv", 20)
         with pytest.raises(DataError, match=message) as raised:
             load_running_text(asked(table, text_columns=columns))
@@ -198,13 +198,13 @@ class TestSplit:
             ("a.txt", LINES, {"eval": "synthetic:8x8"}, "can't be evaluated on"),
         ],
     )
-    def test_nothing_to_use(self, tmp_path: Path, name: str, content: str, data: Any, message: str) -> None:
+    def test_nothing_to_use(self, tmp_path, name, content, data, message):
         with pytest.raises(DataError, match=message):
             load_running_text(asked(write(tmp_path / name, content), **data))
 
 
 @pytest.mark.parametrize("text", [LINES, "word " * 999, "x" * 5000, "", "\n" * 700])
-def test_pieces_are_the_whole_text(text: str) -> None:
+def test_pieces_are_the_whole_text(text):
     cut = list(pieces(text, 100))
     assert "".join(cut) == text
     assert all(0 < len(piece) <= 100 for piece in cut)
@@ -221,7 +221,7 @@ class TestBlocks:
     def ids(self, found: Blocks) -> list[int]:
         return [int(token) for row in found.rows for token in row["input_ids"]]
 
-    def test_rows_are_the_text_from_end_to_end(self) -> None:
+    def test_rows_are_the_text_from_end_to_end(self):
         tokenizer = tiny_tokenizer()
         found = self.made([STORY, STORY], 16)
         one = [*tokenizer(STORY)["input_ids"], tokenizer.eos_token_id]
@@ -232,9 +232,7 @@ class TestBlocks:
         assert (batch["input_ids"].shape, batch["input_ids"].dtype) == ((2, 16), torch.int64)
         assert batch["labels"].flatten().tolist() == self.ids(found)[:32]
 
-    def test_the_same_in_pieces_in_python_and_after_truncation(
-        self, home: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_same_in_pieces_in_python_and_after_truncation(self, home, monkeypatch):
         class InPython:
             """A tokenizer without an engine of its own."""
 
@@ -254,7 +252,7 @@ class TestBlocks:
         assert self.ids(self.made([STORY], 16)) == expected
 
     @pytest.mark.parametrize("end", [5, None])
-    def test_models_that_share_a_tokenizer_end_texts_each_their_own_way(self, end: int | None) -> None:
+    def test_models_that_share_a_tokenizer_end_texts_each_their_own_way(self, end):
         with_end = self.made([STORY], 10)
         tokenizer = tiny_tokenizer()
         tokenizer.eos_token = None if end is None else tokenizer.convert_ids_to_tokens(end)
@@ -263,16 +261,16 @@ class TestBlocks:
         whole = [*tokenizer(STORY)["input_ids"], *(() if end is None else (end,))]
         assert self.ids(found) == whole[: len(found.rows) * 10]
 
-    def test_a_short_text_is_one_short_row(self) -> None:
+    def test_a_short_text_is_one_short_row(self):
         found = self.made(["Hello there"], 64)
         assert [len(row["input_ids"]) for row in found.rows] == [found.tokens]
         assert (found.tokens < 64, found.left_over) == (True, 0)
 
     @pytest.mark.parametrize("texts", [[], [""]])
-    def test_nothing_to_learn_from(self, texts: list[str]) -> None:
+    def test_nothing_to_learn_from(self, texts):
         assert make_blocks(texts, tiny_tokenizer(), 8) is None
 
-    def test_a_text_is_tokenized_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_text_is_tokenized_once(self, monkeypatch):
         first = self.made([STORY], 16)
         monkeypatch.setattr(running_text, "_tokens", lambda *_: pytest.fail("tokenized again"))
         again = self.made([STORY], 16)

@@ -19,7 +19,7 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.services.hub import DownloadRequest, Kind
 from tests.fakes.tiny_on_hub import a_hub
-from tests.fakes.whole_hub import Repo, WholeHub
+from tests.fakes.whole_hub import Repo
 
 ROWS = "text,label\n" + "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(6))
 
@@ -49,20 +49,18 @@ def found(folder: Path, split: str | None = None) -> list[str]:
         (("reviews_train.csv.gz", "reviews_test.csv.gz"), "train", ["reviews_train.csv.gz"]),
     ],
 )
-def test_names_tell_the_splits_of_a_folder(
-    tmp_path: Path, names: tuple[str, ...], split: str | None, files: list[str] | None
-) -> None:
+def test_names_tell_the_splits_of_a_folder(tmp_path, names, split, files):
     assert found(laid(tmp_path, *names), split) == (files or sorted(names))
 
 
-def test_the_splits_can_be_listed(tmp_path: Path) -> None:
+def test_the_splits_can_be_listed(tmp_path):
     laid(tmp_path, "train.csv", "test.csv", "val.csv")
     assert set(splits_of(str(tmp_path))) == {"train", "test", "validation"}
     assert splits_of(str(tmp_path / "train.csv")) == ()
     assert splits_of("builtin:digits") == ()
 
 
-def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path: Path) -> None:
+def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path):
     laid(tmp_path, "cats.csv", "dogs.csv")
     with pytest.raises(DataError, match="several tables") as caught:
         files_of(str(tmp_path))
@@ -70,7 +68,7 @@ def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path: Path)
     assert caught.value.fixes[1].changes == {"data.train": str(tmp_path / "dogs.csv")}
 
 
-def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     laid(tmp_path, "train.csv", "test.csv")
     with pytest.raises(DataError, match="no split called “dev”") as caught:
         files_of(str(tmp_path), "dev", "data.eval_split")
@@ -86,7 +84,7 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path
         files_of(str(tmp_path))
 
 
-def test_a_folder_of_texts_is_read_whole_unless_all_of_it_is_divided(tmp_path: Path) -> None:
+def test_a_folder_of_texts_is_read_whole_unless_all_of_it_is_divided(tmp_path):
     (tmp_path / "The Trial.txt").write_text("Someone must have been telling lies.", encoding="utf-8")
     (tmp_path / "training day.txt").write_text("Day one.", encoding="utf-8")
     assert texts_of(str(tmp_path)) == (tmp_path,)
@@ -96,7 +94,7 @@ def test_a_folder_of_texts_is_read_whole_unless_all_of_it_is_divided(tmp_path: P
     assert texts_of(str(tmp_path), "test") == (tmp_path / "test.txt",)
 
 
-def test_what_is_held_out_is_a_file_or_a_split_or_neither() -> None:
+def test_what_is_held_out_is_a_file_or_a_split_or_neither():
     assert held_out_of(DataOptions(train="a")) is None
     assert held_out_of(DataOptions(train="a", eval="b")) == HeldOut("b", None, "data.eval")
     apart = held_out_of(DataOptions(train="a", eval_split="test"))
@@ -104,7 +102,7 @@ def test_what_is_held_out_is_a_file_or_a_split_or_neither() -> None:
     assert apart.instead.changes == {"data.eval_split": None}
 
 
-def test_several_files_are_one_table_whose_rows_are_numbered_through(tmp_path: Path) -> None:
+def test_several_files_are_one_table_whose_rows_are_numbered_through(tmp_path):
     laid(tmp_path, "train-0.csv", "train-1.csv")
     table = read_training(DataOptions(train=str(tmp_path)))
     assert table.rows.num_rows == 12
@@ -121,7 +119,7 @@ def test_several_files_are_one_table_whose_rows_are_numbered_through(tmp_path: P
     assert shares[-1] == 1
 
 
-def test_files_with_other_columns_or_kinds_are_refused(tmp_path: Path) -> None:
+def test_files_with_other_columns_or_kinds_are_refused(tmp_path):
     laid(tmp_path, "train-0.csv")
     (tmp_path / "train-1.csv").write_text("words,label\nsome,a\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"train-1.csv has other columns than train-0.csv"):
@@ -133,7 +131,7 @@ def test_files_with_other_columns_or_kinds_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("eval_split", ["test", None])
-def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path: Path, eval_split: str | None) -> None:
+def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path, eval_split):
     laid(tmp_path, "train.csv")
     (tmp_path / "test.csv").write_text("text,label\nelse,a\n", encoding="utf-8")
     data = DataOptions(train=str(tmp_path), eval_split=eval_split, eval_fraction=0.5)
@@ -143,12 +141,12 @@ def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path: Path, eval
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeHub]:
+def hub(tmp_path, monkeypatch):
     with a_hub(tmp_path, monkeypatch) as serving:
         yield serving
 
 
-def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(hub: WholeHub) -> None:
+def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(hub):
     card = "configs:\n- config_name: news\n  data_files: news/*\n- config_name: mail\n  data_files: mail/*\n"
     lines = json.dumps({"text": "mail", "label": "a"}).encode()
     hub.repos["datasets", "org/rows"] = Repo(
@@ -172,15 +170,13 @@ def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(hub: W
         files_of("hub:org/others")
 
 
-def test_a_link_back_to_the_folder_brings_no_row_again(tmp_path: Path) -> None:
+def test_a_link_back_to_the_folder_brings_no_row_again(tmp_path):
     folder = laid(tmp_path / "reviews", "train.csv")
     (folder / "again").symlink_to(folder, target_is_directory=True)
     assert found(folder) == ["train.csv"]
 
 
-def test_a_folder_that_may_not_be_looked_into_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_may_not_be_looked_into_says_so(tmp_path, monkeypatch):
     def refuse(path: Path) -> Iterator[Path]:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -198,9 +194,7 @@ def test_a_folder_that_may_not_be_looked_into_says_so(
         ([0, 1, 0, 1], 0.0, {}),
     ],
 )
-def test_each_class_gives_its_share(
-    labels: list[int], fraction: float, held_out: dict[int, int] | None
-) -> None:
+def test_each_class_gives_its_share(labels, fraction, held_out):
     train, rest = stratified_split(labels, fraction, seed=1)
     assert sorted(train + rest) == list(range(len(labels)))
     assert (train, rest) == (sorted(train), sorted(rest))
@@ -209,7 +203,7 @@ def test_each_class_gives_its_share(
     assert found == held_out if held_out is not None else len(rest) == 10
 
 
-def test_the_seed_decides_what_is_held_out() -> None:
+def test_the_seed_decides_what_is_held_out():
     labels = [0, 1] * 50
     assert stratified_split(labels, 0.2, seed=5) == stratified_split(labels, 0.2, seed=5)
     assert stratified_split(labels, 0.2, seed=5) != stratified_split(labels, 0.2, seed=6)

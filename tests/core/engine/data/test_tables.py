@@ -29,13 +29,13 @@ TWO_SENTENCES = "#\n-DOCSTART- O\n\nParis B-LOC\nis O\n\n\nHi O\n# O\n"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
 @pytest.fixture(params=["in memory", "on disk"])
-def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def both_ways(request, monkeypatch):
     """Read small files as large ones are read, too."""
     if request.param == "on disk":
         monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
@@ -61,7 +61,7 @@ def refusal(path: Path) -> DataError:
 
 @pytest.mark.data
 @pytest.mark.parametrize(("part", "count"), [("train", 4076), ("test", 1725)])
-def test_mrpc_is_read_row_by_row(shared_data: Path, part: str, count: int) -> None:
+def test_mrpc_is_read_row_by_row(shared_data, part, count):
     path = shared_data / "mrpc" / f"msr_paraphrase_{part}.txt"
     table = read_table(path)
     lines = path.read_bytes().decode("utf-8-sig").split("\n")
@@ -102,7 +102,7 @@ TABS = 'text\tlabel\ngood, really\tpos\na "fine" one\tneg\n'
     ],
 )
 @pytest.mark.usefixtures("both_ways")
-def test_every_form_gives_the_same_rows(tmp_path: Path, name: str, content: str | bytes | None) -> None:
+def test_every_form_gives_the_same_rows(tmp_path, name, content):
     if content is None:
         parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / name)
     else:
@@ -160,7 +160,7 @@ NOTED: dict[str, tuple[str, str | bytes, int, str]] = {
 
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(("name", "content", "count", "note"), NOTED.values(), ids=NOTED)
-def test_what_is_odd_is_noted(tmp_path: Path, name: str, content: str | bytes, count: int, note: str) -> None:
+def test_what_is_odd_is_noted(tmp_path, name, content, count, note):
     table = read_table(write(tmp_path, name, content))
     assert table.rows.num_rows == count
     assert any(note in one for one in table.notes), table.notes
@@ -176,7 +176,7 @@ def test_what_is_odd_is_noted(tmp_path: Path, name: str, content: str | bytes, c
         ("text,label", ['"one\ntwo, perhaps\nand three, too",a', '"a\nb\nc",b', '"a\n\nc",b'] * 50),
     ],
 )
-def test_texts_of_several_lines_are_not_noted(tmp_path: Path, header: str, lines: list[str]) -> None:
+def test_texts_of_several_lines_are_not_noted(tmp_path, header, lines):
     table = read_table(write(tmp_path, "a.csv", csv(*lines, header=header)))
     assert table.rows.num_rows == len(lines)
     assert not any("look like rows" in note for note in table.notes)
@@ -250,14 +250,8 @@ BAD: list[tuple[str, str | bytes, str]] = [
 
 @pytest.mark.parametrize(("name", "content", "words"), BAD)
 def test_what_cannot_be_read_names_the_place_and_leaves_nothing_behind(
-    *,
-    tmp_path: Path,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    content: str | bytes,
-    words: str,
-) -> None:
+    *, tmp_path, home, monkeypatch, name, content, words
+):
     monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 1000)
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
     monkeypatch.setattr("core.engine.data.delimited.RAGGED_SHARE", 0.0005)
@@ -269,7 +263,7 @@ def test_what_cannot_be_read_names_the_place_and_leaves_nothing_behind(
     assert not [one for one in home.rglob("*") if one.is_file() and one.suffix != ".arrow"]
 
 
-def test_parquet_cut_short_or_with_two_columns_of_a_name(tmp_path: Path) -> None:
+def test_parquet_cut_short_or_with_two_columns_of_a_name(tmp_path):
     whole = tmp_path / "whole.parquet"
     parquet.write_table(pa.table({"text": ["a"] * 99}), whole)
     assert "damaged" in refusal(write(tmp_path, "cut.parquet", whole.read_bytes()[:-20])).title
@@ -277,7 +271,7 @@ def test_parquet_cut_short_or_with_two_columns_of_a_name(tmp_path: Path) -> None
     assert "two columns called “text”" in refusal(whole).title
 
 
-def test_what_is_no_readable_file(tmp_path: Path) -> None:
+def test_what_is_no_readable_file(tmp_path):
     assert "There is no" in refusal(tmp_path / "nothing.csv").title
     (tmp_path / "folder").mkdir()
     assert "is a folder" in refusal(tmp_path / "folder").title
@@ -296,7 +290,7 @@ def test_what_is_no_readable_file(tmp_path: Path) -> None:
         assert os.strerror(errno.EACCES) in refusal(closed).detail
 
 
-def test_values_stay_as_written(tmp_path: Path) -> None:
+def test_values_stay_as_written(tmp_path):
     table = read_table(write(tmp_path, "a.csv", "text,label\nNA,007\n true ,1.50\n,\n,,,\n   \nc,\n"))
     assert [tuple(row.values()) for row in rows(table)] == [("NA", "007"), (" true ", "1.50"), ("c", "")]
     assert (table.where(2), table.notes) == ("row 7 of a.csv", ())
@@ -307,7 +301,7 @@ def test_values_stay_as_written(tmp_path: Path) -> None:
     assert [row["text"] for row in rows(table)] == ['"Stop!" he said', '"Go', 'so"']
 
 
-def test_row_numbers_hold_beyond_the_first_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_numbers_hold_beyond_the_first_block(tmp_path, monkeypatch):
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
     lines = [f"text {number},{number % 2}" for number in range(3000)]
     lines[2000] = "one, two, three"
@@ -338,9 +332,7 @@ def test_row_numbers_hold_beyond_the_first_block(tmp_path: Path, monkeypatch: py
         ([f'{{"{n}": 1}}' for n in range(400)], [f'{{"{n}": 1}}' for n in range(400)], "different names"),
     ],
 )
-def test_values_that_json_has_and_arrow_has_not(
-    tmp_path: Path, values: list[str], read: list[str], noted: str
-) -> None:
+def test_values_that_json_has_and_arrow_has_not(tmp_path, values, read, noted):
     content = "".join(f'{{"text": "words", "value": {value}}}\n' for value in values)
     table = read_table(write(tmp_path, "a.jsonl", content))
     assert [str(row["value"]) for row in rows(table)] == read
@@ -348,19 +340,19 @@ def test_values_that_json_has_and_arrow_has_not(
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
-def test_one_conversation_is_a_row_and_its_turns_are_none(tmp_path: Path, name: str) -> None:
+def test_one_conversation_is_a_row_and_its_turns_are_none(tmp_path, name):
     table = read_table(write(tmp_path, name, '{"messages": [{"role": "user", "content": "Hi"}]}'))
     assert table.columns == ("messages",)
 
 
-def test_a_single_line_of_10_mb(tmp_path: Path) -> None:
+def test_a_single_line_of_10_mb(tmp_path):
     long = "many words " * 950_000
     assert rows(read_table(write(tmp_path, "a.csv", csv(f"{long},a", "b,c"))))[0]["text"] == long
     assert rows(read_table(write(tmp_path, "a.jsonl", json.dumps({"text": long})))) == [{"text": long}]
 
 
 @pytest.mark.timeout(120)  # each pair of names compared would take hours
-def test_many_columns_cost_by_their_number(tmp_path: Path) -> None:
+def test_many_columns_cost_by_their_number(tmp_path):
     names = ["".join(letters) for letters in product("cdefghij", repeat=6)]
     refuse_repeated(tmp_path / "a.csv", names)
     assert guess_pair(names) == ()
@@ -386,7 +378,7 @@ class TestHeaders:
         ],
     )
     @pytest.mark.parametrize("count", [4, 300])
-    def test_header_or_none(self, tmp_path: Path, row: str, header: str, count: int) -> None:
+    def test_header_or_none(self, tmp_path, row, header, count):
         lines = [row.format(number, number % 2) for number in range(count)]
         table = read_table(write(tmp_path, "a.csv", "\n".join([header, *lines] if header else lines)))
         assert table.rows.num_rows == count
@@ -394,7 +386,7 @@ class TestHeaders:
         assert any("has no header" in note for note in table.notes) is (not header)
         assert header or table.columns == ("column 1", "column 2")
 
-    def test_the_person_says_which(self, tmp_path: Path) -> None:
+    def test_the_person_says_which(self, tmp_path):
         path = write(tmp_path, "a.csv", "1,x\n2,x\n3,x\n4,x\n")
         assert read_table(path, header=True).columns == ("1", "x")
         assert read_table(path).columns == ("column 1", "column 2")
@@ -405,9 +397,7 @@ class TestHeaders:
         assert read_table(twice).columns == ("what", "which")
 
     @pytest.mark.parametrize(("header", "count"), [(Toggle.AUTO, 12), (Toggle.ON, 12), (Toggle.OFF, 13)])
-    def test_a_run_reads_training_and_evaluation_data_as_requested(
-        self, tmp_path: Path, header: Toggle, count: int
-    ) -> None:
+    def test_a_run_reads_training_and_evaluation_data_as_requested(self, tmp_path, header, count):
         lines = [f"{'good' if row % 2 else 'bad'} film number {row},{row % 2}" for row in range(12)]
         path = str(write(tmp_path, "rows.csv", csv(*lines)))
         named = {"text_columns": ("column 1",), "label_column": "column 2"} if header is Toggle.OFF else {}
@@ -420,7 +410,7 @@ class TestConll:
     @pytest.mark.parametrize("name", ["a.conll", "a.bio", "a.iob2", "a.txt", "a.tsv", "a"])
     @pytest.mark.parametrize("divider", [" ", "\t"])
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-    def test_sentences(self, tmp_path: Path, name: str, divider: str, end: str) -> None:
+    def test_sentences(self, tmp_path, name, divider, end):
         table = read_table(write(tmp_path, name, TWO_SENTENCES.replace(" ", divider).replace("\n", end)))
         assert (table.format, table.columns) == ("CoNLL", ("tokens", "tags"))
         assert rows(table) == [
@@ -452,5 +442,5 @@ class TestConll:
             ("a.tsv", "text\tlabel\nsome words\tO\n", {"text": "some words", "label": "O"}),
         ],
     )
-    def test_columns(self, tmp_path: Path, name: str, content: str, row: dict[str, Any]) -> None:
+    def test_columns(self, tmp_path, name, content, row):
         assert rows(read_table(write(tmp_path, name, content))) == [row]

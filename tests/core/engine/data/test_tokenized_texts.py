@@ -2,7 +2,6 @@
 
 import os
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +35,19 @@ NONE = NO_LABEL
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Where tokens are kept."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "cache" / "tokens"
 
 
 @pytest.fixture
-def tokenizer() -> Any:
+def tokenizer():
     return BertTokenizer(vocab={piece: index for index, piece in enumerate(PIECES)})
 
 
 class TestWords:
-    def test_a_word_has_its_label_at_its_first_token(self, tokenizer: Any) -> None:
+    def test_a_word_has_its_label_at_its_first_token(self, tokenizer):
         found = encode_words([["playing", "a", "games"], ["a"]], [[2, 0, 1], [3]], tokenizer, 16)
         pieces = tokenizer.convert_ids_to_tokens(found["input_ids"][0])
         assert pieces == ["[CLS]", "play", "##ing", "a", "game", "##s", "[SEP]"]
@@ -63,21 +62,19 @@ class TestWords:
             ([["", "\u200b"], ["a"]], [[1, 2], [3]], 16, [3]),  # texts without tokens
         ],
     )
-    def test_words_that_are_lost(
-        self, tokenizer: Any, words: Any, classes: Any, length: int, labels: list[int]
-    ) -> None:
+    def test_words_that_are_lost(self, tokenizer, words, classes, length, labels):
         found = encode_words(words, classes, tokenizer, length)
         (row,) = found["labels"]
         assert [label for label in row if label != NONE] == labels
         assert len(found["input_ids"][0]) == len(row) <= length
 
-    def test_byte_level_tokens_are_those_of_the_running_text(self) -> None:
+    def test_byte_level_tokens_are_those_of_the_running_text(self):
         words = ["Hello", "there,", "how", "are", "you?"]
         found = encode_words([words], [[0, 1, 2, 3, 4]], tiny_tokenizer(), 64)
         assert found["input_ids"][0] == tiny_tokenizer()(" ".join(words))["input_ids"]
         assert [label for label in found["labels"][0] if label != NONE] == [0, 1, 2, 3, 4]
 
-    def test_a_tokenizer_that_can_not_tell_words_is_refused(self) -> None:
+    def test_a_tokenizer_that_can_not_tell_words_is_refused(self):
         class Slow:
             is_fast = False
 
@@ -86,7 +83,7 @@ class TestWords:
 
 
 @pytest.mark.parametrize("on_left", [False, True])
-def test_labels_of_tokens_are_padded_with_none(on_left: bool) -> None:
+def test_labels_of_tokens_are_padded_with_none(on_left):
     samples = [
         {"input_ids": [7, 8, 9], "attention_mask": [1, 1, 1], "labels": [NONE, 1, 0]},
         {"input_ids": [5], "attention_mask": [1], "labels": [2]},
@@ -154,7 +151,7 @@ def texts(*rows: str, labels: tuple[int, ...] = (0, 1)) -> Dataset:
 
 
 class TestCache:
-    def test_kept_mapped_into_memory_and_sent_to_workers_as_a_path(self, folder: Path) -> None:
+    def test_kept_mapped_into_memory_and_sent_to_workers_as_a_path(self, folder):
         make = Tokenizing(rows=5_000)
         first, second = cached_tokens("a", make), cached_tokens("a", make)
         assert make.times == 1
@@ -167,7 +164,7 @@ class TestCache:
     @pytest.mark.parametrize(
         "damage", [lambda whole: whole[:-400], lambda whole: bytes(byte ^ 1 for byte in whole), lambda _: b""]
     )
-    def test_damaged_texts_are_tokenized_again(self, folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    def test_damaged_texts_are_tokenized_again(self, folder, damage):
         make = Tokenizing()
         cached_tokens("a", make)
         (path,) = folder.iterdir()
@@ -176,14 +173,14 @@ class TestCache:
         cached_tokens("a", make)
         assert make.times == 2
 
-    def test_a_folder_that_cannot_be_written(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_folder_that_cannot_be_written(self, tmp_path, caplog):
         (tmp_path / "home").write_text("in the way")
         make = Tokenizing()
         assert len(cached_tokens("a", make)) == 3
         assert make.times == 1
         assert "not kept for the next run" in caplog.text
 
-    def test_the_longest_unused_goes_first(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_longest_unused_goes_first(self, folder, monkeypatch):
         for name in "ab":
             cached_tokens(name, Tokenizing())
             os.utime(folder / f"{name}.arrow", (1, 1))
@@ -195,7 +192,7 @@ class TestCache:
         cached_tokens("too large", Tokenizing())
         assert not (folder / "too large.arrow").exists()
 
-    def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(self, tmp_path: Path) -> None:
+    def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(self, tmp_path):
         tokenizer = AutoTokenizer.from_pretrained(save_tiny_bert(tmp_path / "a"))
         known = tokenizer_print(tokenizer)
         base = tokens_key(texts("good", "bad"), known, 32)

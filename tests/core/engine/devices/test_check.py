@@ -4,7 +4,6 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -72,7 +71,7 @@ def changed(name: str, change: Callable[[Tensors], object]) -> Check:
 
 
 class TestForReal:
-    def test_one_thread_computes_what_several_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_thread_computes_what_several_do(self, monkeypatch):
         monkeypatch.setattr(device_check, "SHORT_SECONDS", math.inf)  # on a busy machine, too
         threads, numbers = torch.get_num_threads(), torch.get_rng_state()
         report = check_device(DeviceCheckRequest(device="cpu", short=True))
@@ -84,17 +83,17 @@ class TestForReal:
         assert torch.equal(torch.get_rng_state(), numbers)
 
     @pytest.mark.parametrize("name", [found.name for found in CHECKS if not found.short])
-    def test_the_other_comparisons_agree_too(self, name: str) -> None:
+    def test_the_other_comparisons_agree_too(self, name):
         (comparison,) = compare(check(name))
         assert comparison.agrees, comparison
 
-    def test_every_trained_weight_is_compared(self) -> None:
+    def test_every_trained_weight_is_compared(self):
         found = CANDIDATE.compute(all_gradients)
         assert {name.partition(": ")[0] for name in found} == {"encoder", "decoder"}
         assert "decoder: gradient of layers.layers.1.self_attn.in_proj_weight" in found
         assert all(value.abs().max() > 0 for value in found.values())
 
-    def test_the_limit_is_crossed_twice(self) -> None:
+    def test_the_limit_is_crossed_twice(self):
         found = CANDIDATE.compute(check("More than 32,768 tokens").probe)
         shapes = {name.partition(" tokens")[0] for name in found}
         assert shapes == {"8194 x 4", "259 x 127"}
@@ -102,14 +101,14 @@ class TestForReal:
 
 
 class TestWrongDevices:
-    def test_a_wrong_gradient_is_named(self) -> None:
+    def test_a_wrong_gradient_is_named(self):
         name = "encoder: gradient of layers.layers.1.linear1.weight"
         (comparison,) = compare(changed("Gradients", lambda found: found[name].mul_(1.01)))
         assert (comparison.agreement, comparison.worst_tensor) == (Agreement.DIFFERS, name)
         assert comparison.worst_error == pytest.approx(0.01, rel=1e-3)
         assert comparison.detail == check("Gradients").remedy
 
-    def test_a_causal_mask_that_leaks_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_causal_mask_that_leaks_is_found(self, monkeypatch):
         attention = torch.nn.functional.scaled_dot_product_attention
 
         def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **_: object) -> torch.Tensor:
@@ -125,7 +124,7 @@ class TestWrongDevices:
             assert comparison.worst_tensor == "output in evaluation"
             assert (comparison.worst_error or 0) > 0.3
 
-    def test_one_token_lost_from_a_sum_over_many_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_token_lost_from_a_sum_over_many_is_found(self, monkeypatch):
         entropy = torch.nn.functional.cross_entropy
 
         def losing(logits: torch.Tensor, labels: torch.Tensor, **options: object) -> torch.Tensor:
@@ -137,21 +136,21 @@ class TestWrongDevices:
         (comparison,) = compare(check("More than 32,768 tokens"))
         assert comparison.differs
 
-    def test_what_is_no_number_differs_and_can_be_written_down(self) -> None:
+    def test_what_is_no_number_differs_and_can_be_written_down(self):
         (comparison,) = compare(changed("Loss", lambda found: found["decoder"].fill_(math.nan)))
         assert comparison.differs
         assert (comparison.worst_error, comparison.worst_tensor) == (None, "decoder")
         assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
 
     @pytest.mark.parametrize(("second", "agrees"), [(1.0, True), (1.000001, True), (2.0, False)])
-    def test_a_repetition_need_not_be_the_same_bit_for_bit(self, second: float, agrees: bool) -> None:
+    def test_a_repetition_need_not_be_the_same_bit_for_bit(self, second, agrees):
         values = iter((1.0, second))
         repeated = replace(check("Repeated"), probe=lambda _: {"loss": torch.tensor([next(values)])})
         (comparison,) = compare(repeated)
         assert comparison.agrees is agrees
         assert comparison.detail.startswith("Bit for bit" if second == 1.0 else "Not bit for bit")
 
-    def test_what_cannot_be_computed_is_not_run_and_the_rest_is(self) -> None:
+    def test_what_cannot_be_computed_is_not_run_and_the_rest_is(self):
         def raising(_: Side) -> Tensors:
             raise NotImplementedError("The operator 'aten::x' is not implemented.\nraised at Fallback.mm:25")
 
@@ -162,7 +161,7 @@ class TestWrongDevices:
         assert first.detail == "NotImplementedError: The operator 'aten::x' is not implemented."
         assert second.agrees
 
-    def test_what_would_begin_after_the_time_is_not_run(self) -> None:
+    def test_what_would_begin_after_the_time_is_not_run(self):
         times = iter((0.0, 0.0, 3.0, 3.0, 6.0, 6.0))
         quick = Check("Quick", "", lambda _: {"loss": torch.ones(1)})
         found = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=lambda: next(times))
@@ -171,7 +170,7 @@ class TestWrongDevices:
         said = conclusion(found, REFERENCE, CANDIDATE)
         assert said.endswith("agree in 2 comparisons. 1 comparison was not run.")
 
-    def test_the_conclusion_names_what_differs(self) -> None:
+    def test_the_conclusion_names_what_differs(self):
         found = compare(changed("Loss", lambda tensors: tensors["encoder"].add_(1)))
         assert "differ in: Loss." in conclusion(found, REFERENCE, CANDIDATE)
         assert conclusion((), REFERENCE, CANDIDATE).startswith("Nothing could be compared")
@@ -187,13 +186,11 @@ class TestWrongDevices:
         ([1.0, math.inf], [1.0, 1.0], math.inf),
     ],
 )
-def test_errors_are_shares_of_the_largest_value(
-    reference: list[float], candidate: list[float], error: float
-) -> None:
+def test_errors_are_shares_of_the_largest_value(reference, candidate, error):
     assert relative_error(torch.tensor(reference), torch.tensor(candidate)) == pytest.approx(error)
 
 
-def test_the_worst_tensor_is_named_and_others_are_not_compared() -> None:
+def test_the_worst_tensor_is_named_and_others_are_not_compared():
     ones = torch.ones(1)
     assert worst_difference({"a": ones, "b": ones}, {"a": ones, "b": ones * 2}) == (1.0, "b")
     with pytest.raises(ValueError, match="can't be compared"):
@@ -201,19 +198,19 @@ def test_the_worst_tensor_is_named_and_others_are_not_compared() -> None:
 
 
 class TestSides:
-    def test_an_accelerator_is_compared_with_all_threads(self) -> None:
+    def test_an_accelerator_is_compared_with_all_threads(self):
         reference, candidate = sides(MAC, "auto", threads=8)
         assert (candidate.device, candidate.title) == ("mps", "Apple M2")
         assert (reference.device, reference.title, reference.threads) == ("cpu", "Apple M2, 8 threads", 8)
         assert (reference.is_reference, candidate.is_reference) == (True, False)
 
     @pytest.mark.parametrize("threads", [1, 2])
-    def test_without_one_the_cpu_is_compared_with_itself(self, threads: int) -> None:
+    def test_without_one_the_cpu_is_compared_with_itself(self, threads):
         reference, candidate = sides(CPU_ONLY, "auto", threads)
         assert (reference.threads, candidate.threads) == (2, 1)
 
     @pytest.mark.parametrize("device", ["mps", "cuda:7"])
-    def test_a_device_that_is_not_here_is_refused(self, device: str) -> None:
+    def test_a_device_that_is_not_here_is_refused(self, device):
         with pytest.raises(DeviceError, match=f"{device} is not available here"):
             sides(CPU_ONLY, device, threads=2)
         if sys.platform != "darwin":
@@ -254,13 +251,13 @@ class FakeCheck:
 
 class TestTheFirstRunOnAMac:
     @pytest.fixture(autouse=True)
-    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def home(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
         monkeypatch.setattr("platform.mac_ver", lambda: ("15.5", ("", "", ""), "arm64"))
         return tmp_path / "home"
 
     @pytest.fixture
-    def messages(self, tmp_path: Path) -> Callable[[FakeCheck], list[MessageRaised]]:
+    def messages(self, tmp_path):
         """What stands on the page of one more run after the check."""
         count = iter(range(10))
 
@@ -276,13 +273,13 @@ class TestTheFirstRunOnAMac:
         return warn
 
     @pytest.mark.parametrize("answer", [Agreement.AGREES, Agreement.NOT_RUN])
-    def test_a_sound_gpu_is_checked_once_and_nothing_is_said(self, answer: Agreement, messages) -> None:
+    def test_a_sound_gpu_is_checked_once_and_nothing_is_said(self, answer, messages):
         check = FakeCheck(answer)
         assert messages(check) == messages(check) == []
         assert check.requests == [DeviceCheckRequest(device="mps", short=True)]
 
     @pytest.mark.parametrize(("error", "size"), [(0.5, "an error of 0.5"), (None, "no numbers")])
-    def test_what_differs_is_told_to_every_run_and_checked_once(self, error, size, messages) -> None:
+    def test_what_differs_is_told_to_every_run_and_checked_once(self, error, size, messages):
         check = FakeCheck(Agreement.DIFFERS, error)
         for _ in range(2):
             (message,) = messages(check)
@@ -296,20 +293,20 @@ class TestTheFirstRunOnAMac:
     @pytest.mark.parametrize(
         "error", [EngineCrashed("check-device", -6, "Gradients"), UserError("No answer")]
     )
-    def test_without_an_answer_it_is_made_three_times_at_most(self, error: Exception, messages) -> None:
+    def test_without_an_answer_it_is_made_three_times_at_most(self, error, messages):
         check = FakeCheck(error)
         for _ in range(4):
             (message,) = messages(check)
             assert str(error) in message.detail
         assert len(check.requests) == 3
 
-    def test_one_failure_is_forgotten_once_a_check_is_made(self, messages) -> None:
+    def test_one_failure_is_forgotten_once_a_check_is_made(self, messages):
         assert len(messages(FakeCheck(UserError("No answer came in time")))) == 1
         sound = FakeCheck(Agreement.AGREES)
         assert messages(sound) == messages(sound) == []
         assert len(sound.requests) == 1
 
-    def test_another_macos_is_checked_again(self, messages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_macos_is_checked_again(self, messages, monkeypatch):
         check = FakeCheck(Agreement.DIFFERS)
         messages(check)
         monkeypatch.setattr("platform.mac_ver", lambda: ("15.6", ("", "", ""), "arm64"))
@@ -317,13 +314,13 @@ class TestTheFirstRunOnAMac:
         assert [key.rpartition(", ")[2] for key in recall()] == ["macOS 15.5", "macOS 15.6"]
 
     @pytest.mark.parametrize("content", [b"", b"{", b'{"PyTorch 2, macOS 15": 3}'])
-    def test_a_damaged_memory_is_as_good_as_none(self, home: Path, content: bytes, messages) -> None:
+    def test_a_damaged_memory_is_as_good_as_none(self, home, content, messages):
         home.mkdir()
         memory_file().write_bytes(content)
         assert messages(FakeCheck(Agreement.AGREES)) == []
         assert len(recall()) == 1
 
-    def test_where_nothing_can_be_kept_the_run_goes_on(self, home: Path, messages) -> None:
+    def test_where_nothing_can_be_kept_the_run_goes_on(self, home, messages):
         home.write_text("a file where the folder should be")
         assert len(messages(FakeCheck(Agreement.DIFFERS))) == 1
         assert recall() == {}

@@ -116,9 +116,7 @@ def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
         (PC, {"device__compile": True, "device__compile_mode": "fastest"}, "must be one of default"),
     ],
 )
-def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
-    facts: MachineFacts, values: dict[str, Any], reason: str
-) -> None:
+def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(facts, values, reason):
     [(path, message)] = told(facts, **values).items()
     assert reason in message
     assert machine_may_refuse(asked(**values)), "the command line would not have asked the machine"
@@ -144,12 +142,12 @@ def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
         {"device__compile": True, "device__compile_backend": "tvm"},
     ],
 )
-def test_a_server_with_everything_refuses_nothing(values: dict[str, Any]) -> None:
+def test_a_server_with_everything_refuses_nothing(values):
     assert told(SERVER, **values) == {}
     resolve_run(SERVER, asked(**values))
 
 
-def test_all_refusals_are_told_at_once() -> None:
+def test_all_refusals_are_told_at_once():
     wanted = asked(training__optimizer="adamw-8bit", memory__deepspeed="zero-2", device__precision="tf32")
     with pytest.raises(DeviceError) as refused:
         resolve_run(M3_MAX, wanted)
@@ -160,7 +158,7 @@ def test_all_refusals_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_MACHINE)
-def test_defaults_and_automatic_are_never_refused(name: str) -> None:
+def test_defaults_and_automatic_are_never_refused(name):
     for task in Task:
         assert list(machine_problems(report(EVERY_MACHINE[name]), RunOptions(task=task))) == []
     settled = resolve_run(EVERY_MACHINE[name], asked()).options
@@ -170,7 +168,7 @@ def test_defaults_and_automatic_are_never_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_MACHINE)
-def test_whatever_is_refused_is_an_option_the_command_line_looks_at(name: str) -> None:
+def test_whatever_is_refused_is_an_option_the_command_line_looks_at(name):
     machine = report(EVERY_MACHINE[name])
     for device in machine.devices:
         assert set(device.refusals) | set(machine.choices) <= set(OF_MACHINES)
@@ -178,7 +176,7 @@ def test_whatever_is_refused_is_an_option_the_command_line_looks_at(name: str) -
             assert not any(refusal(device, path, value) for value in free if device.available), path
 
 
-def test_what_works_but_should_be_known() -> None:
+def test_what_works_but_should_be_known():
     def said(facts: MachineFacts, **values: Any) -> dict[str, str]:
         return {found.path: found.message for found in cautions(report(facts), asked(**values))}
 
@@ -193,7 +191,7 @@ def test_what_works_but_should_be_known() -> None:
     assert "no bf16 units" in said(PC, device__precision="bf16")["device.precision"]
 
 
-def test_automatic_suits_each_machine_and_says_why() -> None:
+def test_automatic_suits_each_machine_and_says_why():
     settled = {name: resolve_run(facts, asked()) for name, facts in EVERY_MACHINE.items()}
     precisions = {name: resolved.options.device.precision.value for name, resolved in settled.items()}
     assert precisions == {
@@ -220,7 +218,7 @@ def test_automatic_suits_each_machine_and_says_why() -> None:
     assert all(resolved.options.data.workers == 0 for resolved in settled.values() if resolved.kind != "cuda")
 
 
-def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say() -> None:
+def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say():
     from importlib.util import find_spec
 
     backends = Path(find_spec("bitsandbytes").submodule_search_locations[0]) / "backends"
@@ -232,7 +230,7 @@ def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say() -> None:
     assert 'get_kernel("kernels-community/bitsandbytes-mps"' in mps
 
 
-def test_memory_shared_with_the_cpu_is_told() -> None:
+def test_memory_shared_with_the_cpu_is_told():
     device = resolve_run(SPARK, asked()).device
     assert (device.name, device.memory_bytes) == ("cuda:0", 120 * GB)
 
@@ -255,20 +253,20 @@ def reason_for(facts: MachineFacts, name: str) -> str:
         (M3_MAX, "cuda:0", "Macs have no CUDA"),
     ],
 )
-def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says: str) -> None:
+def test_says_why_a_device_is_not_to_be_had(facts, name, says):
     assert says in reason_for(facts, name)
     with pytest.raises(DeviceError) as refused:
         resolve_run(facts, asked(device__name=name))
     assert says in refused.value.detail
 
 
-def test_second_gpu_can_be_chosen_and_a_third_cannot() -> None:
+def test_second_gpu_can_be_chosen_and_a_third_cannot():
     assert resolve_run(TWO_GPUS, asked(device__name="cuda:1")).device.title == GTX_1660.name
     with pytest.raises(DeviceError, match="cuda:2 is not available"):
         resolve_run(TWO_GPUS, asked(device__name="cuda:2"))
 
 
-def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch):
     """The environment leaves one GPU visible, so torch calls it cuda:0; the person still reads cuda:1."""
     for name in (
         "CUDA_VISIBLE_DEVICES",
@@ -284,7 +282,7 @@ def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.Monkey
     assert (chosen.device.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
 
 
-def test_a_gpu_number_beyond_the_last_is_told_as_that() -> None:
+def test_a_gpu_number_beyond_the_last_is_told_as_that():
     hidden = variant(PC, torch_cuda=True, nvidia_driver=True)
     with pytest.raises(DeviceError) as refused:
         resolve_run(hidden, asked(device__name="cuda:3"), sees_one_gpu=True)

@@ -2,7 +2,6 @@
 
 import io
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -43,14 +42,14 @@ class FakeCuda:
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+def cuda(monkeypatch):
     fake = FakeCuda()
     monkeypatch.setattr(torch, "cuda", fake)
     return fake
 
 
 @pytest.fixture
-def mps(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def mps(monkeypatch):
     """torch.mps as far as memory goes."""
     fake = SimpleNamespace(
         held=700 * MB,
@@ -68,19 +67,19 @@ def figures(sample: MemorySampled | None) -> tuple[object, ...]:
     return sample.bytes // MB, (sample.reserved or 0) // MB, (sample.ceiling or 0) // MB, sample.unified
 
 
-def test_cuda_is_left_alone_until_the_run_uses_it(cuda: FakeCuda) -> None:
+def test_cuda_is_left_alone_until_the_run_uses_it(cuda):
     memory = DeviceMemory("cuda")
     assert memory.sample() is None
     cuda.is_set_up = True
     assert figures(memory.sample()) == (900, 1200, 24_000, False)
 
 
-def test_a_gpu_that_shares_the_computers_memory_says_so(cuda: FakeCuda) -> None:
+def test_a_gpu_that_shares_the_computers_memory_says_so(cuda):
     cuda.is_set_up, cuda.is_integrated = True, 1
     assert figures(DeviceMemory("cuda").sample())[-1] is True
 
 
-def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps: SimpleNamespace) -> None:
+def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps):
     memory = DeviceMemory("mps")
     assert figures(memory.sample()) == (500, 700, 27_000, True)
     mps.held = 300 * MB
@@ -88,7 +87,7 @@ def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps: SimpleNamespa
     assert memory.peak() == 700 * MB
 
 
-def test_a_cpu_has_no_memory_of_its_own_and_no_thread(tmp_path: Path) -> None:
+def test_a_cpu_has_no_memory_of_its_own_and_no_thread(tmp_path):
     assert DeviceMemory("cpu").sample() is None
     assert DeviceMemory("cpu").peak() is None
     before = threading.active_count()
@@ -111,9 +110,7 @@ class Counted(Reporter):
             self.reached.set()
 
 
-def test_reports_come_by_themselves_while_the_run_is_busy_and_end_with_it(
-    tmp_path: Path, mps: SimpleNamespace
-) -> None:
+def test_reports_come_by_themselves_while_the_run_is_busy_and_end_with_it(tmp_path, mps):
     run = RunFolder(tmp_path)
     reporter = Counted(run, 3)
     with MemoryReports(DeviceMemory("mps"), reporter, interval=0.001) as reports:
@@ -126,9 +123,7 @@ def test_reports_come_by_themselves_while_the_run_is_busy_and_end_with_it(
     assert events[told:] == [events[-1]]
 
 
-def test_figures_that_cannot_be_read_end_the_reports_and_not_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_figures_that_cannot_be_read_end_the_reports_and_not_the_run(tmp_path, monkeypatch, capsys):
     def fail() -> int:
         raise RuntimeError("no such device")
 
@@ -141,7 +136,7 @@ def test_figures_that_cannot_be_read_end_the_reports_and_not_the_run(
     assert "no such device" in capsys.readouterr().err
 
 
-def test_two_threads_write_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_write_whole_lines(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     run = RunFolder(tmp_path)
     reporter = Reporter(run)

@@ -1,14 +1,9 @@
 """Runs that are over, whose models are exported."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from core.options.choices import Method, Task
-from core.runs.folder import RunFolder
 from tests.fakes.chat_templates import PLAIN
 from tests.fakes.exporting import LABELS, PROMPTS, TEXTS
 from tests.fakes.finished_runs import finished_run, with_model
@@ -17,7 +12,7 @@ from tests.fakes.tiny_talker import save_tiny_talker
 
 
 @pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Two would wait for each other longer than such small models take."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -26,12 +21,12 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="package")
-def lora(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Any]:
+def lora(bert, tmp_path_factory):
     """A classifier with LoRA matrices."""
     folder = tmp_path_factory.mktemp("runs") / "reviews"
     run, options = finished_run(
@@ -41,7 +36,7 @@ def lora(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolde
 
 
 @pytest.fixture(scope="package")
-def talker(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Any]:
+def talker(tmp_path_factory):
     base = save_tiny_talker(tmp_path_factory.mktemp("talker"), PLAIN)
     run, options = finished_run(tmp_path_factory.mktemp("runs") / "talk", Task.CHAT, base, PROMPTS)
     return run, with_model(run, options)

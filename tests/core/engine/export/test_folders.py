@@ -60,9 +60,7 @@ print(json.dumps([logits.tolist(), model.config.id2label[0], said.tolist()]))
 
 
 @pytest.mark.long
-def test_folders_are_loaded_by_a_bare_script(
-    lora: tuple[RunFolder, Any], talker: tuple[RunFolder, Any], tmp_path: Path
-) -> None:
+def test_folders_are_loaded_by_a_bare_script(lora, talker, tmp_path):
     told: list[JobProgress] = []
     wanted = Wanted(run=str(lora[0].path), kind=ExportKind.MERGED, folder=str(tmp_path / "merged"))
     merged = Export(wanted).run(told.append)  # by the engine, in a process of its own
@@ -88,9 +86,7 @@ def test_folders_are_loaded_by_a_bare_script(
         assert talker[1].generate(input_ids=prompt, max_new_tokens=8, do_sample=False)[0].tolist() == tokens
 
 
-def test_the_card_tells_of_the_run_and_not_of_this_computer(
-    lora: tuple[RunFolder, Any], tmp_path: Path
-) -> None:
+def test_the_card_tells_of_the_run_and_not_of_this_computer(lora, tmp_path):
     exported(lora[0], ExportKind.MERGED, tmp_path / "merged")
     card = (tmp_path / "merged" / "README.md").read_text()
     head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
@@ -112,7 +108,7 @@ def test_the_card_tells_of_the_run_and_not_of_this_computer(
     assert str(tmp_path) not in card
 
 
-def test_an_adapter_names_what_it_belongs_to(lora: tuple[RunFolder, Any], bert: Path, tmp_path: Path) -> None:
+def test_an_adapter_names_what_it_belongs_to(lora, bert, tmp_path):
     report = exported(lora[0], ExportKind.ADAPTER, tmp_path / "adapter")
     told = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert told["base_model_name_or_path"] == str(bert)
@@ -121,9 +117,7 @@ def test_an_adapter_names_what_it_belongs_to(lora: tuple[RunFolder, Any], bert: 
     assert str(bert) in report.notes[0]
 
 
-def test_an_adapter_of_a_past_run_brings_that_model_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_adapter_of_a_past_run_brings_that_model_along(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     first, options = finished_run(
         tmp_path / "runs" / "first", Task.CAUSAL_LM, save_tiny_gpt2(tmp_path / "gpt2")
@@ -141,7 +135,7 @@ def test_an_adapter_of_a_past_run_brings_that_model_along(
     exported(second, ExportKind.MERGED, tmp_path / "merged")
 
 
-def test_what_was_trained_packed_is_merged_into_full_weights(bert: Path, tmp_path: Path) -> None:
+def test_what_was_trained_packed_is_merged_into_full_weights(bert, tmp_path):
     pytest.importorskip("bitsandbytes")
     packed = {"method": Method.QLORA, "quantization": Quantization.NF4}
     run, options = finished_run(tmp_path / "run", Task.TEXT_CLASSIFICATION, bert, **packed)
@@ -154,7 +148,7 @@ def test_what_was_trained_packed_is_merged_into_full_weights(bert: Path, tmp_pat
     assert "quantization_config" not in json.loads((tmp_path / "adapter" / "config.json").read_text())
 
 
-def test_tied_weights_are_rounded_once_and_stay_tied(tmp_path: Path) -> None:
+def test_tied_weights_are_rounded_once_and_stay_tied(tmp_path):
     run, options = finished_run(tmp_path / "run", Task.CAUSAL_LM, save_tiny_llama(tmp_path / "llama"))
     with_model(run, options)
     report = exported(run, ExportKind.FOLDER, tmp_path / "folder", NumberFormat.BF16)
@@ -175,9 +169,7 @@ def test_tied_weights_are_rounded_once_and_stay_tied(tmp_path: Path) -> None:
         ("checkpoints/checkpoint-10", True, ""),
     ],
 )
-def test_the_card_tells_no_figures_of_another_step(
-    tmp_path: Path, folder: str, keep_best: bool, said: str
-) -> None:
+def test_the_card_tells_no_figures_of_another_step(tmp_path, folder, keep_best, said):
     run = RunFolder(tmp_path)
     write_events(run.events_file, Evaluated(step=20, epoch=2, metrics={"eval_accuracy": 0.4}, seconds=1))
     story = RunStory(
@@ -191,7 +183,7 @@ def test_the_card_tells_no_figures_of_another_step(
     assert ("0.4" in told) == (folder == "checkpoints/checkpoint-20")
 
 
-def test_a_network_of_torchvision_is_used_as_its_card_says(tmp_path: Path) -> None:
+def test_a_network_of_torchvision_is_used_as_its_card_says(tmp_path):
     source = "torchvision:squeezenet1_0"
     run, options = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, source, pretrained=False)
     model = with_network(run, options)
@@ -210,7 +202,7 @@ def test_a_network_of_torchvision_is_used_as_its_card_says(tmp_path: Path) -> No
     assert found["said"] == ("cat", "dog", "owl")[int(expected.argmax())]
 
 
-def test_a_checkpoint_of_images_that_lacks_its_labels_takes_those_of_the_model(tmp_path: Path) -> None:
+def test_a_checkpoint_of_images_that_lacks_its_labels_takes_those_of_the_model(tmp_path):
     source = "torchvision:squeezenet1_0"
     run, options = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, source, pretrained=False)
     with_network(run, options)
@@ -222,7 +214,7 @@ def test_a_checkpoint_of_images_that_lacks_its_labels_takes_those_of_the_model(t
         read_recipe(checkpoint)
 
 
-def test_a_vision_model_brings_its_image_processor(tmp_path: Path) -> None:
+def test_a_vision_model_brings_its_image_processor(tmp_path):
     from transformers import AutoImageProcessor
 
     from core.engine.models.vision import preprocessor
@@ -242,9 +234,7 @@ def test_a_vision_model_brings_its_image_processor(tmp_path: Path) -> None:
     assert AutoImageProcessor.from_pretrained(tmp_path / "folder").size["height"] == 32
 
 
-def test_what_answers_otherwise_is_an_error(
-    talker: tuple[RunFolder, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_answers_otherwise_is_an_error(talker, tmp_path, monkeypatch):
     def copy_badly(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
         copy(folder, into, patterns)
         file = into / "model.safetensors"
@@ -264,7 +254,7 @@ def test_what_answers_otherwise_is_an_error(
     assert "is allowed" in refused.value.detail
 
 
-def test_only_files_of_models_are_taken_along(talker: tuple[RunFolder, Any], tmp_path: Path) -> None:
+def test_only_files_of_models_are_taken_along(talker, tmp_path):
     run = talker[0]
     for name in ("training_args.bin", "run_me.py"):
         (run.model / name).write_text("not to be passed on")
@@ -278,7 +268,7 @@ def test_only_files_of_models_are_taken_along(talker: tuple[RunFolder, Any], tmp
     assert not {"training_args.bin", "run_me.py", "added_tokens.json"} & set(report.files)
 
 
-def test_pickled_matrices_are_not_opened(lora: tuple[RunFolder, Any], tmp_path: Path) -> None:
+def test_pickled_matrices_are_not_opened(lora, tmp_path):
     run = RunFolder(tmp_path / "run")
     shutil.copytree(lora[0].path, run.path)
     (run.model / "adapter_model.safetensors").rename(run.model / "adapter_model.bin")
@@ -291,9 +281,7 @@ def test_pickled_matrices_are_not_opened(lora: tuple[RunFolder, Any], tmp_path: 
         export(asked, lambda _: None)
 
 
-def test_a_run_that_was_paused_gives_its_newest_checkpoint(
-    talker: tuple[RunFolder, Any], tmp_path: Path
-) -> None:
+def test_a_run_that_was_paused_gives_its_newest_checkpoint(talker, tmp_path):
     run = RunFolder(tmp_path / "run")
     shutil.copytree(talker[0].path, run.path)
     run.checkpoints.mkdir()

@@ -33,14 +33,14 @@ time.sleep(60)
 """
 
 
-def test_onnx_answers_by_onnx_runtime(lora: tuple[RunFolder, Any], tmp_path: Path) -> None:
+def test_onnx_answers_by_onnx_runtime(lora, tmp_path):
     report = exported(lora[0], ExportKind.ONNX, tmp_path / "onnx")
     assert json.loads((tmp_path / "onnx" / "labels.json").read_text()) == list(LABELS)
     assert {"model.onnx", "tokenizer.json", "README.md"} <= set(report.files)
     assert "model.safetensors" not in report.files
 
 
-def test_ollama_gets_a_modelfile(talker: tuple[RunFolder, Any], tmp_path: Path) -> None:
+def test_ollama_gets_a_modelfile(talker, tmp_path):
     report = exported(talker[0], ExportKind.OLLAMA, tmp_path / "ollama")
     lines = (tmp_path / "ollama" / "Modelfile").read_text().splitlines()
     assert lines[0] == "FROM ."
@@ -50,7 +50,7 @@ def test_ollama_gets_a_modelfile(talker: tuple[RunFolder, Any], tmp_path: Path) 
 
 
 @pytest.fixture
-def llama_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def llama_cpp(tmp_path, monkeypatch):
     """A folder of llama.cpp with a converter."""
     monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
     monkeypatch.setenv("PATH", "")
@@ -66,8 +66,8 @@ def gguf(talker: tuple[RunFolder, Any], into: Path) -> ExportReport:
 
 @pytest.mark.parametrize("is_bundle", [False, True])
 def test_without_a_converter_or_python_the_model_is_left_and_the_command(
-    talker: tuple[RunFolder, Any], llama_cpp: Path, monkeypatch: pytest.MonkeyPatch, is_bundle: bool
-) -> None:
+    talker, llama_cpp, monkeypatch, is_bundle
+):
     if is_bundle:
         monkeypatch.setattr(formats, "is_frozen", lambda: True)
     else:
@@ -80,7 +80,7 @@ def test_without_a_converter_or_python_the_model_is_left_and_the_command(
     assert ("no Python on the PATH" if is_bundle else "llama.cpp isn't installed") in report.missing
 
 
-def test_a_converter_makes_one_file_of_the_model(talker: tuple[RunFolder, Any], llama_cpp: Path) -> None:
+def test_a_converter_makes_one_file_of_the_model(talker, llama_cpp):
     report = gguf(talker, llama_cpp / "gguf")
     assert (llama_cpp / "gguf" / "talk.gguf").read_text() == f"GGUF of {llama_cpp / 'gguf'}"
     assert report.agreement is None
@@ -95,9 +95,7 @@ def test_a_converter_makes_one_file_of_the_model(talker: tuple[RunFolder, Any], 
         ("import no_such_module", "lacks its requirements", f"{sys.executable} has no module no_such_module"),
     ],
 )
-def test_a_converter_that_fails(
-    talker: tuple[RunFolder, Any], llama_cpp: Path, converter: str, title: str, detail: str
-) -> None:
+def test_a_converter_that_fails(talker, llama_cpp, converter, title, detail):
     (llama_cpp / "convert_hf_to_gguf.py").write_text(converter)
     with pytest.raises(ModelError, match=title) as refused:
         gguf(talker, llama_cpp / "gguf")
@@ -105,9 +103,7 @@ def test_a_converter_that_fails(
     assert "Traceback" not in refused.value.detail
 
 
-def test_a_gguf_file_is_asked_where_llama_cpp_can_run_it(
-    talker: tuple[RunFolder, Any], llama_cpp: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gguf_file_is_asked_where_llama_cpp_can_run_it(talker, llama_cpp, monkeypatch):
     said = dict(formats.as_texts(continued(find_rows(find_source(talker[0])), talker[1])))
     runner = llama_cpp / "llama-cli"
     runner.write_text(RUNNER.format(python=sys.executable, said=said))

@@ -1,6 +1,5 @@
 """Sending an export to a Hub on this computer."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,13 @@ from core.base.errors import UserError
 from core.engine.hub.push import push
 from core.services.export import Pushed, PushRequest
 from tests.fakes.tiny_on_hub import a_hub
-from tests.fakes.whole_hub import WholeHub
 
 TOKEN = "hf_somebodys"
 FILES = {"README.md": b"# Mine", "model.safetensors": bytes(range(256)) * 40, "base/config.json": b"{}"}
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeHub]:
+def hub(tmp_path, monkeypatch):
     with a_hub(tmp_path, monkeypatch) as serving:
         serving.people[TOKEN] = "me"
         monkeypatch.setenv("HF_TOKEN", TOKEN)
@@ -33,7 +31,7 @@ def pushed(folder: Path, *, private: bool = True) -> Pushed:
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_all_files_go_to_a_new_repository(hub: WholeHub, tmp_path: Path, private: bool) -> None:
+def test_all_files_go_to_a_new_repository(hub, tmp_path, private):
     assert pushed(tmp_path, private=private).url == "https://huggingface.co/me/mine"
     sent = dict(hub.uploads.files["me/mine"])
     sent.pop(".gitattributes", None)
@@ -46,9 +44,7 @@ def test_all_files_go_to_a_new_repository(hub: WholeHub, tmp_path: Path, private
     ("variable", "title"),
     [(("HF_TOKEN", ""), "takes a token"), (("HF_HUB_OFFLINE", "1"), "works offline")],
 )
-def test_without_a_token_or_offline_nothing_is_asked(
-    hub: WholeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str], title: str
-) -> None:
+def test_without_a_token_or_offline_nothing_is_asked(hub, tmp_path, monkeypatch, variable, title):
     monkeypatch.setenv(*variable)
     with pytest.raises(UserError, match=title):
         pushed(tmp_path)
@@ -63,7 +59,7 @@ def test_without_a_token_or_offline_nothing_is_asked(
         (lambda hub: hub.people.clear(), "token", "token"),
     ],
 )
-def test_a_refused_repository(hub: WholeHub, tmp_path: Path, cause, title: str, detail: str) -> None:
+def test_a_refused_repository(hub, tmp_path, cause, title, detail):
     cause(hub)
     with pytest.raises(UserError, match=title) as refused:
         pushed(tmp_path)
@@ -72,7 +68,7 @@ def test_a_refused_repository(hub: WholeHub, tmp_path: Path, cause, title: str, 
     assert [asked.path for asked in hub.asked] == ["/api/repos/create"], "nothing is overwritten"
 
 
-def test_what_is_left_on_the_hub_is_told(hub: WholeHub, tmp_path: Path) -> None:
+def test_what_is_left_on_the_hub_is_told(hub, tmp_path):
     hub.uploads.refuses_commits = True
     with pytest.raises(UserError, match="no leave to write to me/mine") as refused:
         pushed(tmp_path)

@@ -1,8 +1,5 @@
 """A model that is tried answers as it did during training, before its first step and at last."""
 
-from pathlib import Path
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -42,7 +39,7 @@ def said_to(text: str) -> Chat:
 
 
 @pytest.fixture(scope="module")
-def talk(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def talk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chat")
     save_tiny_talker(folder / "writer", TEMPLATE)
     write_json(folder / "talks.json", instructions(40))
@@ -57,12 +54,12 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 @pytest.fixture(scope="module")
-def talker(talk: RunFolder) -> Any:
+def talker(talk):
     return load(talk)
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     save_tiny_bert(folder / "bert")
     write_reviews(folder / "reviews.csv", 40)
@@ -75,7 +72,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 class TestWriting:
-    def test_greedy_answers_are_those_of_the_run(self, talk: RunFolder, talker: Any) -> None:
+    def test_greedy_answers_are_those_of_the_run(self, talk, talker):
         before, last = first_and_last(talk)
         assert [said.text for said in before] != [said.text for said in last]
         for tested, expected in ((talker, last), (load(talk, Which.BEFORE), before)):
@@ -87,21 +84,21 @@ class TestWriting:
                 assert answered.text == said.text
                 assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
 
-    def test_pieces_come_to_the_whole(self, talker: Any) -> None:
+    def test_pieces_come_to_the_whole(self, talker):
         heard = Heard()
         answered = ask(talker, said_to("Count to 4, please."), heard, max_tokens=40)
         assert "".join(heard.pieces) == answered.text
         assert answered.tokens >= len(heard.pieces) > 1
         assert answered.name == talker.name
 
-    def test_a_stop_keeps_what_is_written(self, talker: Any) -> None:
+    def test_a_stop_keeps_what_is_written(self, talker):
         heard = Heard(pieces=2)
         answered = ask(talker, said_to("Count to 7, please."), heard, temperature=1.5, max_tokens=60)
         assert answered.ended_by is EndedBy.PERSON
         assert answered.text == "".join(heard.pieces)
         assert answered.tokens < 20
 
-    def test_a_text_to_stop_at_ends_it_and_is_left_out(self, talker: Any) -> None:
+    def test_a_text_to_stop_at_ends_it_and_is_left_out(self, talker):
         whole = ask(talker, said_to("Count to 5, please."), temperature=1.0, max_tokens=60, seed=2)
         stop = whole.text[6:9]
         assert len(stop) == 3
@@ -119,14 +116,14 @@ class TestWriting:
         assert cut.ended_by is EndedBy.STOP_TEXT
         assert "".join(heard.pieces) == cut.text
 
-    def test_chance_follows_its_seed(self, talker: Any) -> None:
+    def test_chance_follows_its_seed(self, talker):
         texts = [
             ask(talker, said_to("Hello"), temperature=1.5, max_tokens=24, seed=seed).text
             for seed in (1, 1, 2)
         ]
         assert texts[0] == texts[1] != texts[2]
 
-    def test_a_long_conversation_loses_its_oldest_turns_and_says_so(self, talker: Any) -> None:
+    def test_a_long_conversation_loses_its_oldest_turns_and_says_so(self, talker):
         old = (Turn(Speaker.USER, "one two three " * 50), Turn(Speaker.ASSISTANT, "four five six " * 50))
         chat = Chat(turns=(*old, Turn(Speaker.USER, "Say hello.")), system="Be kind.")
         answered = ask(talker, chat, max_tokens=16)
@@ -135,7 +132,7 @@ class TestWriting:
         assert (answered.text, answered.read) == (short.text, short.read)
         assert short.notes == ()
 
-    def test_the_system_prompt_and_all_turns_are_read(self, talker: Any) -> None:
+    def test_the_system_prompt_and_all_turns_are_read(self, talker):
         turns = (
             Turn(Speaker.USER, "Hello"),
             Turn(Speaker.ASSISTANT, "I am fine."),
@@ -145,13 +142,13 @@ class TestWriting:
         assert ask(talker, Chat(turns=turns, system="Be kind."), max_tokens=1).read > alone
         assert ask(talker, Chat(turns=turns[2:]), max_tokens=1).read < alone
 
-    def test_nothing_asked_is_said_plainly(self, talker: Any) -> None:
+    def test_nothing_asked_is_said_plainly(self, talker):
         with pytest.raises(UserError, match="nothing to go on from"):
             ask(talker, Chat(turns=()))
         with pytest.raises(UserError, match="can't be asked that"):
             ask(talker, Image(path="a.png"))
 
-    def test_weights_are_counted_from_the_headers_of_the_files(self, talk: RunFolder, talker: Any) -> None:
+    def test_weights_are_counted_from_the_headers_of_the_files(self, talk, talker):
         options = talk.options()
         counted = parameters_of(talk, options, Which.TRAINED)
         assert counted == sum(weight.numel() for weight in talker.model.parameters())
@@ -160,7 +157,7 @@ class TestWriting:
 
 
 class TestTexts:
-    def test_labels_are_those_of_the_run(self, texts: RunFolder) -> None:
+    def test_labels_are_those_of_the_run(self, texts):
         for which, expected in zip((Which.BEFORE, Which.TRAINED), first_and_last(texts), strict=True):
             model = load(texts, which)
             for example, said in zip(examples(texts), expected, strict=True):
@@ -169,16 +166,16 @@ class TestTexts:
                 assert answered.chances[0].chance == pytest.approx(said.sure, abs=1e-4)
                 assert sum(one.chance for one in answered.chances) == pytest.approx(1.0, abs=1e-5)
 
-    def test_two_texts_are_read_as_a_pair(self, texts: RunFolder) -> None:
+    def test_two_texts_are_read_as_a_pair(self, texts):
         model = load(texts)
         one, two = ask(model, Texts(texts=("good film",))), ask(model, Texts(texts=("good film", "bad film")))
         assert (one.read, two.read) == (4, 7)
 
-    def test_a_long_text_is_cut_and_it_is_said(self, texts: RunFolder) -> None:
+    def test_a_long_text_is_cut_and_it_is_said(self, texts):
         answered = ask(load(texts), Texts(texts=("good " * 100,)))
         assert "first 32 tokens" in answered.notes[0]
 
-    def test_a_run_without_a_model_says_why(self, texts: RunFolder, tmp_path: Path) -> None:
+    def test_a_run_without_a_model_says_why(self, texts, tmp_path):
         empty = RunFolder(tmp_path)
         empty.options_file.write_bytes(texts.options_file.read_bytes())
         assert "hasn't ended" in lacks_model(empty)
@@ -188,7 +185,7 @@ class TestTexts:
         assert "resume it" in lacks_model(empty)
 
 
-def test_numbers_and_labels_of_words(tmp_path: Path) -> None:
+def test_numbers_and_labels_of_words(tmp_path):
     save_tiny_bert(tmp_path / "bert")
     rows = [f"good film\t{row % 3}" if row % 2 else f"poor story\t{row % 3}" for row in range(24)]
     (tmp_path / "scores.tsv").write_text("\n".join(["text\tscore", *rows]))
@@ -218,7 +215,7 @@ def test_numbers_and_labels_of_words(tmp_path: Path) -> None:
         assert (", ".join(told) or "–") == said.text
 
 
-def test_images(tmp_path: Path) -> None:
+def test_images(tmp_path):
     run = tried(
         tmp_path / "digits",
         task=Task.IMAGE_CLASSIFICATION,
@@ -239,9 +236,7 @@ def test_images(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_process_of_its_own_says_what_the_run_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_of_its_own_says_what_the_run_said(tmp_path, capsys):
     write_text(tmp_path / "text.txt")
     run = tried(
         tmp_path / "run",

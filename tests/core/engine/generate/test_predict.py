@@ -37,7 +37,7 @@ def of_kind(run: TinyRun, kind: type) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("predictions")
     save_tiny_bert(folder / "bert", hidden_dropout_prob=0.3)
     write_reviews(folder / "reviews.csv", 40)
@@ -57,11 +57,11 @@ def trained(folder: Path, name: str, **sections: Any) -> TinyRun:
 
 
 @pytest.fixture(scope="module")
-def watched(folder: Path) -> TinyRun:
+def watched(folder):
     return trained(folder, "watched", output=OutputOptions(predictions=5))
 
 
-def test_the_same_examples_before_training_and_at_each_evaluation(watched: TinyRun) -> None:
+def test_the_same_examples_before_training_and_at_each_evaluation(watched):
     [chosen] = of_kind(watched, ExamplesChosen)
     told = of_kind(watched, Predicted)
     assert len(chosen.examples) == 5
@@ -70,7 +70,7 @@ def test_the_same_examples_before_training_and_at_each_evaluation(watched: TinyR
     assert all(example.given and example.expected in ("no", "yes") for example in chosen.examples)
 
 
-def test_what_was_mixed_up_is_told_at_each_evaluation(watched: TinyRun) -> None:
+def test_what_was_mixed_up_is_told_at_each_evaluation(watched):
     told = of_kind(watched, ConfusionCounted)
     assert [event.step for event in told] == [event.step for event in of_kind(watched, Evaluated)]
     for confusion, evaluated in zip(told, of_kind(watched, Evaluated), strict=True):
@@ -79,7 +79,7 @@ def test_what_was_mixed_up_is_told_at_each_evaluation(watched: TinyRun) -> None:
         assert right / sum(map(sum, confusion.counts)) == pytest.approx(evaluated.metrics["eval_accuracy"])
 
 
-def test_what_is_said_is_what_the_model_says(watched: TinyRun) -> None:
+def test_what_is_said_is_what_the_model_says(watched):
     [chosen] = of_kind(watched, ExamplesChosen)
     last = of_kind(watched, Predicted)[-1]
     trainer = watched.trainer
@@ -92,14 +92,14 @@ def test_what_is_said_is_what_the_model_says(watched: TinyRun) -> None:
     assert last.said[0].right == (label == chosen.examples[0].expected)
 
 
-def test_asking_changes_no_bit_of_the_training(folder: Path, watched: TinyRun) -> None:
+def test_asking_changes_no_bit_of_the_training(folder, watched):
     """With dropout, a single random number more would show."""
     unwatched = trained(folder, "unwatched", output=OutputOptions(predictions=0))
     assert of_kind(unwatched, Predicted) == []
     assert [step.loss for step in unwatched.steps] == [step.loss for step in watched.steps]
 
 
-def test_a_model_that_can_t_be_asked_is_told_of_and_trained(folder: Path, monkeypatch: Any) -> None:
+def test_a_model_that_can_t_be_asked_is_told_of_and_trained(folder, monkeypatch):
     def fail(*_args: Any) -> None:
         raise RuntimeError("no such operator")
 
@@ -110,7 +110,7 @@ def test_a_model_that_can_t_be_asked_is_told_of_and_trained(folder: Path, monkey
     assert of_kind(run, Predicted) == []
 
 
-def test_images_are_kept_as_files(tmp_path: Path) -> None:
+def test_images_are_kept_as_files(tmp_path):
     run = train(
         tmp_path / "digits",
         task=Task.IMAGE_CLASSIFICATION,
@@ -124,7 +124,7 @@ def test_images_are_kept_as_files(tmp_path: Path) -> None:
     assert len(files) == len(set(files)) == 3
 
 
-def test_words_with_their_labels() -> None:
+def test_words_with_their_labels():
     tokenizer = tiny_tokenizer()
     ids = tokenizer("hello there Paris")["input_ids"]
     starts = [tokenizer.decode([token]).startswith((" ", "h")) for token in ids]
@@ -135,7 +135,7 @@ def test_words_with_their_labels() -> None:
     assert tagged_words(sample, [0] * len(ids), ("O", "PLACE"), tokenizer) == "–"
 
 
-def test_only_labelled_words_count_as_right() -> None:
+def test_only_labelled_words_count_as_right():
     tokenizer = tiny_tokenizer()
     ids = tokenizer("hello Paris")["input_ids"]
     sample = {"input_ids": ids, "labels": [0, *[-100] * (len(ids) - 1)]}
@@ -162,13 +162,11 @@ def test_only_labelled_words_count_as_right() -> None:
         ({"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": [3]}, [1], [2]),
     ],
 )
-def test_what_is_shown_of_a_text_and_what_should_follow(
-    sample: dict[str, list[int]], prompt: list[int], answer: list[int]
-) -> None:
+def test_what_is_shown_of_a_text_and_what_should_follow(sample, prompt, answer):
     assert prompt_and_answer(sample) == (prompt, answer)
 
 
-def test_a_causal_model_goes_on_as_it_does_alone() -> None:
+def test_a_causal_model_goes_on_as_it_does_alone():
     """Prompts of different lengths in one batch don't change what is written."""
     from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
@@ -190,7 +188,7 @@ def test_a_causal_model_goes_on_as_it_does_alone() -> None:
     assert len(stopped[0].text) < len(together[0].text)
 
 
-def test_a_long_beginning_leaves_room_to_go_on_where_positions_are_learned() -> None:
+def test_a_long_beginning_leaves_room_to_go_on_where_positions_are_learned():
     """On a GPU, reading beyond the last position would end the run."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -203,7 +201,7 @@ def test_a_long_beginning_leaves_room_to_go_on_where_positions_are_learned() -> 
     assert len(said) == 2
 
 
-def test_the_end_of_a_turn_ends_what_is_shown() -> None:
+def test_the_end_of_a_turn_ends_what_is_shown():
     from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
     set_seed(1)
@@ -217,7 +215,7 @@ def test_the_end_of_a_turn_ends_what_is_shown() -> None:
     assert not spoken.say(model, lambda: False)[0].is_cut
 
 
-def test_many_examples_are_asked_about_a_few_at_a_time() -> None:
+def test_many_examples_are_asked_about_a_few_at_a_time():
     class Widest(torch.nn.Module):
         """Answers with what it reads, and remembers its largest batch."""
 
@@ -238,13 +236,13 @@ def test_many_examples_are_asked_about_a_few_at_a_time() -> None:
     assert model.most == AT_ONCE
 
 
-def test_events_are_read_back(watched: TinyRun) -> None:
+def test_events_are_read_back(watched):
     lines = [json.loads(line) for line in watched.run.events_file.read_bytes().splitlines()]
     said = next(line for line in lines if line["type"] == "predicted")["said"]
     assert set(said[0]) == {"text", "sure", "right"}
 
 
-def test_prompts_of_ones_own_are_gone_on_from(tmp_path: Path) -> None:
+def test_prompts_of_ones_own_are_gone_on_from(tmp_path):
     (tmp_path / "text.txt").write_text("The cat sat on the mat. The dog sat on the log.\n" * 60)
     run = train(
         tmp_path / "run",
@@ -264,7 +262,7 @@ PICKY = """{% for message in messages %}{% if 'rude' in message['content'] %}{{ 
 {% endif %}<{{ message['role'] }}>{{ message['content'] }}{% endfor %}"""
 
 
-def test_a_prompt_that_the_template_refuses_is_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_a_prompt_that_the_template_refuses_is_left_out_with_a_warning(tmp_path):
     prepared = Prepared(
         model=None,
         train=None,

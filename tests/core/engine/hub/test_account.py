@@ -1,6 +1,5 @@
 """The token: in the keychain or where other programs keep it, and in no text."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import keyring
@@ -11,7 +10,6 @@ from core.base.errors import UserError
 from core.engine.hub.account import account, find_token, lend_token
 from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
 from tests.fakes.keychain import FakeKeychain, PlainFile
-from tests.fakes.whole_hub import WholeHub
 
 TOKEN = "hf_SecretOfAda42"
 SAVE = AccountRequest(action=AccountAction.SAVE, token=TOKEN)
@@ -20,7 +18,7 @@ LOOK = AccountRequest()
 
 
 @pytest.fixture
-def keychain(hub: WholeHub) -> Iterator[FakeKeychain]:
+def keychain(hub):
     kept = FakeKeychain()
     before = keyring.get_keyring()
     keyring.set_keyring(kept)
@@ -33,9 +31,7 @@ def every_text(folder: Path) -> str:
     return "".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_token_is_kept_in_the_keychain_and_in_no_file(
-    hub: WholeHub, keychain: FakeKeychain, tmp_path: Path
-) -> None:
+def test_a_token_is_kept_in_the_keychain_and_in_no_file(hub, keychain, tmp_path):
     found = account(SAVE)
     assert (found.place, found.keychain) == (TokenPlace.KEYCHAIN, "macOS Keychain")
     assert list(keychain.kept.values()) == [TOKEN]
@@ -46,7 +42,7 @@ def test_a_token_is_kept_in_the_keychain_and_in_no_file(
     assert account(LOOK).place is TokenPlace.NOWHERE
 
 
-def test_the_hub_says_whose_it_is(hub: WholeHub, keychain: FakeKeychain) -> None:
+def test_the_hub_says_whose_it_is(hub, keychain):
     hub.people[TOKEN] = "ada"
     account(SAVE)
     assert account(CHECK).name == "ada"
@@ -55,7 +51,7 @@ def test_the_hub_says_whose_it_is(hub: WholeHub, keychain: FakeKeychain) -> None
     )
 
 
-def test_a_wrong_one_is_told_without_it(hub: WholeHub, keychain: FakeKeychain) -> None:
+def test_a_wrong_one_is_told_without_it(hub, keychain):
     account(SAVE)
     with pytest.raises(UserError) as caught:
         account(CHECK)
@@ -63,7 +59,7 @@ def test_a_wrong_one_is_told_without_it(hub: WholeHub, keychain: FakeKeychain) -
     assert TOKEN not in f"{caught.value.title} {caught.value.detail}"
 
 
-def test_a_locked_keychain_says_so_and_keeps_its_secret(hub: WholeHub, keychain: FakeKeychain) -> None:
+def test_a_locked_keychain_says_so_and_keeps_its_secret(hub, keychain):
     keychain.is_locked = True
     with pytest.raises(UserError, match="doesn't let Hone in") as caught:
         account(SAVE)
@@ -72,7 +68,7 @@ def test_a_locked_keychain_says_so_and_keeps_its_secret(hub: WholeHub, keychain:
     assert find_token() == ("", TokenPlace.NOWHERE)
 
 
-def test_where_there_is_no_keychain_others_files_still_count(hub: WholeHub, tmp_path: Path) -> None:
+def test_where_there_is_no_keychain_others_files_still_count(hub, tmp_path):
     with pytest.raises(UserError, match="can't be kept") as caught:
         account(SAVE)
     assert "hf auth login" in caught.value.detail
@@ -81,15 +77,13 @@ def test_where_there_is_no_keychain_others_files_still_count(hub: WholeHub, tmp_
     assert find_token() == (TOKEN, TokenPlace.FILE)
 
 
-def test_a_keyring_that_writes_plain_files_is_no_keychain(hub: WholeHub, keychain: FakeKeychain) -> None:
+def test_a_keyring_that_writes_plain_files_is_no_keychain(hub, keychain):
     keyring.set_keyring(PlainFile())
     with pytest.raises(UserError, match="can't be kept"):
         account(SAVE)
 
 
-def test_the_environment_goes_first(
-    hub: WholeHub, keychain: FakeKeychain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_goes_first(hub, keychain, monkeypatch):
     account(SAVE)
     lend_token()
     assert find_token() == (TOKEN, TokenPlace.ENVIRONMENT)
@@ -98,16 +92,16 @@ def test_the_environment_goes_first(
 
 
 @pytest.mark.parametrize("text", ["", "  ", "two words", "hf_ü"])
-def test_what_is_no_token_is_not_kept(hub: WholeHub, keychain: FakeKeychain, text: str) -> None:
+def test_what_is_no_token_is_not_kept(hub, keychain, text):
     with pytest.raises(UserError, match="no token"):
         account(AccountRequest(action=AccountAction.SAVE, token=text))
     assert keychain.kept == {}
 
 
-def test_a_request_that_is_logged_says_no_token() -> None:
+def test_a_request_that_is_logged_says_no_token():
     assert TOKEN not in repr(SAVE)
 
 
-def test_the_real_process_tells_of_no_keychain(hub: WholeHub) -> None:
+def test_the_real_process_tells_of_no_keychain(hub):
     found = jobs.run_job("hub-account", LOOK, Account)
     assert found.refusal.startswith("This computer has no keychain")

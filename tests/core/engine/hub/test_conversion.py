@@ -3,7 +3,6 @@
 import shlex
 from pathlib import Path
 
-import pytest
 import torch
 
 from core.engine.environment import prepare_torchvision
@@ -14,7 +13,7 @@ prepare_torchvision()
 SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 
 
-def test_it_makes_a_model_that_hone_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_makes_a_model_that_hone_takes(tmp_path, monkeypatch):
     from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM, BertTokenizer
 
     monkeypatch.chdir(tmp_path)

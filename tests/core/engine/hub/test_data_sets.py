@@ -6,7 +6,7 @@ from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
 from core.engine.hub.search import dataset_files, dataset_splits
 from core.services.hub import DownloadRequest, Kind
-from tests.fakes.whole_hub import Repo, WholeHub
+from tests.fakes.whole_hub import Repo
 
 CARD = b"""---
 license: mit
@@ -40,12 +40,12 @@ def bring(name: str, subset: str = "") -> None:
 
 
 @pytest.fixture
-def rows(hub: WholeHub) -> WholeHub:
+def rows(hub):
     hub.repos["datasets", "org/rows"] = Repo(dict(FILES))
     return hub
 
 
-def test_a_subset_comes_with_its_splits(rows: WholeHub) -> None:
+def test_a_subset_comes_with_its_splits(rows):
     bring("org/rows", "news")
     with pytest.raises(DataError, match="has no subset mail") as refused:
         dataset_splits("org/rows", "mail")
@@ -59,7 +59,7 @@ def test_a_subset_comes_with_its_splits(rows: WholeHub) -> None:
     assert "train.csv" not in fetched
 
 
-def test_another_subset_comes_beside(rows: WholeHub) -> None:
+def test_another_subset_comes_beside(rows):
     bring("org/rows")
     bring("org/rows", "mail")
     assert dataset_splits("org/rows", "mail") == ["validation", "train"] or dataset_splits(
@@ -68,7 +68,7 @@ def test_another_subset_comes_beside(rows: WholeHub) -> None:
     assert [path.name for path in dataset_files("org/rows", "mail", "validation")] == ["dev.csv"]
 
 
-def test_afterwards_nothing_is_asked(rows: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_afterwards_nothing_is_asked(rows, monkeypatch):
     bring("org/rows")
     rows.asked.clear()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -76,7 +76,7 @@ def test_afterwards_nothing_is_asked(rows: WholeHub, monkeypatch: pytest.MonkeyP
     assert rows.asked == []
 
 
-def test_without_a_card_names_tell_the_splits(hub: WholeHub) -> None:
+def test_without_a_card_names_tell_the_splits(hub):
     hub.repos["datasets", "org/plain"] = Repo(
         {"data/training.csv": b"a", "data/eval.csv": b"b", "dataset_infos.json": b"{}", ".x.json": b"{}"}
     )
@@ -85,19 +85,19 @@ def test_without_a_card_names_tell_the_splits(hub: WholeHub) -> None:
     assert [path.name for path in dataset_files("org/plain", split="test")] == ["eval.csv"]
 
 
-def test_one_file_of_no_name_is_for_training(hub: WholeHub) -> None:
+def test_one_file_of_no_name_is_for_training(hub):
     hub.repos["datasets", "org/one"] = Repo({"alpaca.json": b"[]"})
     bring("org/one")
     assert dataset_splits("org/one") == ["train"]
 
 
-def test_a_damaged_card_says_nothing(hub: WholeHub) -> None:
+def test_a_damaged_card_says_nothing(hub):
     hub.repos["datasets", "org/odd"] = Repo({"README.md": b"---\nconfigs: [\n---\n", "train.csv": b"a"})
     bring("org/odd")
     assert dataset_splits("org/odd") == ["train"]
 
 
-def test_a_script_is_refused_and_not_fetched(hub: WholeHub) -> None:
+def test_a_script_is_refused_and_not_fetched(hub):
     hub.repos["datasets", "org/script"] = Repo({"script.py": b"evil", "data.zip": b"zip"})
     with pytest.raises(UserError, match="can't use org/script") as caught:
         bring("org/script")
@@ -114,12 +114,12 @@ def test_a_script_is_refused_and_not_fetched(hub: WholeHub) -> None:
         ("org/rows", "", "dev", "no split dev"),
     ],
 )
-def test_what_isn_t_there_is_named(rows: WholeHub, name: str, subset: str, split: str, words: str) -> None:
+def test_what_isn_t_there_is_named(rows, name, subset, split, words):
     bring("org/rows")
     with pytest.raises(DataError, match=words):
         dataset_files(name, subset, split)
 
 
-def test_a_subset_that_the_card_doesn_t_name(rows: WholeHub) -> None:
+def test_a_subset_that_the_card_doesn_t_name(rows):
     with pytest.raises(UserError, match="no subset sport"):
         bring("org/rows", "sport")

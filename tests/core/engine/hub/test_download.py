@@ -2,7 +2,6 @@
 
 import errno
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ def signed_in(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", GOOD)
 
 
-def test_only_safe_weights_config_and_tokenizer_are_fetched_once(hub: WholeHub, cache: Path) -> None:
+def test_only_safe_weights_config_and_tokenizer_are_fetched_once(hub, cache):
     reports = fetch()
     assert here() == SAFE
     assert next(cache.rglob("snapshots/*/model.safetensors")).read_bytes() == WEIGHTS
@@ -63,7 +62,7 @@ def test_only_safe_weights_config_and_tokenizer_are_fetched_once(hub: WholeHub, 
     assert [asked.path for asked in hub.asked] == ["/api/models/org/tiny"]
 
 
-def test_huggingface_hub_finds_what_was_fetched(hub: WholeHub) -> None:
+def test_huggingface_hub_finds_what_was_fetched(hub):
     from huggingface_hub import hf_hub_download, snapshot_download
 
     fetch()
@@ -74,7 +73,7 @@ def test_huggingface_hub_finds_what_was_fetched(hub: WholeHub) -> None:
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_broken_connection_is_continued(hub: WholeHub, cache: Path, knows_ranges: bool) -> None:
+def test_a_broken_connection_is_continued(hub, cache, knows_ranges):
     hub.knows_ranges = knows_ranges
     hub.moods = [None, None, 300_000, 200_000] if knows_ranges else [None, None, 300_000]
     fetch()
@@ -83,7 +82,7 @@ def test_a_broken_connection_is_continued(hub: WholeHub, cache: Path, knows_rang
     assert next(cache.rglob("model.safetensors")).read_bytes() == WEIGHTS
 
 
-def test_a_pause_loses_nothing(hub: WholeHub, cache: Path) -> None:
+def test_a_pause_loses_nothing(hub, cache):
     """The real process, ended in the middle of a file, another download meanwhile, and one that continues."""
     hub.gate.clear()
     job, titles = EngineJob("hub-download"), []
@@ -107,7 +106,7 @@ def test_a_pause_loses_nothing(hub: WholeHub, cache: Path) -> None:
     assert (Path(done.path) / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_cancelling_deletes_what_is_unfinished_and_nothing_else(hub: WholeHub, cache: Path) -> None:
+def test_cancelling_deletes_what_is_unfinished_and_nothing_else(hub, cache):
     hub.moods = [None, None, 300_000, *[503] * 5]
     refused()
     assert partials(cache)
@@ -120,7 +119,7 @@ def test_cancelling_deletes_what_is_unfinished_and_nothing_else(hub: WholeHub, c
     assert here() == SAFE
 
 
-def test_a_hub_that_asks_for_patience_is_asked_again(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_asks_for_patience_is_asked_again(hub, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     hub.moods = [None, 429]
     fetch()
@@ -201,13 +200,7 @@ def offline(_: WholeHub, __: pytest.MonkeyPatch) -> None:
         (offline, "Hone works offline", "“Work offline” in Settings"),
     ],
 )
-def test_what_goes_wrong_is_reported_and_leaves_no_half_model(
-    trouble: Callable[[WholeHub, pytest.MonkeyPatch], None],
-    title: str,
-    detail: str,
-    hub: WholeHub,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_goes_wrong_is_reported_and_leaves_no_half_model(trouble, title, detail, hub, monkeypatch):
     trouble(hub, monkeypatch)
     error = refused()
     assert title in error.title
@@ -216,9 +209,7 @@ def test_what_goes_wrong_is_reported_and_leaves_no_half_model(
     assert here() == set()
 
 
-def test_a_disk_that_fills_up_keeps_what_was_fetched(
-    hub: WholeHub, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_keeps_what_was_fetched(hub, cache, monkeypatch):
     write = hub_download.PartialFile.write
 
     def failing(file: hub_download.PartialFile, content: bytes) -> int:
@@ -232,18 +223,18 @@ def test_a_disk_that_fills_up_keeps_what_was_fetched(
     assert blob(cache, WEIGHTS).stat().st_size == 300_000
 
 
-def test_a_cache_that_cant_be_written(hub: WholeHub, cache: Path) -> None:
+def test_a_cache_that_cant_be_written(hub, cache):
     cache.write_text("a file where the cache should be")
     assert "can't be kept on this computer" in refused().title
 
 
 @pytest.mark.parametrize("name", ["org/ti ny", "org//tiny", "../etc", "org/tïny", "a/b/c", ""])
-def test_an_impossible_name_is_not_asked_for(hub: WholeHub, name: str) -> None:
+def test_an_impossible_name_is_not_asked_for(hub, name):
     assert "is no name on the Hub" in refused(DownloadRequest(id=name)).title
     assert hub.asked == []
 
 
-def test_pickled_weights_are_refused_before_any_file(hub: WholeHub) -> None:
+def test_pickled_weights_are_refused_before_any_file(hub):
     files = {name: content for name, content in TINY.items() if name != "model.safetensors"}
     hub.repos["models", "org/old"] = Repo(files, {"pipeline_tag": "fill-mask"})
     error = refused(DownloadRequest(id="org/old"))
@@ -252,9 +243,7 @@ def test_pickled_weights_are_refused_before_any_file(hub: WholeHub) -> None:
     assert not [asked for asked in hub.asked if "/resolve/" in asked.path]
 
 
-def test_the_token_goes_to_the_hub_and_to_nobody_else(
-    hub: WholeHub, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_goes_to_the_hub_and_to_nobody_else(hub, cache, monkeypatch):
     gated(hub, monkeypatch)
     private(hub, monkeypatch)
     signed_in(hub, monkeypatch)
@@ -266,14 +255,14 @@ def test_the_token_goes_to_the_hub_and_to_nobody_else(
     assert not [path for path in written if GOOD.encode() in path.read_bytes()]
 
 
-def test_offline_no_process_asks(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_no_process_asks(hub, monkeypatch):
     offline(hub, monkeypatch)
     with pytest.raises(UserError, match="works offline"):
         run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
     assert hub.asked == []
 
 
-def test_parts_come_with_their_index(hub: WholeHub) -> None:
+def test_parts_come_with_their_index(hub):
     parts = {f"model-0000{n}-of-00002.safetensors": b"part %d" % n for n in (1, 2)}
     index = {"model.safetensors.index.json": b"{}", "consolidated.safetensors": b"the same again"}
     hub.repos["models", "org/big"] = Repo({"config.json": CONFIG, **parts, **index}, {})
@@ -281,9 +270,7 @@ def test_parts_come_with_their_index(hub: WholeHub) -> None:
     assert here("org/big") == {"config.json", *parts, "model.safetensors.index.json"}
 
 
-def test_files_of_the_same_content_both_get_their_names(
-    hub: WholeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_the_same_content_both_get_their_names(hub, monkeypatch):
     hub.repos["models", "org/tiny"].files["added_tokens.json"] = CONFIG
     monkeypatch.setattr(hub_download, "are_symlinks_supported", lambda _: False)
     fetch()
@@ -294,7 +281,7 @@ def test_files_of_the_same_content_both_get_their_names(
 # --- The cache
 
 
-def test_the_cache_is_listed_and_emptied(hub: WholeHub, cache: Path) -> None:
+def test_the_cache_is_listed_and_emptied(hub, cache):
     assert cached().repos == ()
     fetch()
     part = cache / "models--org--begun" / "blobs" / "abc.hone.incomplete"

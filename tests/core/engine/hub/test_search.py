@@ -8,14 +8,14 @@ from core.engine.hub.download import download
 from core.engine.hub.search import search
 from core.services.hub import DownloadRequest, Found, Kind, SearchRequest, cache_folder
 from tests.fakes.tiny_on_hub import CONFIG, FACTS, TINY, WEIGHTS, blob
-from tests.fakes.whole_hub import Repo, WholeHub
+from tests.fakes.whole_hub import Repo
 
 
 def find(words: str, **others: object) -> list[Found]:
     return list(search(SearchRequest(words=words, **others)).found)  # type: ignore[arg-type]
 
 
-def test_the_facts_of_a_model(hub: WholeHub) -> None:
+def test_the_facts_of_a_model(hub):
     (found,) = find("tiny")
     assert found == Found(
         id="org/tiny",
@@ -35,7 +35,7 @@ def test_the_facts_of_a_model(hub: WholeHub) -> None:
     assert {"safetensors", "siblings", "gated", "tags", "config"} <= set(asked.query["expand"])
 
 
-def test_only_kinds_that_can_learn_the_task(hub: WholeHub) -> None:
+def test_only_kinds_that_can_learn_the_task(hub):
     hub.repos["models", "org/writer"] = Repo(dict(TINY), {**FACTS, "pipeline_tag": "text-generation"})
     hub.repos["models", "org/tiny"].gated = True
     hub.repos["models", "org/speaker"] = Repo(dict(TINY), {**FACTS, "pipeline_tag": "text-to-speech"})
@@ -45,7 +45,7 @@ def test_only_kinds_that_can_learn_the_task(hub: WholeHub) -> None:
     assert [found.id for found in find("")] == ["org/writer", "org/tiny"], "the most downloaded first"
 
 
-def test_how_much_is_here_already(hub: WholeHub) -> None:
+def test_how_much_is_here_already(hub):
     assert (find("tiny")[0].here, find("tiny")[0].complete) == (0, False)
     part = blob(cache_folder(), WEIGHTS)
     part.parent.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_how_much_is_here_already(hub: WholeHub) -> None:
     assert found.here == len(WEIGHTS) + len(CONFIG) + len(TINY["tokenizer.json"])
 
 
-def test_pickled_and_own_code_are_told_with_the_reason(hub: WholeHub) -> None:
+def test_pickled_and_own_code_are_told_with_the_reason(hub):
     pickled = {"config.json": CONFIG, "pytorch_model.bin": b"x"}
     hub.repos["models", "org/pickled"] = Repo(pickled, {**FACTS, "downloads": 3})
     hub.repos["models", "org/coded"] = Repo(
@@ -71,7 +71,7 @@ def test_pickled_and_own_code_are_told_with_the_reason(hub: WholeHub) -> None:
     assert not by_name["org/tiny"].refusal
 
 
-def test_a_whole_name_finds_a_private_one(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_name_finds_a_private_one(hub, monkeypatch):
     hub.repos["models", "org/tiny"].private = True
     assert find("org/tiny") == []
     hub.people["hf_good_token"] = "ada"
@@ -81,7 +81,7 @@ def test_a_whole_name_finds_a_private_one(hub: WholeHub, monkeypatch: pytest.Mon
     assert answer.signed_in
 
 
-def test_data_sets(hub: WholeHub) -> None:
+def test_data_sets(hub):
     hub.repos["datasets", "org/rows"] = Repo(
         {"train.csv": b"a"}, {"tags": ["license:cc0-1.0"], "mainSize": 99}
     )
@@ -97,7 +97,7 @@ def test_data_sets(hub: WholeHub) -> None:
 @pytest.mark.parametrize(
     ("status", "words"), [(500, "500"), (503, "503"), (429, "too often"), (403, "leave to read")]
 )
-def test_a_refusal_is_told_at_once(hub: WholeHub, status: int, words: str) -> None:
+def test_a_refusal_is_told_at_once(hub, status, words):
     hub.api_moods = [(status, {})]
     with pytest.raises(UserError, match="refuses") as caught:
         find("tiny")
@@ -105,7 +105,7 @@ def test_a_refusal_is_told_at_once(hub: WholeHub, status: int, words: str) -> No
     assert len(hub.asked) == 1
 
 
-def test_offline_nothing_is_asked(hub: WholeHub) -> None:
+def test_offline_nothing_is_asked(hub):
     settings.save(settings.Settings(offline=True))
     with pytest.raises(UserError, match="Hone works offline"):
         find("tiny")

@@ -27,7 +27,7 @@ LENGTHS = {Task.CHAT: 96, Task.PREFERENCE: 104}
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     save_tiny_bert(folder / "bert")
     save_tiny_talker(folder / "talker")
@@ -35,7 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -101,16 +101,12 @@ def counts(options: RunOptions) -> tuple[DataReport, Any]:
 @pytest.mark.parametrize(
     "data", [{}, {"max_train_samples": 30, "max_eval_samples": 2}, {"eval_fraction": 0.0}], ids=str
 )
-def test_rows_are_counted_as_the_run_counts_them(
-    task: Task, data: dict[str, Any], models: Path, tmp_path: Path
-) -> None:
+def test_rows_are_counted_as_the_run_counts_them(task, data, models, tmp_path):
     counts(asked(tmp_path, models, task, **data))
 
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
-def test_rows_of_evaluation_data_of_its_own_are_counted_as_well(
-    task: Task, models: Path, tmp_path: Path
-) -> None:
+def test_rows_of_evaluation_data_of_its_own_are_counted_as_well(task, models, tmp_path):
     (tmp_path / "other").mkdir()
     report, _ = counts(asked(tmp_path, models, task, eval=source(tmp_path / "other", task)))
     if task is not Task.CAUSAL_LM:
@@ -118,7 +114,7 @@ def test_rows_of_evaluation_data_of_its_own_are_counted_as_well(
 
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
-def test_what_is_shown_is_what_is_trained_on(task: Task, models: Path, tmp_path: Path) -> None:
+def test_what_is_shown_is_what_is_trained_on(task, models, tmp_path):
     options = asked(tmp_path, models, task, eval_fraction=0.0)
     report, prepared = counts(options)
     rows = list(prepared.train)
@@ -171,7 +167,7 @@ def said(question: str, answer: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
-def test_bad_rows_stop_a_run_and_can_be_left_out(task: Task, models: Path, tmp_path: Path) -> None:
+def test_bad_rows_stop_a_run_and_can_be_left_out(task, models, tmp_path):
     from core.engine.reporter import Reporter
     from core.engine.training.train import prepare
 
@@ -193,7 +189,7 @@ def test_bad_rows_stop_a_run_and_can_be_left_out(task: Task, models: Path, tmp_p
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
 @pytest.mark.parametrize("fraction", [0.0, 0.25])
-def test_repeats_can_be_left_out(task: Task, fraction: float, models: Path, tmp_path: Path) -> None:
+def test_repeats_can_be_left_out(task, fraction, models, tmp_path):
     path = str(spoilt(tmp_path, task))
     changes = {"train": path, "eval_fraction": fraction, "skip_bad_rows": True, "max_length": 64}
     with_all, _ = counts(asked(tmp_path, models, task, **changes))
@@ -219,9 +215,7 @@ def inspect_all(options: RunOptions) -> DataReport:
 
 
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_a_length_that_keeps_rows_is_proposed_where_nothing_fits(
-    task: Task, models: Path, tmp_path: Path
-) -> None:
+def test_a_length_that_keeps_rows_is_proposed_where_nothing_fits(task, models, tmp_path):
     from core.engine.reporter import Reporter
     from core.engine.training.train import prepare
 
@@ -240,7 +234,7 @@ def test_a_length_that_keeps_rows_is_proposed_where_nothing_fits(
     assert report.train_rows > 10
 
 
-def test_packed_conversations_are_counted_in_rows(models: Path, tmp_path: Path) -> None:
+def test_packed_conversations_are_counted_in_rows(models, tmp_path):
     for held_out in (0.0, 0.25):
         options = asked(tmp_path, models, Task.CHAT, packing=True, max_length=256, eval_fraction=held_out)
         report, prepared = counts(options)
@@ -249,7 +243,7 @@ def test_packed_conversations_are_counted_in_rows(models: Path, tmp_path: Path) 
         assert len(prepared.train) == report.train_rows
 
 
-def test_images_are_counted_as_the_run_counts_them() -> None:
+def test_images_are_counted_as_the_run_counts_them():
     from core.engine.data.images import load_image_data
 
     data = DataOptions(train="builtin:digits", eval_fraction=0.2, max_eval_samples=99, image_size=32)
@@ -260,7 +254,7 @@ def test_images_are_counted_as_the_run_counts_them() -> None:
 
 
 @pytest.mark.parametrize("task", [Task.CAUSAL_LM, Task.TEXT_CLASSIFICATION, Task.TOKEN_CLASSIFICATION])
-def test_a_model_from_scratch_shows_what_it_sees(task: Task, tmp_path: Path) -> None:
+def test_a_model_from_scratch_shows_what_it_sees(task, tmp_path):
     name = "scratch:llama-tiny" if task.writes_text else "scratch:bert-tiny"
     data = DataOptions(train=source(tmp_path, task), max_length=16, eval_fraction=0.25)
     report, prepared = counts(RunOptions(task=task, model=ModelOptions(source=name), data=data))
@@ -277,7 +271,7 @@ def test_a_model_from_scratch_shows_what_it_sees(task: Task, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 @pytest.mark.parametrize("of", ["scratch:llama-tiny", "talker"])
-def test_rows_of_a_long_text_are_estimated(name: str, of: str, models: Path, tmp_path: Path) -> None:
+def test_rows_of_a_long_text_are_estimated(name, of, models, tmp_path):
     from core.engine.inspect import texts
 
     lines = [
@@ -299,7 +293,7 @@ def test_rows_of_a_long_text_are_estimated(name: str, of: str, models: Path, tmp
 
 
 @pytest.mark.parametrize("source", ["scratch:llama-tiny", "", "owner/not-here"])
-def test_without_a_tokenizer_lengths_are_characters(source: str, tmp_path: Path) -> None:
+def test_without_a_tokenizer_lengths_are_characters(source, tmp_path):
     path = write_json(tmp_path / "a.json", instructions(12))
     options = RunOptions(task=Task.CHAT, model=ModelOptions(source=source), data=DataOptions(train=str(path)))
     report = inspect(options)

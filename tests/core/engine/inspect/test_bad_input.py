@@ -24,7 +24,7 @@ Lay = Callable[[Path], Path]
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path_factory, monkeypatch):
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HONE_HOME", str(home))
     return home
@@ -127,9 +127,7 @@ BAD: dict[str, tuple[Lay, Task | None, str]] = {
 
 
 @pytest.mark.parametrize(("lay", "task", "words"), BAD.values(), ids=BAD)
-def test_what_is_wrong_is_said_where(
-    lay: Lay, task: Task | None, words: str, tmp_path: Path, home: Path
-) -> None:
+def test_what_is_wrong_is_said_where(lay, task, words, tmp_path, home):
     assert words in told(lay(tmp_path), task)
     assert not list(home.rglob("*.unfinished")), "nothing half-done stays behind"
 
@@ -149,14 +147,14 @@ FINE: dict[str, tuple[Lay, Task, int]] = {
 
 
 @pytest.mark.parametrize(("lay", "task", "rows"), FINE.values(), ids=FINE)
-def test_what_is_odd_but_sound_is_read(lay: Lay, task: Task, rows: int, tmp_path: Path) -> None:
+def test_what_is_odd_but_sound_is_read(lay, task, rows, tmp_path):
     report = look(lay(tmp_path))
     assert report.suits is task
     assert (report.rows, report.problems) == (rows, ())
     assert report.train_rows
 
 
-def test_texts_are_looked_into_without_torch() -> None:
+def test_texts_are_looked_into_without_torch():
     """It would take longer to load than most files to read."""
     modules = ", ".join(f"core.engine.inspect.{name}" for name in ("report", "texts", "conversations"))
     check = f"import sys, {modules}; sys.exit('torch' in sys.modules)"

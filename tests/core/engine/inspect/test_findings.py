@@ -60,7 +60,7 @@ def stops_with_the_same(options: RunOptions, finding: Finding) -> None:
     assert all(fix in caught.value.fixes for fix in finding.fixes)
 
 
-def test_clean_data_has_no_findings(tmp_path: Path) -> None:
+def test_clean_data_has_no_findings(tmp_path):
     report = look(CLASSIFY, table(tmp_path, *many()))
     assert (report.findings, report.problems, report.notes) == ((), (), ())
     assert report.reading == {
@@ -71,7 +71,7 @@ def test_clean_data_has_no_findings(tmp_path: Path) -> None:
     }
 
 
-def test_labels_that_differ_in_capitals_or_spaces_are_told(tmp_path: Path) -> None:
+def test_labels_that_differ_in_capitals_or_spaces_are_told(tmp_path):
     rows = [f"words {n},{('Yes', 'yes', 'YES', 'no', 'not  sure', 'Not sure')[n % 6]}" for n in range(60)]
     found = by_code(look(CLASSIFY, table(tmp_path, *rows)))["similar-labels"]
     assert found.level is FindingLevel.WARNING
@@ -79,7 +79,7 @@ def test_labels_that_differ_in_capitals_or_spaces_are_told(tmp_path: Path) -> No
     assert "“no”" not in found.message
 
 
-def test_a_split_that_goes_unused_is_told(tmp_path: Path) -> None:
+def test_a_split_that_goes_unused_is_told(tmp_path):
     table(tmp_path, *many(), name="train.csv")
     table(tmp_path, *many(), name="test.csv")
     found = by_code(look(CLASSIFY, tmp_path))["unused-split"]
@@ -90,20 +90,20 @@ def test_a_split_that_goes_unused_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "is_little"), [("Hi", True), ("It was a dark night. " * 60, False)])
-def test_a_text_that_is_hardly_one_is_told(tmp_path: Path, content: str, is_little: bool) -> None:
+def test_a_text_that_is_hardly_one_is_told(tmp_path, content, is_little):
     path = tmp_path / "a.txt"
     path.write_text(content, encoding="utf-8")
     assert ("little-text" in by_code(look(TEXT, path))) == is_little
 
 
-def test_repeated_rows_are_told_apart_from_contradicting_ones(tmp_path: Path) -> None:
+def test_repeated_rows_are_told_apart_from_contradicting_ones(tmp_path):
     found = by_code(look(CLASSIFY, table(tmp_path, *many(), "words 3,b", "words 4,b", "words 3,b")))
     assert (found["duplicates"].rows, found["duplicates"].count) == ((42, 44), 2)
     assert (found["contradictions"].rows, found["contradictions"].count) == ((43,), 1)
     assert found["contradictions"].level is FindingLevel.WARNING
 
 
-def test_rows_without_a_text_or_a_label_are_named_and_left_out(tmp_path: Path) -> None:
+def test_rows_without_a_text_or_a_label_are_named_and_left_out(tmp_path):
     report = look(CLASSIFY, table(tmp_path, *many(), ",a", "some words,", ",b"))
     empty = [finding for finding in report.findings if finding.code == "empty"]
     assert [(finding.message, finding.rows) for finding in empty] == [
@@ -113,7 +113,7 @@ def test_rows_without_a_text_or_a_label_are_named_and_left_out(tmp_path: Path) -
     assert (report.train_rows, report.eval_rows) == (36, 4)
 
 
-def test_rare_and_uneven_labels_are_named(tmp_path: Path) -> None:
+def test_rare_and_uneven_labels_are_named(tmp_path):
     counts = {"many": 400, "some": 25, "hardly": 9, "one": 1}
     rows = [f"{name} {number},{name}" for name, count in counts.items() for number in range(count)]
     found = by_code(look(CLASSIFY, table(tmp_path, *rows)))
@@ -122,12 +122,12 @@ def test_rare_and_uneven_labels_are_named(tmp_path: Path) -> None:
     assert "some" not in found["uneven-labels"].message
 
 
-def test_few_rows_are_told(tmp_path: Path) -> None:
+def test_few_rows_are_told(tmp_path):
     assert "only 3 rows" in by_code(look(CLASSIFY, table(tmp_path, "a,x", "b,y", "c,x")))["few-rows"].message
 
 
 @pytest.mark.parametrize("content", ["naïve,a\n" * 9, "café,b\nnaïve,a\n" * 6])
-def test_another_encoding_is_a_warning(tmp_path: Path, content: str) -> None:
+def test_another_encoding_is_a_warning(tmp_path, content):
     path = tmp_path / "a.csv"
     path.write_bytes(f"text,label\nplain,b\n{content}".encode("cp1252"))
     report = look(CLASSIFY, path)
@@ -136,7 +136,7 @@ def test_another_encoding_is_a_warning(tmp_path: Path, content: str) -> None:
     assert not any("1252" in note for note in report.notes)
 
 
-def test_all_numbers_that_are_none_are_named_at_once(tmp_path: Path) -> None:
+def test_all_numbers_that_are_none_are_named_at_once(tmp_path):
     rows = [f"words {number},{number}.5" for number in range(20)]
     path = table(tmp_path, *rows, "no,high", 'no,"1,5"', "no,", "no,nan", header="text,score")
     found = by_code(look(SCORE, path))
@@ -156,9 +156,7 @@ GOOD = {"tokens": ["Paris", "sleeps"], "tags": ["B-LOC", "O"]}
         ("broken-list", {"tokens": '["a", "b]', "tags": '["O", "B-X"]'}),
     ],
 )
-def test_all_rows_whose_words_and_labels_do_not_match_are_named(
-    tmp_path: Path, code: str, wrong: dict[str, Any]
-) -> None:
+def test_all_rows_whose_words_and_labels_do_not_match_are_named(tmp_path, code, wrong):
     path = objects(tmp_path, GOOD, wrong, GOOD, GOOD, wrong)
     report = look(WORDS, path)
     found = by_code(report)[code]
@@ -167,7 +165,7 @@ def test_all_rows_whose_words_and_labels_do_not_match_are_named(
     stops_with_the_same(asked(WORDS, path), found)
 
 
-def test_labels_never_trained_on_are_all_named(tmp_path: Path) -> None:
+def test_labels_never_trained_on_are_all_named(tmp_path):
     other = table(tmp_path, "x 1,a", "x 2,awful", "x 3,b", "x 4,odd", "x 5,awful", name="test.csv")
     options = asked(CLASSIFY, table(tmp_path, *many()), eval=str(other))
     report = inspect(options)
@@ -182,14 +180,14 @@ def test_labels_never_trained_on_are_all_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", [CLASSIFY, SCORE])
-def test_rows_in_both_are_named_by_their_place_in_the_evaluation_data(tmp_path: Path, task: Task) -> None:
+def test_rows_in_both_are_named_by_their_place_in_the_evaluation_data(tmp_path, task):
     rows = [f"words {number},{number % 2}" for number in range(20)]
     other = table(tmp_path, "new,1", "words 3,0", "words 4,0", name="test.csv")
     found = by_code(look(task, table(tmp_path, *rows), eval=str(other), label_column="label"))
     assert (found["in-both"].rows, found["in-both"].count) == ((3, 4), 2)
 
 
-def test_lists_and_objects_among_texts_stop_a_run(tmp_path: Path) -> None:
+def test_lists_and_objects_among_texts_stop_a_run(tmp_path):
     rows = [{"text": f"words {n}", "label": "ab"[n % 2]} for n in range(12)]
     path = objects(tmp_path, *rows, {"text": {"a": 1}, "label": "a"}, {"text": ["x"], "label": "b"})
     found = by_code(look(CLASSIFY, path))
@@ -197,14 +195,14 @@ def test_lists_and_objects_among_texts_stop_a_run(tmp_path: Path) -> None:
     stops_with_the_same(asked(CLASSIFY, path), found["mixed-kinds"])
 
 
-def test_labels_of_mixed_kinds_are_one_label_each(tmp_path: Path) -> None:
+def test_labels_of_mixed_kinds_are_one_label_each(tmp_path):
     rows = [{"text": f"words {n}", "label": "1" if n % 3 else 1} for n in range(12)]
     report = look(CLASSIFY, objects(tmp_path, *rows, {"text": "x", "label": 0}))
     assert report.labels == {"1": 12, "0": 1}
     assert any("mixes kinds" in note for note in report.notes)
 
 
-def test_columns_are_all_checked_before_rows(tmp_path: Path) -> None:
+def test_columns_are_all_checked_before_rows(tmp_path):
     report = look(CLASSIFY, table(tmp_path, *many()), text_columns=("txt",), label_column="lable")
     assert [problem.path for problem in report.problems] == ["data.text_columns", "data.label_column"]
     assert [problem.fixes[0].changes for problem in report.problems] == [
@@ -214,7 +212,7 @@ def test_columns_are_all_checked_before_rows(tmp_path: Path) -> None:
     assert (report.preview_rows[:2], report.seen, report.train_rows) == ((2, 3), (), None)
 
 
-def test_one_number_everywhere_is_nothing_to_learn(tmp_path: Path) -> None:
+def test_one_number_everywhere_is_nothing_to_learn(tmp_path):
     path = table(tmp_path, *(f"words {n},3.5" for n in range(20)), header="text,score")
     problems = look(SCORE, path).problems
     assert [problem.path for problem in problems] == ["data.label_column"]
@@ -222,11 +220,11 @@ def test_one_number_everywhere_is_nothing_to_learn(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> ModelOptions:
+def bert(tmp_path_factory):
     return ModelOptions(source=str(save_tiny_bert(tmp_path_factory.mktemp("model") / "bert")))
 
 
-def test_texts_that_are_cut_off_are_counted_and_named(tmp_path: Path, bert: ModelOptions) -> None:
+def test_texts_that_are_cut_off_are_counted_and_named(tmp_path, bert):
     rows = [f"{'good ' * (5 + 10 * (number % 3))}{number},{'ab'[number % 2]}" for number in range(12)]
     data = DataOptions(train=str(table(tmp_path, *rows)), max_length=20)
     report = inspect(RunOptions(task=CLASSIFY, model=bert, data=data))
@@ -239,9 +237,7 @@ def test_texts_that_are_cut_off_are_counted_and_named(tmp_path: Path, bert: Mode
     assert report.seen[2].parts[0].text.startswith("[CLS] good good")
 
 
-def test_of_many_rows_some_are_measured_and_that_is_said(
-    tmp_path: Path, bert: ModelOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_rows_some_are_measured_and_that_is_said(tmp_path, bert, monkeypatch):
     monkeypatch.setattr("core.engine.inspect.report.MOST_SAMPLED", 10)
     data = DataOptions(train=str(table(tmp_path, *many(95))), max_length=8)
     report = inspect(RunOptions(task=CLASSIFY, model=bert, data=data))
@@ -251,7 +247,7 @@ def test_of_many_rows_some_are_measured_and_that_is_said(
     assert (report.rows, report.train_rows, len(report.seen)) == (95, 85, 20)
 
 
-def test_words_are_shown_with_their_labels(tmp_path: Path, bert: ModelOptions) -> None:
+def test_words_are_shown_with_their_labels(tmp_path, bert):
     row = {"tokens": ["the", "good", "story"], "tags": ["O", "B-X", "I-X"]}
     path = objects(tmp_path, *[row] * 12)
     report = inspect(RunOptions(task=WORDS, model=bert, data=DataOptions(train=str(path))))

@@ -39,7 +39,7 @@ def bytes_of(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 
 @pytest.fixture
-def pets(tmp_path: Path) -> Path:
+def pets(tmp_path):
     """Five good images of each of two classes."""
     root = tmp_path / "pets"
     for place, name in enumerate(("cat", "dog")):
@@ -115,7 +115,7 @@ PROBLEMS: dict[str, tuple[str, Writes]] = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_an_image_that_does_not_open_is_named(pets: Path, name: str) -> None:
+def test_an_image_that_does_not_open_is_named(pets, name):
     code, write = PROBLEMS[name]
     write(pets / "cat" / "bad.png")
     (finding,) = check(pets)
@@ -164,7 +164,7 @@ ODD: dict[str, tuple[list[str], Writes]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets: Path, name: str) -> None:
+def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets, name):
     expected, write = ODD[name]
     write(pets / "cat" / "odd.png")
     train = find_images(str(pets)).train
@@ -175,7 +175,7 @@ def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets: Path, name: 
     assert ImageTransform(32)(odd).shape == (3, 32, 32)
 
 
-def test_the_first_frame_of_an_animation_is_used(tmp_path: Path) -> None:
+def test_the_first_frame_of_an_animation_is_used(tmp_path):
     animated(tmp_path / "odd.png")
     with Image.open(tmp_path / "odd.gif") as image:
         first = image.convert("RGB")
@@ -185,7 +185,7 @@ def test_the_first_frame_of_an_animation_is_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "code"), [("cat/9.png", "image-repeated"), ("dog/9.png", "image-contradicted")]
 )
-def test_the_same_image_twice(pets: Path, target: str, code: str) -> None:
+def test_the_same_image_twice(pets, target, code):
     (pets / target).write_bytes((pets / "cat" / "0.png").read_bytes())
     (finding,) = check(pets)
     assert finding.code == code
@@ -193,7 +193,7 @@ def test_the_same_image_twice(pets: Path, target: str, code: str) -> None:
     assert str(Path("cat", "0.png")) in finding.message
 
 
-def test_images_that_share_beginning_and_end_are_told_apart(tmp_path: Path) -> None:
+def test_images_that_share_beginning_and_end_are_told_apart(tmp_path):
     """Two scans with the same wide border, uncompressed: only the middle differs."""
     for name, shade in (("cat", 10), ("dog", 200)):
         scan = Image.new("L", (200, 200), 255)
@@ -203,7 +203,7 @@ def test_images_that_share_beginning_and_end_are_told_apart(tmp_path: Path) -> N
     assert set(codes(check(tmp_path))) == {"class-of-one"}
 
 
-def test_classes_of_one_and_classes_much_larger_than_others(pets: Path) -> None:
+def test_classes_of_one_and_classes_much_larger_than_others(pets):
     (pets / "emu").mkdir()
     noise(90).save(pets / "emu" / "0.png")
     (finding,) = check(pets)
@@ -217,7 +217,7 @@ def test_classes_of_one_and_classes_much_larger_than_others(pets: Path) -> None:
     assert "“dog” has 55 images, “cat” 5" in finding.message
 
 
-def test_rows_are_numbered_as_in_the_file(pets: Path) -> None:
+def test_rows_are_numbered_as_in_the_file(pets):
     path = pets / "labels.csv"
     path.write_text("file,kind\ncat/0.png,cat\ncat/gone.png,cat\ndog/0.png,dog\ndog/0.png,dog\n")
     missing, repeated = check(path)
@@ -225,7 +225,7 @@ def test_rows_are_numbered_as_in_the_file(pets: Path) -> None:
     assert (repeated.code, repeated.rows) == ("image-repeated", (5,))
 
 
-def test_images_in_parquet(tmp_path: Path) -> None:
+def test_images_in_parquet(tmp_path):
     one, two = (bytes_of(noise(seed), "PNG") for seed in (1, 2))
     path = tmp_path / "a.parquet"
     rows = {"image": [one, b"no image", None, two, one], "label": ["a", "a", "b", "b", "b"]}
@@ -238,7 +238,7 @@ def test_images_in_parquet(tmp_path: Path) -> None:
     assert report(path).preview[0] == ("", "a")
 
 
-def test_progress_can_end_it(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_can_end_it(pets, monkeypatch):
     monkeypatch.setattr(images, "TELL_EVERY", 4)
     reported: list[tuple[int, int]] = []
     train = find_images(str(pets)).train
@@ -252,7 +252,7 @@ def test_progress_can_end_it(pets: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         check_images(train, progress=stop)
 
 
-def test_each_image_is_opened_once_and_few_are_held(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):
     """What 100,000 images cost follows: time by the opens of each, memory by how many are read ahead."""
     opens, plain_open = 0, Image.open
 
@@ -273,7 +273,7 @@ def test_each_image_is_opened_once_and_few_are_held(pets: Path, monkeypatch: pyt
     assert opens <= image_files.AHEAD
 
 
-def test_what_the_model_sees_beside_the_original(tmp_path: Path) -> None:
+def test_what_the_model_sees_beside_the_original(tmp_path):
     noise(5, (600, 300)).save(tmp_path / "wide.png")
     transform = ImageTransform(32)
     seen, original = (Image.open(io.BytesIO(png)) for png in transform.preview(tmp_path / "wide.png"))
@@ -287,7 +287,7 @@ def test_what_the_model_sees_beside_the_original(tmp_path: Path) -> None:
 
 
 class TestReport:
-    def test_a_folder(self, pets: Path) -> None:
+    def test_a_folder(self, pets):
         found = report(pets, eval_fraction=0.2)
         assert (found.format, found.rows, found.labels) == ("class folders", 10, {"cat": 5, "dog": 5})
         data = load_image_data(asked(pets, eval_fraction=0.2))
@@ -298,7 +298,7 @@ class TestReport:
         assert Image.open(io.BytesIO(found.seen[0].image)).size == (32, 32)
         assert Image.open(io.BytesIO(found.seen[0].original)).size == (24, 16)
 
-    def test_a_table_with_its_columns(self, pets: Path) -> None:
+    def test_a_table_with_its_columns(self, pets):
         path = pets / "labels.csv"
         path.write_text("picture,kind\ncat/0.png,cat\ndog/0.png,dog\ncat/none.png,cat\n")
         found = report(path)
@@ -309,7 +309,7 @@ class TestReport:
         assert codes(found.findings) == ["image-missing", "class-of-one"]
         assert [(seen.row, seen.label) for seen in found.seen] == [(2, "cat"), (3, "dog")]
 
-    def test_all_at_once_problems_first(self, pets: Path, tmp_path: Path) -> None:
+    def test_all_at_once_problems_first(self, pets, tmp_path):
         for number, name in enumerate(("no bytes", "a text file", "no bytes")):
             PROBLEMS[name][1](pets / "cat" / f"bad{number}.png")
         (pets / "cat" / "again.png").write_bytes((pets / "cat" / "0.png").read_bytes())
@@ -323,7 +323,7 @@ class TestReport:
         assert "emu" in problem.message
         assert found.eval_rows is None
 
-    def test_evaluation_data_is_compared_with_what_is_trained_on(self, pets: Path, tmp_path: Path) -> None:
+    def test_evaluation_data_is_compared_with_what_is_trained_on(self, pets, tmp_path):
         for name in ("cat", "dog"):
             (tmp_path / "test" / name).mkdir(parents=True)
             (tmp_path / "test" / name / "0.png").write_bytes((pets / name / "0.png").read_bytes())
@@ -331,20 +331,20 @@ class TestReport:
         assert (found.train_rows, found.eval_rows) == (10, 2)
         assert [(one.code, one.count, one.in_eval) for one in found.findings] == [("image-in-both", 2, True)]
 
-    def test_one_class_only(self, tmp_path: Path) -> None:
+    def test_one_class_only(self, tmp_path):
         (tmp_path / "pets" / "cat").mkdir(parents=True)
         noise(1).save(tmp_path / "pets" / "cat" / "0.png")
         (problem,) = report(tmp_path / "pets").problems
         assert "only one class" in problem.message
 
-    def test_digits_and_random_images(self) -> None:
+    def test_digits_and_random_images(self):
         digits = report("builtin:digits")
         assert (digits.rows, digits.findings, len(digits.seen)) == (1797, (), 8)
         assert [seen.label for seen in digits.seen] == list("01234567")
         random = report("synthetic:64x48")
         assert (random.rows, random.train_rows, random.eval_rows, random.problems) == (64, 64, 0, ())
 
-    def test_splits_there_are_to_choose_from(self, pets: Path, tmp_path: Path) -> None:
+    def test_splits_there_are_to_choose_from(self, pets, tmp_path):
         for name in ("train", "dev"):
             (tmp_path / "sets").mkdir(exist_ok=True)
             (tmp_path / "sets" / name).symlink_to(pets, target_is_directory=True)

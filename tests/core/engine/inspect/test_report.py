@@ -74,12 +74,12 @@ SUITS = [
 
 
 @pytest.mark.parametrize(("name", "content", "task"), SUITS)
-def test_a_file_tells_its_task(tmp_path: Path, name: str, content: str, task: Task | None) -> None:
+def test_a_file_tells_its_task(tmp_path, name, content, task):
     path = write(tmp_path / name, content)
     assert find_suiting_task(DataOptions(train=str(path)))[0] is task
 
 
-def test_a_folder_tells_its_task(tmp_path: Path) -> None:
+def test_a_folder_tells_its_task(tmp_path):
     data = DataOptions(train=str(tmp_path))
     write(tmp_path / "a.txt", "It was a dark night.")
     assert find_suiting_task(data)[0] is Task.CAUSAL_LM
@@ -91,7 +91,7 @@ def test_a_folder_tells_its_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "task"), [("builtin:digits", Task.IMAGE_CLASSIFICATION), ("synthetic:8x8", None)]
 )
-def test_sources_without_a_file(source: str, task: Task | None) -> None:
+def test_sources_without_a_file(source, task):
     assert find_suiting_task(DataOptions(train=source))[0] is task
 
 
@@ -106,7 +106,7 @@ def test_sources_without_a_file(source: str, task: Task | None) -> None:
         ("mnist/t10k-images-idx3-ubyte.gz", Task.IMAGE_CLASSIFICATION, 10_000),
     ],
 )
-def test_real_data(shared_data: Path, name: str, task: Task, rows: int) -> None:
+def test_real_data(shared_data, name, task, rows):
     report = inspect(asked(shared_data / name), any_task=True)
     assert (report.suits, report.problems, report.rows) == (task, (), rows)
     assert all(finding.level == "warning" for finding in report.findings)
@@ -120,7 +120,7 @@ def test_real_data(shared_data: Path, name: str, task: Task, rows: int) -> None:
         assert (kinds["#1 String"], kinds["#1 ID"]) == (ColumnKind.TEXT, ColumnKind.NUMBER)
 
 
-def test_the_chosen_task_is_answered_and_the_other_named(tmp_path: Path) -> None:
+def test_the_chosen_task_is_answered_and_the_other_named(tmp_path):
     rows = [{"instruction": f"Do {n}", "output": f"Done {n}"} for n in N]
     options = asked(write(tmp_path / "a.jsonl", lines(*rows)), Task.CAUSAL_LM)
     report = inspect(options)
@@ -137,7 +137,7 @@ def test_the_chosen_task_is_answered_and_the_other_named(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("split", "problems"), [("test", []), ("dev", ["data.eval_split"])])
-def test_splits(tmp_path: Path, split: str, problems: list[str]) -> None:
+def test_splits(tmp_path, split, problems):
     for name in ("train.csv", "test.csv"):
         write(tmp_path / name, "text,label", *(f"{name} {n},{'ab'[n % 2]}" for n in N))
     report = inspect(asked(tmp_path, eval_split=split))
@@ -147,7 +147,7 @@ def test_splits(tmp_path: Path, split: str, problems: list[str]) -> None:
     assert all(problem.fixes[0].changes == {"data.eval_split": "test"} for problem in report.problems)
 
 
-def test_columns_are_described(tmp_path: Path) -> None:
+def test_columns_are_described(tmp_path):
     path = write(tmp_path / "a.csv", "text,label", "one text,a", "one text,b", ",a")
     report = inspect(asked(path))
     text, label = report.columns
@@ -160,7 +160,7 @@ def test_columns_are_described(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", list(Task))
-def test_synthetic_data_has_no_problems(task: Task) -> None:
+def test_synthetic_data_has_no_problems(task):
     report = inspect(asked("synthetic:64x32", task))
     assert (report.rows, report.problems) == (64, ())
 
@@ -172,7 +172,7 @@ def with_evaluation(folder: Path, content: str) -> DataReport:
     )
 
 
-def test_evaluation_data_is_counted(tmp_path: Path) -> None:
+def test_evaluation_data_is_counted(tmp_path):
     report = with_evaluation(tmp_path, "label,text\ngood,some words\nbad,more words\ngood,\n")
     assert (report.rows, report.train_rows, report.eval_rows, report.problems) == (9, 9, 2, ())
     alone = inspect(asked(tmp_path / "a.csv"))
@@ -187,7 +187,7 @@ def test_evaluation_data_is_counted(tmp_path: Path) -> None:
         ("text,label\n12,good\n", "holds numbers"),
     ],
 )
-def test_problems_of_evaluation_data(tmp_path: Path, content: str, words: str) -> None:
+def test_problems_of_evaluation_data(tmp_path, content, words):
     report = with_evaluation(tmp_path, content)
     assert [problem.path for problem in report.problems] == ["data.eval"]
     assert words in report.problems[0].message
@@ -197,7 +197,7 @@ def test_problems_of_evaluation_data(tmp_path: Path, content: str, words: str) -
 # --- The parts of a report
 
 
-def test_progress_goes_on_from_stage_to_stage_a_few_times_a_second() -> None:
+def test_progress_goes_on_from_stage_to_stage_a_few_times_a_second():
     told: list[tuple[int, int]] = []
     clock = FakeClock()
     stages = Stages(lambda done, total: told.append((done, total)), clock.monotonic)
@@ -213,7 +213,7 @@ def test_progress_goes_on_from_stage_to_stage_a_few_times_a_second() -> None:
     assert shares[-1] > 0.95
 
 
-def test_progress_reaches_the_caller(tmp_path: Path) -> None:
+def test_progress_reaches_the_caller(tmp_path):
     path = write(tmp_path / "a.csv", "text,label", *(f"words {n},{n % 3}" for n in range(200)))
     told: list[tuple[int, int]] = []
     inspect(asked(path), lambda done, total: told.append((done, total)))
@@ -221,13 +221,13 @@ def test_progress_reaches_the_caller(tmp_path: Path) -> None:
     assert all(0 <= done <= total for done, total in told)
 
 
-def test_rows_are_chosen_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_chosen_evenly(monkeypatch):
     monkeypatch.setattr(reports, "MOST_SAMPLED", 4)
     assert evenly_chosen(10).tolist() == [0, 2, 5, 7]
     assert evenly_chosen(3).tolist() == [0, 1, 2]
 
 
-def test_bars_are_round_and_the_limit_is_an_edge() -> None:
+def test_bars_are_round_and_the_limit_is_an_edge():
     lengths = histogram([3, 40, 41, 100], "tokens", 40)
     assert lengths is not None
     assert lengths.edges[:3] == (0, 5, 10)
@@ -241,7 +241,7 @@ def test_bars_are_round_and_the_limit_is_an_edge() -> None:
     assert (whole.limit, whole.cut, sum(whole.counts)) == (None, 0, 2)
 
 
-def test_repeats_are_told_from_contradictions_whatever_their_order() -> None:
+def test_repeats_are_told_from_contradictions_whatever_their_order():
     prints = Prints64()
     prints.add(["a", "b", "a"], ["x", "x", "x"])
     prints.add(["b", "a", "c"], ["y", "y", "z"])
@@ -253,14 +253,14 @@ def test_repeats_are_told_from_contradictions_whatever_their_order() -> None:
     assert Prints64().repeated().same.tolist() == []
 
 
-def test_many_labels_are_told_by_the_rarest() -> None:
+def test_many_labels_are_told_by_the_rarest():
     (told,) = told_of({"many": 10_000, **{f"rare {number}": 1 for number in range(8)}})
     assert told.message.endswith("and 3 labels more: too few to learn it from.")
     assert told.count == 8
     assert list(told_of({"one": 1})) == []
 
 
-def test_a_table_that_is_held_is_not_read_twice(tmp_path: Path) -> None:
+def test_a_table_that_is_held_is_not_read_twice(tmp_path):
     path = write(tmp_path / "a.csv", "text,label", "a,b", "")
     table = read_files((path,))
     assert read_files((path,)) is table

@@ -25,7 +25,7 @@ prepare_torchvision()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A model wide enough for what it holds to be told apart from noise."""
     folder = tmp_path_factory.mktemp("memory")
     save_tiny_talker(folder / "writer", hidden_size=128, intermediate_size=256)
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -57,7 +57,7 @@ def forecast_of(asked_for: RunOptions) -> Forecast:
 
 
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
+def test_the_longest_row_is_that_of_the_run(folder, task):
     from core.engine.data.tables import lengths_of
     from core.engine.reporter import Reporter
     from core.engine.training.train import prepare
@@ -69,7 +69,7 @@ def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_a_forecast_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, method: Method) -> None:
+def test_a_forecast_counts_what_is_kept(folder, tmp_path, task, method):
     """In the trainer of a dry run, whose first batch has the longest rows."""
     from core.engine.memory.measure import DryTrainer
     from core.engine.memory.weigh import state_bytes_on, weight_bytes_on
@@ -88,7 +88,7 @@ def test_a_forecast_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task
 
 
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_a_dry_run_trains_on_the_longest_rows(folder: Path, task: Task) -> None:
+def test_a_dry_run_trains_on_the_longest_rows(folder, task):
     from core.engine.memory.measure import measure
 
     weighed = measure(asked(folder, task))
@@ -97,7 +97,7 @@ def test_a_dry_run_trains_on_the_longest_rows(folder: Path, task: Task) -> None:
     assert weighed.total_steps == 10
 
 
-def test_a_pair_takes_two_rows(folder: Path) -> None:
+def test_a_pair_takes_two_rows(folder):
     lora, length = Method.LORA, "synthetic:64x64"
     chat = forecast_of(asked(folder, Task.CHAT, lora, size=8, train=length)).parts
     preference = forecast_of(asked(folder, Task.PREFERENCE, lora, size=4, train=length)).parts
@@ -118,14 +118,14 @@ def by_formula(vocabulary: int) -> Forecast:
     return estimate.forecast(options, report.shape, device, length=128)
 
 
-def test_every_token_it_can_say_takes_memory_at_every_place() -> None:
+def test_every_token_it_can_say_takes_memory_at_every_place():
     small, large = by_formula(1_000), by_formula(11_000)
     places = 4 * 128
     assert large.parts.activations - small.parts.activations == 4 * 10_000 * places
     assert large.parts.temporary - small.parts.temporary > 7 * 10_000 * places
 
 
-def test_rows_of_a_text_are_as_long_as_is_allowed(tmp_path: Path) -> None:
+def test_rows_of_a_text_are_as_long_as_is_allowed(tmp_path):
     llama = save_tiny_llama(tmp_path / "llama")
     data = DataOptions(train=str(write_text(tmp_path / "text.txt")), max_length=48)
     options = RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source=str(llama)), data=data)

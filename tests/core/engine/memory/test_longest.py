@@ -18,7 +18,7 @@ from tests.fakes.tiny_training import model, reviews, train, write_reviews
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("longest") / "bert")
 
 
@@ -30,7 +30,7 @@ def found(bert: Path, **data: object) -> object:
     return longest_row(options, config, tokenizer)
 
 
-def test_it_is_what_a_run_finds(bert: Path, tmp_path: Path) -> None:
+def test_it_is_what_a_run_finds(bert, tmp_path):
     data = reviews(write_reviews(tmp_path / "reviews.csv", rows=48))
     trainer = train(tmp_path / "run", model=model(bert), data=data).trainer
     longest = found(bert, train=data.train, max_length=32)
@@ -39,7 +39,7 @@ def test_it_is_what_a_run_finds(bert: Path, tmp_path: Path) -> None:
     assert longest.rows == 48
 
 
-def test_one_long_text_is_found_among_thousands(bert: Path, tmp_path: Path) -> None:
+def test_one_long_text_is_found_among_thousands(bert, tmp_path):
     path = tmp_path / "many.csv"
     rows = [f"{WORDS[row % 10]},{row % 2}" for row in range(4 * CANDIDATES)]
     rows[1234] = f"{' '.join(WORDS[:7])},0"
@@ -47,9 +47,7 @@ def test_one_long_text_is_found_among_thousands(bert: Path, tmp_path: Path) -> N
     assert found(bert, train=str(path)).tokens == 9
 
 
-def test_fixed_padding_makes_every_row_as_long_and_random_ones_never_shorter(
-    bert: Path, tmp_path: Path
-) -> None:
+def test_fixed_padding_makes_every_row_as_long_and_random_ones_never_shorter(bert, tmp_path):
     path = str(write_reviews(tmp_path / "reviews.csv"))
     plain = found(bert, train=path, max_length=40).tokens
 
@@ -67,13 +65,13 @@ def test_fixed_padding_makes_every_row_as_long_and_random_ones_never_shorter(
 
 
 @pytest.mark.parametrize(("train", "why"), [("", "no data is chosen"), ("/nowhere.csv", "can't be read")])
-def test_without_data_the_limit_counts(bert: Path, train: str, why: str) -> None:
+def test_without_data_the_limit_counts(bert, train, why):
     longest = found(bert, train=train, max_length=24)
     assert (longest.tokens, longest.text) == (24, None)
     assert why in longest.notes[0]
 
 
-def test_random_texts_have_the_length_asked_for_and_no_more_than_the_model_sees(bert: Path) -> None:
+def test_random_texts_have_the_length_asked_for_and_no_more_than_the_model_sees(bert):
     assert found(bert, train="synthetic:10x48").tokens == 48
     with pytest.raises(OptionsError) as refused:
         found(bert, train="synthetic:10x65")
@@ -83,9 +81,7 @@ def test_random_texts_have_the_length_asked_for_and_no_more_than_the_model_sees(
 
 
 @pytest.mark.parametrize("task", [Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION])
-def test_texts_with_numbers_and_with_tags_are_measured_as_a_run_does(
-    task: Task, bert: Path, tmp_path: Path
-) -> None:
+def test_texts_with_numbers_and_with_tags_are_measured_as_a_run_does(task, bert, tmp_path):
     data = DataOptions(train=write_data(tmp_path, task), max_length=32, eval_fraction=0.0)
     trainer = train(tmp_path / "run", task=task, model=model(bert), data=data).trainer
     options = RunOptions(task=task, model=model(bert), data=data)
@@ -94,7 +90,7 @@ def test_texts_with_numbers_and_with_tags_are_measured_as_a_run_does(
     assert (longest.tokens, longest.notes) == (max(lengths_of(trainer.train_dataset)), ())
 
 
-def test_tags_that_fit_no_words_are_a_note(bert: Path, tmp_path: Path) -> None:
+def test_tags_that_fit_no_words_are_a_note(bert, tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text('{"tokens": ["a", "b"], "tags": ["O"]}\n')
     options = RunOptions(

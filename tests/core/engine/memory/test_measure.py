@@ -28,7 +28,7 @@ LONGEST = 30
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A model and texts of 1 to 30 words, the longest in the middle."""
     folder = tmp_path_factory.mktemp("tiny")
     save_tiny_bert(folder / "bert")
@@ -76,9 +76,7 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_the_longest_batch_comes_first_twice_then_ordinary_ones(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_longest_batch_comes_first_twice_then_ordinary_ones(folder, monkeypatch):
     seen = widths(monkeypatch)
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -94,7 +92,7 @@ def test_the_longest_batch_comes_first_twice_then_ordinary_ones(
     assert set(temporary.iterdir()) == set(), "nothing is left behind"
 
 
-def test_a_short_run_is_measured_no_longer_than_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_run_is_measured_no_longer_than_it_is(folder, monkeypatch):
     seen = widths(monkeypatch)
     short = TrainingOptions(max_steps=1, optimizer=Optimizer.SGD, momentum=0.0)
     found = measure(options(folder, training=short, memory=MemoryOptions(batch_size=2)))
@@ -104,16 +102,14 @@ def test_a_short_run_is_measured_no_longer_than_it_is(folder: Path, monkeypatch:
     assert found.run_seconds == found.longest_step_seconds == found.step_seconds
 
 
-def test_where_steps_take_long_one_ordinary_step_has_to_do(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_steps_take_long_one_ordinary_step_has_to_do(folder, monkeypatch):
     seen = widths(monkeypatch)
     monkeypatch.setattr("core.engine.memory.measure.PATIENCE_SECONDS", 0.0)
     assert measure(options(folder)).step_seconds is not None
     assert len(seen) == 3
 
 
-def test_the_time_of_a_step_is_without_compiling() -> None:
+def test_the_time_of_a_step_is_without_compiling():
     from core.engine.memory.measure import DryBatches, DryRun
 
     run = DryRun(SimpleNamespace(options=None, kind="cpu"), None)
@@ -129,7 +125,7 @@ def test_the_time_of_a_step_is_without_compiling() -> None:
     assert -100 <= run.seconds[0] < -90
 
 
-def test_memory_that_runs_out_in_a_step_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_in_a_step_is_the_answer(folder, monkeypatch):
     def full(*_: Any) -> torch.Tensor:
         raise torch.OutOfMemoryError(
             "CUDA out of memory. Tried to allocate 20.00 GiB. It may cause system failure."
@@ -145,7 +141,7 @@ def test_memory_that_runs_out_in_a_step_is_the_answer(folder: Path, monkeypatch:
     assert found.total_steps == 30
 
 
-def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> None:
+def test_what_the_person_can_mend_is_raised(folder, tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("text,label\n")
     with pytest.raises(DataError):
@@ -155,9 +151,7 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("half", "activations", "copies"), [(False, 2 * 4 * 8 * 4, 0), (True, None, 8 * 8 * 2)]
 )
-def test_saved_tensors_count_each_storage_once_and_the_models_own_not(
-    half: bool, activations: int | None, copies: int
-) -> None:
+def test_saved_tensors_count_each_storage_once_and_the_models_own_not(half, activations, copies):
     from core.engine.memory.weigh import SavedTensors
 
     layer = torch.nn.Linear(8, 8, bias=False)
@@ -169,7 +163,7 @@ def test_saved_tensors_count_each_storage_once_and_the_models_own_not(
     assert saved.copies == copies
 
 
-def test_the_peak_is_that_of_this_process_alone(tmp_path: Path) -> None:
+def test_the_peak_is_that_of_this_process_alone(tmp_path):
     status = tmp_path / "status"
     status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
     assert process_peak(status) == 512 * 1024
@@ -192,14 +186,8 @@ ORDER = [5, 11, 0, 8, 3, 1, 10, 2, 4, 6, 9, 7]
     ],
 )
 def test_rows_are_the_longest_then_some_as_the_run_draws_them(
-    memory: tuple[int, int],
-    training: dict[str, Any],
-    lengths: Any,
-    longest: list[int],
-    *,
-    repeats: int,
-    ordinary: int,
-) -> None:
+    memory, training, lengths, longest, *, repeats, ordinary
+):
     from core.engine.memory.measure import pick
 
     size, accumulated = memory
@@ -220,7 +208,7 @@ def test_rows_are_the_longest_then_some_as_the_run_draws_them(
         assert most == sorted(most), "short, middling and long ones"
 
 
-def test_a_step_larger_than_the_data_has_all_of_it() -> None:
+def test_a_step_larger_than_the_data_has_all_of_it():
     from core.engine.memory.measure import fitted, pick
 
     def asked(size: int, accumulated: int) -> RunOptions:
@@ -236,7 +224,7 @@ def test_a_step_larger_than_the_data_has_all_of_it() -> None:
 class TestInAProcessOfItsOwn:
     """The memory of this process is that of other tests, too: what a run takes is read where nothing ran before."""
 
-    def test_it_is_ended_where_there_is_no_room(self, folder: Path) -> None:
+    def test_it_is_ended_where_there_is_no_room(self, folder):
         room = Room(free=300 << 20, ceiling=64 << 30)
         found = DryRun(options(folder), room).run()
         assert found.room == room
@@ -244,7 +232,7 @@ class TestInAProcessOfItsOwn:
         assert found.peak > 0.9 * room.free
 
     @pytest.mark.long
-    def test_the_parts_are_those_of_the_live_objects_and_add_up(self, folder: Path) -> None:
+    def test_the_parts_are_those_of_the_live_objects_and_add_up(self, folder):
         room = Room(free=64 << 30, ceiling=64 << 30)
         found = DryRun(options(folder), room).run()
         assert (found.room, found.out_of_memory, found.longest) == (room, "", LONGEST + 2)

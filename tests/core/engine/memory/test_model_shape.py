@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ def empty(kind: str, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_every_architecture_is_counted(kind: str) -> None:
+def test_every_architecture_is_counted(kind):
     model = empty(kind)
     shape = shape_of(model)
     assert (shape.layers, shape.hidden, shape.positions) == (3, 16, 64)
@@ -60,21 +59,19 @@ def test_every_architecture_is_counted(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "dropping", "not_dropping"), [("cpu", True, False), ("cuda", False, False), ("mps", True, True)]
 )
-def test_attention_keeps_its_scores_where_there_is_no_kernel(
-    kind: str, dropping: bool, not_dropping: bool
-) -> None:
+def test_attention_keeps_its_scores_where_there_is_no_kernel(kind, dropping, not_dropping):
     for share, keeps_scores in ((0.1, dropping), (0.0, not_dropping)):
         kept = shape_of(empty("bert", attention_probs_dropout_prob=share), kind).kept["full"]
         assert (sum(one.count * one.square for one in kept.blocks) >= 3 * 4 * 4) is keeps_scores
 
 
-def test_cuda_keeps_masks_of_dropout_in_bytes() -> None:
+def test_cuda_keeps_masks_of_dropout_in_bytes():
     on_cpu, on_cuda = (shape_of(empty("bert"), kind).kept["full"].blocks for kind in ("cpu", "cuda"))
     assert not [one for one in on_cpu if one.each == 16]
     assert sum(one.count for one in on_cuda if one.each == 16 and not one.square) >= 2 * 3
 
 
-def test_blocks_left_out_of_the_pass_are_counted_all_the_same() -> None:
+def test_blocks_left_out_of_the_pass_are_counted_all_the_same():
     three, nine = (shape_of(empty("bert", num_hidden_layers=layers)).kept["full"] for layers in (3, 9))
     assert nine.entering == 3 * three.entering
     assert sum(one.count for one in nine.blocks) == 3 * sum(one.count for one in three.blocks)
@@ -92,12 +89,12 @@ T5 = {
 }
 
 
-def test_a_table_under_three_names_is_counted_once() -> None:
+def test_a_table_under_three_names_is_counted_once():
     relative = 2 * 32 * 4  # each stack's biases by distance: 32 spans, 4 heads
     assert shape_of(empty("t5", **T5)).embeddings == 50 * 16 + relative
 
 
-def test_what_adafactor_remembers_goes_by_the_weights_sides() -> None:
+def test_what_adafactor_remembers_goes_by_the_weights_sides():
     from transformers.optimization import Adafactor
 
     with torch.device("meta"):
@@ -112,7 +109,7 @@ def test_what_adafactor_remembers_goes_by_the_weights_sides() -> None:
     assert shape_of(model).factored == sum(tensor.numel() for tensor in state if tensor.dim())
 
 
-def test_lora_and_packing_see_their_layers() -> None:
+def test_lora_and_packing_see_their_layers():
     shape = shape_of(empty("bert"))
     assert shape.linears["query"] == (3 * 16, 3 * 16)
     assert shape.linears["dense"] == (3 * (16 + 16 + 40) + 16, 3 * (16 + 40 + 16) + 16)  # and the pooler's
@@ -148,7 +145,7 @@ def size_of(saved: dict[int, torch.UntypedStorage]) -> int:
     return sum(storage.nbytes() for storage in saved.values())
 
 
-def test_an_images_pixels_keep_what_a_real_pass_keeps() -> None:
+def test_an_images_pixels_keep_what_a_real_pass_keeps():
     model = load_vision_model(ModelOptions(source="torchvision:resnet18", pretrained=False), 10, 0)
     saved: dict[int, torch.UntypedStorage] = {}
     with counting(model, saved):
@@ -159,7 +156,7 @@ def test_an_images_pixels_keep_what_a_real_pass_keeps() -> None:
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_every_vision_model_has_a_shape(name: str) -> None:
+def test_every_vision_model_has_a_shape(name):
     shape = image_shape(name)
     kept, half = shape.kept["full"], shape.kept["full-half"]
     inside, in_half = (sum(one.each for one in found.blocks) for found in (kept, half))
@@ -170,7 +167,7 @@ def test_every_vision_model_has_a_shape(name: str) -> None:
     assert (shape.layers, shape.packable) == (0, 0)
 
 
-def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path: Path) -> None:
+def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path):
     source = str(save_tiny_bert(tmp_path / "bert", num_hidden_layers=2))
     models = [
         ModelOptions(source=source, method=method) for method in (Method.FULL, Method.LORA, Method.HEAD)
@@ -231,7 +228,7 @@ ENDS = 1
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_it_keeps_what_the_formula_says(name: str) -> None:
+def test_it_keeps_what_the_formula_says(name):
     kind, sizes, changes = RUNS[name]
     options = asked(changes)
     real = kept_by_torch(build(kind, sizes, options), options)

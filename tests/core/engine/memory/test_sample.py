@@ -25,7 +25,7 @@ ROWS = 10
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sampling")
     save_tiny_bert(folder / "plain")
     save_tiny_bert(folder / "dropping", hidden_dropout_prob=0.3)
@@ -66,7 +66,7 @@ def in_eight_bits(folder: Path) -> RunOptions:
 
 
 @pytest.mark.parametrize("make", [conversations, images, in_eight_bits])
-def test_losses_are_those_of_the_real_run(folder: Path, tmp_path: Path, make: Any) -> None:
+def test_losses_are_those_of_the_real_run(folder, tmp_path, make):
     asked = make(folder)
     sections = {name: getattr(asked, name) for name in asked.__struct_fields__}
     run = train(tmp_path / "run", **sections)
@@ -88,34 +88,34 @@ class TestUnevenEpochs:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def told(cls, folder: Path) -> tuple[Sample, list[int]]:
+    def told(cls, folder):
         done: list[int] = []
         return sampled(texts(folder), tell=done.append), done
 
-    def test_only_full_steps_are_timed_over_as_many_epochs_as_it_takes(self, told: Any) -> None:
+    def test_only_full_steps_are_timed_over_as_many_epochs_as_it_takes(self, told):
         found, done = told
         assert len(found.losses) == 7  # the third and the sixth aren't timed
         assert (len(found.warm_up_seconds), len(found.seconds)) == (1, 4)
         assert (found.samples_a_step, found.rows) == (4, ROWS)
         assert done == [1, 2, 3, 4, 5]
 
-    def test_it_says_what_ran(self, told: Any) -> None:
+    def test_it_says_what_ran(self, told):
         found, _ = told
         assert found.device == found.ran.device == "cpu"
         assert found.ran.effective_batch == 4
         assert found.compile_seconds == 0
 
-    def test_parts_add_up_to_the_peak(self, told: Any) -> None:
+    def test_parts_add_up_to_the_peak(self, told):
         found, _ = told
         assert found.parts.total == found.peak >= found.base > 0
 
 
-def test_data_smaller_than_a_batch_gives_steps_of_all_of_it(folder: Path) -> None:
+def test_data_smaller_than_a_batch_gives_steps_of_all_of_it(folder):
     found = sampled(texts(folder, memory=MemoryOptions(batch_size=64)), steps=2)
     assert (found.samples_a_step, found.rows, len(found.losses)) == (ROWS, ROWS, 3)
 
 
-def test_the_first_loss_is_that_without_dropout(folder: Path) -> None:
+def test_the_first_loss_is_that_without_dropout(folder):
     plain, dropping = sampled(texts(folder, "plain"), steps=1), sampled(texts(folder, "dropping"), steps=1)
     assert plain.first_loss == pytest.approx(plain.losses[0], rel=1e-6)
     assert dropping.first_loss == pytest.approx(plain.first_loss, rel=1e-6)
@@ -123,9 +123,7 @@ def test_the_first_loss_is_that_without_dropout(folder: Path) -> None:
     assert (plain.is_random, dropping.is_random) == (False, True)
 
 
-def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(folder, monkeypatch):
     from core.engine.memory.sample import SampledTrainer
 
     compute = SampledTrainer.compute_loss
@@ -140,7 +138,7 @@ def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
     assert len(found.seconds) == 4
 
 
-def test_memory_that_runs_out_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_is_the_answer(folder, monkeypatch):
     from core.engine.memory.sample import SampledTrainer
 
     compute, batches = SampledTrainer.training_step, iter(range(3))
@@ -159,7 +157,7 @@ def test_memory_that_runs_out_is_the_answer(folder: Path, monkeypatch: pytest.Mo
     assert found.parts.weights > 0
 
 
-def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> None:
+def test_what_the_person_can_mend_is_raised(folder, tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("text,label\n")
     with pytest.raises(DataError):
@@ -167,7 +165,7 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder: Path) -> None:
+def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder):
     """The memory of this process is that of other tests, too."""
     variant = Variant(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
     plan = Plan(kind=Kind.METHODS, title="Bert", variants=(variant,), steps=3, passes=1)

@@ -22,7 +22,7 @@ CPU = DeviceReport(name="cpu", title="a processor", available=True)
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="what libraries take was measured on Linux")
-def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
+def test_a_run_takes_what_the_formula_says(tmp_path):
     options, problems = read_options(
         {
             "task": "text-classification",

@@ -1,6 +1,5 @@
 """A run says what memory it should take before its first step, and remembers afterwards what it took."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,16 +23,16 @@ from tests.fakes.tiny_training import train
 
 
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_home(monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path):
     return save_tiny_bert(tmp_path / "bert")
 
 
-def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path: Path, model: Path) -> None:
+def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path, model):
     done = train(tmp_path / "run", model=ModelOptions(source=str(model)))
     kinds = [type(event) for event in done.events]
     assert kinds.index(MemoryForecast) < kinds.index(StepFinished)
@@ -50,9 +49,7 @@ def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path: Path
     assert history.read() == (kept,), "one that hasn't seen all its data teaches nothing"
 
 
-def test_memory_that_runs_out_is_told_with_what_was_forecast(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_runs_out_is_told_with_what_was_forecast(tmp_path, model, monkeypatch):
     from core.engine.training.trainer import WatchedTrainer
 
     def fail(*_args: Any, **_kwargs: Any) -> None:
@@ -72,9 +69,7 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(
     assert history.read() == ()  # it trained nothing: there is nothing to learn
 
 
-def test_what_does_not_fit_ends_before_the_model_is_loaded_where_nobody_agreed(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_ends_before_the_model_is_loaded_where_nobody_agreed(tmp_path, model, monkeypatch):
     monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: Room(free=1, ceiling=1))
     options = {"model": ModelOptions(source=str(model))}
     assert train(tmp_path / "asked", **options).status == 0
@@ -87,8 +82,8 @@ def test_what_does_not_fit_ends_before_the_model_is_loaded_where_nobody_agreed(
 
 
 def test_what_does_not_fit_with_rows_as_long_as_the_data_s_ends_before_it_trains(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, model, monkeypatch
+):
     monkeypatch.setenv(ONLY_IF_IT_FITS, "1")
     options = {
         "model": ModelOptions(source=str(model)),
@@ -105,7 +100,7 @@ def test_what_does_not_fit_with_rows_as_long_as_the_data_s_ends_before_it_trains
     assert done.steps == []
 
 
-def test_a_batch_larger_than_the_data_takes_what_the_data_takes(tmp_path: Path, model: Path) -> None:
+def test_a_batch_larger_than_the_data_takes_what_the_data_takes(tmp_path, model):
     told = []
     for batch, name in ((16, "all"), (65_536, "more")):
         done = train(
@@ -118,7 +113,7 @@ def test_a_batch_larger_than_the_data_takes_what_the_data_takes(tmp_path: Path, 
     assert told[0] == told[1]
 
 
-def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path) -> None:
+def test_what_was_found_out_before_the_start_goes_before_the_formula(model):
     from core.engine.memory.forecast import foretell
     from core.engine.reporter import Reporter
     from core.engine.tasks.text import prepare

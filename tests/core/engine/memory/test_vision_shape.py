@@ -22,7 +22,7 @@ from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
 
 
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_home(monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -37,7 +37,7 @@ def asked(folder: Path, batch: int = 2, **model: Any) -> RunOptions:
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_the_model_is_told_as_it_will_be(kind: str, tmp_path: Path) -> None:
+def test_the_model_is_told_as_it_will_be(kind, tmp_path):
     options = asked(save_tiny_vision(tmp_path / kind, kind))
     report = check_model(options, labels=3)
     found = find_image_model(options)
@@ -50,7 +50,7 @@ def test_the_model_is_told_as_it_will_be(kind: str, tmp_path: Path) -> None:
     assert report.shape.kept["full"].blocks or kind in ("convnext", "resnet")  # nothing is computed again
 
 
-def test_pixels_keep_what_a_real_pass_keeps(tmp_path: Path) -> None:
+def test_pixels_keep_what_a_real_pass_keeps(tmp_path):
     options = asked(save_tiny_vision(tmp_path / "vit", num_hidden_layers=3))
     shape = check_model(options).shape
     assert shape is not None
@@ -64,7 +64,7 @@ def test_pixels_keep_what_a_real_pass_keeps(tmp_path: Path) -> None:
     assert kept.largest == pytest.approx(1 / 3, rel=0.1)
 
 
-def test_lora_moves_as_many_weights_as_told(tmp_path: Path) -> None:
+def test_lora_moves_as_many_weights_as_told(tmp_path):
     options = asked(save_tiny_vision(tmp_path / "vit"), method=Method.LORA, lora_rank=2)
     report = check_model(options)
     model = load_image_model(options, find_image_model(options), ("a", "b")).model
@@ -72,7 +72,7 @@ def test_lora_moves_as_many_weights_as_told(tmp_path: Path) -> None:
     assert report.trainable_parameters == sum(count(w) for w in weights if w.requires_grad)
 
 
-def test_a_run_of_one_is_forecast(tmp_path: Path) -> None:
+def test_a_run_of_one_is_forecast(tmp_path):
     folder = save_tiny_vision(tmp_path / "vit")
     found = forecast(asked(folder), labels=2)
     assert found.basis is Basis.FORMULA
@@ -80,7 +80,7 @@ def test_a_run_of_one_is_forecast(tmp_path: Path) -> None:
     assert twice.parts.activations == pytest.approx(2 * found.parts.activations, rel=0.05)
 
 
-def test_it_trains_to_the_end_with_accumulated_batches(tmp_path: Path) -> None:
+def test_it_trains_to_the_end_with_accumulated_batches(tmp_path):
     folder = save_tiny_vision(tmp_path / "vit")
     run = train(
         tmp_path / "run",
@@ -95,7 +95,7 @@ def test_it_trains_to_the_end_with_accumulated_batches(tmp_path: Path) -> None:
     assert saved == {"config.json", "hone.json", "model.safetensors", "preprocessor_config.json"}
 
 
-def test_images_are_not_opened_to_foretell_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_not_opened_to_foretell_memory(tmp_path, monkeypatch):
     opened: list[object] = []
     monkeypatch.setattr(image_files.Image, "open", opened.append)
     for name in ("cat", "dog"):

@@ -178,9 +178,7 @@ def steps(
 
 
 @pytest.mark.parametrize("build", [bert, llama, alexnet, bert_of_numbers, bert_of_words, llama_of_words])
-def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(
-    build: Callable[[], torch.nn.Module], tmp_path: Path
-) -> None:
+def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(build, tmp_path):
     whole_losses, whole_norms, whole_weights = steps(build, LARGE, tmp_path)
     losses, norms, weights = steps(build, SMALL, tmp_path)
     assert len(losses) == len(whole_losses) == ROWS // LARGE
@@ -225,9 +223,7 @@ def running_texts() -> list[dict[str, torch.Tensor]]:
         (Qwen2MoeConfig, Qwen2MoeForCausalLM),
     ],
 )
-def test_batches_of_a_step_share_the_loss_of_routers(
-    config: type, kind: type, batch: int, tmp_path: Path
-) -> None:
+def test_batches_of_a_step_share_the_loss_of_routers(config, kind, batch, tmp_path):
     """Its balance is one of a batch, so that a step's is the mean over its batches, and not that of one large batch.
 
     The rest counts each token alike. Both are worked out here by hand.

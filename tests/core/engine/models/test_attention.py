@@ -1,7 +1,5 @@
 """Attention: what was called in the first forward is what is stated, and what a model lacks is said before it runs."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -24,22 +22,22 @@ FLASH = (Attention.FLASH_2, Attention.FLASH_3)
 
 
 @pytest.fixture
-def bert(tmp_path: Path) -> Path:
+def bert(tmp_path):
     return save_tiny_bert(tmp_path / "bert")
 
 
 @pytest.mark.parametrize("attention", [Attention.SDPA, Attention.EAGER])
-def test_what_was_called_is_stated(attention: Attention, bert: Path, tmp_path: Path) -> None:
+def test_what_was_called_is_stated(attention, bert, tmp_path):
     ran = train(tmp_path / "run", model=model(bert, attention=attention)).what_ran
     assert (ran.attention, "model.attention" in ran.reasons) == (attention, False)
 
 
-def test_a_config_does_not_choose(bert: Path, tmp_path: Path) -> None:
+def test_a_config_does_not_choose(bert, tmp_path):
     edit_config(bert, _attn_implementation="eager", attn_implementation="eager")
     assert train(tmp_path / "run", model=model(bert)).what_ran.attention == "sdpa"
 
 
-def test_a_model_without_sdpa_runs_its_own_and_says_so(bert: Path, tmp_path: Path) -> None:
+def test_a_model_without_sdpa_runs_its_own_and_says_so(bert, tmp_path):
     edit_config(bert, model_type="openai-gpt")  # transformers wrote neither sdpa nor flash for GPT of 2018
     tiny = train(tmp_path / "run", model=model(bert, pretrained=False))
     assert tiny.what_ran.attention == "eager"
@@ -47,9 +45,7 @@ def test_a_model_without_sdpa_runs_its_own_and_says_so(bert: Path, tmp_path: Pat
     assert tiny.messages == {}
 
 
-def test_a_model_that_has_sdpa_and_does_not_call_it_is_not_said_to_have_none(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_has_sdpa_and_does_not_call_it_is_not_said_to_have_none(bert, tmp_path, monkeypatch):
     monkeypatch.setattr(OpenAIGPTPreTrainedModel, "_supports_sdpa", True)
     edit_config(bert, model_type="openai-gpt")
     ran = train(tmp_path / "run", model=model(bert, pretrained=False)).what_ran
@@ -58,7 +54,7 @@ def test_a_model_that_has_sdpa_and_does_not_call_it_is_not_said_to_have_none(
 
 
 @pytest.mark.parametrize("attention", FLASH)
-def test_flash_attention_that_a_model_lacks_is_refused_by_its_name(attention: Attention, bert: Path) -> None:
+def test_flash_attention_that_a_model_lacks_is_refused_by_its_name(attention, bert):
     edit_config(bert, model_type="openai-gpt")
     asked = ModelOptions(source=str(bert), attention=attention)
     with pytest.raises(ModelError, match=f"has no {attention}") as refused:
@@ -67,7 +63,7 @@ def test_flash_attention_that_a_model_lacks_is_refused_by_its_name(attention: At
 
 
 @pytest.mark.parametrize("attention", FLASH)
-def test_a_registered_implementation_is_heard_too(attention: Attention) -> None:
+def test_a_registered_implementation_is_heard_too(attention):
     """As FlashAttention is called: through transformers' registry. Its kernels need an NVIDIA GPU."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -90,7 +86,7 @@ def test_a_registered_implementation_is_heard_too(attention: Attention) -> None:
     assert watch.attention == (attention,)
 
 
-def test_a_model_without_attention_has_none() -> None:
+def test_a_model_without_attention_has_none():
     watch, layer = FirstBatch(), torch.nn.Linear(2, 2)
     with watch.watching(layer):
         torch.nn.functional.cross_entropy(layer(torch.ones(1, 2)), torch.tensor([1])).backward()

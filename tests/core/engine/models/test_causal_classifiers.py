@@ -43,7 +43,7 @@ def save_gpt2(folder: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -64,7 +64,7 @@ def logits(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("save", "method"), [(save_llama, Method.FULL), (save_gpt2, Method.LORA)], ids=["llama", "gpt2"]
 )
-def test_texts_are_read_to_their_own_end(save: Any, method: Method, tmp_path: Path) -> None:
+def test_texts_are_read_to_their_own_end(save, method, tmp_path):
     source = ModelOptions(source=str(save(tmp_path / "model")), method=method)
     data = str(write_reviews(tmp_path / "reviews.csv"))
     trainer = trained(tmp_path, source, Task.TEXT_CLASSIFICATION, data).trainer
@@ -76,7 +76,7 @@ def test_texts_are_read_to_their_own_end(save: Any, method: Method, tmp_path: Pa
     )
 
 
-def test_padding_is_saved_with_the_model(tmp_path: Path) -> None:
+def test_padding_is_saved_with_the_model(tmp_path):
     source = ModelOptions(source=str(save_llama(tmp_path / "model")))
     done = trained(tmp_path, source, Task.TEXT_REGRESSION, write_data(tmp_path, Task.TEXT_REGRESSION))
     loaded = AutoModelForSequenceClassification.from_pretrained(done.run.model)
@@ -85,7 +85,7 @@ def test_padding_is_saved_with_the_model(tmp_path: Path) -> None:
     torch.testing.assert_close(logits(loaded, batch), logits(done.trainer.model, batch))
 
 
-def test_words_are_labelled_by_a_causal_model(tmp_path: Path) -> None:
+def test_words_are_labelled_by_a_causal_model(tmp_path):
     source = ModelOptions(source=str(save_llama(tmp_path / "model")))
     done = trained(
         tmp_path, source, Task.TOKEN_CLASSIFICATION, write_data(tmp_path, Task.TOKEN_CLASSIFICATION)

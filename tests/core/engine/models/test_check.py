@@ -30,7 +30,7 @@ def of_images(name: str, **asked: Any) -> RunOptions:
 
 
 @pytest.fixture
-def bert(tmp_path: Path) -> Path:
+def bert(tmp_path):
     return save_tiny_bert(tmp_path / "bert", num_hidden_layers=2)
 
 
@@ -39,7 +39,7 @@ def paths(report: ModelReport) -> list[str]:
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA, Method.HEAD])
-def test_it_counts_what_a_run_counts(method: Method, bert: Path, tmp_path: Path) -> None:
+def test_it_counts_what_a_run_counts(method, bert, tmp_path):
     report = check_model(of_texts(bert, method=method), labels=2)
     ran = train(tmp_path / "run", model=model(bert, method=method)).what_ran
     assert (report.total_parameters, report.trainable_parameters) == (
@@ -49,7 +49,7 @@ def test_it_counts_what_a_run_counts(method: Method, bert: Path, tmp_path: Path)
     assert report.problems == ()
 
 
-def test_it_describes_a_text_model(bert: Path) -> None:
+def test_it_describes_a_text_model(bert):
     report = check_model(of_texts(bert), labels=5)
     assert (report.architecture, report.layers, report.max_length) == ("BertForSequenceClassification", 2, 64)
     assert report.attention == ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
@@ -62,7 +62,7 @@ def test_it_describes_a_text_model(bert: Path) -> None:
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_it_describes_a_vision_model(name: str) -> None:
+def test_it_describes_a_vision_model(name):
     report = check_model(of_images(name, method=Method.HEAD), labels=10)
     assert report.problems == ()
     assert report.normalises_batch is VISION_MODELS[name].normalises_batch
@@ -70,12 +70,12 @@ def test_it_describes_a_vision_model(name: str) -> None:
     assert (report.attention, report.max_length) == ((), None)
 
 
-def test_its_published_weights_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_published_weights_are_not_asked_for(monkeypatch):
     monkeypatch.setattr("torch.hub.load_state_dict_from_url", lambda *_a, **_k: pytest.fail("downloaded"))
     assert check_model(of_images("vgg16", method=Method.LORA)).layers == 16
 
 
-def test_targets_that_match_nothing_are_a_problem_with_ways_out(bert: Path) -> None:
+def test_targets_that_match_nothing_are_a_problem_with_ways_out(bert):
     report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("q_proj", "value", "LayerNorm")))
     (problem,) = report.problems
     assert problem.path == "model.lora_targets"
@@ -91,34 +91,34 @@ def test_targets_that_match_nothing_are_a_problem_with_ways_out(bert: Path) -> N
 @pytest.mark.parametrize(
     ("name", "ends"), [("resnet18", "conv1, conv2, downsample.0."), ("alexnet", "features.0, features.3, ")]
 )
-def test_a_mere_number_is_never_offered_as_a_layers_name(name: str, ends: str) -> None:
+def test_a_mere_number_is_never_offered_as_a_layers_name(name, ends):
     (problem,) = check_model(of_images(name, method=Method.LORA, lora_targets=("query",))).problems
     assert f"are called {ends}" in problem.message
 
 
-def test_the_classifier_is_no_target(bert: Path) -> None:
+def test_the_classifier_is_no_target(bert):
     report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("classifier",)))
     assert paths(report) == ["model.lora_targets"]
     assert "trains as a whole" in report.problems[0].message
 
 
-def test_packed_weights_are_checked_without_packing(bert: Path) -> None:
+def test_packed_weights_are_checked_without_packing(bert):
     lora, packed = (check_model(of_texts(bert, method=method)) for method in (Method.LORA, Method.QLORA))
     assert packed == lora
 
 
-def test_a_folder_without_a_model_is_a_problem_at_its_option(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_a_problem_at_its_option(tmp_path):
     assert paths(check_model(of_texts(tmp_path))) == ["model.source"]
 
 
-def test_a_config_that_builds_no_model_is_one_too(bert: Path) -> None:
+def test_a_config_that_builds_no_model_is_one_too(bert):
     edit_config(bert, num_attention_heads=3)
     report = check_model(of_texts(bert))
     assert paths(report) == ["model.source"]
     assert "attention heads" in report.problems[0].message
 
 
-def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None:
+def test_what_the_architecture_lacks_is_told(tmp_path, bert):
     """GPT of 2018 has neither checkpointing nor FlashAttention in transformers."""
     edit_config(bert, model_type="openai-gpt")
     asked = of_texts(bert, pretrained=False, attention=Attention.FLASH_2)
@@ -129,16 +129,14 @@ def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None
 
 
 @pytest.mark.long
-def test_the_engine_answers_it_as_a_job(bert: Path) -> None:
+def test_the_engine_answers_it_as_a_job(bert):
     asked = of_texts(bert, method=Method.LORA, lora_targets=("query",))
     assert run_job("check-model", options_request(asked, labels=3), ModelReport) == check_model(
         asked, labels=3
     )
 
 
-def test_a_model_whose_widths_cant_be_read_is_described_all_the_same(
-    bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_whose_widths_cant_be_read_is_described_all_the_same(bert, monkeypatch):
     def fail(_model: object) -> None:
         raise IndexError("list index out of range")
 

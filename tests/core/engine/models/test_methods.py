@@ -31,12 +31,12 @@ def save_bert(folder: Path) -> Path:
 
 
 @pytest.fixture
-def bert(tmp_path: Path) -> Path:
+def bert(tmp_path):
     return save_bert(tmp_path / "bert")
 
 
 @pytest.fixture
-def texts(tmp_path: Path) -> Path:
+def texts(tmp_path):
     return write_reviews(tmp_path / "reviews.csv")
 
 
@@ -70,16 +70,16 @@ def load_back(folder: Path, base: Path, seed: int = 99) -> Any:
 
 class TestLora:
     @pytest.fixture(scope="class")
-    def bert(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def bert(self, tmp_path_factory):
         return save_bert(tmp_path_factory.mktemp("lora") / "bert")
 
     @pytest.fixture(scope="class")
-    def tiny(self, bert: Path) -> TinyRun:
+    def tiny(self, bert):
         asked = model(bert, method=Method.LORA, lora_rank=4, lora_alpha=8.0)
         data = reviews(write_reviews(bert.parent / "reviews.csv"))
         return train(bert.parent / "run", model=asked, data=data)
 
-    def test_only_the_matrices_and_the_classifier_move(self, tiny: TinyRun, bert: Path) -> None:
+    def test_only_the_matrices_and_the_classifier_move(self, tiny, bert):
         before, after = load_file(bert / "model.safetensors"), body_of(tiny.trainer.model)
         names = [name for name in before if name.startswith("bert.")]
         assert len(names) > 30
@@ -87,7 +87,7 @@ class TestLora:
         moved = tiny.trainer.model.state_dict()
         assert all(moved[name].any() for name in moved if "lora_B" in name)  # they begin at zero
 
-    def test_what_ran_counts_them(self, tiny: TinyRun, bert: Path) -> None:
+    def test_what_ran_counts_them(self, tiny, bert):
         ran = tiny.what_ran
         assert ran.adapter == f"LoRA, rank 4 on {LINEAR_LAYERS} layers"
         matrices = 4 * sum(sum(weight.shape) for weight in linear_weights(bert))
@@ -96,12 +96,10 @@ class TestLora:
         assert ran.total_parameters == all_weights(bert) + matrices
         assert (ran.packed_parameters, ran.parameter_dtype) == (0, "float32")
 
-    def test_the_result_loads_and_answers_as_before(self, tiny: TinyRun, bert: Path) -> None:
+    def test_the_result_loads_and_answers_as_before(self, tiny, bert):
         torch.testing.assert_close(logits(load_back(tiny.run.model, bert)), logits(tiny.trainer.model))
 
-    def test_the_result_names_its_base_and_its_labels_and_holds_no_pickle(
-        self, tiny: TinyRun, bert: Path
-    ) -> None:
+    def test_the_result_names_its_base_and_its_labels_and_holds_no_pickle(self, tiny, bert):
         folder = tiny.run.model
         adapter = json.loads((folder / "adapter_config.json").read_text())
         assert adapter["base_model_name_or_path"] == str(bert)
@@ -112,7 +110,7 @@ class TestLora:
         assert not (folder / "model.safetensors").exists()
         assert not (folder / "README.md").exists()  # PEFT's page of blanks
 
-    def test_the_result_is_no_model_to_start_from_and_says_so(self, tiny: TinyRun, tmp_path: Path) -> None:
+    def test_the_result_is_no_model_to_start_from_and_says_so(self, tiny, tmp_path):
         again = train(tmp_path / "again", model=model(tiny.run.model))
         assert again.status == 1
         (message,) = again.messages.values()
@@ -121,7 +119,7 @@ class TestLora:
         told = [problem for problem in problems_of(options) if problem.path == "model.source"]
         assert "choose the model they were trained beside" in told[0].message
 
-    def test_checkpoints_hold_the_adapter(self, tiny: TinyRun) -> None:
+    def test_checkpoints_hold_the_adapter(self, tiny):
         saved = [event for event in tiny.events if isinstance(event, CheckpointSaved)]
         folder = tiny.run.path / saved[-1].path
         assert set(load_file(folder / "adapter_model.safetensors")) == set(
@@ -142,7 +140,7 @@ def all_weights(folder: Path) -> int:
     return sum(weight.numel() for weight in load_file(folder / "model.safetensors").values())
 
 
-def test_the_preset_for_8_gb_learns_as_without_recomputing(bert: Path, texts: Path, tmp_path: Path) -> None:
+def test_the_preset_for_8_gb_learns_as_without_recomputing(bert, texts, tmp_path):
     """LoRA on a frozen body whose activations are computed again: gradients must still reach the matrices."""
     preset = find("fits-in-8-gb")
     assert preset is not None
@@ -166,13 +164,13 @@ def test_the_preset_for_8_gb_learns_as_without_recomputing(bert: Path, texts: Pa
         torch.testing.assert_close(moved[name], other[name], msg=name)
 
 
-def test_targets_by_name(bert: Path, tmp_path: Path) -> None:
+def test_targets_by_name(bert, tmp_path):
     asked = model(bert, method=Method.LORA, lora_targets=("query", "value"))
     tiny = train(tmp_path / "run", model=asked)
     assert tiny.what_ran.adapter == "LoRA, rank 16 on 4 layers"
 
 
-def test_a_target_that_is_no_layer_ends_the_run_plainly(bert: Path, tmp_path: Path) -> None:
+def test_a_target_that_is_no_layer_ends_the_run_plainly(bert, tmp_path):
     asked = model(bert, method=Method.LORA, lora_targets=("qurey", "value"))
     tiny = train(tmp_path / "run", model=asked)
     assert tiny.status == 1
@@ -186,7 +184,7 @@ def test_a_target_that_is_no_layer_ends_the_run_plainly(bert: Path, tmp_path: Pa
     assert "Traceback" not in message.detail
 
 
-def test_weights_the_checkpoint_lacks_are_trained_and_saved(bert: Path, texts: Path, tmp_path: Path) -> None:
+def test_weights_the_checkpoint_lacks_are_trained_and_saved(bert, texts, tmp_path):
     weights = load_file(bert / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if "pooler" not in name}
     save_file(kept, bert / "model.safetensors", metadata={"format": "pt"})
@@ -195,7 +193,7 @@ def test_weights_the_checkpoint_lacks_are_trained_and_saved(bert: Path, texts: P
     torch.testing.assert_close(logits(load_back(tiny.run.model, bert)), logits(tiny.trainer.model))
 
 
-def test_accumulated_batches_equal_one_large_one(bert: Path, texts: Path, tmp_path: Path) -> None:
+def test_accumulated_batches_equal_one_large_one(bert, texts, tmp_path):
     asked = model(bert, method=Method.LORA, lora_dropout=0.0)
     runs = [
         train(
@@ -217,8 +215,8 @@ class TestPacked:
         ("quantization", "dtype"), [(Quantization.NF4, "uint8"), (Quantization.INT8, "int8")]
     )
     def test_the_body_is_packed_and_trains_on_after_an_evaluation(
-        self, quantization: Quantization, dtype: str, bert: Path, texts: Path, tmp_path: Path
-    ) -> None:
+        self, quantization, dtype, bert, texts, tmp_path
+    ):
         tiny = train(
             tmp_path / "run",
             model=model(bert, method=Method.QLORA, quantization=quantization, lora_rank=4),
@@ -237,7 +235,7 @@ class TestPacked:
         assert {value.dtype for value in saved.values()} == {torch.float32}
         assert "base_model.model.classifier.weight" in saved
 
-    def test_what_the_checkpoint_lacks_is_not_packed(self, bert: Path, texts: Path, tmp_path: Path) -> None:
+    def test_what_the_checkpoint_lacks_is_not_packed(self, bert, texts, tmp_path):
         weights = load_file(bert / "model.safetensors")
         kept = {name: weight for name, weight in weights.items() if "pooler" not in name}
         save_file(kept, bert / "model.safetensors", metadata={"format": "pt"})
@@ -248,7 +246,7 @@ class TestPacked:
 
 
 class TestLastLayer:
-    def test_the_body_of_a_text_model_stays(self, bert: Path, texts: Path, tmp_path: Path) -> None:
+    def test_the_body_of_a_text_model_stays(self, bert, texts, tmp_path):
         tiny = train(tmp_path / "run", model=model(bert, method=Method.HEAD), data=reviews(texts))
         before, after = (load_file(folder / "model.safetensors") for folder in (bert, tiny.run.model))
         unmoved = dict(zip(before, same(before, after, list(before)), strict=True))
@@ -256,7 +254,7 @@ class TestLastLayer:
         assert tiny.what_ran.trainable_parameters == 2 * 32 + 2
         assert tiny.what_ran.adapter == ""
 
-    def test_the_statistics_of_a_vision_model_stay_too(self, tmp_path: Path) -> None:
+    def test_the_statistics_of_a_vision_model_stay_too(self, tmp_path):
         before, tiny = train_images(tmp_path, Method.HEAD)
         after = load_file(tiny.run.model / "model.safetensors")
         unmoved = dict(zip(before, same(before, after, list(before)), strict=True))
@@ -286,9 +284,7 @@ def train_images(
 
 
 class TestLoraOnImages:
-    def test_matrices_beside_convolutions_and_nothing_else_moves(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_matrices_beside_convolutions_and_nothing_else_moves(self, tmp_path, monkeypatch):
         asked_the_hub = "peft.utils.save_and_load.check_file_exists_on_hf_hub"
         monkeypatch.setattr(asked_the_hub, lambda *_a, **_k: pytest.fail("saving asked the Hub"))
         before, tiny = train_images(tmp_path, Method.LORA)
@@ -311,13 +307,13 @@ class TestLoraOnImages:
             expected = tiny.trainer.model.eval()(pixel_values=images)["logits"]
             torch.testing.assert_close(again(pixel_values=images)["logits"], expected)
 
-    def test_autocast_is_seen_inside_the_wrapper(self, tmp_path: Path) -> None:
+    def test_autocast_is_seen_inside_the_wrapper(self, tmp_path):
         _, tiny = train_images(tmp_path, Method.LORA, Precision.BF16)
         assert (tiny.what_ran.autocast_dtype, tiny.what_ran.parameter_dtype) == ("bfloat16", "float32")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_a_half_precision_checkpoint_trains_in_full(dtype: torch.dtype, bert: Path, tmp_path: Path) -> None:
+def test_a_half_precision_checkpoint_trains_in_full(dtype, bert, tmp_path):
     from transformers import AutoModelForSequenceClassification
 
     half = shutil.copytree(bert, tmp_path / "half")
@@ -330,7 +326,7 @@ def test_a_half_precision_checkpoint_trains_in_full(dtype: torch.dtype, bert: Pa
     }
 
 
-def test_mixture_of_experts_trains_like_any_other(bert: Path, texts: Path, tmp_path: Path) -> None:
+def test_mixture_of_experts_trains_like_any_other(bert, texts, tmp_path):
     from transformers import MixtralConfig, MixtralForSequenceClassification
 
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}

@@ -26,7 +26,7 @@ ROWS = torch.tensor([[3, 7, 11, 20, 42, 8]])
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     (tmp_path / "runs").mkdir()
     return tmp_path
@@ -69,7 +69,7 @@ def first_logits(run: TinyRun) -> torch.Tensor:
         return run.trainer.model.eval()(input_ids=ROWS).logits
 
 
-def test_a_whole_model_is_trained_on(home: Path) -> None:
+def test_a_whole_model_is_trained_on(home):
     first = write(home, "first", save_tiny_llama(home / "llama"))
     second = write(home, "second", "run:first")
     assert second.status == 0
@@ -82,7 +82,7 @@ def test_a_whole_model_is_trained_on(home: Path) -> None:
     torch.testing.assert_close(logits(third.run.model), logits(first.run.model))
 
 
-def test_lora_matrices_are_worked_into_the_model_they_belong_to(home: Path) -> None:
+def test_lora_matrices_are_worked_into_the_model_they_belong_to(home):
     first = write(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA, lora_rank=4)
     whole = weights_in("run:first")
     torch.testing.assert_close(logits(whole), first_logits(first))
@@ -96,7 +96,7 @@ def test_lora_matrices_are_worked_into_the_model_they_belong_to(home: Path) -> N
 
 
 @pytest.mark.parametrize("first", [Method.FULL, Method.LORA])
-def test_what_was_trained_outlives_the_run_it_started_from(home: Path, first: Method) -> None:
+def test_what_was_trained_outlives_the_run_it_started_from(home, first):
     write(home, "first", save_tiny_llama(home / "llama"), method=first)
     second = write(home, "second", "run:first", method=Method.LORA, lora_rank=4)
     assert second.status == 0
@@ -111,7 +111,7 @@ def test_what_was_trained_outlives_the_run_it_started_from(home: Path, first: Me
     torch.testing.assert_close(logits(weights_in("run:moved")), expected)
 
 
-def test_matrices_whose_model_is_gone_are_told(home: Path) -> None:
+def test_matrices_whose_model_is_gone_are_told(home):
     write(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
     shutil.rmtree(home / "llama")
     second = write(home, "second", "run:first")
@@ -119,7 +119,7 @@ def test_matrices_whose_model_is_gone_are_told(home: Path) -> None:
     assert any("is gone" in message.title for message in second.messages.values())
 
 
-def test_packed_beside_a_past_run(home: Path) -> None:
+def test_packed_beside_a_past_run(home):
     pytest.importorskip("bitsandbytes")
     write(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
     second = write(home, "second", "run:first", method=Method.QLORA)
@@ -127,13 +127,13 @@ def test_packed_beside_a_past_run(home: Path) -> None:
     assert (second.run.model / "base" / "model.safetensors").is_file()
 
 
-def test_a_run_that_is_not_there_ends_with_a_word(home: Path) -> None:
+def test_a_run_that_is_not_there_ends_with_a_word(home):
     found = write(home, "first", "run:never")
     assert found.status == 1
     assert any("no run called" in message.detail for message in found.messages.values())
 
 
-def test_a_classifier_is_trained_on_with_its_labels(home: Path) -> None:
+def test_a_classifier_is_trained_on_with_its_labels(home):
     bert = save_tiny_bert(home / "bert")
     texts = reviews(write_reviews(home / "reviews.csv"))
     sections = options_of(home, "") | {"task": Task.TEXT_CLASSIFICATION, "data": texts}
@@ -143,7 +143,7 @@ def test_a_classifier_is_trained_on_with_its_labels(home: Path) -> None:
     assert not (second.run.model / "base").exists(), "all of it was trained"
 
 
-def test_models_in_the_making_are_left_to_who_makes_them(home: Path) -> None:
+def test_models_in_the_making_are_left_to_who_makes_them(home):
     cache = home / "cache" / "merged"
     for age, name in enumerate(("a", "b", "c", "new.unfinished", "old.unfinished")):
         (cache / name).mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_models_in_the_making_are_left_to_who_makes_them(home: Path) -> None:
     assert {path.name for path in cache.iterdir()} == {"a", "b", "new.unfinished"}
 
 
-def test_matrices_that_are_gone_are_named(tmp_path: Path) -> None:
+def test_matrices_that_are_gone_are_named(tmp_path):
     (tmp_path / "sea" / "model").mkdir(parents=True)
     (tmp_path / "sea" / "model" / "adapter_config.json").write_text("{}")
     with pytest.raises(ModelError, match="The model of sea isn't whole") as refused:

@@ -1,7 +1,6 @@
 """Activation checkpointing: computed again for real, with the same losses, gradients and running statistics."""
 
 import copy
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,7 +25,7 @@ RECOMPUTED = MemoryOptions(batch_size=8, activation_checkpointing=True)
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(
         tmp_path_factory.mktemp("bert") / "bert", num_hidden_layers=3, hidden_dropout_prob=0.1
     )
@@ -36,9 +35,7 @@ def losses(tiny: TinyRun) -> list[float | None]:
     return [step.loss for step in tiny.steps]
 
 
-def test_each_layer_of_a_text_model_runs_again_and_the_losses_stay_the_same(
-    bert: Path, tmp_path: Path
-) -> None:
+def test_each_layer_of_a_text_model_runs_again_and_the_losses_stay_the_same(bert, tmp_path):
     kept = train(tmp_path / "kept", model=model(bert))
     recomputed = train(tmp_path / "recomputed", model=model(bert), memory=RECOMPUTED)
     assert (kept.what_ran.recomputed, recomputed.what_ran.recomputed) == (0, 3)
@@ -46,7 +43,7 @@ def test_each_layer_of_a_text_model_runs_again_and_the_losses_stay_the_same(
     assert losses(recomputed) == losses(kept)
 
 
-def test_a_vision_model_runs_its_layers_again(tmp_path: Path) -> None:
+def test_a_vision_model_runs_its_layers_again(tmp_path):
     sections = {
         "task": Task.IMAGE_CLASSIFICATION,
         "model": model("torchvision:squeezenet1_0", pretrained=False),
@@ -80,7 +77,7 @@ class SmallNetwork(torch.nn.Module):
         return found
 
 
-def test_batch_norms_count_each_batch_once() -> None:
+def test_batch_norms_count_each_batch_once():
     kept = VisionClassifier(SmallNetwork())
     recomputed = copy.deepcopy(kept)
     recomputed.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
@@ -100,7 +97,7 @@ def test_batch_norms_count_each_batch_once() -> None:
         assert torch.equal(weight.grad, other.grad)
 
 
-def test_what_enters_a_segment_is_all_that_is_kept() -> None:
+def test_what_enters_a_segment_is_all_that_is_kept():
     def kept_bytes(recompute: bool) -> int:
         row = torch.nn.Module()
         row.features = torch.nn.Sequential(
@@ -117,7 +114,7 @@ def test_what_enters_a_segment_is_all_that_is_kept() -> None:
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_every_vision_model_has_rows_to_compute_again(name: str) -> None:
+def test_every_vision_model_has_rows_to_compute_again(name):
     with torch.device("meta"):
         built = load_vision_model(
             ModelOptions(source=f"torchvision:{name}", pretrained=False), classes=2, seed=1
@@ -127,22 +124,20 @@ def test_every_vision_model_has_rows_to_compute_again(name: str) -> None:
     assert list(built.state_dict()) == names
 
 
-def test_no_segment_begins_with_a_layer_that_writes_over_its_input() -> None:
+def test_no_segment_begins_with_a_layer_that_writes_over_its_input():
     layers = [torch.nn.ReLU(inplace=place % 2 == 1) for place in range(9)]
     assert [len(segment) for segment in segments(layers)] == [4, 4, 1]
     assert [len(segment) for segment in segments([torch.nn.ReLU() for _ in range(9)])] == [3, 3, 3]
 
 
-def test_a_model_that_keeps_everything_is_refused_before_training() -> None:
+def test_a_model_that_keeps_everything_is_refused_before_training():
     check_checkpointing(VisionClassifier(torch.nn.Flatten()))
     with pytest.raises(ModelError, match="can't compute its activations again") as refused:
         check_checkpointing(torch.nn.Linear(2, 2))
     assert refused.value.fixes[0].changes == {"memory.activation_checkpointing": False}
 
 
-def test_a_run_with_such_a_model_ends_before_its_first_step(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_such_a_model_ends_before_its_first_step(bert, tmp_path, monkeypatch):
     from transformers import BertForSequenceClassification
 
     monkeypatch.setattr(BertForSequenceClassification, "supports_gradient_checkpointing", False)

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -26,7 +24,7 @@ def asked(name: str = "llama-tiny", vocabulary: int = 320, **data: object) -> Ru
 
 
 @pytest.mark.parametrize("name", SCRATCH_MODELS)
-def test_it_has_as_many_weights_as_is_said(name: str) -> None:
+def test_it_has_as_many_weights_as_is_said(name):
     with torch.device("meta"):
         model = random_model(scratch_config(asked(name, 1024)), asked(name).task)
     body = model if SCRATCH_MODELS[name].writes else model.base_model
@@ -36,18 +34,18 @@ def test_it_has_as_many_weights_as_is_said(name: str) -> None:
 @pytest.mark.parametrize(
     "text", ["To be.\n\n  To be!", "żółw — 亀 🐢 \x07", "<|im_start|>user\nho<|im_end|>"]
 )
-def test_any_text_comes_back_from_its_tokens(text: str) -> None:
+def test_any_text_comes_back_from_its_tokens(text):
     tokenizer = train_tokenizer(asked(), TEXTS)
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_the_same_text_gives_the_same_tokens(tmp_path: Path) -> None:
+def test_the_same_text_gives_the_same_tokens(tmp_path):
     first, second = (train_tokenizer(asked(), TEXTS) for _ in range(2))
     assert first.backend_tokenizer.to_str() == second.backend_tokenizer.to_str()
     assert first.backend_tokenizer.to_str() != train_tokenizer(asked(), TEXTS[:1]).backend_tokenizer.to_str()
 
 
-def test_it_has_the_tokens_that_a_chat_needs_and_the_config_knows_them() -> None:
+def test_it_has_the_tokens_that_a_chat_needs_and_the_config_knows_them():
     tokenizer, config = train_tokenizer(asked(), TEXTS), scratch_config(asked())
     assert tokenizer.convert_ids_to_tokens(config.eos_token_id) == "<|endoftext|>" == tokenizer.eos_token
     assert tokenizer.convert_ids_to_tokens(config.pad_token_id) == tokenizer.pad_token != tokenizer.eos_token
@@ -55,7 +53,7 @@ def test_it_has_the_tokens_that_a_chat_needs_and_the_config_knows_them() -> None
     assert len(tokenizer) <= config.vocab_size == 320
 
 
-def test_a_tokenizer_is_saved_and_read_as_any_other(tmp_path: Path) -> None:
+def test_a_tokenizer_is_saved_and_read_as_any_other(tmp_path):
     from transformers import AutoTokenizer
 
     made = train_tokenizer(asked(max_length=512), TEXTS)
@@ -65,7 +63,7 @@ def test_a_tokenizer_is_saved_and_read_as_any_other(tmp_path: Path) -> None:
     assert (read.eos_token, read.pad_token, read.model_max_length) == ("<|endoftext|>", "<|pad|>", 512)
 
 
-def test_one_that_reads_marks_the_two_texts_of_a_pair() -> None:
+def test_one_that_reads_marks_the_two_texts_of_a_pair():
     tokenizer, config = train_tokenizer(asked("bert-tiny"), TEXTS), scratch_config(asked("bert-tiny"))
     pair = tokenizer("to be", "or not")
     tokens = tokenizer.convert_ids_to_tokens(pair["input_ids"])
@@ -76,12 +74,12 @@ def test_one_that_reads_marks_the_two_texts_of_a_pair() -> None:
     assert config.pad_token_id == tokenizer.pad_token_id
 
 
-def test_a_text_that_holds_fewer_tokens_gives_fewer() -> None:
+def test_a_text_that_holds_fewer_tokens_gives_fewer():
     assert len(train_tokenizer(asked(vocabulary=5000), TEXTS)) < 400
     assert len(train_tokenizer(asked(vocabulary=5000), ())) == 256 + 4
 
 
-def test_it_sees_as_much_as_is_asked() -> None:
+def test_it_sees_as_much_as_is_asked():
     for asked_for, seen in ((8, 256), (700, 700)):
         options = asked(max_length=asked_for)
         tokenizer = tokenizer_for(options, lambda: TEXTS)
@@ -89,7 +87,7 @@ def test_it_sees_as_much_as_is_asked() -> None:
         assert check_model(options).max_length == seen
 
 
-def test_it_is_looked_at_before_there_is_a_tokenizer() -> None:
+def test_it_is_looked_at_before_there_is_a_tokenizer():
     report = check_model(asked("llama-small", 1024))
     assert report.architecture == "LlamaForCausalLM"
     assert report.trainable_parameters == SCRATCH_MODELS["llama-small"].parameters(1024)
@@ -99,12 +97,12 @@ def test_it_is_looked_at_before_there_is_a_tokenizer() -> None:
     assert not report.problems
 
 
-def test_an_unknown_one_is_refused() -> None:
+def test_an_unknown_one_is_refused():
     with pytest.raises(ModelError, match="no model scratch:giant"):
         scratch_config(RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source="scratch:giant")))
 
 
-def test_a_long_text_is_sampled_all_over() -> None:
+def test_a_long_text_is_sampled_all_over():
     texts = [f"{number:04}" for number in range(1000)]
     some = list(sample(texts, 400))
     assert 90 <= len(some) <= 110
@@ -115,7 +113,7 @@ def test_a_long_text_is_sampled_all_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["bert-tiny", "llama-tiny"])
-def test_a_classifier_starts_from_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classifier_starts_from_nothing(name, tmp_path, monkeypatch):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))

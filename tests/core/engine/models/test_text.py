@@ -47,11 +47,11 @@ def refusal(source: Path | str, *, pretrained: bool = True) -> ModelError:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
+def tiny(tmp_path):
     return save_tiny_bert(tmp_path / "tiny")
 
 
-def test_the_body_keeps_its_weights_and_the_head_follows_the_seed(tiny: Path) -> None:
+def test_the_body_keeps_its_weights_and_the_head_follows_the_seed(tiny):
     first, second = load(tiny).state_dict(), load(tiny).state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
     random = load(tiny, pretrained=False).state_dict()
@@ -125,7 +125,7 @@ def pickled(name: str, index: bool = False) -> Change:
         (write("tokenizer_config.json", f'{{"x": {NESTED}}}'), "The tokenizer in tiny can't be loaded", ""),
     ],
 )
-def test_a_folder_that_can_not_be_used_is_named(tiny: Path, change: Change, title: str, detail: str) -> None:
+def test_a_folder_that_can_not_be_used_is_named(tiny, change, title, detail):
     change(tiny)
     error = refusal(tiny)
     assert error.title.startswith(title)
@@ -134,12 +134,12 @@ def test_a_folder_that_can_not_be_used_is_named(tiny: Path, change: Change, titl
 
 
 @pytest.mark.parametrize("change", [remove("model.safetensors"), pickled("w.bin", index=True), cut(40)])
-def test_a_folder_without_safe_weights_can_be_trained_from_random_ones(tiny: Path, change: Change) -> None:
+def test_a_folder_without_safe_weights_can_be_trained_from_random_ones(tiny, change):
     change(tiny)
     assert load(tiny, pretrained=False).config.hidden_size == 16
 
 
-def test_a_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -148,13 +148,13 @@ def test_a_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest
         text.load_config(options_of(tmp_path))
 
 
-def test_pickled_weights_that_a_config_names_are_not_opened(tiny: Path) -> None:
+def test_pickled_weights_that_a_config_names_are_not_opened(tiny):
     torch.save({}, tiny / "adapter_model.bin")
     edit_config(tiny, transformers_weights="adapter_model.bin")
     assert load(tiny).state_dict()["bert.embeddings.word_embeddings.weight"].any()
 
 
-def test_matrices_that_are_pickled_are_not_opened(tiny: Path) -> None:
+def test_matrices_that_are_pickled_are_not_opened(tiny):
     for name in ("adapter_config.json", "adapter_model.bin"):
         (tiny / name).write_text("{}")
     with pytest.raises(ModelError, match="isn't whole"):
@@ -170,7 +170,7 @@ def test_matrices_that_are_pickled_are_not_opened(tiny: Path) -> None:
         RuntimeError("Error invoking kernel in bitsandbytes"),
     ],
 )
-def test_what_a_device_raises_is_not_blamed_on_the_files(tiny: Path, error: RuntimeError) -> None:
+def test_what_a_device_raises_is_not_blamed_on_the_files(tiny, error):
     with pytest.raises(RuntimeError) as raised, explained(str(tiny)):
         raise error
     assert raised.value is error
@@ -191,9 +191,7 @@ def trying_for_ever(parts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "says"), [(without_unknown, "Missing [UNK]"), (trying_for_ever, "retry-limit")]
 )
-def test_a_tokenizer_that_fails_on_a_text(
-    tiny: Path, change: Callable[[dict[str, Any]], None], says: str
-) -> None:
+def test_a_tokenizer_that_fails_on_a_text(tiny, change, says):
     """One of them ends in what isn't even an Exception: a panic of the library's."""
     parts = json.loads((tiny / "tokenizer.json").read_text())
     change(parts)
@@ -210,7 +208,7 @@ class TestCodeInTheFolder:
     """A model folder with Python in it: the code is never run, and nobody is asked whether to."""
 
     @pytest.fixture
-    def tempting(self, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def tempting(self, tiny, monkeypatch):
         """A folder that names its own classes; importing them leaves a file behind."""
         (tiny / "own.py").write_text(f"open({str(tiny / 'ran')!r}, 'w').close()\nclass Own: pass\n")
         own = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForSequenceClassification"), "own.Own")
@@ -220,8 +218,8 @@ class TestCodeInTheFolder:
 
     @pytest.mark.parametrize("pretrained", [True, False])
     def test_a_known_kind_is_loaded_by_the_librarys_own_class_and_its_own_kind_refused(
-        self, tempting: Path, pretrained: bool
-    ) -> None:
+        self, tempting, pretrained
+    ):
         assert type(load(tempting, pretrained=pretrained)).__name__ == "BertForSequenceClassification"
         edit_config(tempting, model_type="own")
         assert refusal(tempting, pretrained=pretrained).title == "tiny needs its own code to run"
@@ -229,7 +227,7 @@ class TestCodeInTheFolder:
         refusal(tempting, pretrained=False)
         assert not (tempting / "ran").exists()
 
-    def test_a_tokenizer_of_its_own_is_not_run(self, tempting: Path) -> None:
+    def test_a_tokenizer_of_its_own_is_not_run(self, tempting):
         config = tempting / "tokenizer_config.json"
         config.write_text(
             '{"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}'
@@ -239,7 +237,7 @@ class TestCodeInTheFolder:
 
 
 @pytest.fixture
-def cached(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def cached(tiny, tmp_path, monkeypatch):
     """Put the folder into the cache of the Hub, which can't be reached, under a name."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -258,7 +256,7 @@ def cached(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 
 @pytest.mark.parametrize("change", [pickled("pytorch_model.bin"), pickled("w.bin", index=True)])
-def test_a_hub_model_without_safe_weights(tiny: Path, cached: Callable[[str], None], change: Change) -> None:
+def test_a_hub_model_without_safe_weights(tiny, cached, change):
     change(tiny)
     cached("old")
     error = refusal("someone/old")
@@ -267,7 +265,7 @@ def test_a_hub_model_without_safe_weights(tiny: Path, cached: Callable[[str], No
 
 
 @pytest.mark.usefixtures("cached")
-def test_a_hub_model_that_is_not_here_while_working_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_model_that_is_not_here_while_working_offline(monkeypatch):
     assert "offline" in refusal("nobody/no-such-model").detail
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     error = refusal("someone/new")

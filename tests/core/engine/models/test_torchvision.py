@@ -8,7 +8,7 @@ from core.options.sources import VISION_MODELS
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_every_vision_model_gets_a_head_of_the_right_size(name: str) -> None:
+def test_every_vision_model_gets_a_head_of_the_right_size(name):
     model = load_vision_model(ModelOptions(source=f"torchvision:{name}", pretrained=False), classes=3, seed=1)
     model.eval()
     with torch.no_grad():
@@ -17,13 +17,13 @@ def test_every_vision_model_gets_a_head_of_the_right_size(name: str) -> None:
     assert found["loss"].ndim == 0
 
 
-def test_same_seed_same_weights() -> None:
+def test_same_seed_same_weights():
     options = ModelOptions(source="torchvision:squeezenet1_0", pretrained=False)
     first, second = (load_vision_model(options, classes=2, seed=7).state_dict() for _ in range(2))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_weights_that_cannot_be_downloaded_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_weights_that_cannot_be_downloaded_say_so(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))  # nothing kept from an earlier download
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(ModelError) as refused:
@@ -32,7 +32,7 @@ def test_weights_that_cannot_be_downloaded_say_so(monkeypatch: pytest.MonkeyPatc
     assert refused.value.fixes[0].changes == {"model.pretrained": False, "model.method": "full"}
 
 
-def test_loss_is_the_mean_over_the_batch() -> None:
+def test_loss_is_the_mean_over_the_batch():
     model = VisionClassifier(torch.nn.Flatten())
     pixels = torch.rand(4, 3, 1, 1)
     labels = torch.tensor([0, 1, 2, 0])
@@ -42,7 +42,7 @@ def test_loss_is_the_mean_over_the_batch() -> None:
 
 
 @pytest.mark.parametrize(("size", "is_last"), [(64, False), (128, True)])
-def test_channels_come_last_where_that_is_faster_and_change_nothing(size: int, is_last: bool) -> None:
+def test_channels_come_last_where_that_is_faster_and_change_nothing(size, is_last):
     options = ModelOptions(source="torchvision:squeezenet1_0", pretrained=False)
     model = load_vision_model(options, classes=2, seed=7).eval()
     seen: list[bool] = []

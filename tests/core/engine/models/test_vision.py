@@ -59,13 +59,13 @@ def batch(found: Prepared) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def vit(tmp_path: Path) -> Path:
+def vit(tmp_path):
     return save_tiny_vision(tmp_path / "vit")
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA, Method.HEAD])
-def test_every_kind_learns(kind: str, method: Method, tmp_path: Path) -> None:
+def test_every_kind_learns(kind, method, tmp_path):
     found, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind), method), tmp_path)
     model = found.model.train()
     learning = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
@@ -84,7 +84,7 @@ def test_every_kind_learns(kind: str, method: Method, tmp_path: Path) -> None:
     assert any("lora" in name for name in moved) is (method is Method.LORA)
 
 
-def test_the_head_gets_the_labels_and_the_body_keeps_its_weights(tmp_path: Path) -> None:
+def test_the_head_gets_the_labels_and_the_body_keeps_its_weights(tmp_path):
     folder = save_tiny_vision(tmp_path / "vit", num_labels=7)
     found, _ = prepared(asked(folder), tmp_path)
     assert found.model.config.id2label == {0: "0", 1: "1"}
@@ -96,14 +96,14 @@ def test_the_head_gets_the_labels_and_the_body_keeps_its_weights(tmp_path: Path)
     assert torch.equal(found.model.state_dict()[name], saved[name])
 
 
-def test_without_weights_it_starts_random_with_the_same_numbers_each_time(vit: Path, tmp_path: Path) -> None:
+def test_without_weights_it_starts_random_with_the_same_numbers_each_time(vit, tmp_path):
     (vit / "model.safetensors").unlink()
     first, second = (prepared(asked(vit, pretrained=False), tmp_path)[0].model for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
 class TestSaved:
-    def test_a_bare_script_loads_it_and_sees_what_the_model_saw(self, vit: Path, tmp_path: Path) -> None:
+    def test_a_bare_script_loads_it_and_sees_what_the_model_saw(self, vit, tmp_path):
         from transformers import AutoImageProcessor, AutoModelForImageClassification
 
         found, _ = prepared(asked(vit), tmp_path)
@@ -123,7 +123,7 @@ class TestSaved:
             torch.testing.assert_close(again(ours).logits, found.model(ours).logits)
         assert again.config.id2label == {0: "0", 1: "1"}
 
-    def test_an_adapter_loads_beside_the_model_it_was_trained_beside(self, vit: Path, tmp_path: Path) -> None:
+    def test_an_adapter_loads_beside_the_model_it_was_trained_beside(self, vit, tmp_path):
         from peft import PeftModel
         from transformers import AutoConfig, AutoModelForImageClassification
 
@@ -140,21 +140,21 @@ class TestSaved:
         with torch.no_grad():
             torch.testing.assert_close(again(pixels).logits, found.model(pixels).logits)
 
-    def test_the_recipe_is_there_too(self, vit: Path, tmp_path: Path) -> None:
+    def test_the_recipe_is_there_too(self, vit, tmp_path):
         found, _ = prepared(asked(vit), tmp_path)
         found.save_extras(tmp_path)
         assert json.loads((tmp_path / "hone.json").read_text())["mean"] == [0.5, 0.5, 0.5]
 
 
 class TestNormalisation:
-    def test_images_are_normalised_as_the_model_says(self, vit: Path, tmp_path: Path) -> None:
+    def test_images_are_normalised_as_the_model_says(self, vit, tmp_path):
         found, messages = prepared(asked(vit), tmp_path)
         pixels = found.train[0]["pixel_values"]
         assert -1.0 <= float(pixels.min()) < -0.9
         assert 0.9 < float(pixels.max()) <= 1.0
         assert messages == []
 
-    def test_without_a_word_on_it_imagenets_are_taken_and_told(self, tmp_path: Path) -> None:
+    def test_without_a_word_on_it_imagenets_are_taken_and_told(self, tmp_path):
         folder = save_tiny_vision(tmp_path / "vit", mean=None)
         found, messages = prepared(asked(folder), tmp_path)
         assert float(found.train[0]["pixel_values"].min()) < -1.5
@@ -179,7 +179,7 @@ class TestNormalisation:
             ("no json", IMAGENET_MEAN[0], 0.229),
         ],
     )
-    def test_every_way_to_say_it(self, vit: Path, told: Any, mean: float, std: float) -> None:
+    def test_every_way_to_say_it(self, vit, told, mean, std):
         (vit / "preprocessor_config.json").write_text(told if isinstance(told, str) else json.dumps(told))
         found = find_image_model(asked(vit))
         assert math.isclose(found.mean[0], mean)
@@ -187,7 +187,7 @@ class TestNormalisation:
 
 
 class TestRefused:
-    def test_images_of_another_size_than_the_model_was_made_for(self, vit: Path, tmp_path: Path) -> None:
+    def test_images_of_another_size_than_the_model_was_made_for(self, vit, tmp_path):
         error = refusal(asked(vit, train="synthetic:4x48"), tmp_path)
         assert error.title == "vit can't see images of 48 pixels"
         assert "made for images of 32 pixels" in error.detail
@@ -195,31 +195,31 @@ class TestRefused:
         digits = msgspec.structs.replace(asked(vit), data=DataOptions(train="builtin:digits", image_size=40))
         assert [fix.changes for fix in refusal(digits, tmp_path).fixes] == [{"data.image_size": 32}]
 
-    def test_a_model_that_takes_any_size_takes_them(self, tmp_path: Path) -> None:
+    def test_a_model_that_takes_any_size_takes_them(self, tmp_path):
         folder = save_tiny_vision(tmp_path / "convnext", "convnext")
         prepared(asked(folder, train="synthetic:4x48"), tmp_path)
 
-    def test_a_text_model(self, tmp_path: Path) -> None:
+    def test_a_text_model(self, tmp_path):
         from tests.fakes.tiny_bert import save_tiny_bert
 
         assert "can't classify images" in refusal(asked(save_tiny_bert(tmp_path / "bert")), tmp_path).title
 
-    def test_pickled_weights(self, vit: Path, tmp_path: Path) -> None:
+    def test_pickled_weights(self, vit, tmp_path):
         (vit / "model.safetensors").rename(vit / "pytorch_model.bin")
         assert refusal(asked(vit), tmp_path).title == "vit has only pickled weights"
 
-    def test_code_of_its_own(self, vit: Path, tmp_path: Path) -> None:
+    def test_code_of_its_own(self, vit, tmp_path):
         config = json.loads((vit / "config.json").read_text())
         config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}
         (vit / "config.json").write_text(json.dumps(config))
         (vit / "mine.py").write_text("raise SystemExit('it was run')")
         assert refusal(asked(vit), tmp_path).title == "vit needs its own code to run"
 
-    def test_another_number_of_colours(self, tmp_path: Path) -> None:
+    def test_another_number_of_colours(self, tmp_path):
         folder = save_tiny_vision(tmp_path / "vit", num_channels=1)
         assert refusal(asked(folder), tmp_path).title == "vit sees images of 1 channels"
 
-    def test_single_images_for_a_model_that_normalises_batches(self, tmp_path: Path) -> None:
+    def test_single_images_for_a_model_that_normalises_batches(self, tmp_path):
         small = {"depths": [1] * 5, "hidden_sizes": [8] * 5}
         folder = save_tiny_vision(tmp_path / "resnet", "resnet", **small)
         options = asked(folder, train=f"synthetic:5x{SIZE}")
@@ -231,7 +231,7 @@ class TestRefused:
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_accumulated_losses_are_scaled_right(kind: str, tmp_path: Path) -> None:
+def test_accumulated_losses_are_scaled_right(kind, tmp_path):
     """Whoever takes any keyword and doesn't divide by the items is flagged, so that Trainer divides."""
     found, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind)), tmp_path)
     model: Any = found.model.eval()
@@ -242,7 +242,7 @@ def test_accumulated_losses_are_scaled_right(kind: str, tmp_path: Path) -> None:
     assert divides is not math.isclose(one, two)
 
 
-def test_distilled_models_are_trained_without_their_teacher(tmp_path: Path) -> None:
+def test_distilled_models_are_trained_without_their_teacher(tmp_path):
     folder = save_tiny_vision(tmp_path / "deit", "deit")
     config = json.loads((folder / "config.json").read_text())
     config["architectures"] = ["DeiTForImageClassificationWithTeacher"]
@@ -256,14 +256,14 @@ class TestPastRuns:
     """`run:NAME` as the model: a network of torchvision's, or a model of transformers', whole or with LoRA matrices."""
 
     @pytest.fixture
-    def past(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def past(self, tmp_path, monkeypatch):
         monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
         folder = tmp_path / "home" / "runs" / "past"
         (folder / "model").mkdir(parents=True)
         (folder / "run.toml").write_text('task = "image-classification"\n')
         return folder / "model"
 
-    def test_a_network_of_torchvisions_goes_on_with_what_it_learned(self, past: Path, tmp_path: Path) -> None:
+    def test_a_network_of_torchvisions_goes_on_with_what_it_learned(self, past, tmp_path):
         from safetensors.torch import save_file
 
         first, _ = prepared(asked("torchvision:squeezenet1_0", pretrained=False), tmp_path)
@@ -280,7 +280,7 @@ class TestPastRuns:
         afresh, _ = prepared(asked("run:past", pretrained=False), tmp_path)
         assert not torch.equal(next(afresh.model.parameters()), next(again.model.parameters()))
 
-    def test_other_labels_get_a_new_head_and_the_body_stays(self, past: Path, tmp_path: Path) -> None:
+    def test_other_labels_get_a_new_head_and_the_body_stays(self, past, tmp_path):
         from safetensors.torch import save_file
 
         first, _ = prepared(asked("torchvision:squeezenet1_0", pretrained=False), tmp_path)
@@ -295,7 +295,7 @@ class TestPastRuns:
             "network.classifier.1.bias",
         ]
 
-    def test_a_model_of_transformers_and_how_it_wants_images(self, past: Path, tmp_path: Path) -> None:
+    def test_a_model_of_transformers_and_how_it_wants_images(self, past, tmp_path):
         first, _ = prepared(asked(save_tiny_vision(tmp_path / "vit", mean=(0.1, 0.2, 0.3))), tmp_path)
         first.model.save_pretrained(past)
         first.save_extras(past)
@@ -305,9 +305,7 @@ class TestPastRuns:
         assert messages == []
         assert torch.equal(again.train[0]["pixel_values"], first.train[0]["pixel_values"])
 
-    def test_lora_matrices_beside_a_model_of_transformers(
-        self, past: Path, vit: Path, tmp_path: Path
-    ) -> None:
+    def test_lora_matrices_beside_a_model_of_transformers(self, past, vit, tmp_path):
         first, _ = prepared(asked(vit, Method.LORA), tmp_path)
         with torch.no_grad():
             for name, weight in first.model.named_parameters():
@@ -322,15 +320,13 @@ class TestPastRuns:
                 again.model.eval()(pixels).logits, first.model(pixels).logits, rtol=1e-4, atol=1e-5
             )
 
-    def test_lora_matrices_beside_a_network_of_torchvisions_are_refused(
-        self, past: Path, tmp_path: Path
-    ) -> None:
+    def test_lora_matrices_beside_a_network_of_torchvisions_are_refused(self, past, tmp_path):
         first, _ = prepared(asked("torchvision:squeezenet1_0", Method.LORA, pretrained=False), tmp_path)
         first.model.save_pretrained(past)
         first.save_extras(past)
         assert "LoRA matrices" in refusal(asked("run:past"), tmp_path).detail
 
-    def test_a_damaged_recipe(self, past: Path, tmp_path: Path) -> None:
+    def test_a_damaged_recipe(self, past, tmp_path):
         (past / "model.safetensors").touch()
         (past / "hone.json").write_text("{}")
         assert "hone.json" in refusal(asked("run:past"), tmp_path).detail
@@ -346,7 +342,7 @@ class TestPastRuns:
         ("torchvision:resnet18", ""),
     ],
 )
-def test_rules_let_models_of_images_pass_and_no_others(source: str, words: str) -> None:
+def test_rules_let_models_of_images_pass_and_no_others(source, words):
     from core.options.validate import problems_of
 
     options = msgspec.structs.replace(asked(source), data=DataOptions(train="builtin:digits"))

@@ -21,17 +21,17 @@ ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def llama(tmp_path_factory):
     return save_tiny_llama(tmp_path_factory.mktemp("models") / "llama")
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def text(tmp_path_factory):
     return write_text(tmp_path_factory.mktemp("texts") / "text.txt")
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -64,9 +64,7 @@ def failure(run: TinyRun) -> str:
     return f"{errors[-1].title}. {errors[-1].detail}"
 
 
-def test_a_plain_script_goes_on_writing_with_what_was_trained(
-    llama: Path, text: Path, tmp_path: Path
-) -> None:
+def test_a_plain_script_goes_on_writing_with_what_was_trained(llama, text, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     run = write(tmp_path / "run", llama, text)
@@ -79,7 +77,7 @@ def test_a_plain_script_goes_on_writing_with_what_was_trained(
     assert torch.equal(model.lm_head.weight, run.trainer.model.lm_head.weight)
 
 
-def test_a_table_of_its_own_for_the_last_layer_stays_so(text: Path, tmp_path: Path) -> None:
+def test_a_table_of_its_own_for_the_last_layer_stays_so(text, tmp_path):
     from transformers import AutoModelForCausalLM
 
     run = write(tmp_path / "run", save_tiny_llama(tmp_path / "untied", tied=False), text)
@@ -88,7 +86,7 @@ def test_a_table_of_its_own_for_the_last_layer_stays_so(text: Path, tmp_path: Pa
     assert torch.equal(model.lm_head.weight, run.trainer.model.lm_head.weight)
 
 
-def test_the_held_out_end_is_measured_token_by_token(llama: Path, text: Path, tmp_path: Path) -> None:
+def test_the_held_out_end_is_measured_token_by_token(llama, text, tmp_path):
     """With batches that don't divide the rows, and a rate that moves nothing, against a loop written out."""
     from transformers import AutoModelForCausalLM
 
@@ -117,7 +115,7 @@ def test_the_held_out_end_is_measured_token_by_token(llama: Path, text: Path, tm
     assert told["eval_bits_per_character"] == pytest.approx(nats / math.log(2), rel=1e-5)
 
 
-def test_an_evaluation_gathers_no_logits(llama: Path, text: Path, tmp_path: Path) -> None:
+def test_an_evaluation_gathers_no_logits(llama, text, tmp_path):
     run = write(tmp_path / "run", llama, text)
     gathered = []
     step = run.trainer.prediction_step
@@ -130,7 +128,7 @@ def test_an_evaluation_gathers_no_logits(llama: Path, text: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", [save_tiny_llama, save_tiny_gpt2])
-def test_four_accumulated_batches_are_one_large_one(kind: Any, text: Path, tmp_path: Path) -> None:
+def test_four_accumulated_batches_are_one_large_one(kind, text, tmp_path):
     runs = []
     for size, accumulated in ((8, 1), (2, 4)):
         model = kind(tmp_path / f"model-{size}")
@@ -155,7 +153,7 @@ def test_four_accumulated_batches_are_one_large_one(kind: Any, text: Path, tmp_p
         torch.testing.assert_close(weight, expected[name], rtol=1e-4, atol=1e-6)
 
 
-def test_it_starts_from_nothing_and_learns(text: Path, tmp_path: Path) -> None:
+def test_it_starts_from_nothing_and_learns(text, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     run = write(
@@ -177,7 +175,7 @@ def test_it_starts_from_nothing_and_learns(text: Path, tmp_path: Path) -> None:
     )
 
 
-def test_the_tokenizer_never_sees_what_is_held_out(tmp_path: Path) -> None:
+def test_the_tokenizer_never_sees_what_is_held_out(tmp_path):
     content = "plain words here\n" * 40 + "xylophone " * 40
     (tmp_path / "text.txt").write_text(content)
     run = write(tmp_path / "run", "scratch:llama-tiny", tmp_path / "text.txt", data={"eval_fraction": 0.35})
@@ -186,13 +184,13 @@ def test_the_tokenizer_never_sees_what_is_held_out(tmp_path: Path) -> None:
     assert not any("xyl" in word for word in words)
 
 
-def test_a_small_vocabulary_is_told(text: Path, tmp_path: Path) -> None:
+def test_a_small_vocabulary_is_told(text, tmp_path):
     run = write(tmp_path / "run", "scratch:llama-tiny", text, model={"vocabulary": 5000})
     assert run.status == 0
     assert "5,000 were asked for" in run.messages["vocabulary"].detail
 
 
-def test_lora_learns_beside_everything_but_the_last_layer(llama: Path, text: Path, tmp_path: Path) -> None:
+def test_lora_learns_beside_everything_but_the_last_layer(llama, text, tmp_path):
     from transformers import AutoModelForCausalLM
 
     run = write(tmp_path / "run", llama, text, model={"method": Method.LORA, "lora_rank": 4})
@@ -216,9 +214,7 @@ def test_lora_learns_beside_everything_but_the_last_layer(llama: Path, text: Pat
 
 
 @pytest.mark.parametrize("packed", list(Quantization))
-def test_qlora_packs_all_but_the_last_layer(
-    llama: Path, text: Path, tmp_path: Path, packed: Quantization
-) -> None:
+def test_qlora_packs_all_but_the_last_layer(llama, text, tmp_path, packed):
     pytest.importorskip("bitsandbytes")
     run = write(tmp_path / "run", llama, text, model={"method": Method.QLORA, "quantization": packed})
     assert run.status == 0
@@ -228,15 +224,13 @@ def test_qlora_packs_all_but_the_last_layer(
     assert not head.requires_grad
 
 
-def test_random_tokens_are_trained_on_for_timing(llama: Path, tmp_path: Path) -> None:
+def test_random_tokens_are_trained_on_for_timing(llama, tmp_path):
     run = write(tmp_path / "run", llama, "synthetic:20x32")
     assert (run.status, run.steps[0].tokens, evaluations(run)) == (0, 8 * 32, [])
 
 
 @pytest.mark.parametrize(("length", "tokens"), [(8, 8), (1000, 64)])
-def test_rows_are_as_long_as_the_model_sees_and_the_person_wishes(
-    llama: Path, text: Path, tmp_path: Path, length: int, tokens: int
-) -> None:
+def test_rows_are_as_long_as_the_model_sees_and_the_person_wishes(llama, text, tmp_path, length, tokens):
     run = write(tmp_path / "run", llama, text, data={"max_length": length})
     assert run.status == 0
     found = run.trainer.train_dataset
@@ -246,7 +240,7 @@ def test_rows_are_as_long_as_the_model_sees_and_the_person_wishes(
     assert run.what_ran.padded_to == ""
 
 
-def test_so_many_rows_are_used_as_are_asked_for(llama: Path, text: Path, tmp_path: Path) -> None:
+def test_so_many_rows_are_used_as_are_asked_for(llama, text, tmp_path):
     run = write(
         tmp_path / "run",
         llama,
@@ -259,9 +253,7 @@ def test_so_many_rows_are_used_as_are_asked_for(llama: Path, text: Path, tmp_pat
 @pytest.mark.parametrize(
     ("content", "message"), [("", "is empty"), ("a", "too short to learn from"), ("\0\0\0", "zero bytes")]
 )
-def test_a_text_nothing_can_be_learned_from_is_told(
-    llama: Path, tmp_path: Path, content: str, message: str
-) -> None:
+def test_a_text_nothing_can_be_learned_from_is_told(llama, tmp_path, content, message):
     from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
     (tmp_path / "text.txt").write_text(content)
@@ -274,7 +266,7 @@ def test_a_text_nothing_can_be_learned_from_is_told(
     assert not (tmp_path / "run" / "model").exists()
 
 
-def test_an_encoder_is_not_asked_to_write(tmp_path: Path, text: Path) -> None:
+def test_an_encoder_is_not_asked_to_write(tmp_path, text):
     from tests.fakes.tiny_bert import save_tiny_bert
 
     bert = save_tiny_bert(tmp_path / "bert")
@@ -282,7 +274,7 @@ def test_an_encoder_is_not_asked_to_write(tmp_path: Path, text: Path) -> None:
     assert "next token" in told or "can't write" in told
 
 
-def test_a_model_that_lost_its_last_layer_is_refused(text: Path, tmp_path: Path) -> None:
+def test_a_model_that_lost_its_last_layer_is_refused(text, tmp_path):
     from transformers import AutoModel
 
     folder = save_tiny_llama(tmp_path / "llama", tied=False)
@@ -292,7 +284,7 @@ def test_a_model_that_lost_its_last_layer_is_refused(text: Path, tmp_path: Path)
     assert "no layer that says the next token" in failure(write(tmp_path / "run", folder, text))
 
 
-def test_what_a_loss_says() -> None:
+def test_what_a_loss_says():
     assert perplexity_metrics(0.0) == {"perplexity": 1.0}
     assert perplexity_metrics(1e4)["perplexity"] == math.inf
     told = perplexity_metrics(2.0, HeldOut(tokens=300, characters=900))

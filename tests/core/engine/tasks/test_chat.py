@@ -22,7 +22,7 @@ from tests.fakes.building import built, inputs_of
 from tests.fakes.chats import asked, prepared
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
-from tests.fakes.tiny_training import TinyRun, train
+from tests.fakes.tiny_training import train
 
 prepare_torchvision()
 
@@ -31,7 +31,7 @@ ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A model without a chat template, and questions with answers."""
     folder = tmp_path_factory.mktemp("chat")
     save_tiny_talker(folder / "writer")
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -62,7 +62,7 @@ class TestOneRun:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def run(cls, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[TinyRun, list[Any]]:
+    def run(cls, folder, tmp_path_factory):
         called: list[Any] = []
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("HONE_HOME", str(tmp_path_factory.mktemp("home")))
@@ -81,7 +81,7 @@ class TestOneRun:
             )
         return found, called
 
-    def test_it_ends_well_and_learns(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_it_ends_well_and_learns(self, run):
         found, _ = run
         assert found.status == 0, found.messages
         losses = [step.loss for step in found.steps]
@@ -89,15 +89,13 @@ class TestOneRun:
         assert losses[-1] < losses[0]
         assert all(step.grad_norm and step.tokens for step in found.steps)
 
-    def test_what_ran_is_seen(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_what_ran_is_seen(self, run):
         ran = run[0].what_ran
         assert (ran.effective_batch, ran.attention, ran.padded_to) == (8, "sdpa", "each batch's longest")
         assert ran.adapter.startswith("LoRA")
         assert ran.sampling == "grouped by length"
 
-    def test_the_loss_is_that_of_a_token_of_the_held_out_answers(
-        self, run: tuple[TinyRun, list[Any]]
-    ) -> None:
+    def test_the_loss_is_that_of_a_token_of_the_held_out_answers(self, run):
         """Computed once more, row by row, as transformers does it."""
         found, _ = run
         told = [event for event in found.events if isinstance(event, Evaluated)][-1].metrics
@@ -118,7 +116,7 @@ class TestOneRun:
         assert told["eval_token_accuracy"] == pytest.approx(right / tokens)
         assert set(told) == {"eval_loss", "eval_perplexity", "eval_token_accuracy"}
 
-    def test_template_and_end_of_turn_are_saved_with_the_model(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_template_and_end_of_turn_are_saved_with_the_model(self, run):
         from transformers import AutoTokenizer
 
         folder = run[0].run.model
@@ -129,21 +127,19 @@ class TestOneRun:
         rendered = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False)
         assert rendered == "<|im_start|>user\nhi<|im_end|>\n"
 
-    def test_checkpoints_are_complete_and_nothing_else_is_written(
-        self, run: tuple[TinyRun, list[Any]]
-    ) -> None:
+    def test_checkpoints_are_complete_and_nothing_else_is_written(self, run):
         found, _ = run
         files = {path.name for path in found.run.path.rglob("*") if path.is_file()}
         assert not files & {"README.md", "training_args.bin"}
         assert (found.run.checkpoints / "checkpoint-8" / "complete.json").is_file()
         assert any(isinstance(event, CheckpointSaved) for event in found.events)
 
-    def test_nothing_is_sent(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_nothing_is_sent(self, run):
         assert run[1] == []
 
 
 @pytest.mark.parametrize("packing", [False, True])
-def test_the_model_learns_answers_and_nothing_else(folder: Path, tmp_path: Path, packing: bool) -> None:
+def test_the_model_learns_answers_and_nothing_else(folder, tmp_path, packing):
     trainer = built(asked(folder, packing=packing), tmp_path)
     seen = inputs_of(trainer)
     trainer.train()
@@ -158,9 +154,7 @@ def test_the_model_learns_answers_and_nothing_else(folder: Path, tmp_path: Path,
     assert ("position_ids" in seen[0]) is packing is not ("attention_mask" in seen[0])
 
 
-def test_packed_rows_hold_several_conversations_that_do_not_see_each_other(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_packed_rows_hold_several_conversations_that_do_not_see_each_other(folder, tmp_path):
     """Each conversation of a packed batch has the very logits it has alone."""
     trainer = built(asked(folder, packing=True), tmp_path)
     batch = next(iter(trainer.get_train_dataloader()))
@@ -178,7 +172,7 @@ def test_packed_rows_hold_several_conversations_that_do_not_see_each_other(
     torch.testing.assert_close(together[row, place : place + len(stretch)], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder: Path) -> None:
+def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder):
     from types import SimpleNamespace
 
     from transformers import AutoModelForCausalLM
@@ -201,7 +195,7 @@ def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder: Path) -> Non
     assert model.training
 
 
-def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_path: Path) -> None:
+def test_accumulated_batches_take_the_step_of_one_large_batch(folder, tmp_path):
     """Answers differ in length, so that a mean of means would be another."""
     ends = []
     for size, steps in ((8, 1), (2, 4)):
@@ -213,7 +207,7 @@ def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_
     for name, weight in ends[0].items():
         torch.testing.assert_close(ends[1][name], weight, rtol=1e-4, atol=1e-6)
 
-    def test_rows_of_fixed_length(self, folder: Path) -> None:
+    def test_rows_of_fixed_length(self, folder):
         found = prepared(asked(folder, padding=Padding.FIXED))
         batch = found.collator([found.train[0], found.train[1]])
         assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, 128)}
@@ -228,9 +222,7 @@ def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_
         (Method.FULL, ONE_THREAD, True),
     ],
 )
-def test_methods_and_precisions(
-    folder: Path, tmp_path: Path, method: Method, device: DeviceOptions, recomputes: bool
-) -> None:
+def test_methods_and_precisions(folder, tmp_path, method, device, recomputes):
     if method is Method.QLORA:
         pytest.importorskip("bitsandbytes")
     memory = MemoryOptions(batch_size=4, activation_checkpointing=recomputes)
@@ -245,7 +237,7 @@ def test_methods_and_precisions(
     assert {weight.dtype for weight in learning} == {torch.float32}
 
 
-def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
+def test_a_stop_is_heeded_after_a_step(folder, tmp_path):
     from core.engine.reporter import Reporter
     from core.engine.training.callbacks import RequestCallback
     from core.engine.training.requests import RequestBox
@@ -262,7 +254,7 @@ def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
     assert trainer.state.global_step == 1
 
 
-def test_a_model_from_scratch_is_timed_on_random_conversations(folder: Path) -> None:
+def test_a_model_from_scratch_is_timed_on_random_conversations(folder):
     random = asked(folder, train="synthetic:4x32")
     scratch = ModelOptions(source="scratch:llama-tiny", vocabulary=320)
     found = prepared(msgspec.structs.replace(random, model=scratch))
@@ -279,20 +271,18 @@ class TestBadInput:
             prepared(asked(folder, **more))
         return raised.value
 
-    def test_an_encoder_is_not_asked_to_chat(self, folder: Path, tmp_path: Path) -> None:
+    def test_an_encoder_is_not_asked_to_chat(self, folder, tmp_path):
         save_tiny_bert(tmp_path / "writer")
         write_json(tmp_path / "talks.json", instructions(4))
         with pytest.raises(ModelError, match="writer can't write texts"):
             prepared(asked(tmp_path))
 
-    def test_all_rows_longer_than_the_model_sees(self, folder: Path, tmp_path: Path) -> None:
+    def test_all_rows_longer_than_the_model_sees(self, folder, tmp_path):
         save_tiny_talker(tmp_path / "writer", max_position_embeddings=16)
         write_json(tmp_path / "talks.json", instructions(4))
         assert [fix.label for fix in self.refused(tmp_path).fixes] == ["Choose a model that sees more"]
 
-    def test_answers_that_are_cut_off_are_told_with_a_way_to_keep_them(
-        self, folder: Path, tmp_path: Path
-    ) -> None:
+    def test_answers_that_are_cut_off_are_told_with_a_way_to_keep_them(self, folder, tmp_path):
         from core.engine.reporter import Reporter
         from core.engine.training.train import prepare
         from core.runs.folder import RunFolder
@@ -305,14 +295,14 @@ class TestBadInput:
         [told] = [event for event in raised if "cut off" in event.title]
         assert [fix.changes for fix in told.fixes] == [{"data.max_length": 120}]
 
-    def test_evaluation_data_of_another_kind(self, folder: Path, tmp_path: Path) -> None:
+    def test_evaluation_data_of_another_kind(self, folder, tmp_path):
         other = write_json(tmp_path / "other.json", [{"number": row} for row in range(4)])
         error = self.refused(folder, eval=str(other))
         assert "other.json" in error.title
         assert {"data.eval": None} in [fix.changes for fix in error.fixes]
 
 
-def test_a_run_that_is_refused_says_so_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_refused_says_so_and_leaves_nothing(folder, tmp_path):
     found = train(
         tmp_path / "run",
         task=Task.CHAT,

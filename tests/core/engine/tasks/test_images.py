@@ -56,7 +56,7 @@ def train_one_epoch(found: Prepared, batch_size: int) -> int:
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_one_image_over_at_the_smallest_size(name: str, tmp_path: Path) -> None:
+def test_one_image_over_at_the_smallest_size(name, tmp_path):
     size = max(32, VISION_MODELS[name].smallest)
     found, messages = prepared(options(name, f"synthetic:5x{size}", batch_size=2), tmp_path)
     left_out = name in SINGLE_REFUSED
@@ -64,14 +64,14 @@ def test_one_image_over_at_the_smallest_size(name: str, tmp_path: Path) -> None:
     assert ("lone-image" in messages) is left_out
 
 
-def test_no_image_is_left_out_where_the_model_can_see_a_single_one(tmp_path: Path) -> None:
+def test_no_image_is_left_out_where_the_model_can_see_a_single_one(tmp_path):
     found, messages = prepared(options("resnet18", f"synthetic:3x{LARGE_ENOUGH}", batch_size=2), tmp_path)
     assert train_one_epoch(found, 2) == 3
     assert messages == []
 
 
 @pytest.mark.parametrize(("images", "batch_size"), [("synthetic:4x32", 1), ("synthetic:1x32", 8)])
-def test_single_images_throughout_are_refused(images: str, batch_size: int, tmp_path: Path) -> None:
+def test_single_images_throughout_are_refused(images, batch_size, tmp_path):
     with pytest.raises(ModelError, match="one image of 32 pixels at a time") as refused:
         prepared(options("resnet18", images, batch_size), tmp_path)
     changes = [fix.changes for fix in refused.value.fixes]
@@ -86,9 +86,7 @@ def test_single_images_throughout_are_refused(images: str, batch_size: int, tmp_
         ("builtin:digits", {"data.image_size": LARGE_ENOUGH}),
     ],
 )
-def test_images_too_small_for_the_layers_are_refused(
-    images: str, changes: dict[str, object], tmp_path: Path
-) -> None:
+def test_images_too_small_for_the_layers_are_refused(images, changes, tmp_path):
     asked = options("alexnet", images, batch_size=2)
     small = msgspec.structs.replace(asked, data=msgspec.structs.replace(asked.data, image_size=32))
     with pytest.raises(ModelError, match="Images of 32 pixels are too small") as refused:
@@ -112,7 +110,7 @@ def trains(model: VisionClassifier, batch: int, size: int) -> bool:
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_the_declared_limits_are_the_models_own(name: str) -> None:
+def test_the_declared_limits_are_the_models_own(name):
     model, limits = build(name), VISION_MODELS[name]
     assert trains(model, 2, limits.smallest)
     assert limits.smallest == 1 or not trains(model, 2, limits.smallest - 1)
@@ -124,18 +122,18 @@ def test_the_declared_limits_are_the_models_own(name: str) -> None:
 @pytest.mark.parametrize(
     ("samples", "batch_size", "expected"), [(33, 32, True), (32, 32, False), (1, 32, False), (5, 1, False)]
 )
-def test_one_over(samples: int, batch_size: int, expected: bool) -> None:
+def test_one_over(samples, batch_size, expected):
     assert leaves_one_over(samples, batch_size) is expected
 
 
-def test_the_image_left_out_is_one_its_class_can_spare() -> None:
+def test_the_image_left_out_is_one_its_class_can_spare():
     images = ImageSet(synthetic(3, 32, seed=1).train, [0, 2, 1], [0, 0, 1], ImageTransform(32))
     kept = without_one(images)
     assert [kept[index]["labels"] for index in range(len(kept))] == [0, 1]
     assert torch.equal(kept[0]["pixel_values"], images[0]["pixel_values"])
 
 
-def test_what_is_saved_beside_the_weights_says_what_was_seen(tmp_path: Path) -> None:
+def test_what_is_saved_beside_the_weights_says_what_was_seen(tmp_path):
     found, _ = prepared(options("resnet18", "synthetic:4x48", batch_size=2), tmp_path)
     found.save_extras(tmp_path)
     recipe = msgspec.json.decode((tmp_path / "hone.json").read_bytes(), type=VisionRecipe)

@@ -43,15 +43,15 @@ def test_more_classes_count_alike_however_many_samples_they_have() -> None:
     assert found == {"accuracy": pytest.approx(5 / 6), "f1": pytest.approx((6 / 7 + 2 / 3 + 1) / 3)}
 
 
-def test_a_class_nobody_guesses_counts_as_zero() -> None:
+def test_a_class_nobody_guesses_counts_as_zero():
     assert metrics([0, 0], [1, 1], classes=2) == {"accuracy": 0.0, "f1": 0.0, "matthews": 0.0}
 
 
-def test_a_model_that_returns_more_than_logits() -> None:
+def test_a_model_that_returns_more_than_logits():
     assert metrics([1, 0], [1, 0], classes=2, as_tuple=True)["accuracy"] == 1.0
 
 
-def test_of_more_than_five_classes_the_likeliest_five_are_looked_at() -> None:
+def test_of_more_than_five_classes_the_likeliest_five_are_looked_at():
     logits = np.array([[6.0, 5, 4, 3, 2, 1], [6.0, 5, 4, 3, 2, 1]])
     found = classification_metrics(SimpleNamespace(predictions=logits, label_ids=np.array([4, 5])))
     assert found["top5_accuracy"] == 0.5
@@ -75,7 +75,7 @@ def test_numbers_are_judged_by_their_correlations_and_their_distance() -> None:
     assert scored([4, 3, 2, 1], [1, 2, 3, 4])["pearson"] == pytest.approx(-1.0)
 
 
-def test_equal_numbers_share_their_rank() -> None:
+def test_equal_numbers_share_their_rank():
     assert ranks(np.array([0.5, 7.0, 0.5, 9.0])).tolist() == [1.5, 3.0, 1.5, 4.0]
     # ranks 1.5 1.5 3 4 against 1 2 3 4: deviations -1, -1, 0.5, 1.5 and -1.5, -0.5, 0.5, 1.5
     assert scored([1, 1, 3, 4], [1, 2, 3, 4])["spearman"] == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
@@ -83,14 +83,14 @@ def test_equal_numbers_share_their_rank() -> None:
 
 @pytest.mark.parametrize(("guesses", "truth"), [([0.1] * 3, [1, 2, 3]), ([1, 2, 3], [2, 2, 2]), ([1], [1])])
 @pytest.mark.filterwarnings("error")
-def test_what_does_not_vary_has_no_correlation(guesses: list[float], truth: list[float]) -> None:
+def test_what_does_not_vary_has_no_correlation(guesses, truth):
     found = scored(guesses, truth)
     assert np.isnan([found["pearson"], found["spearman"]]).all()
     assert found["mae"] == pytest.approx(np.mean(np.abs(np.float32(guesses) - np.array(truth))))
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_guess_that_is_no_number_leaves_none_of_them() -> None:
+def test_a_guess_that_is_no_number_leaves_none_of_them():
     assert np.isnan(list(scored([1, float("nan"), 3], [1, 2, 3]).values())).all()
 
 
@@ -108,7 +108,7 @@ def test_a_guess_that_is_no_number_leaves_none_of_them() -> None:
         ([0, 1, 1], [0, -100, 1], "ab", ((1, 0), (0, 1))),  # what carries no label is passed over
     ],
 )
-def test_confusion(answered: list[int], true: list[int], labels: str, counts: object) -> None:
+def test_confusion(answered, true, labels, counts):
     found = confusion(answered, true, tuple(labels))
     assert (found.labels, found.counts, found.left_out) == (tuple(labels), counts, 0)
 
@@ -159,7 +159,7 @@ def names(tags: str, labels: tuple[str, ...] = LABELS) -> list[tuple[str, int, i
         ("", []),
     ],
 )
-def test_prefixes_tell_where_a_name_begins_and_ends(tags: str, expected: list[tuple[str, int, int]]) -> None:
+def test_prefixes_tell_where_a_name_begins_and_ends(tags, expected):
     assert names(tags) == expected
 
 
@@ -178,7 +178,7 @@ def test_prefixes_tell_where_a_name_begins_and_ends(tags: str, expected: list[tu
         (("O", "BRAND-NAME", "B-LIST"), "B-LIST", [("B-LIST", 0, 0)]),  # a hyphen is no prefix
     ],
 )
-def test_other_schemes(labels: tuple[str, ...], tags: str, expected: list[tuple[str, int, int]]) -> None:
+def test_other_schemes(labels, tags, expected):
     assert names(tags, labels) == expected
 
 
@@ -217,17 +217,17 @@ def test_half_a_name_is_none() -> None:
     assert (more["precision"], more["recall"], more["f1"]) == (pytest.approx(1 / 3), 1.0, 0.5)
 
 
-def test_texts_without_names_have_nothing_to_find() -> None:
+def test_texts_without_names_have_nothing_to_find():
     found = judged(["O O"], ["O O"], LABELS)
     assert found == {"f1": 0.0, "precision": 0.0, "recall": 0.0, "token_accuracy": 1.0}
 
 
-def test_names_do_not_reach_from_text_to_text() -> None:
+def test_names_do_not_reach_from_text_to_text():
     found = judged(["B-PER I-PER", "I-PER O"], ["B-PER I-PER", "I-PER O"], LABELS)
     assert (found["f1"], TagScheme(LABELS).entities(["I-PER", "O"])) == (1.0, {Entity("PER", 0, 0)})
 
 
-def test_logits_are_told_by_the_class_they_favour() -> None:
+def test_logits_are_told_by_the_class_they_favour():
     logits = torch.tensor([[[0.1, 0.9, 0.0], [3.0, 1.0, 2.0]]])
     assert most_likely(logits, None).tolist() == [[1, 0]]
     assert most_likely((logits, "more"), None).tolist() == [[1, 0]]

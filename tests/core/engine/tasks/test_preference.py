@@ -16,7 +16,7 @@ from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, Ou
 from core.runs.events import Evaluated
 from tests.fakes.building import built, inputs_of, options
 from tests.fakes.tiny_talker import pairs, save_tiny_talker, write_json
-from tests.fakes.tiny_training import TinyRun, train
+from tests.fakes.tiny_training import train
 
 prepare_torchvision()
 
@@ -25,7 +25,7 @@ ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("preference")
     save_tiny_talker(folder / "writer")
     write_json(folder / "pairs.json", pairs(ROWS))
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -47,7 +47,7 @@ def asked(folder: Path, method: Method = Method.LORA, **more: Any) -> RunOptions
 class TestOneRun:
     @pytest.fixture(scope="class")
     @classmethod
-    def run(cls, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[TinyRun, list[Any]]:
+    def run(cls, folder, tmp_path_factory):
         called: list[Any] = []
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("HONE_HOME", str(tmp_path_factory.mktemp("home")))
@@ -66,7 +66,7 @@ class TestOneRun:
             )
         return found, called
 
-    def test_it_begins_at_chance_and_learns(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_it_begins_at_chance_and_learns(self, run):
         found, _ = run
         assert found.status == 0, found.messages
         losses = [step.loss for step in found.steps]
@@ -76,7 +76,7 @@ class TestOneRun:
         assert found.what_ran.effective_batch == 6, "pairs, not rows"
         assert [step.samples for step in found.steps] == [6, 6, 6, 1] * 2
 
-    def test_the_metrics_are_those_of_each_pair_alone(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_the_metrics_are_those_of_each_pair_alone(self, run):
         """Against the model without its adapter, pair by pair, as DPO's paper has it (arXiv 2305.18290, equation 7)."""
         found, _ = run
         told = [event for event in found.events if isinstance(event, Evaluated)][-1].metrics
@@ -98,7 +98,7 @@ class TestOneRun:
         assert told["eval_loss"] == pytest.approx(loss, rel=1e-3)
         assert set(told) == {"eval_loss", "eval_reward_accuracy", "eval_reward_margin"}
 
-    def test_it_leaves_one_adapter_and_sends_nothing(self, run: tuple[TinyRun, list[Any]]) -> None:
+    def test_it_leaves_one_adapter_and_sends_nothing(self, run):
         found, called = run
         files = {path.name for path in found.run.path.rglob("*") if path.is_file()}
         assert not files & {"README.md", "training_args.bin"}
@@ -118,7 +118,7 @@ def likelihood(model: Any, prompt: list[int], answer: list[int]) -> float:
     return scores.gather(1, ids[0, 1:, None])[len(prompt) - 1 :].sum().item()
 
 
-def test_prompts_carry_no_loss(folder: Path, tmp_path: Path) -> None:
+def test_prompts_carry_no_loss(folder, tmp_path):
     trainer = built(asked(folder), tmp_path)
     seen = inputs_of(trainer)
     trainer.train()
@@ -134,7 +134,7 @@ def test_prompts_carry_no_loss(folder: Path, tmp_path: Path) -> None:
     assert all(prompt.endswith("<|im_start|>assistant\n") for prompt in prompts)
 
 
-def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_path: Path) -> None:
+def test_accumulated_batches_take_the_step_of_one_large_batch(folder, tmp_path):
     ends = []
     for size, steps in ((8, 1), (2, 4)):
         memory = MemoryOptions(batch_size=size, gradient_accumulation_steps=steps)
@@ -149,7 +149,7 @@ def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_
         torch.testing.assert_close(ends[1][name], weight, rtol=1e-4, atol=1e-6)
 
 
-def test_beta_holds_the_model_closer_to_what_it_was(folder: Path, tmp_path: Path) -> None:
+def test_beta_holds_the_model_closer_to_what_it_was(folder, tmp_path):
     """The same distance from the reference is worth more reward."""
     margins = []
     for beta in (0.1, 0.5):
@@ -161,7 +161,7 @@ def test_beta_holds_the_model_closer_to_what_it_was(folder: Path, tmp_path: Path
     assert margins[1] > 2 * margins[0]
 
 
-def test_where_all_weights_move_a_copy_stays_as_it_was(folder: Path, tmp_path: Path) -> None:
+def test_where_all_weights_move_a_copy_stays_as_it_was(folder, tmp_path):
     trainer = built(asked(folder, Method.FULL), tmp_path)
     before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
     trainer.train()
@@ -174,7 +174,7 @@ def test_where_all_weights_move_a_copy_stays_as_it_was(folder: Path, tmp_path: P
     )
 
 
-def test_only_loras_own_dropout_is_left(folder: Path, tmp_path: Path) -> None:
+def test_only_loras_own_dropout_is_left(folder, tmp_path):
     trainer = built(asked(folder, model={"lora_dropout": 0.25}), tmp_path)
     rates = {
         ("lora_dropout" in name, part.p)
@@ -186,7 +186,7 @@ def test_only_loras_own_dropout_is_left(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
-def test_recomputed_in_half_precision(folder: Path, tmp_path: Path, method: Method) -> None:
+def test_recomputed_in_half_precision(folder, tmp_path, method):
     if method is Method.QLORA:
         pytest.importorskip("bitsandbytes")
     device = DeviceOptions(name="cpu", precision=Precision.BF16, threads=1)

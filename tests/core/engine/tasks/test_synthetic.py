@@ -20,7 +20,7 @@ def made(train: str, task: Task = Task.TEXT_CLASSIFICATION, seed: int = 7, **dat
     return random_samples(options, vocabulary=100, longest=512)
 
 
-def test_both_labels_and_the_same_of_one_seed() -> None:
+def test_both_labels_and_the_same_of_one_seed():
     found = made("synthetic:64x16")
     assert Counter(found["labels"]) == {0: 32, 1: 32}
     assert all(len(row["input_ids"]) == len(row["attention_mask"]) == 16 for row in found)
@@ -30,7 +30,7 @@ def test_both_labels_and_the_same_of_one_seed() -> None:
 
 
 @pytest.mark.parametrize("task", [Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION])
-def test_a_range_has_every_length_about_as_often(task: Task) -> None:
+def test_a_range_has_every_length_about_as_often(task):
     found = made("synthetic:400x6-9", task)
     lengths = Counter(map(len, found["input_ids"]))
     assert set(lengths) == {6, 7, 8, 9}
@@ -41,7 +41,7 @@ def test_a_range_has_every_length_about_as_often(task: Task) -> None:
             assert len(row["labels"]) == len(row["input_ids"])
 
 
-def test_of_language_models() -> None:
+def test_of_language_models():
     assert made("synthetic:4x8", Task.CAUSAL_LM).column_names == ["input_ids"]
     for row in made("synthetic:4x8", Task.CHAT):
         assert row["labels"] == [NO_LABEL] * 4 + row["input_ids"][4:]
@@ -61,7 +61,7 @@ def test_of_language_models() -> None:
         ("synthetic:6x16", {"max_train_samples": 5}, 5),
     ],
 )
-def test_as_many_as_asked(train: str, data: dict[str, Any], count: int | None) -> None:
+def test_as_many_as_asked(train, data, count):
     found = made(train, **data)
     assert (found if found is None else len(found)) == count
 
@@ -75,7 +75,7 @@ def test_as_many_as_asked(train: str, data: dict[str, Any], count: int | None) -
         ("synthetic:6x16", {"eval": "synthetic:6x16"}, {"data.eval": None}),
     ],
 )
-def test_refused(train: str, data: dict[str, Any], changes: dict[str, Any]) -> None:
+def test_refused(train, data, changes):
     with pytest.raises(DataError) as caught:
         made(train, **data)
     assert [fix.changes for fix in caught.value.fixes] == [changes]

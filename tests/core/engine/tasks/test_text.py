@@ -30,12 +30,12 @@ EACH_TASK = pytest.mark.parametrize("task", HEADS)
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("model") / "bert")
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
@@ -77,7 +77,7 @@ def check_saved(done: TinyRun, task: Task, tolerance: float = 1e-5) -> None:
     torch.testing.assert_close(again, told, rtol=tolerance, atol=tolerance)
 
 
-def test_numbers_are_learned_judged_and_saved(bert: Path, tmp_path: Path) -> None:
+def test_numbers_are_learned_judged_and_saved(bert, tmp_path):
     done = run(tmp_path, Task.TEXT_REGRESSION, bert, rows=160, training=LEARNING)
     found = evaluated(done)
     assert set(found) == {"eval_loss", "eval_pearson", "eval_spearman", "eval_mae"}
@@ -87,7 +87,7 @@ def test_numbers_are_learned_judged_and_saved(bert: Path, tmp_path: Path) -> Non
     check_saved(done, Task.TEXT_REGRESSION)
 
 
-def test_labels_of_words_are_learned_judged_and_saved(bert: Path, tmp_path: Path) -> None:
+def test_labels_of_words_are_learned_judged_and_saved(bert, tmp_path):
     done = run(tmp_path, Task.TOKEN_CLASSIFICATION, bert, rows=160, training=LEARNING)
     found = evaluated(done)
     assert set(found) == {"eval_loss", "eval_f1", "eval_precision", "eval_recall", "eval_token_accuracy"}
@@ -97,7 +97,7 @@ def test_labels_of_words_are_learned_judged_and_saved(bert: Path, tmp_path: Path
 
 
 @EACH_TASK
-def test_lora(task: Task, bert: Path, tmp_path: Path) -> None:
+def test_lora(task, bert, tmp_path):
     done = run(tmp_path, task, bert, model=ModelOptions(source=str(bert), method=Method.LORA, lora_rank=2))
     assert done.status == 0, done.messages
     check_saved(done, task)
@@ -106,14 +106,14 @@ def test_lora(task: Task, bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
-def test_qlora(bert: Path, tmp_path: Path) -> None:
+def test_qlora(bert, tmp_path):
     task = Task.TOKEN_CLASSIFICATION
     done = run(tmp_path, task, bert, model=ModelOptions(source=str(bert), method=Method.QLORA, lora_rank=2))
     assert done.status == 0, done.messages
     check_saved(done, task, tolerance=0.05)  # it is loaded back unpacked
 
 
-def test_the_last_layer_alone_in_bf16(bert: Path, tmp_path: Path) -> None:
+def test_the_last_layer_alone_in_bf16(bert, tmp_path):
     done = run(
         tmp_path,
         Task.TEXT_REGRESSION,
@@ -128,7 +128,7 @@ def test_the_last_layer_alone_in_bf16(bert: Path, tmp_path: Path) -> None:
 
 
 @EACH_TASK
-def test_random_texts(task: Task, bert: Path, tmp_path: Path) -> None:
+def test_random_texts(task, bert, tmp_path):
     done = run(tmp_path, task, bert, data=DataOptions(train="synthetic:16x32"))
     assert done.status == 0, done.messages
     assert [step.tokens for step in done.steps] == [8 * 32, 8 * 32]
@@ -136,7 +136,7 @@ def test_random_texts(task: Task, bert: Path, tmp_path: Path) -> None:
 
 
 @EACH_TASK
-def test_it_is_looked_at_and_traced_before_it_runs(task: Task, bert: Path, tmp_path: Path) -> None:
+def test_it_is_looked_at_and_traced_before_it_runs(task, bert, tmp_path):
     options = RunOptions(
         task=task,
         model=ModelOptions(source=str(bert), method=Method.LORA, lora_rank=2),

@@ -23,7 +23,7 @@ def encode_review(tokenizer: Any, row: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("batch_size", "accumulated"), [(8, 1), (2, 4)])
-def test_steps_are_those_of_a_plain_script(batch_size: int, accumulated: int, tmp_path: Path) -> None:
+def test_steps_are_those_of_a_plain_script(batch_size, accumulated, tmp_path):
     bert, data = save_tiny_bert(tmp_path / "bert"), write_reviews(tmp_path / "reviews.csv", 24)
     run = train(
         tmp_path / "run",
@@ -63,9 +63,7 @@ def encode_pair(tokenizer: Any, row: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_losses_of_a_real_model_in_its_own_process_are_those_of_a_plain_script(
-    minilm: Path, tmp_path: Path
-) -> None:
+def test_losses_of_a_real_model_in_its_own_process_are_those_of_a_plain_script(minilm, tmp_path):
     pairs, file = write_pairs(tmp_path / "pairs.csv"), tmp_path / "pairs.hone"
     file.write_text(
         f"""

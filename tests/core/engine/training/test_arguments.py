@@ -21,7 +21,7 @@ def arguments(on: str = "cpu", *, has_eval: bool = True, **sections: Any) -> dic
     return trainer_arguments(run, Path("checkpoints"), has_eval=has_eval)
 
 
-def test_trainer_takes_them_all(tmp_path: Path) -> None:
+def test_trainer_takes_them_all(tmp_path):
     from transformers import TrainingArguments
 
     made = TrainingArguments(**{**arguments(), "output_dir": str(tmp_path)})
@@ -72,10 +72,10 @@ def test_trainer_takes_them_all(tmp_path: Path) -> None:
         ({"on": "cuda:0", "device": DeviceOptions(precision=Precision.TF32)}, {"bf16": False, "tf32": True}),
     ],
 )
-def test_they_arrive_as_asked(sections: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_they_arrive_as_asked(sections, expected):
     found = arguments(**sections)
     assert {name: found[name] for name in expected} == expected
 
 
-def test_tf32_is_named_on_cuda_alone() -> None:
+def test_tf32_is_named_on_cuda_alone():
     assert "tf32" not in arguments("mps")  # Trainer would refuse even False there

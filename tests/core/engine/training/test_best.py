@@ -1,7 +1,5 @@
 """The best of a run's evaluations becomes its model, where that is asked for."""
 
-from pathlib import Path
-
 import torch
 from safetensors.torch import load_file
 
@@ -17,7 +15,7 @@ def evaluated(step: int, **metrics: float) -> dict[str, float]:
     return {"step": step, "eval_loss": 1.0, **metrics}
 
 
-def test_the_best_is_the_first_of_equals_by_the_metric_a_run_is_judged_by() -> None:
+def test_the_best_is_the_first_of_equals_by_the_metric_a_run_is_judged_by():
     from core.engine.training.callbacks import (
         best_step,  # transformers, which torchvision is prepared for by the fakes
     )
@@ -34,7 +32,7 @@ def test_the_best_is_the_first_of_equals_by_the_metric_a_run_is_judged_by() -> N
     assert best_step([{"step": 1, "loss": 9.0}]) is None
 
 
-def test_the_best_is_kept_and_becomes_the_model(tmp_path: Path) -> None:
+def test_the_best_is_kept_and_becomes_the_model(tmp_path):
     """A rate at which it soon gets worse: the last evaluation is not the best."""
     options = short_run(
         model=model(save_tiny_bert(tmp_path / "bert")),

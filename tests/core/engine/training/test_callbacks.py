@@ -87,7 +87,7 @@ class Training:
         return [event for event in EventReader(self.run.events_file).read_all() if isinstance(event, kind)]
 
 
-def test_every_step_is_told_with_its_figures(tmp_path: Path) -> None:
+def test_every_step_is_told_with_its_figures(tmp_path):
     training = Training(tmp_path, samples(10))
     training.trainer.train()
     steps = training.events(StepFinished)
@@ -102,7 +102,7 @@ def test_every_step_is_told_with_its_figures(tmp_path: Path) -> None:
     assert training.log.samples_per_second > 0
 
 
-def test_a_checkpoint_is_being_saved_from_before_it_is_written(tmp_path: Path) -> None:
+def test_a_checkpoint_is_being_saved_from_before_it_is_written(tmp_path):
     training = Training(tmp_path, samples(8))
     training.trainer.train()
     told = [
@@ -115,13 +115,13 @@ def test_a_checkpoint_is_being_saved_from_before_it_is_written(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("steps", "is_told"), [(60, False), (63, True)])
-def test_more_epochs_than_are_worth_their_time_are_told(tmp_path: Path, steps: int, is_told: bool) -> None:
+def test_more_epochs_than_are_worth_their_time_are_told(tmp_path, steps, is_told):
     training = Training(tmp_path, samples(10), max_steps=steps)  # 3 steps an epoch
     training.trainer.train()
     assert ("many-epochs" in [message.id for message in training.events(MessageRaised)]) == is_told
 
 
-def test_what_ran_is_read_from_the_live_objects(tmp_path: Path) -> None:
+def test_what_ran_is_read_from_the_live_objects(tmp_path):
     training = Training(tmp_path, samples(10))
     training.trainer.train()
     [ran] = training.events(WhatRan)
@@ -136,14 +136,14 @@ def test_what_ran_is_read_from_the_live_objects(tmp_path: Path) -> None:
     assert differences(training.options, after) == differences(training.options, ran)
 
 
-def test_fewer_samples_than_a_batch_are_told_as_they_are(tmp_path: Path) -> None:
+def test_fewer_samples_than_a_batch_are_told_as_they_are(tmp_path):
     training = Training(tmp_path, samples(3))
     training.trainer.train()
     [ran] = training.events(WhatRan)
     assert ran.effective_batch == 3
 
 
-def test_one_sealed_checkpoint_is_kept(tmp_path: Path) -> None:
+def test_one_sealed_checkpoint_is_kept(tmp_path):
     training = Training(tmp_path, samples(8))
     training.trainer.train()
     assert [event.step for event in training.events(CheckpointSaved)] == [2, 4]
@@ -151,7 +151,7 @@ def test_one_sealed_checkpoint_is_kept(tmp_path: Path) -> None:
     assert (training.run.checkpoints / "checkpoint-4" / "complete.json").is_file()
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_names_the_remedy(tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_ends_the_run_and_names_the_remedy(tmp_path):
     training = Training(tmp_path, samples(4, value=float("nan")), epochs=50.0)
     with pytest.raises(UserError, match="no longer a number") as ended:
         training.trainer.train()
@@ -161,7 +161,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_remedy(tmp_path: Pa
     assert all(event.non_finite == "nan" and event.loss is None for event in told)
 
 
-def test_a_stop_ends_after_the_step_with_a_checkpoint_and_without_an_evaluation(tmp_path: Path) -> None:
+def test_a_stop_ends_after_the_step_with_a_checkpoint_and_without_an_evaluation(tmp_path):
     training = Training(tmp_path, samples(40))
     training.run.request(Action.STOP)
     training.trainer.train()
@@ -188,9 +188,7 @@ class SaveTwice(TrainerCallback):
             self._run.request(Action.SAVE)
 
 
-def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr("core.engine.training.requests.POLL_INTERVAL", 0.0)
     training = Training(tmp_path, samples(8))
     training.trainer.add_callback(SaveTwice(training.run))
@@ -205,7 +203,7 @@ def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
     assert (first.path, first.bytes) == (again.path, again.bytes)
 
 
-def test_a_stop_interrupts_an_evaluation(tmp_path: Path) -> None:
+def test_a_stop_interrupts_an_evaluation(tmp_path):
     training = Training(tmp_path, samples(4))
     training.run.request(Action.STOP)
     with pytest.raises(EndRequested):
@@ -214,7 +212,7 @@ def test_a_stop_interrupts_an_evaluation(tmp_path: Path) -> None:
     assert [event.accepted for event in training.events(RequestAnswered)] == [True]
 
 
-def test_a_warm_up_longer_than_the_run_ends_it_before_its_first_step(tmp_path: Path) -> None:
+def test_a_warm_up_longer_than_the_run_ends_it_before_its_first_step(tmp_path):
     training = Training(tmp_path, samples(8), warmup=100.0)
     with pytest.raises(UserError, match="longer than the run") as refused:
         training.trainer.train()
@@ -222,15 +220,13 @@ def test_a_warm_up_longer_than_the_run_ends_it_before_its_first_step(tmp_path: P
     assert training.events(StepFinished) == []
 
 
-def test_the_last_step_of_a_pass_may_have_fewer_batches() -> None:
+def test_the_last_step_of_a_pass_may_have_fewer_batches():
     assert epochs_of(2, 7, 3) == pytest.approx(6 / 7)
     assert epochs_of(3, 7, 3) == 1.0
     assert epochs_of(5, 7, 3) == pytest.approx(1 + 6 / 7)
 
 
-def test_an_attempt_ends_with_how_long_it_lasted_whatever_the_clock_was_set_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_attempt_ends_with_how_long_it_lasted_whatever_the_clock_was_set_to(monkeypatch):
     reporter, heard = Reporter(None), list[Event]()
     reporter.listeners.append(heard.append)
     reporter.start({})

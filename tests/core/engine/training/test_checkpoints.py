@@ -20,7 +20,7 @@ def saved(folder: Path) -> Path:
     return folder
 
 
-def test_a_sealed_checkpoint_is_complete_and_holds_no_pickle(tmp_path: Path) -> None:
+def test_a_sealed_checkpoint_is_complete_and_holds_no_pickle(tmp_path):
     folder = saved(tmp_path / "checkpoint-1")
     assert not models.is_complete(folder)
     assert checkpoints.seal(folder) == len(b"weights")
@@ -28,14 +28,14 @@ def test_a_sealed_checkpoint_is_complete_and_holds_no_pickle(tmp_path: Path) -> 
     assert not (folder / "training_args.bin").exists()
 
 
-def test_a_file_cut_short_makes_it_incomplete(tmp_path: Path) -> None:
+def test_a_file_cut_short_makes_it_incomplete(tmp_path):
     folder = saved(tmp_path / "checkpoint-1")
     checkpoints.seal(folder)
     (folder / "model.safetensors").write_bytes(b"wei")
     assert not models.is_complete(folder)
 
 
-def test_half_written_checkpoints_are_cleaned_and_whole_ones_kept(tmp_path: Path) -> None:
+def test_half_written_checkpoints_are_cleaned_and_whole_ones_kept(tmp_path):
     whole, half = saved(tmp_path / "checkpoint-1"), saved(tmp_path / "checkpoint-2")
     checkpoints.seal(whole)
     checkpoints.clean(tmp_path)
@@ -43,7 +43,7 @@ def test_half_written_checkpoints_are_cleaned_and_whole_ones_kept(tmp_path: Path
     assert not half.exists()
 
 
-def test_the_newest_by_step_are_kept_and_unsealed_ones_left_alone(tmp_path: Path) -> None:
+def test_the_newest_by_step_are_kept_and_unsealed_ones_left_alone(tmp_path):
     for step in (9, 10, 100):
         checkpoints.seal(saved(tmp_path / f"checkpoint-{step}"))
     saved(tmp_path / "checkpoint-101")  # being written
@@ -59,9 +59,7 @@ class Killed(BaseException):
     """What a test raises where a process would be killed."""
 
 
-def test_a_kill_between_two_renames_costs_neither_the_old_model_nor_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_between_two_renames_costs_neither_the_old_model_nor_the_new_one(tmp_path, monkeypatch):
     run = RunFolder(tmp_path)
     saved(run.model)
     rename = Path.rename
@@ -89,7 +87,7 @@ def test_a_kill_between_two_renames_costs_neither_the_old_model_nor_the_new_one(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_checkpoint_of_old_that_was_about_to_be_replaced_is_cleaned(tmp_path: Path) -> None:
+def test_a_checkpoint_of_old_that_was_about_to_be_replaced_is_cleaned(tmp_path):
     whole = saved(tmp_path / "checkpoint-2")
     checkpoints.seal(whole)
     saved(tmp_path / ".checkpoint-1.old")
@@ -98,9 +96,7 @@ def test_a_checkpoint_of_old_that_was_about_to_be_replaced_is_cleaned(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-2"]
 
 
-def test_one_that_another_program_reads_in_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_another_program_reads_in_ends_no_run(tmp_path, monkeypatch):
     for step in (1, 2):
         checkpoints.seal(saved(tmp_path / f"checkpoint-{step}"))
 
@@ -126,7 +122,7 @@ class Mps:
         self.draw = lambda: torch.rand(5, generator=generator).tolist()
 
 
-def test_mps_goes_on_where_the_checkpoint_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mps_goes_on_where_the_checkpoint_was(tmp_path, monkeypatch):
     device = Mps(seed=1)
     monkeypatch.setattr("torch.mps", device)
     keep_random_state(tmp_path, "mps", None)
@@ -138,6 +134,6 @@ def test_mps_goes_on_where_the_checkpoint_was(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_elsewhere_trainers_own_file_holds_everything(kind: str, tmp_path: Path) -> None:
+def test_elsewhere_trainers_own_file_holds_everything(kind, tmp_path):
     keep_random_state(tmp_path, kind, None)
     assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,7 @@
 """torch.compile: real, timed apart from the steps, one compilation for all lengths, and given up where it fails."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,7 +50,7 @@ BACKENDS = {
 
 
 @pytest.fixture(autouse=True)
-def listed() -> Iterator[None]:
+def listed():
     for name, backend in BACKENDS.items():
         registry.register_backend(backend, name=name)
     torch._dynamo.reset()
@@ -61,7 +61,7 @@ def listed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("bert") / "bert", hidden_dropout_prob=0.1)
 
 
@@ -84,7 +84,7 @@ def phases(tiny: TinyRun) -> list[Phase]:
 
 
 @pytest.mark.long
-def test_one_compilation_serves_every_length_and_is_timed_apart(bert: Path, tmp_path: Path) -> None:
+def test_one_compilation_serves_every_length_and_is_timed_apart(bert, tmp_path):
     tiny = run(tmp_path / "run", bert, "traced-backward")
     assert tiny.status == 0
     assert tiny.messages == {}
@@ -99,7 +99,7 @@ def test_one_compilation_serves_every_length_and_is_timed_apart(bert: Path, tmp_
     assert finished.samples_per_second == pytest.approx(pace)
 
 
-def test_the_losses_are_those_of_the_plain_model_and_the_names_stay_clean(bert: Path, tmp_path: Path) -> None:
+def test_the_losses_are_those_of_the_plain_model_and_the_names_stay_clean(bert, tmp_path):
     from safetensors.torch import load_file
 
     plain = run(tmp_path / "plain", bert)
@@ -110,7 +110,7 @@ def test_the_losses_are_those_of_the_plain_model_and_the_names_stay_clean(bert: 
     assert list(kept) == list(other)
 
 
-def test_what_is_inside_the_compiled_graphs_is_stated(bert: Path, tmp_path: Path) -> None:
+def test_what_is_inside_the_compiled_graphs_is_stated(bert, tmp_path):
     again = MemoryOptions(batch_size=8, activation_checkpointing=True)
     ran = run(tmp_path / "run", bert, "traced", precision=Precision.BF16, memory=again).what_ran
     assert (ran.autocast_dtype, ran.attention, ran.recomputed) == ("bfloat16", "sdpa", 1)
@@ -120,15 +120,13 @@ ACCUMULATED = MemoryOptions(batch_size=4, gradient_accumulation_steps=2)
 
 
 @pytest.fixture(scope="module")
-def plain_losses(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float | None]:
+def plain_losses(bert, tmp_path_factory):
     return losses(run(tmp_path_factory.mktemp("plain") / "run", bert, memory=ACCUMULATED))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["fails", "fails-backward"])
-def test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been(
-    backend: str, bert: Path, tmp_path: Path, plain_losses: list[float | None]
-) -> None:
+def test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been(backend, bert, tmp_path, plain_losses):
     tiny = run(tmp_path / "run", bert, backend, memory=ACCUMULATED)
     assert tiny.status == 0
     assert list(tiny.messages) == ["compile-failed"]
@@ -162,7 +160,7 @@ def compilation(folder: Path, seen: FirstBatch) -> Compilation:
     return Compilation(resolved(settled), Reporter(RunFolder(folder)), seen)
 
 
-def test_batch_norms_count_as_they_do_uncompiled(tmp_path: Path) -> None:
+def test_batch_norms_count_as_they_do_uncompiled(tmp_path):
     plain = VisionClassifier(Network(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)))
     compiled = copy.deepcopy(plain)
     forms = compilation(tmp_path, FirstBatch())
@@ -175,7 +173,7 @@ def test_batch_norms_count_as_they_do_uncompiled(tmp_path: Path) -> None:
         torch.testing.assert_close(found, expected, msg=name)
 
 
-def test_segments_of_images_are_recomputed_in_compiled_graphs(tmp_path: Path) -> None:
+def test_segments_of_images_are_recomputed_in_compiled_graphs(tmp_path):
     layers = [torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.Tanh()) for _ in range(9)]
     network, seen = VisionClassifier(Network(*layers)), FirstBatch()
     network.activation_checkpointing_enable()
@@ -195,7 +193,7 @@ class FakeInductor:
         return runs_as_it_is(traced, inputs)
 
 
-def test_inductor_gets_the_mode(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inductor_gets_the_mode(bert, tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "_TorchCompileInductorWrapper", FakeInductor)
     tiny = run(tmp_path / "run", bert, "inductor", mode="reduce-overhead")
     assert tiny.messages == {}
@@ -203,7 +201,7 @@ def test_inductor_gets_the_mode(bert: Path, tmp_path: Path, monkeypatch: pytest.
     assert tiny.what_ran.compiled == "inductor, reduce-overhead"
 
 
-def test_shapes_that_stay_the_same_are_not_made_general() -> None:
+def test_shapes_that_stay_the_same_are_not_made_general():
     texts = RunOptions(task=Task.TEXT_CLASSIFICATION)
     padded = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=Padding.FIXED))
     assert has_many_shapes(texts) is True

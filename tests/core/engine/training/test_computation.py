@@ -2,8 +2,6 @@
 
 import pickle
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -30,7 +28,7 @@ FALLBACK = (
 
 
 @pytest.fixture(autouse=True)
-def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def as_before(monkeypatch):
     threads, fp32 = torch.get_num_threads(), torch.backends.fp32_precision
     always = torch.is_warn_always_enabled()
     for name in ("CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "FLASH_ATTENTION_DETERMINISTIC"):
@@ -45,11 +43,11 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("bert") / "bert", hidden_dropout_prob=0.1)
 
 
-def test_threads_are_those_asked_for_or_one_for_each_core(bert: Path, tmp_path: Path) -> None:
+def test_threads_are_those_asked_for_or_one_for_each_core(bert, tmp_path):
     asked = DeviceOptions(name="cpu", precision=Precision.FP32, threads=3)
     assert train(tmp_path / "three", model=model(bert), device=asked).what_ran.threads == 3
     ran = train(tmp_path / "automatic", model=model(bert)).what_ran
@@ -57,7 +55,7 @@ def test_threads_are_those_asked_for_or_one_for_each_core(bert: Path, tmp_path: 
     assert (ran.deterministic, ran.matmul, ran.fell_back) == (False, "", ())
 
 
-def test_full_determinism_repeats_losses_and_weights_to_the_bit(bert: Path, tmp_path: Path) -> None:
+def test_full_determinism_repeats_losses_and_weights_to_the_bit(bert, tmp_path):
     def run(name: str, seed: int = 7) -> TinyRun:
         training = TrainingOptions(epochs=1.0, learning_rate=1e-2, deterministic=True, seed=seed)
         return train(tmp_path / name, model=model(bert), training=training)
@@ -71,16 +69,14 @@ def test_full_determinism_repeats_losses_and_weights_to_the_bit(bert: Path, tmp_
 
 
 @pytest.mark.parametrize(("precision", "matmul"), [("tf32", "tf32"), ("ieee", "fp32"), ("none", "fp32")])
-def test_how_cuda_multiplies_is_read_from_torch(precision: str, matmul: str) -> None:
+def test_how_cuda_multiplies_is_read_from_torch(precision, matmul):
     """The setting is there without a GPU; Trainer sets it through the same attribute."""
     torch.backends.fp32_precision = precision
     assert (torch_settings("cuda")["matmul"], torch_settings("cpu")["matmul"]) == (matmul, "")
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("mps", torch.float32), ("cpu", torch.float64)])
-def test_batches_for_a_device_without_float64_hold_none(
-    kind: str, dtype: torch.dtype, tmp_path: Path
-) -> None:
+def test_batches_for_a_device_without_float64_hold_none(kind, dtype, tmp_path):
     from core.engine.models.vision import VisionClassifier
     from core.engine.tasks import Prepared
     from core.engine.training.train import build_trainer
@@ -93,15 +89,13 @@ def test_batches_for_a_device_without_float64_hold_none(
     assert batch["labels"].dtype == torch.int64, "only float64 is cast"
 
 
-def test_the_cast_can_be_sent_to_a_spawned_worker() -> None:
+def test_the_cast_can_be_sent_to_a_spawned_worker():
     collator = pickle.loads(pickle.dumps(collator_for("mps", stack)))
     assert isinstance(collator, SinglePrecision)
     assert collator(SAMPLES)["pixel_values"].dtype == torch.float32
 
 
-def test_each_operator_that_mps_lacks_is_named_once_and_other_warnings_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_operator_that_mps_lacks_is_named_once_and_other_warnings_go_on(monkeypatch):
     passed_on: list[str] = []
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_: passed_on.append(str(message)))
     reporter, events = Reporter(None), list[Event]()

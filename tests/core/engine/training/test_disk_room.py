@@ -16,7 +16,6 @@ from core.base.processes import CANT_WRITE
 from core.engine.__main__ import LenientStream
 from core.engine.reporter import Reporter
 from core.engine.training.failures import CantSave, cant_save, disk_space_needed, explain, writing
-from core.options import RunOptions
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
@@ -29,12 +28,12 @@ resource = pytest.importorskip("resource")  # Windows limits no files
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("room")
 
 
 @pytest.fixture(scope="module")
-def options(folder: Path) -> RunOptions:
+def options(folder):
     return short_run(
         model=model(save_tiny_bert(folder / "bert")),
         data=reviews(write_reviews(folder / "reviews.csv", 8)),
@@ -44,7 +43,7 @@ def options(folder: Path) -> RunOptions:
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path, options: RunOptions) -> Any:
+def whole(folder, options):
     return in_attempts(folder / "whole", options)
 
 
@@ -52,9 +51,7 @@ def messages(run: RunFolder, message_id: str) -> list[MessageRaised]:
     return [told for told in story_of(run).of(MessageRaised) if told.id == message_id]
 
 
-def test_too_little_room_is_told_before_training_with_what_would_fit(
-    options: RunOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_room_is_told_before_training_with_what_would_fit(options, tmp_path, monkeypatch):
     run = RunFolder(tmp_path / "run")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 2_200_000))
     assert attempt(run.path, options) == 1
@@ -66,7 +63,7 @@ def test_too_little_room_is_told_before_training_with_what_would_fit(
     assert story_of(run).of(StepFinished) == []
 
 
-def test_the_need_is_what_is_really_written(whole: Any, folder: Path, options: RunOptions) -> None:
+def test_the_need_is_what_is_really_written(whole, folder, options):
     from transformers import AutoModelForSequenceClassification
 
     [*_, last] = whole.of(CheckpointSaved)
@@ -80,9 +77,7 @@ def test_the_need_is_what_is_really_written(whole: Any, folder: Path, options: R
     assert last.bytes <= need.checkpoint <= last.bytes + (1 << 20)
 
 
-def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint(
-    whole: Any, options: RunOptions, tmp_path: Path
-) -> None:
+def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint(whole, options, tmp_path):
     """A limit for the size of a file stands in for the disk: the system refuses to write beyond it."""
     run = RunFolder(tmp_path / "run")
     with file_limit_from_step(3, 30_000):
@@ -100,8 +95,8 @@ def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint
 
 
 def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept(
-    options: RunOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+    options, tmp_path, monkeypatch, capfd
+):
     run = RunFolder(tmp_path / "run")
     run.path.mkdir()
     run.spare_file.write_bytes(b"room")
@@ -125,9 +120,7 @@ def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept
 
 
 @pytest.mark.parametrize("full", ["home", "run", None])
-def test_an_error_that_names_no_file_is_told_with_the_place_that_is_full(
-    full: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_names_no_file_is_told_with_the_place_that_is_full(full, tmp_path, monkeypatch):
     for name in ("run", "home", "temporary"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "run")
@@ -152,9 +145,7 @@ def test_an_error_that_names_no_file_is_told_with_the_place_that_is_full(
     assert named.detail.startswith(f"{tmp_path / 'run' / 'events.jsonl'} couldn't")
 
 
-def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(
-    whole: Any, options: RunOptions, tmp_path: Path
-) -> None:
+def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(whole, options, tmp_path):
     run = RunFolder(tmp_path / "run")
     with file_limit_from_step(3, 1):
         assert attempt(run.path, options) == CANT_WRITE
@@ -175,7 +166,7 @@ def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(
         (PermissionError(errno.EACCES, "Permission denied"), "The checkpoint can't be written"),
     ],
 )
-def test_why_a_checkpoint_was_not_saved(error: Exception, title: str, tmp_path: Path) -> None:
+def test_why_a_checkpoint_was_not_saved(error, title, tmp_path):
     assert cant_save(error, tmp_path, "checkpoint").title == title
     with pytest.raises(CantSave), writing(tmp_path, "checkpoint", 0):
         raise error
@@ -192,7 +183,7 @@ class FullDisk(io.StringIO):
     flush = write
 
 
-def test_a_log_that_can_not_be_written_is_left_out() -> None:
+def test_a_log_that_can_not_be_written_is_left_out():
     log = LenientStream(FullDisk())
     print("a line", file=log)
     log.flush()
@@ -229,7 +220,7 @@ def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows removes no folder that somebody works in")
-def test_a_folder_that_has_no_path_any_more_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_has_no_path_any_more_is_told(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
     (tmp_path / "run").rmdir()

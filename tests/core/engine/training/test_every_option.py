@@ -6,7 +6,7 @@ arguments, the environment, the process, or the model, data and batches that it 
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ ELSEWHERE = {
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     """Two models and two tables."""
     folder = tmp_path_factory.mktemp("files")
     save_tiny_bert(folder / "bert")
@@ -99,7 +99,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def process(tmp_path, monkeypatch):
     """Put back what the process has: its variables and its threads."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     before, threads = dict(os.environ), torch.get_num_threads()
@@ -212,7 +212,7 @@ VIEWS: dict[str, tuple[Callable[[RunOptions, Path], Any], ...]] = {
 @pytest.mark.parametrize(
     "option", [found for found in all_options() if found.path not in ELSEWHERE], ids=lambda found: found.path
 )
-def test_changing_an_option_changes_the_run(option: Option, files: Path, tmp_path: Path) -> None:
+def test_changing_an_option_changes_the_run(option, files, tmp_path):
     if "qlora" in str(option.needs) and "lora_" not in option.name and find_spec("bitsandbytes") is None:
         pytest.skip("bitsandbytes is not installed")
     asked = plain(files, option)
@@ -230,5 +230,5 @@ def test_changing_an_option_changes_the_run(option: Option, files: Path, tmp_pat
     pytest.fail(f"{option.path} reaches nothing; if it is consumed elsewhere, name it in ELSEWHERE")
 
 
-def test_those_shown_elsewhere_are_options() -> None:
+def test_those_shown_elsewhere_are_options():
     assert set(options_by_path()) >= ELSEWHERE

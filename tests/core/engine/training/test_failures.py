@@ -2,7 +2,6 @@
 
 import errno
 import io
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,12 +31,12 @@ OPTIONS = RunOptions(task=Task.TEXT_CLASSIFICATION)
         MemoryError(),
     ],
 )
-def test_out_of_memory(error: Exception) -> None:
+def test_out_of_memory(error):
     assert isinstance(explain(error, OPTIONS), OutOfMemory)
 
 
 @pytest.mark.parametrize("allocate", [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60)])
-def test_what_the_libraries_really_raise(allocate: Any) -> None:
+def test_what_the_libraries_really_raise(allocate):
     with pytest.raises((MemoryError, RuntimeError)) as raised:
         allocate()
     assert isinstance(explain(raised.value, OPTIONS), OutOfMemory)
@@ -54,7 +53,7 @@ def test_what_the_libraries_really_raise(allocate: Any) -> None:
         RuntimeError("failed writing file: No space left on device"),
     ],
 )
-def test_a_full_disk(error: Exception) -> None:
+def test_a_full_disk(error):
     found = explain(error, OPTIONS)
     assert found is not None
     assert found.title == "The disk is full"
@@ -70,7 +69,7 @@ def test_a_full_disk(error: Exception) -> None:
         io.UnsupportedOperation("not writable"),
     ],
 )
-def test_everything_else_is_a_bug(error: Exception) -> None:
+def test_everything_else_is_a_bug(error):
     assert explain(error, OPTIONS) is None
 
 
@@ -90,7 +89,7 @@ def test_everything_else_is_a_bug(error: Exception) -> None:
         ("DataLoader worker (pid(s) 4711, 4712) exited unexpectedly", {"data.workers": 0}),
     ],
 )
-def test_what_a_person_can_act_on_has_its_remedy(words: str, changes: dict[str, Any]) -> None:
+def test_what_a_person_can_act_on_has_its_remedy(words, changes):
     found = explain(RuntimeError(words), OPTIONS)
     assert found is not None
     assert [fix.changes for fix in found.fixes] == [changes]
@@ -100,14 +99,14 @@ def test_what_a_person_can_act_on_has_its_remedy(words: str, changes: dict[str, 
     ("batch_size", "steps", "expected"),
     [(8, 1, (4, 2)), (8, 3, (4, 6)), (3, 1, (1, 3)), (5, 2, (2, 5)), (5, 1, (2, 2)), (7, 1, (3, 2))],
 )
-def test_smaller_batches(batch_size: int, steps: int, expected: tuple[int, int]) -> None:
+def test_smaller_batches(batch_size, steps, expected):
     memory = MemoryOptions(batch_size=batch_size, gradient_accumulation_steps=steps)
     found = explain(MemoryError(), RunOptions(task=Task.TEXT_CLASSIFICATION, memory=memory))
     assert found is not None
     assert tuple(found.fixes[0].changes.values()) == expected
 
 
-def test_a_batch_of_one_takes_leaner_methods_and_shorter_texts() -> None:
+def test_a_batch_of_one_takes_leaner_methods_and_shorter_texts():
     asked = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         data=DataOptions(max_length=128),

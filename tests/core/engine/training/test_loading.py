@@ -26,7 +26,6 @@ from core.engine.data.batches import (
 )
 from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.tables import lengths_of
-from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import resolve_run
 from core.options import RunOptions
 from core.options.choices import Padding, Task, Toggle
@@ -44,18 +43,18 @@ NOTHING_KEPT = OutputOptions(keep_checkpoints=0)
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("bert") / "model")
 
 
 @pytest.fixture(scope="module")
-def with_workers(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+def with_workers(bert, tmp_path_factory):
     """One run with two workers: each of them imports torch before its first batch."""
     return text_run(bert, tmp_path_factory.mktemp("workers") / "run", steps=6, workers=2, prefetch=3)
 
 
 @pytest.fixture(scope="module")
-def plain(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+def plain(bert, tmp_path_factory):
     """One run without workers, padded as Hone chooses."""
     return text_run(bert, tmp_path_factory.mktemp("plain") / "run", steps=6)
 
@@ -101,10 +100,10 @@ class TestWorkers:
         ("system", "method"),
         [("Linux", "forkserver"), ("Darwin", "spawn"), ("Windows", "spawn"), ("FreeBSD", "spawn")],
     )
-    def test_no_system_forks_a_process_with_threads(self, system: str, method: str) -> None:
+    def test_no_system_forks_a_process_with_threads(self, system, method):
         assert start_method(system) == method
 
-    def test_texts_come_from_processes_of_their_own(self, with_workers: TinyRun) -> None:
+    def test_texts_come_from_processes_of_their_own(self, with_workers):
         ran = with_workers.what_ran
         assert len(set(ran.workers)) == 2
         assert os.getpid() not in ran.workers
@@ -112,9 +111,7 @@ class TestWorkers:
         assert with_workers.trainer.callback_handler.train_dataloader.prefetch_factor == 3
 
     @pytest.mark.long
-    def test_images_come_from_spawned_processes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_images_come_from_spawned_processes(self, tmp_path, monkeypatch):
         monkeypatch.setattr("platform.system", lambda: "Darwin")
         run = image_run(tmp_path / "run", image_folder(tmp_path / "images"), workers=2)
         assert run.status == 0, run.messages
@@ -122,11 +119,11 @@ class TestWorkers:
         assert len(set(run.what_ran.workers) - {os.getpid()}) == 2
         assert len(run.steps) == 2
 
-    def test_with_workers_the_losses_are_those_without(self, plain: TinyRun, with_workers: TinyRun) -> None:
+    def test_with_workers_the_losses_are_those_without(self, plain, with_workers):
         assert plain.what_ran.workers == ()
         assert [step.loss for step in with_workers.steps] == [step.loss for step in plain.steps]
 
-    def test_none_is_left_after_the_run(self, with_workers: TinyRun) -> None:
+    def test_none_is_left_after_the_run(self, with_workers):
         pids = with_workers.what_ran.workers
         assert pids
         left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
@@ -134,7 +131,7 @@ class TestWorkers:
         assert not alive
 
     @pytest.mark.long
-    def test_an_image_damaged_meanwhile_is_named(self, tmp_path: Path) -> None:
+    def test_an_image_damaged_meanwhile_is_named(self, tmp_path):
         images = image_folder(tmp_path / "images")
         trainer = image_run(tmp_path / "run", images, workers=1).trainer
         for path in images.rglob("*.png"):
@@ -150,7 +147,7 @@ class TestWorkers:
 
 
 class TestOnTheWay:
-    def test_an_error_comes_back_whole(self, tmp_path: Path) -> None:
+    def test_an_error_comes_back_whole(self, tmp_path):
         (tmp_path / "broken.png").write_bytes(b"no image")
         images = Images(["a"], [tmp_path / "broken.png"])
         samples = SentSamples(ImageSet(images, [0], [0], ImageTransform(32)))
@@ -170,7 +167,7 @@ class TestPadding:
 
     @pytest.mark.parametrize("side", ["left", "right"])
     @pytest.mark.parametrize("length", [None, 9])
-    def test_batches_are_those_of_transformers(self, bert: Path, side: str, length: int | None) -> None:
+    def test_batches_are_those_of_transformers(self, bert, side, length):
         from transformers import AutoTokenizer, DataCollatorWithPadding
 
         tokenizer = AutoTokenizer.from_pretrained(bert, padding_side=side)
@@ -184,14 +181,12 @@ class TestPadding:
             assert values.dtype == expected[name].dtype
             assert values.tolist() == expected[name].tolist()
 
-    def test_a_batch_is_as_long_as_its_longest(self, plain: TinyRun) -> None:
+    def test_a_batch_is_as_long_as_its_longest(self, plain):
         widths = {batch["input_ids"].shape[1] for batch in plain.trainer.get_train_dataloader()}
         assert plain.what_ran.padded_to == "each batch's longest"
         assert max(widths) < 16
 
-    def test_every_row_has_the_length_that_was_fixed_and_no_other_loss(
-        self, bert: Path, plain: TinyRun, tmp_path: Path
-    ) -> None:
+    def test_every_row_has_the_length_that_was_fixed_and_no_other_loss(self, bert, plain, tmp_path):
         run = text_run(bert, tmp_path / "run", steps=6, padding=Padding.FIXED, group_by_length=Toggle.OFF)
         widths = {batch["input_ids"].shape[1] for batch in run.trainer.get_train_dataloader()}
         assert run.what_ran.padded_to == "32 tokens"
@@ -210,14 +205,14 @@ class TestGrouping:
         chunks = [order[at : at + together] for at in range(0, len(order), together)]
         return [max(lengths[i] for i in chunk) - min(lengths[i] for i in chunk) for chunk in chunks]
 
-    def test_texts_of_like_length_share_a_batch(self, bert: Path, tmp_path: Path) -> None:
+    def test_texts_of_like_length_share_a_batch(self, bert, tmp_path):
         torch.manual_seed(0)
         grouped = text_run(bert, tmp_path / "grouped", group_by_length=Toggle.ON)
         mixed = text_run(bert, tmp_path / "mixed", group_by_length=Toggle.OFF)
         assert (grouped.what_ran.sampling, mixed.what_ran.sampling) == ("grouped by length", "random")
         assert sum(self.spreads(grouped, 4)) < sum(self.spreads(mixed, 4))
 
-    def test_the_order_is_that_of_trainer(self, bert: Path, tmp_path: Path) -> None:
+    def test_the_order_is_that_of_trainer(self, bert, tmp_path):
         from transformers import Trainer
 
         trainer = text_run(bert, tmp_path / "run", group_by_length=Toggle.ON).trainer
@@ -226,7 +221,7 @@ class TestGrouping:
         torch.manual_seed(7)
         assert ours == list(Trainer._get_train_sampler(trainer))
 
-    def test_lengths_heed_a_selection(self) -> None:
+    def test_lengths_heed_a_selection(self):
         from datasets import Dataset
 
         texts = Dataset.from_dict({"input_ids": [[1], [1, 2], [1, 2, 3]]})
@@ -247,28 +242,26 @@ class TestGrouping:
         *((LAPTOP, task, 0) for task in Task if task.reads_text),
     ],
 )
-def test_workers_are_for_images_beside_a_gpu(facts: MachineFacts, task: Task, workers: int) -> None:
+def test_workers_are_for_images_beside_a_gpu(facts, task, workers):
     run = resolve_run(facts, RunOptions(task=task))
     assert run.options.data.workers == workers
     assert run.reasons["data.workers"].startswith(f"{workers}: ")
 
 
 @pytest.mark.parametrize(("padding", "grouped"), [(Padding.DYNAMIC, Toggle.ON), (Padding.FIXED, Toggle.OFF)])
-def test_texts_are_grouped_where_that_saves_padding(padding: Padding, grouped: Toggle) -> None:
+def test_texts_are_grouped_where_that_saves_padding(padding, grouped):
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=padding))
     assert resolve_run(PC, options).options.data.group_by_length is grouped
 
 
-def test_what_was_asked_stays() -> None:
+def test_what_was_asked_stays():
     data = DataOptions(workers=3, padding=Padding.FIXED, group_by_length=Toggle.ON, pin_memory=Toggle.OFF)
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=data)
     assert resolve_run(LAPTOP, options).options.data == data
 
 
 @pytest.mark.long
-def test_workers_end_with_a_killed_engine_and_print_nothing_in_its_answers(
-    bert: Path, tmp_path: Path
-) -> None:
+def test_workers_end_with_a_killed_engine_and_print_nothing_in_its_answers(bert, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     tree = {

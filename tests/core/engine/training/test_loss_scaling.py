@@ -1,6 +1,5 @@
 """Which models Trainer 5.23 alone accumulates wrongly is found by asking them; see test_accumulated_models.py."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ ASKED = {
 }
 
 
-def test_bert_has_to_be_flagged_and_a_model_without_extra_arguments_not() -> None:
+def test_bert_has_to_be_flagged_and_a_model_without_extra_arguments_not():
     sizes = {"vocab_size": 64, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
     bert = BertForSequenceClassification(BertConfig(**sizes, num_hidden_layers=1))
     assert fix_loss_scaling(bert, {"input_ids": torch.ones(1, 6).long(), "labels": torch.tensor([1])})
@@ -36,9 +35,7 @@ def test_bert_has_to_be_flagged_and_a_model_without_extra_arguments_not() -> Non
 
 
 @pytest.mark.parametrize(("precision", "on"), [(Precision.BF16, True), (Precision.FP32, False)])
-def test_the_model_is_asked_in_the_precision_it_trains_in(
-    precision: Precision, on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_is_asked_in_the_precision_it_trains_in(precision, on, tmp_path, monkeypatch):
     seen: list[bool] = []
 
     def watched(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
@@ -70,15 +67,11 @@ class Counted(torch.nn.Module):
 
 @pytest.mark.parametrize("labels", [[[0, 1]], [[-100, -100]]])
 @pytest.mark.parametrize("divides", [True, False])
-def test_a_sample_without_labels_says_the_same_as_one_with_some(
-    divides: bool, labels: list[list[int]]
-) -> None:
+def test_a_sample_without_labels_says_the_same_as_one_with_some(divides, labels):
     assert fix_loss_scaling(Counted(divides), {"labels": torch.tensor(labels)}) is not divides
 
 
-def test_the_model_is_asked_with_a_sample_that_has_labels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_is_asked_with_a_sample_that_has_labels(tmp_path, monkeypatch):
     seen: list[torch.Tensor] = []
 
     def watched(model: torch.nn.Module, batch: dict[str, Any]) -> bool:

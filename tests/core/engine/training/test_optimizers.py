@@ -38,7 +38,7 @@ PROMISED = {
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("bert") / "model", **LARGE_LAYERS)
 
 
@@ -88,9 +88,7 @@ READS = {
 
 
 @pytest.mark.parametrize("optimizer", PROMISED)
-def test_an_optimizer_trains_with_its_numbers_and_holds_what_it_promises(
-    bert: Path, tmp_path: Path, optimizer: Optimizer
-) -> None:
+def test_an_optimizer_trains_with_its_numbers_and_holds_what_it_promises(bert, tmp_path, optimizer):
     name, dtype, (least, most) = PROMISED[optimizer]
     run = run_with(bert, tmp_path / "run", optimizer=optimizer, **GIVEN)
     ran = run.what_ran
@@ -113,14 +111,12 @@ def test_an_optimizer_trains_with_its_numbers_and_holds_what_it_promises(
         assert ran.decayed_parameters == sum(weight.numel() for weight in decayed["params"])
 
 
-def test_sgd_without_momentum_holds_nothing(bert: Path, tmp_path: Path) -> None:
+def test_sgd_without_momentum_holds_nothing(bert, tmp_path):
     ran = run_with(bert, tmp_path / "run", optimizer=Optimizer.SGD, momentum=0.0).what_ran
     assert (ran.optimizer_state, ran.optimizer_state_bytes) == ({}, 0)
 
 
-def test_flags_and_numbers_that_were_dropped_are_told(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_and_numbers_that_were_dropped_are_told(bert, tmp_path, monkeypatch):
     from core.engine.training.trainer import WatchedTrainer
 
     make = WatchedTrainer.create_optimizer
@@ -138,7 +134,7 @@ def test_flags_and_numbers_that_were_dropped_are_told(
     assert run.what_ran.optimizer == "AdamW, amsgrad"
 
 
-def test_eight_bits_asked_of_layers_that_are_too_small_is_told(tmp_path: Path) -> None:
+def test_eight_bits_asked_of_layers_that_are_too_small_is_told(tmp_path):
     tiny = save_tiny_bert(tmp_path / "tiny")
     run = run_with(tiny, tmp_path / "run", optimizer=Optimizer.ADAMW_8BIT)
     assert set(run.what_ran.optimizer_state) == {"float32"}
@@ -147,7 +143,7 @@ def test_eight_bits_asked_of_layers_that_are_too_small_is_told(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_weight_decay_leaves_biases_and_norms_of_vision_models_alone(name: str) -> None:
+def test_weight_decay_leaves_biases_and_norms_of_vision_models_alone(name):
     from core.engine.training.trainer import WatchedTrainer
 
     with torch.device("meta"):
@@ -160,7 +156,7 @@ def test_weight_decay_leaves_biases_and_norms_of_vision_models_alone(name: str) 
     assert decayed == expected
 
 
-def test_norms_are_known_by_what_they_are() -> None:
+def test_norms_are_known_by_what_they_are():
     class OddRMSNorm(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -173,7 +169,7 @@ def test_norms_are_known_by_what_they_are() -> None:
 
 
 @pytest.fixture
-def torchao(monkeypatch: pytest.MonkeyPatch) -> None:
+def torchao(monkeypatch):
     module = ModuleType("torchao.optim")
     module.CPUOffloadOptimizer = CPUOffloadOptimizer
     monkeypatch.setitem(sys.modules, "torchao", ModuleType("torchao"))
@@ -181,7 +177,7 @@ def torchao(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("torchao")
-def test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups(tmp_path: Path) -> None:
+def test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups(tmp_path):
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)))
     groups = live_groups(network, tmp_path, offload=True, beta1=0.8, weight_decay=0.1, learning_rate=2e-3)
     by_size = {weight.numel(): group for group in groups for weight in group["params"]}
@@ -191,7 +187,7 @@ def test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups(tmp_p
 
 
 @pytest.mark.usefixtures("torchao")
-def test_an_optimizer_in_main_memory_takes_the_steps_of_adamw(tmp_path: Path) -> None:
+def test_an_optimizer_in_main_memory_takes_the_steps_of_adamw(tmp_path):
     moved = weights_after_training(tmp_path / "moved", offload=True)
     plain = weights_after_training(tmp_path / "plain", offload=False)
     torch.testing.assert_close(moved, plain)
@@ -220,7 +216,7 @@ def weights_after_training(folder: Path, *, offload: bool) -> torch.Tensor:
     return network.network[1].weight.detach()
 
 
-def test_an_optimizer_made_of_optimizers_is_counted_whole() -> None:
+def test_an_optimizer_made_of_optimizers_is_counted_whole():
     weights = [torch.nn.Parameter(torch.ones(64, 64)), torch.nn.Parameter(torch.ones(3))]
     optimizer = CPUOffloadOptimizer([{"params": weights}], torch.optim.AdamW, lr=0.1)
     for weight in weights:
@@ -248,14 +244,14 @@ class PackedState(torch.Tensor):
         raise NotImplementedError("nothing is computed with it here")
 
 
-def test_a_state_that_only_says_it_is_fp32_is_counted_by_what_it_holds() -> None:
+def test_a_state_that_only_says_it_is_fp32_is_counted_by_what_it_holds():
     weight = torch.nn.Parameter(torch.ones(4, 256))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     optimizer.state[weight]["exp_avg"] = PackedState(torch.zeros(4, 256, dtype=torch.uint8), torch.zeros(4))
     assert state_bytes(optimizer) == {"uint8": 1024, "float32": 16}
 
 
-def test_a_table_that_weights_share_is_counted_once() -> None:
+def test_a_table_that_weights_share_is_counted_once():
     weights = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))]
     optimizer = torch.optim.SGD(weights, lr=0.1)
     table = torch.zeros(256)

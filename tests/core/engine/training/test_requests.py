@@ -45,13 +45,13 @@ class Asked:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Asked:
+def asked(tmp_path):
     return Asked(tmp_path)
 
 
 class TestSignals:
     @posix
-    def test_the_same_signal_once_more_ends_the_engine_at_once(self, asked: Asked) -> None:
+    def test_the_same_signal_once_more_ends_the_engine_at_once(self, asked):
         with on_signals(asked.requests.stop_at_signal):
             os.kill(os.getpid(), signal.SIGTERM)
             assert asked.requests.ending is Outcome.STOPPED
@@ -62,7 +62,7 @@ class TestSignals:
                 os.kill(os.getpid(), signal.SIGINT)
 
     @posix
-    def test_a_signal_that_the_engine_was_started_to_ignore_stays_ignored(self) -> None:
+    def test_a_signal_that_the_engine_was_started_to_ignore_stays_ignored(self):
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
         try:
             with on_signals(signal.default_int_handler):
@@ -72,9 +72,7 @@ class TestSignals:
             signal.signal(signal.SIGHUP, before)
 
     @posix
-    def test_a_second_signal_does_not_take_the_place_of_the_ending(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_second_signal_does_not_take_the_place_of_the_ending(self, tmp_path, monkeypatch):
         prepare_torchvision()
         from core.engine.training.train import train_run
 
@@ -95,7 +93,7 @@ class TestSignals:
         [ended] = [one for one in EventReader(run.events_file).read_all() if isinstance(one, RunFinished)]
         assert ended.state is Outcome.STOPPED
 
-    def test_a_handler_that_python_did_not_set_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_handler_that_python_did_not_set_stays(self, monkeypatch):
         monkeypatch.setattr(signal, "getsignal", lambda number: None)
         with on_signals(signal.SIG_IGN):
             monkeypatch.undo()
@@ -109,7 +107,7 @@ def load_for_ever() -> None:
 
 class TestLoading:
     @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
-    def test_a_stop_interrupts_it_also_where_it_ignores_ctrl_c(self, handler, asked: Asked) -> None:
+    def test_a_stop_interrupts_it_also_where_it_ignores_ctrl_c(self, handler, asked):
         asked.run.request(Action.STOP)
         before = signal.signal(signal.SIGINT, handler)
         try:
@@ -121,21 +119,19 @@ class TestLoading:
         assert asked.answers == [("stop", True)]
         assert asked.run.open_requests() == []
 
-    def test_what_nobody_stops_goes_through(self, asked: Asked) -> None:
+    def test_what_nobody_stops_goes_through(self, asked):
         with end_while_loading(asked.run, asked.requests):
             pass
         assert asked.requests.ending is None
 
     @pytest.mark.parametrize("error", [ValueError("damaged"), KeyboardInterrupt()])
-    def test_an_error_stays_what_it_is(self, error: BaseException, asked: Asked) -> None:
+    def test_an_error_stays_what_it_is(self, error, asked):
         with pytest.raises(type(error)), end_while_loading(asked.run, asked.requests):
             raise error
 
 
 class TestAnswers:
-    def test_the_folder_is_looked_into_a_few_times_a_second_and_a_stop_stays_heard(
-        self, asked: Asked
-    ) -> None:
+    def test_the_folder_is_looked_into_a_few_times_a_second_and_a_stop_stays_heard(self, asked):
         assert not asked.requests.end_is_asked()
         asked.run.request(Action.STOP)
         asked.clock.now += POLL_INTERVAL / 2
@@ -144,9 +140,7 @@ class TestAnswers:
         assert asked.requests.end_is_asked()
         assert asked.requests.end_is_asked()
 
-    def test_a_checkpoint_is_refused_before_there_is_anything_to_save_and_once_the_run_ends(
-        self, asked: Asked
-    ) -> None:
+    def test_a_checkpoint_is_refused_before_there_is_anything_to_save_and_once_the_run_ends(self, asked):
         asked.ask(Action.SAVE)
         assert not asked.requests.save_is_asked()
         asked.requests.can_save = True
@@ -158,7 +152,7 @@ class TestAnswers:
         assert not asked.requests.save_is_asked()
         assert asked.answers == [("save", False), ("save", True), ("pause", True), ("save", False)]
 
-    def test_a_stop_takes_the_place_of_a_pause_and_not_the_other_way_round(self, asked: Asked) -> None:
+    def test_a_stop_takes_the_place_of_a_pause_and_not_the_other_way_round(self, asked):
         endings = []
         for action in (Action.PAUSE, Action.STOP, Action.PAUSE, Action.STOP):
             asked.ask(action)
@@ -167,7 +161,7 @@ class TestAnswers:
         assert endings == [Outcome.PAUSED, *[Outcome.STOPPED] * 3]
         assert asked.answers == [("pause", True), ("stop", True), ("pause", False), ("stop", True)]
 
-    def test_what_comes_too_late_is_answered_and_a_kill_is_left_to_the_keeper(self, asked: Asked) -> None:
+    def test_what_comes_too_late_is_answered_and_a_kill_is_left_to_the_keeper(self, asked):
         asked.ask(Action.PAUSE, Action.KILL)
         asked.requests.refuse_rest()
         assert asked.answers == [("pause", False)]

@@ -100,9 +100,7 @@ def preferences_by_lora(folder: Path) -> RunOptions:
         (preferences_by_lora, [(2, 3)]),
     ],
 )
-def test_a_paused_run_comes_out_as_one_that_never_stopped(
-    asked: Callable[[Path], RunOptions], pauses: list[tuple[int, ...]], tmp_path: Path
-) -> None:
+def test_a_paused_run_comes_out_as_one_that_never_stopped(asked, pauses, tmp_path):
     options = asked(tmp_path)
     whole = in_attempts(tmp_path / "whole", options)
     assert len(whole.evaluations) == 2
@@ -124,23 +122,21 @@ def whole_checkpoint(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("texts")
 
 
 @pytest.fixture(scope="module")
-def options(folder: Path) -> RunOptions:
+def options(folder):
     return texts(folder)
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path, options: RunOptions) -> Story:
+def whole(folder, options):
     return in_attempts(folder / "whole", options)
 
 
-def test_an_evaluation_that_a_pause_interrupts_is_made_when_the_run_goes_on(
-    folder: Path, options: RunOptions, whole: Story, tmp_path: Path
-) -> None:
+def test_an_evaluation_that_a_pause_interrupts_is_made_when_the_run_goes_on(folder, options, whole, tmp_path):
     run = RunFolder(tmp_path / "run")
     assert attempt(run.path, options, {5: Action.PAUSE}, while_evaluating=True) == 0
     paused = story_of(run)
@@ -177,9 +173,7 @@ def end_itself(*numbers: int) -> Callable[[], None]:
     ],
     ids=["SIGTERM", "SIGINT", "shutdown"],
 )
-def test_a_signal_to_end_saves_a_checkpoint_from_which_the_run_goes_on(
-    options: RunOptions, tmp_path: Path, workers: int, told: dict[int, Callable[[], None]]
-) -> None:
+def test_a_signal_to_end_saves_a_checkpoint_from_which_the_run_goes_on(options, tmp_path, workers, told):
     run = RunFolder(tmp_path / "run")
     asked = replace(options, data=replace(options.data, workers=workers))
     whole = in_attempts(tmp_path / "whole", asked)
@@ -197,9 +191,7 @@ def test_a_signal_to_end_saves_a_checkpoint_from_which_the_run_goes_on(
     assert_same_weights(run.path, tmp_path / "whole")
 
 
-def test_a_checkpoint_saved_on_the_way_changes_nothing(
-    folder: Path, options: RunOptions, whole: Story, tmp_path: Path
-) -> None:
+def test_a_checkpoint_saved_on_the_way_changes_nothing(folder, options, whole, tmp_path):
     run = RunFolder(tmp_path / "run")
     assert attempt(run.path, options, {3: Action.SAVE, 8: Action.STOP}) == 0
     stopped = story_of(run)
@@ -211,7 +203,7 @@ def test_a_checkpoint_saved_on_the_way_changes_nothing(
     assert_same_weights(run.path, folder / "whole")
 
 
-def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+def test_a_finished_run_can_be_made_longer(tmp_path):
     """At a constant rate it is the longer run; else the rate follows the longer schedule from there on."""
     source, data = model(save_tiny_bert(tmp_path / "bert")), reviews(write_reviews(tmp_path / "r.csv", 16))
 
@@ -229,7 +221,7 @@ def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
     assert rates == pytest.approx([1e-2, 7.5e-3, 5e-3, 2.5e-3, 5e-3, 3.75e-3, 2.5e-3, 1.25e-3])
 
 
-def test_nothing_is_trained_where_all_is_done(tmp_path: Path) -> None:
+def test_nothing_is_trained_where_all_is_done(tmp_path):
     """Paused after the last step: what is left is to judge and to keep the model. Trainer would take a step more."""
     options = short_run(
         model=model(save_tiny_bert(tmp_path / "bert")),
@@ -242,7 +234,7 @@ def test_nothing_is_trained_where_all_is_done(tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "run").model.is_dir()
 
 
-def test_a_pause_while_loading_ends_at_once_with_nothing_saved(options: RunOptions, tmp_path: Path) -> None:
+def test_a_pause_while_loading_ends_at_once_with_nothing_saved(options, tmp_path):
     run = RunFolder(tmp_path)
     run.request(Action.PAUSE)
     assert attempt(run.path, options) == 0
@@ -276,9 +268,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_a_pause_that_interrupts_when_loading_is_just_done_is_a_pause(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pause_that_interrupts_when_loading_is_just_done_is_a_pause(tmp_path, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -311,7 +301,7 @@ def message(run: RunFolder, message_id: str) -> MessageRaised:
 
 
 @pytest.fixture
-def paused(options: RunOptions, tmp_path: Path) -> RunFolder:
+def paused(options, tmp_path):
     """With checkpoints of the steps 5 (an epoch's) and 7."""
     run = RunFolder(tmp_path / "run")
     kept = replace(options, output=OutputOptions(keep_checkpoints=2, predictions=0))
@@ -320,9 +310,7 @@ def paused(options: RunOptions, tmp_path: Path) -> RunFolder:
     return run
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_set_aside(
-    options: RunOptions, paused: RunFolder, whole: Story
-) -> None:
+def test_a_damaged_checkpoint_is_passed_over_and_set_aside(options, paused, whole):
     weights = paused.checkpoints / "checkpoint-7" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
@@ -335,9 +323,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_set_aside(
 
 
 @pytest.mark.parametrize("name", ["rng_state.pth", "optimizer.pt", "scheduler.pt", "pytorch_model.bin"])
-def test_code_in_a_checkpoint_is_not_run(
-    name: str, options: RunOptions, paused: RunFolder, tmp_path: Path
-) -> None:
+def test_code_in_a_checkpoint_is_not_run(name, options, paused, tmp_path):
     checkpoint, proof = paused.checkpoints / "checkpoint-7", tmp_path / "proof"
     if name == "pytorch_model.bin":
         (checkpoint / "model.safetensors").unlink()
@@ -354,7 +340,7 @@ def test_code_in_a_checkpoint_is_not_run(
     assert "Nothing in it was run" in failed.detail
 
 
-def test_a_checkpoint_of_another_model_is_refused(options: RunOptions, paused: RunFolder) -> None:
+def test_a_checkpoint_of_another_model_is_refused(options, paused):
     """Trainer would go on with untrained weights, and say so in the log only."""
     from safetensors.torch import load_file, save_file
 
@@ -369,7 +355,7 @@ def test_a_checkpoint_of_another_model_is_refused(options: RunOptions, paused: R
 
 
 @pytest.mark.parametrize("place", ["checkpoints", "model", "checkpoints/checkpoint-9", "checkpoints/.saving"])
-def test_a_link_in_place_of_a_folder_is_refused(place: str, tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_folder_is_refused(place, tmp_path):
     run, elsewhere = RunFolder(tmp_path / "run"), tmp_path / "elsewhere"
     (elsewhere / "checkpoint-1").mkdir(parents=True)
     (run.path / place).parent.mkdir(parents=True, exist_ok=True)
@@ -379,9 +365,7 @@ def test_a_link_in_place_of_a_folder_is_refused(place: str, tmp_path: Path) -> N
     assert newest(run) is None
 
 
-def test_weights_that_are_lost_are_not_saved_over_those_of_before(
-    options: RunOptions, tmp_path: Path
-) -> None:
+def test_weights_that_are_lost_are_not_saved_over_those_of_before(options, tmp_path):
     """Even where Stop is pressed before the run has noticed by itself."""
     run = RunFolder(tmp_path / "run")
     assert attempt(run.path, options, {5: Action.PAUSE}) == 0

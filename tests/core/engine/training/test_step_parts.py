@@ -54,7 +54,7 @@ def run_step(parts: StepParts, device: AsynchronousDevice) -> float:
     return device.now - begun
 
 
-def test_on_a_cpu_every_step_has_its_parts_and_nothing_is_waited_for() -> None:
+def test_on_a_cpu_every_step_has_its_parts_and_nothing_is_waited_for():
     device = AsynchronousDevice()
     parts = StepParts(None, clock=device.clock)
     run_step(parts, device)
@@ -65,7 +65,7 @@ def test_on_a_cpu_every_step_has_its_parts_and_nothing_is_waited_for() -> None:
     assert device.waits == 0
 
 
-def test_accumulated_batches_add_up_and_the_loop_between_them_is_no_part() -> None:
+def test_accumulated_batches_add_up_and_the_loop_between_them_is_no_part():
     device = AsynchronousDevice()
     parts = StepParts(None, clock=device.clock)
     parts.begin()
@@ -78,7 +78,7 @@ def test_accumulated_batches_add_up_and_the_loop_between_them_is_no_part() -> No
     assert parts.end() == StepTimes(data=0.0, forward=4.0, backward=6.0, optimizer=0.0)
 
 
-def test_what_came_between_two_steps_belongs_to_none() -> None:
+def test_what_came_between_two_steps_belongs_to_none():
     device = AsynchronousDevice()
     parts = StepParts(None, clock=device.clock)
     parts.begin()
@@ -89,7 +89,7 @@ def test_what_came_between_two_steps_belongs_to_none() -> None:
     assert parts.end().forward == pytest.approx(HOST)
 
 
-def test_a_device_is_waited_for_in_one_step_of_several_which_then_has_its_parts() -> None:
+def test_a_device_is_waited_for_in_one_step_of_several_which_then_has_its_parts():
     device = AsynchronousDevice()
     parts = StepParts(device.wait, clock=device.clock)
     for _ in range(FIRST):
@@ -112,7 +112,7 @@ def test_a_device_is_waited_for_in_one_step_of_several_which_then_has_its_parts(
     assert parts.is_due
 
 
-def test_a_step_begun_twice_counts_once() -> None:
+def test_a_step_begun_twice_counts_once():
     parts = StepParts(AsynchronousDevice().wait, clock=lambda: 0.0)
     for _ in range(FIRST):
         parts.begin()
@@ -124,7 +124,7 @@ def test_a_step_begun_twice_counts_once() -> None:
     assert parts.end().forward == 0.0
 
 
-def test_what_is_fetched_is_timed_beside_a_device_that_is_behind() -> None:
+def test_what_is_fetched_is_timed_beside_a_device_that_is_behind():
     """The copy to the device waits for all steps before it, so the time until Trainer has a batch says nothing."""
     device = AsynchronousDevice()
 
@@ -148,11 +148,11 @@ def test_what_is_fetched_is_timed_beside_a_device_that_is_behind() -> None:
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_tiny_bert(tmp_path_factory.mktemp("bert") / "bert")
 
 
-def test_a_real_run_tells_the_parts_of_every_step(bert: Path, tmp_path: Path) -> None:
+def test_a_real_run_tells_the_parts_of_every_step(bert, tmp_path):
     data = tiny_training.reviews(tiny_training.write_reviews(tmp_path / "reviews.csv", rows=22))
     memory = MemoryOptions(batch_size=4, gradient_accumulation_steps=2)
     run = tiny_training.train(
@@ -171,8 +171,8 @@ def test_a_real_run_tells_the_parts_of_every_step(bert: Path, tmp_path: Path) ->
 
 
 def test_a_real_run_on_a_device_that_works_on_loses_no_time_and_computes_the_same(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bert, tmp_path, monkeypatch
+):
     data = tiny_training.reviews(
         tiny_training.write_reviews(tmp_path / "reviews.csv", rows=24), group_by_length=Toggle.ON
     )
@@ -225,8 +225,8 @@ class OneStep:
 
 
 def test_the_time_a_device_is_waited_for_is_shared_out_among_the_steps_it_was_behind_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     device = AsynchronousDevice()
     monkeypatch.setattr("core.engine.training.callbacks.time", device)
     parts = StepParts(device.wait, clock=device.clock)

@@ -67,7 +67,7 @@ def step(number: int, **figures: Any) -> StepFinished:
     return StepFinished(time=1000.0 + number, step=number, epoch=0.1, learning_rate=0.01, samples=8, **known)
 
 
-def test_every_figure_is_there_with_its_step_and_its_time(tmp_path: Path) -> None:
+def test_every_figure_is_there_with_its_step_and_its_time(tmp_path):
     reporter = Reporter(RunFolder(tmp_path))
     with TensorBoardFiles(tmp_path / "tensorboard", reporter):
         reporter.write(
@@ -85,7 +85,7 @@ def test_every_figure_is_there_with_its_step_and_its_time(tmp_path: Path) -> Non
     ]
 
 
-def test_what_is_not_known_is_left_out_and_a_loss_that_is_no_number_is_told(tmp_path: Path) -> None:
+def test_what_is_not_known_is_left_out_and_a_loss_that_is_no_number_is_told(tmp_path):
     reporter = Reporter(RunFolder(tmp_path))
     with TensorBoardFiles(tmp_path / "tensorboard", reporter):
         reporter.write(step(1, loss=None, grad_norm=None, compile_seconds=9.0))
@@ -97,7 +97,7 @@ def test_what_is_not_known_is_left_out_and_a_loss_that_is_no_number_is_told(tmp_
     assert math.isnan(found[1][1])
 
 
-def test_the_file_of_a_later_attempt_names_the_step_it_starts_with(tmp_path: Path) -> None:
+def test_the_file_of_a_later_attempt_names_the_step_it_starts_with(tmp_path):
     """The record by which TensorBoard drops the steps before is there; no reader of TensorBoard's was asked."""
     run = RunFolder(tmp_path)
     for from_step in (0, 2):
@@ -129,7 +129,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("trouble", ["full", "no folder", "no file"])
-def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble: str, tmp_path: Path) -> None:
+def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble, tmp_path):
     reporter, events, disk = Reporter(RunFolder(tmp_path)), list[Event](), FullDisk()
     reporter.listeners.append(events.append)
     folder, open_file = tmp_path / "tensorboard", RecordWriter
@@ -147,7 +147,7 @@ def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble: str, 
     assert disk.is_closed is (trouble == "full")
 
 
-def test_a_run_writes_what_its_events_say_where_asked(tmp_path: Path) -> None:
+def test_a_run_writes_what_its_events_say_where_asked(tmp_path):
     from tests.fakes import tiny_training
 
     sections: dict[str, Any] = {

@@ -8,7 +8,7 @@ from core.options.trainer_args import Known, translate
 prepare_torchvision()
 
 
-def test_no_name_of_trainer_is_unknown() -> None:
+def test_no_name_of_trainer_is_unknown():
     from transformers import TrainingArguments
 
     fields = {field.name: field.default for field in dataclasses.fields(TrainingArguments)}
@@ -16,7 +16,7 @@ def test_no_name_of_trainer_is_unknown() -> None:
     assert [name for name, default in fields.items() if translate(name, default) is None] == []
 
 
-def test_names_said_to_be_gone_are_gone() -> None:
+def test_names_said_to_be_gone_are_gone():
     from transformers import TrainingArguments
 
     from core.options.trainer_args import GONE, OBSOLETE
@@ -26,7 +26,7 @@ def test_names_said_to_be_gone_are_gone() -> None:
     assert still_there <= {"gradient_checkpointing"}, "an alias until version 6"
 
 
-def test_trainers_own_defaults_ask_for_nothing_else() -> None:
+def test_trainers_own_defaults_ask_for_nothing_else():
     """A TrainingArguments saved as JSON holds all defaults; importing it must not refuse or change much."""
     from transformers import TrainingArguments
 

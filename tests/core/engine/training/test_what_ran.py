@@ -110,7 +110,7 @@ OFFLOADED = "ZeRO-2, optimizer in main memory"
         (asked(device={"name": "cpu"}), {}),
     ],
 )
-def test_nothing_is_said_where_all_is_as_asked(options: RunOptions, ran: dict[str, Any]) -> None:
+def test_nothing_is_said_where_all_is_as_asked(options, ran):
     assert told(options, **ran) == {}
 
 
@@ -165,13 +165,11 @@ def test_nothing_is_said_where_all_is_as_asked(options: RunOptions, ran: dict[st
         (ZERO_2, {"deepspeed": "ZeRO-2, optimizer in NVMe"}, "memory.offload", "optimizer in NVMe runs."),
     ],
 )
-def test_a_difference_is_told_at_its_option(
-    options: RunOptions, ran: dict[str, Any], path: str, says: str
-) -> None:
+def test_a_difference_is_told_at_its_option(options, ran, path, says):
     found = told(options, **ran)
     assert set(found) == {path}
     assert says in found[path]
 
 
-def test_every_optimizer_can_be_told() -> None:
+def test_every_optimizer_can_be_told():
     assert set(OPTIMIZERS) == set(Optimizer)

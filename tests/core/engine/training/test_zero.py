@@ -41,7 +41,7 @@ def config(stage: DeepSpeed, kind: str = "cuda", **memory: Any) -> dict[str, Any
     return found
 
 
-def test_what_each_stage_moves() -> None:
+def test_what_each_stage_moves():
     assert zero_config(resolved(asked(DeepSpeed.OFF), "cuda")) is None
     zero_2 = config(DeepSpeed.ZERO_2)
     zero = zero_2["zero_optimization"]
@@ -58,7 +58,7 @@ def test_what_each_stage_moves() -> None:
 
 
 @pytest.mark.parametrize(("precision", "enabled"), [(Precision.BF16, True), (Precision.FP32, False)])
-def test_on_a_cpu_bf16_is_left_to_its_autocast(precision: Precision, enabled: bool) -> None:
+def test_on_a_cpu_bf16_is_left_to_its_autocast(precision, enabled):
     """Trainer takes bf16 without `use_cpu` for a request to a GPU, and `use_cpu` for one without DeepSpeed."""
     run = resolved(asked(DeepSpeed.ZERO_2, precision))
     found = zero_config(run)
@@ -72,9 +72,7 @@ def test_on_a_cpu_bf16_is_left_to_its_autocast(precision: Precision, enabled: bo
     }
 
 
-def test_where_it_is_not_installed_the_run_ends_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_it_is_not_installed_the_run_ends_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "deepspeed", None)
     tiny = train(tmp_path / "run", memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
     assert tiny.status == 1
@@ -103,7 +101,7 @@ def train_apart(folder: Path, memory: MemoryOptions, bert: Path) -> list[Any]:
 
 @pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
 @pytest.mark.parametrize("stage", STAGES)
-def test_it_trains_to_the_same_losses(stage: DeepSpeed, tmp_path: Path) -> None:
+def test_it_trains_to_the_same_losses(stage, tmp_path):
     bert = save_tiny_bert(tmp_path / "bert")
     batches = {"batch_size": 4, "gradient_accumulation_steps": 2}
     plain = train_apart(tmp_path / "plain", MemoryOptions(**batches), bert)
@@ -142,11 +140,11 @@ def engine(stage: int, optimizer: str = "", weights: str = "") -> Any:
         (engine(3, "nvme", "cpu"), "ZeRO-3, optimizer in NVMe, weights in main memory"),
     ],
 )
-def test_what_ran_is_read_from_its_engine(live: Any, said: str) -> None:
+def test_what_ran_is_read_from_its_engine(live, said):
     assert describe_zero(live) == said
 
 
-def test_every_advice_for_a_large_model_can_be_followed(tmp_path: Path) -> None:
+def test_every_advice_for_a_large_model_can_be_followed(tmp_path):
     for advice in big_model_advice():
         tree: dict[str, Any] = {
             "task": "text-classification",
