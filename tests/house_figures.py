@@ -117,6 +117,26 @@ def names_of_options() -> set[str]:
     return found
 
 
+SMALL = 150
+"""Lines below which a module that only one of its own folder imports is a section of that one."""
+
+
+def small_modules_used_once() -> set[str]:
+    """Modules below `SMALL` lines that one module imports, which is in the same folder."""
+    product = modules(PRODUCT)
+    users: dict[str, set[str]] = {}
+    for name, path in product.items():
+        for target in imports(path, set(product), at_top=False) - {name}:
+            users.setdefault(target, set()).add(name)
+    return {
+        name
+        for name, found in users.items()
+        if len(found) == 1
+        and name.rpartition(".")[0] == min(found).rpartition(".")[0]
+        and line_count([product[name]]) < SMALL
+    }
+
+
 def figures() -> dict[str, str]:
     """What is measured, each beside its goal."""
     product = modules(PRODUCT)

@@ -13,6 +13,7 @@ import pytest
 
 from core.engine.devices.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
+from tests import house_figures
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "core" / "engine"
@@ -54,6 +55,15 @@ ALLOWED = {
 DOOR = {
     "core/cli/program.py": {"core.engine.__main__", "multiprocess"},
     "core/runs/metrics.py": {"pyarrow"},
+}
+
+
+# Small modules that one module of their folder uses, and why they aren't a section of it.
+APART = {
+    "core.cli.main",  # not imported where the window or the keeper starts
+    "core.engine.models.lora",  # PEFT, only where a run takes it
+    "core.engine.tasks.trl_trainers",  # TRL, likewise
+    "core.engine.training.tensorboard",  # tensorboardX, likewise
 }
 
 
@@ -237,6 +247,21 @@ def test_links_and_images_of_pages_lead_to_something_kept():
         if (page.parent / target).resolve() not in kept
     }
     assert not broken
+
+
+def test_the_map_names_files_that_exist():
+    """A name without a folder is in the folder of the one before it."""
+    page, folder, missing = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), ROOT, []
+    for name in re.findall(r"`([\w/]+\.(?:py|html|jinja))`", page):
+        path = ROOT / name if "/" in name or name == "start.py" else folder / name
+        folder = path.parent
+        missing += [] if path.is_file() else [name]
+    assert not missing
+
+
+def test_small_modules_have_more_than_one_user_in_their_folder():
+    """Others are a section of the module that uses them."""
+    assert house_figures.small_modules_used_once() <= APART
 
 
 def test_images_count_as_links():

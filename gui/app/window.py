@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QRect, QSize, Qt
+from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QObject, QRect, QSize, Qt
 from PySide6.QtGui import (
+    QAction,
     QCloseEvent,
     QColor,
     QDragEnterEvent,
     QDropEvent,
+    QKeySequence,
     QPainter,
     QPaintEvent,
     QSessionManager,
@@ -25,6 +28,7 @@ from PySide6.QtWidgets import QDialog, QMainWindow, QStackedWidget, QWidget
 from core.base import settings
 from core.base.errors import UserError
 from core.base.files import is_there
+from core.base.language import _
 from core.base.settings import Settings
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
@@ -36,7 +40,6 @@ from core.runs.queue import LiveRun
 from core.runs.start import Extension
 from gui.app.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdown, may_close, underway
 from gui.app.live_runs import Attention, FoundRuns, LiveRunsThread
-from gui.app.shortcuts import Commands
 from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, JobTask, end_left
 from gui.base.theme import Theme
@@ -64,6 +67,52 @@ FIRST_SIZE = (1280, 820)
 SMALLEST_SIZE = (1024, 660)
 FRAME = QMargins(8, 40, 8, 8)
 """As much as any system puts around a window, which isn't known before it is shown."""
+
+
+class Commands(QObject):
+    """What can be done from the keyboard anywhere in the window."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        new_run = partial(window.go_to, Place.NEW_RUN)
+        run = (
+            self._action(_("New run"), "Ctrl+N", new_run),
+            self._action(_("Open…"), "Ctrl+O", self._open),
+            self._action(_("Save as…"), "Ctrl+S", self._save),
+            self._action(_("Start"), "Ctrl+Return", window.start_shown),
+        )
+        titles = {
+            Place.NEW_RUN: _("New run"),
+            Place.RUNS: _("Runs"),
+            Place.BENCHMARK: _("Benchmark"),
+            Place.TRY: _("Try it"),
+            Place.SETTINGS: _("Settings"),
+        }
+        pages = [
+            self._action(title, f"Ctrl+{place.value}", partial(window.go_to, place))
+            for place, title in titles.items()
+        ]
+        leave = self._action(_("Quit"), "Ctrl+Q", window.close)
+        leave.setMenuRole(QAction.MenuRole.QuitRole)
+        if sys.platform == "darwin":
+            window.menuBar().addMenu(_("Run")).addActions((*run, leave))
+            window.menuBar().addMenu(_("View")).addActions(pages)
+
+    def _action(self, title: str, keys: str, do: Callable[[], object]) -> QAction:
+        action = QAction(title, self)
+        action.setShortcut(QKeySequence(keys))
+        action.triggered.connect(lambda _checked: do())
+        self._window.addAction(action)
+        return action
+
+    def _open(self) -> None:
+        self._window.go_to(Place.NEW_RUN)
+        self._window.new_run.open_file()
+
+    def _save(self) -> None:
+        self._window.go_to(Place.NEW_RUN)
+        self._window.new_run.save_file()
 
 
 class MainWindow(QMainWindow):

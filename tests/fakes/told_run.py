@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
-from core.monitor.watchdog import Watchdog
+from core.monitor.keeper import Watchdog
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions

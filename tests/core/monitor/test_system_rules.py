@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from core.base.errors import Fix
 from core.memory.model import Basis, Parts
+from core.monitor.keeper import Watchdog
 from core.monitor.recent import END, REVEAL, STOP
 from core.monitor.system_rules import SILENT_PHASES, Activity, held_back
-from core.monitor.watchdog import Watchdog
 from core.options.sections import OutputOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (

@@ -12,7 +12,7 @@ from core.base import settings
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance, Settings
 from core.runs.folder import Action, RunFolder
-from gui.app.bug_report import BugReporter
+from gui.app.application import BugReporter
 from gui.app.closing import Closing, underway
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
