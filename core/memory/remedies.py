@@ -149,7 +149,7 @@ def smaller_batches(asked: Asked) -> Iterator[Step]:
         steps = round(before / size)
         yield Step(
             "batch",
-            _("Batches of {size:,}, accumulated {steps:,} times").format(size=size, steps=steps),
+            _("Batch size {size:,}, {steps:,} accumulation steps").format(size=size, steps=steps),
             _accumulated(asked, size * steps),
             {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps},
             HALF_BATCH**halvings,
@@ -191,11 +191,8 @@ def checkpointing(asked: Asked) -> Iterator[Step]:
     if asked.report.activation_checkpointing and not is_chosen and not is_useless:
         yield Step(
             "checkpointing",
-            _("Compute activations again"),
-            _(
-                "What layers computed is forgotten, and computed again for the gradients. The result "
-                "is the same."
-            ),
+            _("Activation checkpointing"),
+            _("Activations are not kept, but computed again in the backward pass. The result is the same."),
             {"memory.activation_checkpointing": True},
             CHECKPOINTING,
         )
@@ -207,7 +204,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
     if optimizer in OF_TWO_MOMENTS:
         yield Step(
             "optimizer",
-            _("AdamW in 8 bits"),
+            _("8-bit AdamW"),
             _(
                 "Its state takes 2 bytes a weight instead of {state:g}. Results come out as good as always."
             ).format(state=STATE[optimizer]),
@@ -229,7 +226,7 @@ def small_matrices(asked: Asked) -> Iterator[Step]:
     if asked.options.model.method is Method.FULL and not asked.options.starts_random:
         yield Step(
             "lora",
-            _("Train LoRA in place of all weights"),
+            _("LoRA instead of full fine-tuning"),
             _("The model is frozen, and small matrices beside its layers learn: nearly the result."),
             {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE},
             LORA,
@@ -244,7 +241,7 @@ def packed_weights(asked: Asked) -> Iterator[Step]:
     from_full = method is Method.FULL
     yield Step(
         "qlora",
-        _("Train QLoRA: LoRA beside packed weights"),
+        _("QLoRA: LoRA on a quantized model"),
         _("The frozen weights are packed into 4 bits each, and the result suffers a little."),
         {
             "model.method": Method.QLORA.value,
@@ -293,7 +290,7 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
         if shorter < longest:
             yield Step(
                 "cut",
-                _("Cut texts at {shorter:,} tokens").format(shorter=shorter),
+                _("Maximum length {shorter:,} tokens").format(shorter=shorter),
                 _("What comes later in a text is not seen."),
                 {"data.max_length": shorter},
                 SHORTER,

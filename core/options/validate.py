@@ -306,7 +306,7 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
             _(
                 "{name} normalises over a batch: with images of {size} pixels it needs 2 or more in one"
             ).format(name=name, size=size),
-            (Fix(_("Batches of 2"), {"memory.batch_size": 2}), larger),
+            (Fix(_("Batch size 2"), {"memory.batch_size": 2}), larger),
         )
 
 

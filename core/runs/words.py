@@ -80,12 +80,13 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
         half, before = step.changes["memory.batch_size"], options.effective_batch
         samples = half * step.changes["memory.gradient_accumulation_steps"]
         effect = (
-            _("to the same effect")
+            _("the same effective batch")
             if samples == before
-            else _("to {samples} rows instead of {before}").format(samples=samples, before=before)
+            else _("{samples} rows instead of {before}").format(samples=samples, before=before)
         )
         yield Fix(
-            _("Batches of {half}, accumulated {effect}").format(half=half, effect=effect), dict(step.changes)
+            _("Batch size {half} with accumulation: {effect}").format(half=half, effect=effect),
+            dict(step.changes),
         )
     for step in (*checkpointing(case), *small_matrices(case), *less_to_see(case)):
         yield Fix(step.title, dict(step.changes))

@@ -135,7 +135,7 @@ def memory_words(options: RunOptions) -> str:
     memory = options.memory
     parts = []
     if memory.activation_checkpointing:
-        parts.append(_("activations computed again"))
+        parts.append(_("activation checkpointing"))
     if memory.deepspeed is not DeepSpeed.OFF:
         parts.append(f"DeepSpeed {memory.deepspeed.label}")
     if memory.offload_optimizer:

@@ -65,7 +65,7 @@ FORECAST = MemoryForecast(
     device="cpu",
     basis=Basis.FORMULA,
     parts=Parts(weights=GB // 2, activations=2 * GB),
-    fixes=(Fix("Batches of 8 (saves 700 MB)", {"memory.batch_size": 8}),),
+    fixes=(Fix("Batch size 8 (saves 700 MB)", {"memory.batch_size": 8}),),
 )
 MEMORY_LOW = MessageRaised(
     id="memory-low",
@@ -333,7 +333,7 @@ def write_paging(run: RunFolder, start: float, minutes: float) -> None:
         detail="A step has taken 19 s so far, those before took 650 ms. Meanwhile 98 % of the memory (16 GB) was in "
         "use and swap grew by 340 MB. What doesn't fit is moved out of memory and back, and so it goes on at this "
         "pace. Close other programs, or end this run and start one that takes less.",
-        fixes=(Fix("Batches of 16, accumulated to the same effect", {"memory.batch_size": 16}),),
+        fixes=(Fix("Batch size 16 with accumulation: the same effective batch", {"memory.batch_size": 16}),),
     )
     _write_texts(run, MAC, start, minutes, pages_from)
     write_events(run.machine_file, *_samples_of_mac(start - 0.4, int(minutes * 60), pages_from), message)

@@ -26,7 +26,7 @@ from tests.fakes.asking import CPU_ONLY, MODEL, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.gui.new_run.steps import load, press, put, rows, settle, start_text
 
-CHECKPOINTING = "Apply: Compute activations again"
+CHECKPOINTING = "Apply: Activation checkpointing"
 
 
 def card(page):
@@ -624,7 +624,7 @@ class TestFitSheet:
         sheet = self.open(qtbot, short, "each")
         titles = [done.title for done in sheet.table.tries]
         assert titles[0] == "As asked"
-        assert "Compute activations again" in titles
+        assert "Activation checkpointing" in titles
         (small,) = [done for done in sheet.table.tries if "memory.batch_size" in done.changes]
         sheet.table.choose(next(done for done in sheet.table.tries if done is not small))
         assert not sheet.take.isEnabled()  # it doesn't fit
