@@ -259,7 +259,7 @@ def is_locked(folder: Path, name: str) -> bool:
     except OSError:
         return False
     try:
-        _try_to_take(file)
+        _try_to_take(file, shared=True)  # two that ask at once don't take each other for the holder
     except OSError as error:
         return error.errno in _TAKEN
     else:
@@ -289,7 +289,7 @@ def _take(file: int, folder: Path, seconds: float) -> None:
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_to_take(file: int) -> None:
+    def _try_to_take(file: int, *, shared: bool = False) -> None:
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
 
     def _give_back(file: int) -> None:
@@ -300,8 +300,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_to_take(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _try_to_take(file: int, *, shared: bool = False) -> None:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
     def _give_back(file: int) -> None:
         with contextlib.suppress(OSError):

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from core.base.language import _
 from core.monitor.nvidia import gpu_for, number_by_slot
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method
@@ -148,8 +147,8 @@ def torch_settings(kind: str) -> dict[str, Any]:
 
 
 _SCHEMAS = (
-    _("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"),
-    _("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"),
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _declared: list[Any] = []  # a library's declarations live as long as the object does
 

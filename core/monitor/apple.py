@@ -147,8 +147,8 @@ def read_gpu(plist: bytes) -> AppleGpu | None:
     if not isinstance(figures, dict):
         return None
     percent, memory = (
-        _whole(figures.get(_("Device Utilization %"))),
-        _whole(figures.get(_("In use system memory"))),
+        _whole(figures.get("Device Utilization %")),
+        _whole(figures.get("In use system memory")),
     )
     if percent is None and memory is None:
         return None

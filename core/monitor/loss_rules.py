@@ -101,7 +101,7 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
             fixes = (set_rate(recent, 1 / 10), set_rate(recent, 3))
             fixes = fixes if options.training.learning_rate >= 1e-3 else fixes[::-1]
         return Finding(
-            key=_("never fell"),
+            key="never fell",
             level=Level.WARNING,
             title=_("The loss isn't falling"),
             detail=_(
@@ -178,7 +178,7 @@ def _thresholds(recent: Recent) -> Iterator[tuple[str, Low, Rise]]:
     if first is None or options is None:
         return
     if options.task is not Task.TEXT_REGRESSION or options.effective_batch >= EXPLODED_FEWEST:
-        yield _("up at once"), first, EXPLODED_AT_ONCE
+        yield "up at once", first, EXPLODED_AT_ONCE
 
 
 def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:

@@ -80,9 +80,7 @@ class Background:
         """Samples that came since the last call, stamped with the time of their reading; begins the next reading."""
         if self._source is not None and self._clock() >= self._next:
             self._next = self._clock() + self._every
-            self._thread = Thread(
-                target=self._work, args=(self._source,), name=_("machine source"), daemon=True
-            )
+            self._thread = Thread(target=self._work, args=(self._source,), name="machine source", daemon=True)
             self._thread.start()
             self.finish(self._patience)
         return [self._found.get_nowait() for _rest in range(self._found.qsize())]

@@ -102,7 +102,7 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
     if recent.options is not None and recent.options.output.keep_checkpoints > 1:
         fixes.insert(0, Fix(_("Keep one checkpoint only"), {"output.keep_checkpoints": 1}))
     return Finding(
-        key="low" if has_room else _("no room"),
+        key="low" if has_room else "no room",
         level=Level.WARNING,
         title=_("The disk is nearly full") if has_room else _("The disk has no room for the next checkpoint"),
         detail=_(

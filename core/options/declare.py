@@ -49,11 +49,11 @@ class Kind(Enum):
     """What sort of value an option takes; decides the control a form shows."""
 
     TEXT = "a text"
-    TEXTS = _("a list of texts")
-    WHOLE = _("a whole number")
+    TEXTS = "a list of texts"
+    WHOLE = "a whole number"
     NUMBER = "a number"
-    SWITCH = _("true or false")
-    CHOICE = _("one of")
+    SWITCH = "true or false"
+    CHOICE = "one of"
     PAIRS = 'a table of texts, such as { prompt = "question" }'
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from core.base.errors import Fix
-from core.base.language import _
 from core.memory.model import Basis, Parts, Room
 
 LATEST = 253_402_300_799
@@ -134,13 +133,13 @@ class Throttle(StrEnum):
     No driver reports the last two: they follow from other figures.
     """
 
-    POWER_CAP = _("power cap")
-    POWER_BRAKE = _("power brake")
-    THERMAL_SOFTWARE = _("thermal slowdown (software)")
-    THERMAL_HARDWARE = _("thermal slowdown (hardware)")
-    HARDWARE = _("hardware slowdown")
-    PRESSURE = _("thermal pressure")
-    HOT = _("it is hot, and its clock is low")
+    POWER_CAP = "power cap"
+    POWER_BRAKE = "power brake"
+    THERMAL_SOFTWARE = "thermal slowdown (software)"
+    THERMAL_HARDWARE = "thermal slowdown (hardware)"
+    HARDWARE = "hardware slowdown"
+    PRESSURE = "thermal pressure"
+    HOT = "it is hot, and its clock is low"
 
 
 THERMAL = frozenset({Throttle.THERMAL_SOFTWARE, Throttle.THERMAL_HARDWARE, Throttle.PRESSURE, Throttle.HOT})

@@ -4,8 +4,6 @@ from enum import StrEnum
 
 import msgspec
 
-from core.base.language import _
-
 CHECK_SECONDS = 120.0
 """Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and some to spare."""
 
@@ -15,7 +13,7 @@ class Agreement(StrEnum):
 
     AGREES = "agrees"
     DIFFERS = "differs"
-    NOT_RUN = _("not run")
+    NOT_RUN = "not run"
 
 
 class DeviceCheckRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,9 +95,9 @@ class Compared(StrEnum):
 
     LABELS = "labels"
     NUMBERS = "numbers"
-    WORD_LABELS = _("labels of tokens")
-    TOKENS = _("next tokens")
-    TEXTS = _("beginnings of answers")
+    WORD_LABELS = "labels of tokens"
+    TOKENS = "next tokens"
+    TEXTS = "beginnings of answers"
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):

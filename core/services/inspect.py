@@ -327,7 +327,7 @@ PATHS = (TEXT_COLUMNS, LABEL_COLUMN, IMAGE_COLUMN, COLUMNS)
 """The options that say which column is what."""
 
 TEXT = "text"
-SECOND = _("second text")
+SECOND = "second text"
 LABEL = "label"
 IMAGE = "image"
 

@@ -76,10 +76,10 @@ def _as_shown(line: bytes) -> str:
 POLL_SECONDS = 0.2
 LAST_WORDS_SECONDS = 5.0
 
-LARGEST_NEWS = 4096
-"""Steps that are told in one go at most, give or take a piece: four milliseconds of the window's time."""
+LARGEST_NEWS = 8192
+"""Steps that are told in one go at most, give or take a piece: eight milliseconds of the window's time."""
 
-PIECE_BYTES = 64 << 10
+PIECE_BYTES = 256 << 10
 """How much is read in one go while catching up."""
 
 Begin = Callable[[], "Popen[bytes]"]

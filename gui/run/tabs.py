@@ -40,24 +40,26 @@ class MetricsModel(QStandardItemModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._evaluations: list[Evaluated] = []
+        self._metrics: list[str] = []
 
     def show(self, evaluations: list[Evaluated]) -> None:
         """Make these the rows."""
-        if evaluations == self._evaluations:
-            return
-        self._evaluations = list(evaluations)
-        self.clear()
-        metrics = dict.fromkeys(name for found in evaluations for name in found.metrics)
-        self.setHorizontalHeaderLabels(
-            [_("Step"), _("Epoch"), _("Took"), *map(formats.metric_title, metrics)]
-        )
-        for found in reversed(evaluations):
+        metrics = list(dict.fromkeys(name for found in evaluations for name in found.metrics))
+        known = len(self._evaluations)
+        if metrics != self._metrics or evaluations[:known] != self._evaluations:
+            known = 0
+            self.clear()
+            self.setHorizontalHeaderLabels(
+                [_("Step"), _("Epoch"), _("Took"), *map(formats.metric_title, metrics)]
+            )
+        self._evaluations, self._metrics = list(evaluations), metrics
+        for found in evaluations[known:]:
             values = (formats.metric_format(name)(found.metrics.get(name)) for name in metrics)
             fixed = formats.count(found.step), formats.epochs(found.epoch), formats.step_time(found.seconds)
             items = [QStandardItem(text) for text in (*fixed, *values)]
             for item in items:
                 item.setTextAlignment(ALIGNED)
-            self.appendRow(items)
+            self.insertRow(0, items)
 
 
 def what_ran_groups(story: RunStory) -> list[Group]:

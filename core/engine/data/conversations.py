@@ -113,12 +113,12 @@ class ChatRow:
 class ShapeKind(StrEnum):
     """The forms of conversations that are told apart, as the data card calls them."""
 
-    MESSAGES = _("Messages (role and content)")
-    SHAREGPT = _("ShareGPT conversations")
+    MESSAGES = "Messages (role and content)"
+    SHAREGPT = "ShareGPT conversations"
     ALPACA = "Instructions (Alpaca)"
-    PROMPT = _("Questions and answers")
-    TEXT = _("Plain text")
-    PREFERENCE = _("Better and worse answers")
+    PROMPT = "Questions and answers"
+    TEXT = "Plain text"
+    PREFERENCE = "Better and worse answers"
 
 
 @dataclass(frozen=True)

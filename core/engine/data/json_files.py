@@ -261,10 +261,10 @@ def _columns(found: dict[str, Any]) -> list[Any] | None:
 class Why(Enum):
     """Why the values of a column are read as text."""
 
-    MIXED = _("mixes kinds of values")
-    BIG = _("holds numbers beyond 64 bits")
-    DEEP = _("holds values nested very deeply")
-    WIDE = _("holds objects with more than {max_fields} different names").format(max_fields=MAX_FIELDS)
+    MIXED = "mixes kinds of values"
+    BIG = "holds numbers beyond 64 bits"
+    DEEP = "holds values nested very deeply"
+    WIDE = f"holds objects with more than {MAX_FIELDS} different names"
 
 
 Form: TypeAlias = pa.DataType | Why

@@ -318,11 +318,7 @@ def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
         "FROM .",
         *([] if is_chat else ['TEMPLATE """{{ .Prompt }}"""']),
         # one that a line of a Modelfile can't hold is left out
-        *(
-            _('PARAMETER stop "{stop}"').format(stop=stop)
-            for stop in stops
-            if '"' not in stop and stop.splitlines() == [stop]
-        ),
+        *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
     name = source.run.name.lower()

@@ -69,7 +69,7 @@ def _padded_to(collator: Any) -> str:
         collator = getattr(collator, "collate", None)
         if collator is None:
             return ""
-    return _("each batch's longest") if collator.length is None else f"{collator.length:,} tokens"
+    return "each batch's longest" if collator.length is None else f"{collator.length:,} tokens"
 
 
 def _plain(batches: Any) -> Any:
@@ -78,11 +78,11 @@ def _plain(batches: Any) -> Any:
 
 
 OPTIMIZERS = {
-    Optimizer.ADAMW: _("AdamW, fused"),
-    Optimizer.ADAM: _("Adam, fused"),
+    Optimizer.ADAMW: "AdamW, fused",
+    Optimizer.ADAM: "Adam, fused",
     Optimizer.ADAFACTOR: "Adafactor",
     Optimizer.ADAMW_8BIT: "AdamW, 8-bit (bitsandbytes)",
-    Optimizer.PAGED_ADAMW_8BIT: _("AdamW, 8-bit, paged (bitsandbytes)"),
+    Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit, paged (bitsandbytes)",
     Optimizer.ADAMW_8BIT_TORCHAO: "AdamW8bit (torchao)",
     Optimizer.LION_8BIT: "Lion, 8-bit (bitsandbytes)",
     Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
@@ -91,15 +91,15 @@ OPTIMIZERS = {
 """What `WhatRan.optimizer` says of each."""
 
 IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
-GROUPED = _("grouped by length")
+GROUPED = "grouped by length"
 IN_8_BITS = (
     Optimizer.ADAMW_8BIT,
     Optimizer.PAGED_ADAMW_8BIT,
     Optimizer.ADAMW_8BIT_TORCHAO,
     Optimizer.LION_8BIT,
 )
-ZERO = {DeepSpeed.OFF: _("no DeepSpeed"), DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
-OFFLOADED = ((Offload.CPU, _("in main memory")), (Offload.NVME, _("in NVMe")))
+ZERO = {DeepSpeed.OFF: "no DeepSpeed", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
+OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
 """What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
@@ -138,7 +138,7 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, obj
     if kind != "auto" and not zero:  # which may keep weights elsewhere
         runs = device.name if kind == ran.device.partition(":")[0] else ran.device
         yield "device.name", "Device", device.name, runs
-    compiled = _("no compilation")
+    compiled = "no compilation"
     if device.compile:
         inductor = device.compile_backend == "inductor"
         compiled = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
@@ -157,7 +157,7 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, obj
         yield "device.threads", _("CPU threads"), device.threads, ran.threads
     is_lora = model.method in (Method.LORA, Method.QLORA)
     if is_lora != bool(ran.adapter):
-        yield "model.method", _("Training method"), model.method, ran.adapter or _("no LoRA matrices")
+        yield "model.method", _("Training method"), model.method, ran.adapter or "no LoRA matrices"
     # a model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of
     eager_instead = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
     if options.task.reads_text and ran.attention is not None and not eager_instead:
