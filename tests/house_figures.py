@@ -36,7 +36,7 @@ def imports(path: Path, known: set[str], *, at_top: bool) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= (names & known) or {node.module}
+            found |= names & known if names <= known else names | {node.module}
     return found & known
 
 

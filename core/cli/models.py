@@ -644,7 +644,7 @@ def _cached_row(repo: Cached) -> tuple[str, ...]:
 
 def remove(request: RemoveRequest, *, is_sure: bool) -> int:
     if not is_sure and not sys.stdin.isatty():
-        raise UserError(_("Nothing was deleted"), _("There is nobody to ask: say --yes."))
+        raise UserError(_("Nothing was deleted"), _("Nobody can confirm it here: add --yes."))
     what = _("the unfinished download of {id}").format(id=request.id) if request.only_partial else request.id
     if not is_sure and not agrees(_("Delete {what} from the cache, for all programs?").format(what=what)):
         return 1

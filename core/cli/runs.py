@@ -228,7 +228,7 @@ def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
 
 def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise OptionsError((Problem("", "there is nobody to ask; --yes agrees beforehand"),))
+        raise OptionsError((Problem("", _("nobody can confirm it here; add --yes")),))
     return agrees(question)
 
 

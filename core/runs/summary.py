@@ -72,14 +72,17 @@ _STARTED = b'"type":"run_started"'
 _SUMMARIZED = re.compile(rb'"type":"(?:evaluated|run_started|run_planned|what_ran)"')
 
 
-def story_at_end(run: RunFolder, *, and_beginning: bool = False) -> RunStory:
+def story_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: bool = True) -> RunStory:
     """The status by the ends of a run's files: its newest step, and how it ended.
 
     Args:
         run: The run.
         and_beginning: Whether to read how it began, too: plan, forecast, what ran; and all evaluations.
+        and_between: Whether to search what lies between for them: half a second for a million steps.
     """
-    files = (_decoded(_lines(path, and_beginning)) for path in (run.events_file, run.machine_file))
+    files = (
+        _decoded(_lines(path, and_beginning, and_between)) for path in (run.events_file, run.machine_file)
+    )
     story = RunStory()
     story.apply_all(heapq.merge(*files, key=attrgetter("time")))  # each in its order: a clock may be set back
     return story
@@ -98,7 +101,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
                 yield event
 
 
-def _lines(path: Path, and_beginning: bool) -> Iterator[bytes]:
+def _lines(path: Path, and_beginning: bool, and_between: bool) -> Iterator[bytes]:
     """Complete lines of a file: of its last block, or of its first one, its tail, and of evaluations and attempts.
 
     The line before each attempt belongs to them: it tells when the attempt before it ended.
@@ -124,6 +127,9 @@ def _lines(path: Path, and_beginning: bool) -> Iterator[bytes]:
                     yield line
                 last, was_yielded = line, is_wanted
             is_whole = False
+            if not and_between and file.tell() < tail:
+                file.seek(tail)
+                file.readline(LARGEST_LINE)
 
 
 # --- Summary

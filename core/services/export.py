@@ -606,7 +606,8 @@ class Export:
         target = Path(self._wanted.folder).expanduser().absolute()
         is_free = not any(target.iterdir()) if target.is_dir() else not target.exists()
         if not self._wanted.folder or not is_free:
-            said = f"{target} is not empty; name a new folder" if self._wanted.folder else _("name a folder")
+            why = _("is a file") if target.is_file() else _("is not empty")
+            said = f"{target} {why}; name a new folder" if self._wanted.folder else _("name a folder")
             raise OptionsError((Problem("", said),), _("The export"))
         return target
 

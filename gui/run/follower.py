@@ -226,7 +226,7 @@ class JobThread(QThread):
 
     def _tell_standing(self) -> None:
         """Tell where the run stands and how far it has come before all its past is read."""
-        self._standing = story_at_end(self._run, and_beginning=True)
+        self._standing = story_at_end(self._run, and_beginning=True, and_between=False)
         self.news_arrived.emit(RunNews(self._standing, [], is_whole=False))
         self._tell_log()
         self._tell_state(self._run.state(self._standing), self._standing, self._run.exit_record())

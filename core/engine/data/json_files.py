@@ -380,7 +380,7 @@ def _damaged(path: Path, error: json.JSONDecodeError, line: int) -> DataError:
         _("{path}, line {line:,}, column {column:,}: {what}. Near: {near}").format(
             path=path, line=line, column=column, what=what, near=near
         ),
-        (Fix(_("Correct line {line:,}, or give the file the ending of what it is").format(line=line)),),
+        (Fix(_("Correct line {line:,}, or rename the file if it isn't JSON").format(line=line)),),
     )
 
 

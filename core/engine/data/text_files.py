@@ -127,7 +127,9 @@ def is_parquet(path: Path, start: bytes) -> bool:
         raise mismatch(path, _("a Parquet file"), _("Rename it to end in .parquet"))
     if expected is Kind.PARQUET and not found:
         raise mismatch(
-            path, _("something else"), _("Get the file again, or give it the ending of what it is")
+            path,
+            _("something else"),
+            _("Get the file again, or rename it: its ending must say what it is"),
         )
     return found
 

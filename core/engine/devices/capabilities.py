@@ -248,7 +248,7 @@ OFFLOAD_NEEDS_BF16 = _(
 
 GROUPING = Settled(
     "on",
-    _("texts of like length in a batch leave little padding to compute"),
+    _("batches of texts of similar length need less padding"),
     (Instead("data.padding", "fixed", "off", _("every row has the same length anyway")),),
 )
 NO_WORKERS_FOR_TEXT = tuple(

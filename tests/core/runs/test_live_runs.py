@@ -136,6 +136,8 @@ def test_of_a_long_run_only_the_ends_are_read(run, runs, tmp_path):
     assert shares(runs) == [0.9]
     whole = story_at_end(run, and_beginning=True)
     assert (whole.step, whole.forecast is not None, story_at_end(run).forecast) == (900, True, None)
+    ends = story_at_end(run, and_beginning=True, and_between=False)
+    assert (ends.step, ends.forecast) == (900, whole.forecast)
 
 
 def test_the_new_length_of_a_long_run_counts(run, runs, tmp_path):
