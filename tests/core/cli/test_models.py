@@ -248,7 +248,7 @@ def test_found_downloaded_listed_and_removed(hub, capsys, tmp_path):
 
 def test_nothing_is_deleted_unasked(hub, capsys):
     assert main(["hub", "--remove", "org/tiny"]) == 1
-    assert "say --yes" in capsys.readouterr().err
+    assert "--yes" in capsys.readouterr().err
 
 
 def test_nothing_found(hub, capsys):
