@@ -291,7 +291,7 @@ class _Bar:
 
 def data_lines(report: DataReport, options: RunOptions) -> list[str]:
     """The report for a terminal; `options` are those asked with, and the task it was answered for."""
-    lines = [report.source, f"  {_how_read(report)}", f"  {_task_words(report, options.task)}"]
+    lines = [report.source, f"  {_how_read(report)}", f"  {_task_text(report, options.task)}"]
     if report.splits:
         lines.append(
             _("  Splits: {splits} (data.train_split, data.eval_split)").format(
@@ -331,7 +331,7 @@ def _how_read(report: DataReport) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _task_words(report: DataReport, task: Task) -> str:
+def _task_text(report: DataReport, task: Task) -> str:
     words = f"{task.label} (--task {task}): {task.help}"
     if report.suits is None or report.suits is task:
         return words
@@ -437,7 +437,7 @@ def devices(arguments: argparse.Namespace) -> int:
 
 
 def device_lines(report: MachineReport) -> list[str]:
-    rows = [(device.name, _device_words(device)) for device in report.devices]
+    rows = [(device.name, _device_text(device)) for device in report.devices]
     automatic = [("device.name", report.automatic, _("CUDA comes first, then MPS, then the CPU"))]
     if (device := find_device(report, "auto")) is not None:
         automatic += [(path, found.value, found.reason) for path, found in device.automatic.items()]
@@ -449,7 +449,7 @@ def device_lines(report: MachineReport) -> list[str]:
     return [*lines, ", ".join(f"{name} {version}" for name, version in report.versions.items())]
 
 
-def _device_words(device: DeviceReport) -> str:
+def _device_text(device: DeviceReport) -> str:
     if not device.available:
         return _("{title}: not available: {reason}").format(title=device.title, reason=device.reason)
     return device.title + (f", {formats.size(device.memory_bytes)}" if device.memory_bytes else "")

@@ -54,7 +54,7 @@ from core.services.export import (
     ExportReport,
     NumberFormat,
     Wanted,
-    agreement_words,
+    agreement_text,
     find_source,
     offers,
 )
@@ -283,7 +283,7 @@ class _Talk:
             return
         for line in answer_lines(answered, self._text):
             say(line)
-        for note in (*answered.notes, speed_words(answered)):
+        for note in (*answered.notes, speed_text(answered)):
             say(note, sys.stderr)
 
 
@@ -298,7 +298,7 @@ def answer_lines(answered: Answered, text: str = "") -> list[str]:
     return [f"{word.chance:>7.1%}  {word.label}  {text[word.start : word.end]}" for word in answered.words]
 
 
-def speed_words(answered: Answered) -> str:
+def speed_text(answered: Answered) -> str:
     """Model, time and device, such as "digits: 41 tokens in 1.20 s (34 a second), cpu, bf16"."""
     speed = answered.tokens_per_second
     wrote = "" if speed is None else _("{tokens} tokens in ").format(tokens=answered.tokens)
@@ -425,7 +425,7 @@ def export_lines(report: ExportReport) -> list[str]:
     if report.agreement is not None:
         lines.append(
             _("Checked against the trained model: {agreement}").format(
-                agreement=agreement_words(report.agreement)
+                agreement=agreement_text(report.agreement)
             )
         )
         lines.append(report.agreement.why)

@@ -24,8 +24,8 @@ from core.runs.compare import FEWEST, MOST, Absent, Comparison, compare, metric_
 from core.runs.event_log import EventReader
 from core.runs.events import Level, Predicted, Said
 from core.runs.folder import RunFolder
-from core.runs.library import list_runs, read_story
-from core.runs.status import PredictionStory, State
+from core.runs.library import list_runs, read_status
+from core.runs.status import PredictionLog, State
 from core.runs.summary import RunSizes, RunSummary, summarize
 from core.runs.words import (
     ending_text,
@@ -339,20 +339,20 @@ def show(arguments: argparse.Namespace) -> int:
         say(f"Tags: {' '.join(summary.tags)}")
     if summary.note:
         say(f"Note: {summary.note}")
-    story = read_story(run)
-    if story.what_ran is not None:
-        say(what_ran_text(story))
-    if spent := time_spent_text(story.time_spent):
+    status = read_status(run)
+    if status.what_ran is not None:
+        say(what_ran_text(status))
+    if spent := time_spent_text(status.time_spent):
         say(spent)
-    if unread := unread_text(story):
+    if unread := unread_text(status):
         say(unread)
-    for message in story.messages.values():
+    for message in status.messages.values():
         if not (summary.state.is_over and message.level is Level.ERROR):  # said with the ending
             say(message_text(message, run.path, is_over=summary.state.is_over))
-    if summary.state is State.QUEUED and (waits := queued_text(run, story)):
+    if summary.state is State.QUEUED and (waits := queued_text(run, status)):
         say(waits)
     if summary.state.is_over:
-        say(ending_text(run, story, summary.state, run.exit_record()))
+        say(ending_text(run, status, summary.state, run.exit_record()))
     say(_("Everything about it is in {path}").format(path=run.path))
     return 0
 
@@ -391,18 +391,18 @@ def support_file(run: RunFolder, target: str) -> int:
 
 def show_predictions(run: RunFolder, *, as_json: bool) -> int:
     """Print each example with its label and the first and last prediction."""
-    story, reader = PredictionStory(), EventReader(run.events_file)
-    story.apply_all(reader.read_all())
+    status, reader = PredictionLog(), EventReader(run.events_file)
+    status.apply_all(reader.read_all())
     if reader.trouble:
         raise RunFolderError(_("The run can't be read"), reader.trouble)
     if as_json:
-        print_json({"examples": story.examples, "told": story.told, "confusion": story.confusion})
+        print_json({"examples": status.examples, "told": status.told, "confusion": status.confusion})
         return 0
-    if not story.told:
+    if not status.told:
         say(_("No predictions were kept of this run."))
         return 0
-    first, last = story.told[0], story.told[-1]
-    for number, example in enumerate(story.examples):
+    first, last = status.told[0], status.told[-1]
+    for number, example in enumerate(status.examples):
         _say_line(f"{number + 1:>3} ", example.image or example.given)
         if example.expected:
             _say_line("    expected:        ", example.expected)
@@ -410,7 +410,7 @@ def show_predictions(run: RunFolder, *, as_json: bool) -> int:
             _say_line(f"    {_moment(found) + ':':<17}", _prediction(found, number))
         say("")
     rows = []
-    for found in story.told:
+    for found in status.told:
         judged = [said.right for said in found.said if said.right is not None]
         if judged:
             rows.append(

@@ -238,7 +238,7 @@ class Attendance:
         self._answers = answers
         self._answered = 0
         self._follower = RunFollower(run)
-        self._progress = Progress(self._follower.story, sys.stderr, run.path)
+        self._progress = Progress(self._follower.status, sys.stderr, run.path)
         self._as_json = as_json
         self._first_attempt = first_attempt
         self.has_left = False
@@ -297,18 +297,18 @@ class Attendance:
         if self._run.is_removed:
             self._progress.say(REMOVED)
             return 1
-        if unread := unread_text(follower.story):
+        if unread := unread_text(follower.status):
             self._progress.say(unread)
-        self._progress.say(ending_text(self._run, follower.story, follower.state, follower.exit_record))
+        self._progress.say(ending_text(self._run, follower.status, follower.state, follower.exit_record))
         if ended_well(follower):
             return INTERRUPTED if self._interrupts.count else 0
-        return TOO_LARGE if DOESNT_FIT in follower.story.messages else 1
+        return TOO_LARGE if DOESNT_FIT in follower.status.messages else 1
 
 
 def ended_well(follower: RunFollower) -> bool:
     """Whether a run ended as asked for; one that paused by itself, for lack of disk space, didn't."""
     is_asked = follower.state in (State.FINISHED, State.STOPPED, State.PAUSED)
-    return is_asked and PAUSED_ITSELF not in follower.story.messages
+    return is_asked and PAUSED_ITSELF not in follower.status.messages
 
 
 # --- hone train
@@ -489,7 +489,7 @@ def _conclude(run: RunFolder, request: Request, follower: RunFollower) -> int:
         say(REMOVED, sys.stderr)
         return 1
     run.close_request(request)  # it may have ended by itself before it read the request
-    say(ending_text(run, follower.story, follower.state, follower.exit_record), sys.stderr)
+    say(ending_text(run, follower.status, follower.state, follower.exit_record), sys.stderr)
     return 0 if ended_well(follower) else 1
 
 

@@ -25,7 +25,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.progress import Progress
-from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStory
+from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStatus
 
 READ_IN = {
     Phase.LOADING_DATA: "{}",
@@ -53,13 +53,13 @@ class Reporter:
         self._writer = None if run is None else EventWriter(run.events_file, attempt=self.attempt)
         self._lock = threading.RLock()  # a warning raised while one event is written may become another
         self._begun = time.monotonic()
-        self._story = RunStory()
-        self._log = Progress(self._story, sys.stderr)
+        self._status = RunStatus()
+        self._log = Progress(self._status, sys.stderr)
 
     @property
-    def story(self) -> RunStory:
+    def status(self) -> RunStatus:
         """What has been written so far comes to; to be read only."""
-        return self._story
+        return self._status
 
     def write(self, *events: Event) -> None:
         """Append events, those that are known together at once: each access to the file takes time. Any thread may."""
@@ -68,7 +68,7 @@ class Reporter:
             if self._writer is not None:
                 self._writer.write(*events)
             for event in events:
-                self._story.apply(event)
+                self._status.apply(event)
                 with contextlib.suppress(OSError):  # the log can't be written: the events tell all of it
                     self._log.show(event)
                 for listener in tuple(self.listeners):
@@ -87,7 +87,7 @@ class Reporter:
     def phase(self, phase: Phase, detail: str = "") -> None:
         """Say what the engine is busy with from now on, where that is news."""
         say(READ_IN[phase].format(detail) if phase in READ_IN else "")
-        if (phase, detail) != (self._story.phase, self._story.phase_detail):
+        if (phase, detail) != (self._status.phase, self._status.phase_detail):
             self.write(PhaseChanged(phase=phase, detail=detail))
 
     def note(self, message_id: str, title: str, detail: str = "") -> None:
@@ -113,5 +113,5 @@ class Reporter:
             MessageRaised(
                 id=message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
             ),
-            RunFinished(state=outcome, steps=self._story.step),
+            RunFinished(state=outcome, steps=self._status.step),
         )

@@ -106,7 +106,7 @@ def changed_options(options: RunOptions) -> list[Option]:
 # --- Values in words
 
 
-def value_words(option: Option, value: Any) -> str:
+def value_text(option: Option, value: Any) -> str:
     """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; one that does not fit stays as it is."""
     if value in EMPTY:
         return _("not set")
@@ -156,7 +156,7 @@ def unit_beside(option: Option, value: Any) -> str:
 
 def with_unit(option: Option, value: Any) -> str:
     """A value with what it counts: `8 steps`, `1 batch`, `5 %`."""
-    words = value_words(option, value)
+    words = value_text(option, value)
     return words if value in EMPTY else f"{words} {unit_of(option, value)}".rstrip()
 
 

@@ -15,7 +15,7 @@ from core.options import RunOptions
 from core.options.catalogue import all_options, value_of
 from core.options.declare import Option
 from core.runs.folder import RunFolder
-from core.runs.summary import RunSummary, story_at_end, summarize
+from core.runs.summary import RunSummary, status_at_end, summarize
 from core.runs.words import statements
 
 FEWEST, MOST = 2, 8
@@ -58,11 +58,11 @@ def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = formats.si
     """Compare two or more runs; `size` formats bytes."""
     facts = []
     for run in runs:
-        story = story_at_end(run, and_beginning=True)
-        ran = {found.title: found.value for found in statements(story.what_ran, size)}
+        status = status_at_end(run, and_beginning=True)
+        ran = {found.title: found.value for found in statements(status.what_ran, size)}
         facts.append(
             ran
-            | {_("Version of {name}").format(name=name): version for name, version in story.versions.items()}
+            | {_("Version of {name}").format(name=name): version for name, version in status.versions.items()}
         )
     titles = dict.fromkeys(title for ran in facts for title in ran)
     rows = (Difference(title, tuple(ran.get(title, "") for ran in facts)) for title in titles)

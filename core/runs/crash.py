@@ -12,8 +12,8 @@ from core.options.past_runs import title_of
 from core.runs import models
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.library import list_runs
-from core.runs.status import RunStory, State
-from core.runs.summary import story_at_end
+from core.runs.status import RunStatus, State
+from core.runs.summary import status_at_end
 
 SWITCHED_OFF = _("The computer was restarted or switched off while it {}.")
 KEEPER_GONE = _(
@@ -43,12 +43,12 @@ class Crash:
     step: int | None = None
 
 
-def crash_of(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Crash:
+def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash:
     """What is known of a crash; reads a small file or two.
 
     Args:
         run: The run.
-        story: Its events.
+        status: Its events.
         record: How its engine ended, as far as its keeper saw it.
     """
     checkpoint = models.newest(run)
@@ -60,8 +60,8 @@ def crash_of(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Cras
         elif record.signal is not None:
             title = _("The training process was ended by {signal}.").format(signal=record.signal)
         return Crash(title, record.reason, record.log_tail, record.out_of_memory, step)
-    keeper, awaited = run.keeper_record(), story.awaited
-    waited = awaited is not None and awaited.attempt >= max(run.attempt_kept(), story.attempt)
+    keeper, awaited = run.keeper_record(), status.awaited
+    waited = awaited is not None and awaited.attempt >= max(run.attempt_kept(), status.attempt)
     title = _("The training process is gone, and nobody was left to see how.")
     if waited:
         title = _("The run waited for its turn, which never came.")
@@ -76,18 +76,18 @@ def crash_of(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Cras
     return Crash(title, reason, step=step)
 
 
-def crash_before(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Crash | None:
+def crash_before(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash | None:
     """How the newest attempt that trained crashed, where another one waited since and never began.
 
     Args:
         run: The run.
-        story: Its events.
+        status: Its events.
         record: How the attempt that waited ended.
     """
     before = record.of_engine if record is not None and record.code is None else None
-    if before is None or story.finished is not None or before.attempt < story.attempt:
+    if before is None or status.finished is not None or before.attempt < status.attempt:
         return None
-    return crash_of(run, story, before)
+    return crash_of(run, status, before)
 
 
 # --- Runs that ended while Hone was closed
@@ -112,7 +112,7 @@ def find(folder: Path, since: float) -> list[Interrupted]:
     found = []
     for _rest, run in sorted(recent, key=lambda pair: pair[0], reverse=True):
         is_kept = run.keeper_record() is not None
-        if is_kept and run.state(story_at_end(run)) is State.CRASHED:
+        if is_kept and run.state(status_at_end(run)) is State.CRASHED:
             saved = models.newest(run)
             with contextlib.suppress(OptionsError):  # it couldn't be started again
                 title = title_of(run.path, run.options())

@@ -15,7 +15,7 @@ import msgspec
 from core.base.files import open_plain
 from core.runs.events import AnyEvent, Event, decode, decode_all, encode
 from core.runs.folder import Attempt, ExitRecord, RunFolder
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 
 LARGEST_LINE = 16 << 20
 """A line of more bytes is no event: a file without any end of line would fill the memory."""
@@ -225,14 +225,14 @@ class _Stream:
 class RunFollower:
     """Reads a run's two streams as they grow. Cheap enough to be polled ten times a second.
 
-    `story` is the sum of all events so far and `state` where the run stood at the last poll; before the first there is
+    `status` is the sum of all events so far and `state` where the run stood at the last poll; before the first there is
     none. A long file is read in parts, one a poll, and the run isn't over before all of it is read. Of two long files,
     neither is applied further than the other one is read.
     """
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
-        self.story = RunStory()
+        self.status = RunStatus()
         self.state: State
         self.exit_record: ExitRecord | None = None
         self.attempt = 0
@@ -242,7 +242,7 @@ class RunFollower:
         self._next_look = 0.0
 
     def poll(self, piece: int = PIECE_BYTES) -> list[AnyEvent]:
-        """The events written since the last poll, in the order of time; refreshes `story` and `state`.
+        """The events written since the last poll, in the order of time; refreshes `status` and `state`.
 
         Args:
             piece: So many bytes of each file are read at most, and a whole line at least.
@@ -250,11 +250,11 @@ class RunFollower:
         self._check_processes()  # before reading: what a process wrote is there once it is seen to be gone
         events = self._read(piece)
         readers = [stream.reader for stream in self._streams]
-        self.story.apply_all(events)
-        self.story.skipped = sum(reader.skipped for reader in readers)
-        self.story.trouble = next(filter(None, (reader.trouble for reader in readers)), "")
+        self.status.apply_all(events)
+        self.status.skipped = sum(reader.skipped for reader in readers)
+        self.status.trouble = next(filter(None, (reader.trouble for reader in readers)), "")
         self.is_caught_up = all(one.reader.is_at_end and not one.waiting for one in self._streams)
-        self.state = self.story.state(
+        self.state = self.status.state(
             engine_ended=self.exit_record is not None and self.is_caught_up,
             keeper_alive=self._is_alive or not self.is_caught_up,
             requested=self.run.requested() if self._is_alive else (),
@@ -290,7 +290,7 @@ class RunFollower:
             if attempt > self.attempt:  # it was resumed: the record of its earlier end counts no more
                 self.attempt, self.exit_record = attempt, None
             self._is_alive = self.exit_record is None and self.run.is_alive()
-            self.story.clock_moved = self.run.clock_moved()
+            self.status.clock_moved = self.run.clock_moved()
         if self.exit_record is None:
             self.exit_record = self.run.exit_record()
         if self.exit_record is not None:

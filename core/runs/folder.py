@@ -41,7 +41,7 @@ from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
 from core.runs.events import Moment, ProcessNumber
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 
 Record = TypeVar("Record")
 
@@ -294,10 +294,10 @@ class RunFolder:
         newest = max(map(_changed_at, (self.events_file, self.machine_file, self.keeper_file)))
         return time.time() - newest < SILENCE_SECONDS
 
-    def state(self, story: RunStory) -> State:
+    def state(self, status: RunStatus) -> State:
         """State of the run by its events, how its engine ended, its requests and whether anybody works on it."""
         has_ended = self.exit_record() is not None
-        return story.state(
+        return status.state(
             engine_ended=has_ended,
             keeper_alive=not has_ended and self.is_alive(),
             requested=self.requested(),

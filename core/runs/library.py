@@ -20,7 +20,7 @@ from core.options.past_runs import asked_title, run_folder, title_of, with_run_p
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
 from core.runs.models import is_left_behind, trained_model
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 
 
 def create(
@@ -115,11 +115,11 @@ def run_title(run: RunFolder) -> str:
     return title_of(run.path, run.readable_options())
 
 
-def read_story(run: RunFolder) -> RunStory:
+def read_status(run: RunFolder) -> RunStatus:
     """Fold all of a run's events and machine samples, in the order of time."""
-    story = RunStory()
+    status = RunStatus()
     readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
-    story.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))
-    story.skipped = sum(reader.skipped for reader in readers)
-    story.trouble = next((reader.trouble for reader in readers if reader.trouble), "")
-    return story
+    status.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))
+    status.skipped = sum(reader.skipped for reader in readers)
+    status.trouble = next((reader.trouble for reader in readers if reader.trouble), "")
+    return status

@@ -15,7 +15,7 @@ import msgspec
 
 from core.base.files import is_link, open_plain, read_small
 from core.runs.folder import RunFolder
-from core.runs.summary import story_at_end
+from core.runs.summary import status_at_end
 
 # --- Checkpoints
 
@@ -149,11 +149,11 @@ def trained_model(run: RunFolder) -> TrainedModel | None:
     if saved is None:
         return TrainedModel(run.model, None) if has_model else None
     if has_model:
-        story = story_at_end(run)
-        if story.model_step is None:  # written long ago
-            story = story_at_end(run, and_beginning=True)
-        if story.model_step is not None and story.model_step >= saved.step:
-            return TrainedModel(run.model, story.model_step, has_gone_on=story.finished is None)
+        status = status_at_end(run)
+        if status.model_step is None:  # written long ago
+            status = status_at_end(run, and_beginning=True)
+        if status.model_step is not None and status.model_step >= saved.step:
+            return TrainedModel(run.model, status.model_step, has_gone_on=status.finished is None)
     return TrainedModel(saved.path, saved.step, is_checkpoint=True)
 
 

@@ -22,7 +22,7 @@ from core.runs.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.runs.words import message_text
 
 LINES_WITHOUT_A_BAR = 10
@@ -43,14 +43,14 @@ class Progress:
     """Shows events as they come.
 
     Args:
-        story: The run's state, to which each event has been applied already.
+        status: The run's state, to which each event has been applied already.
         stream: Where to write; a bar is drawn if it is a terminal.
         run: The run's folder, for the commands that messages suggest.
     """
 
-    def __init__(self, story: RunStory, stream: TextIO, run: Path | None = None) -> None:
+    def __init__(self, status: RunStatus, stream: TextIO, run: Path | None = None) -> None:
         self._run = run
-        self._story = story
+        self._status = status
         self._stream = stream
         self._bar: tqdm | None = None
         self._told = 0
@@ -107,7 +107,7 @@ class Progress:
 
     def _is_checkpoint(self, event: PhaseChanged) -> bool:
         """Whether what is saved is a checkpoint on the way, and no news."""
-        return event.phase is Phase.SAVING and self._story.step < (self._story.total_steps or 0)
+        return event.phase is Phase.SAVING and self._status.step < (self._status.total_steps or 0)
 
     def _show_plan(self, plan: RunPlanned) -> None:
         held_out = (
@@ -136,14 +136,14 @@ class Progress:
             )
 
     def _show_step(self) -> None:
-        step, total = self._story.step, self._story.total_steps or 0
-        loss = formats.number(self._story.loss)
+        step, total = self._status.step, self._status.total_steps or 0
+        loss = formats.number(self._status.loss)
         if self._bar is not None:
             self._bar.set_postfix_str(_("loss {loss}").format(loss=loss), refresh=False)
             self._bar.update(step - self._bar.n)
         elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
             self._told = step * LINES_WITHOUT_A_BAR // total
-            left = self._story.seconds_left
+            left = self._status.seconds_left
             about = (
                 _(", about {left} left").format(left=formats.plain_duration(left))
                 if left and left >= 1

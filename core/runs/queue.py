@@ -26,8 +26,8 @@ from core.options.sections import DeviceOptions
 from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
 from core.runs.folder import Action, KeeperRecord, Request, RunFolder
 from core.runs.library import run_title
-from core.runs.status import RunStory, State
-from core.runs.summary import story_at_end
+from core.runs.status import RunStatus, State
+from core.runs.summary import status_at_end
 
 # --- Runs that train or wait
 
@@ -51,12 +51,12 @@ class LiveRun:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that was seen to train or wait and is over. `story` is that of the ends of its files."""
+    """A run that was seen to train or wait and is over. `status` is that of the ends of its files."""
 
     run: RunFolder
     title: str
     state: State
-    story: RunStory
+    status: RunStatus
 
 
 class LiveRuns:
@@ -76,7 +76,7 @@ class LiveRuns:
         """Track a run wherever its folder is; one that starts now is reported even if it is over at the first look."""
         if run.path in self._live:
             return
-        state = run.state(story_at_end(run))
+        state = run.state(status_at_end(run))
         if starts or not state.is_over:
             keeper = run.keeper_record()
             begun = time.time() if keeper is None else keeper.started
@@ -98,15 +98,15 @@ class LiveRuns:
         title = past_runs.read(run.path).title or live.title
         attempt = 0 if keeper is None else keeper.attempt
         known, total = self._total_steps.get(run.path, (0, None))
-        story = story_at_end(run, and_beginning=known < attempt or total is None)
-        state = run.state(story)
+        status = status_at_end(run, and_beginning=known < attempt or total is None)
+        state = run.state(status)
         if state.is_over:
-            return EndedRun(run, title, state, story_at_end(run, and_beginning=True))
-        if story.plan is not None and (total is None or story.plan.attempt >= attempt):
-            total = story.plan.total_steps
-            self._total_steps[run.path] = story.plan.attempt, total
+            return EndedRun(run, title, state, status_at_end(run, and_beginning=True))
+        if status.plan is not None and (total is None or status.plan.attempt >= attempt):
+            total = status.plan.total_steps
+            self._total_steps[run.path] = status.plan.attempt, total
         # a long evaluation may have pushed the newest step out of the end of the file
-        share = min(1.0, story.step / total) if total and story.step else live.share
+        share = min(1.0, status.step / total) if total and status.step else live.share
         begun = live.begun if keeper is None else keeper.started
         self._live[run.path] = replace(live, title=title, begun=begun, share=share, state=state)
         return None

@@ -23,8 +23,8 @@ from core.runs import models, queue
 from core.runs.event_log import next_attempt
 from core.runs.events import Outcome
 from core.runs.folder import ExitRecord, RunFolder
-from core.runs.status import RunStory, State
-from core.runs.summary import story_at_end
+from core.runs.status import RunStatus, State
+from core.runs.summary import status_at_end
 
 QUEUE_FLAG = "--queue"
 
@@ -91,11 +91,11 @@ def resume(
     """
     try:
         with locked(run.path):  # of two who resume at once, the second finds it under way
-            options, story = _check(run, extension)
+            options, status = _check(run, extension)
             before = run.options_file.read_bytes()
             if extension is not None:
                 with _cant_resume():
-                    run_file.write(_extended(options, story, extension), run.options_file)
+                    run_file.write(_extended(options, status, extension), run.options_file)
             try:
                 return _start(run, command, queued=queued)
             except BaseException:
@@ -126,14 +126,14 @@ def _cant_resume(where: str = "") -> Iterator[None]:
         raise CantResume(_("The run can't be resumed"), where + (error.detail or error.title)) from error
 
 
-def _check(run: RunFolder, extension: Extension | None) -> tuple[RunOptions, RunStory]:
+def _check(run: RunFolder, extension: Extension | None) -> tuple[RunOptions, RunStatus]:
     """Find out whether a run can be resumed; returns its options and what it has done.
 
     Raises:
         CantResume: It can't.
     """
-    story = story_at_end(run, and_beginning=True)
-    state = run.state(story)
+    status = status_at_end(run, and_beginning=True)
+    state = run.state(status)
     if not state.is_over or run.is_alive():
         raise CantResume(
             _("The run is under way already"), _("It is {state}: {path}").format(state=state, path=run.path)
@@ -153,10 +153,10 @@ def _check(run: RunFolder, extension: Extension | None) -> tuple[RunOptions, Run
             ).format(name=run.name),
         )
     with _cant_resume(f"{run.options_file}: "):
-        return run.options(), story
+        return run.options(), status
 
 
-def _extended(options: RunOptions, story: RunStory, extension: Extension) -> RunOptions:
+def _extended(options: RunOptions, status: RunStatus, extension: Extension) -> RunOptions:
     """The options with the new length.
 
     Raises:
@@ -167,8 +167,8 @@ def _extended(options: RunOptions, story: RunStory, extension: Extension) -> Run
     name, problem = "max_steps", ""
     value: float | None = extension.max_steps
     if extension.max_steps is not None:
-        least_steps = max(story.step, training.max_steps or 0)
-        is_new = extension.max_steps != training.max_steps or least_steps <= story.step
+        least_steps = max(status.step, training.max_steps or 0)
+        is_new = extension.max_steps != training.max_steps or least_steps <= status.step
         if is_new and not extension.max_steps > least_steps:
             problem = f"it has been asked for {formats.counted(least_steps, 'step')} already; name more"
     elif extension.epochs is None:
@@ -178,9 +178,9 @@ def _extended(options: RunOptions, story: RunStory, extension: Extension) -> Run
         name, problem = "epochs", f"the run was asked for {steps}, whatever the epochs; name steps"
     else:
         name, value = "epochs", float(extension.epochs)
-        is_done = story.finished is not None and story.finished.state is Outcome.FINISHED
-        done = max(story.epoch, story.plan.epochs) if is_done and story.plan is not None else story.epoch
-        least = max(story.epoch, training.epochs)
+        is_done = status.finished is not None and status.finished.state is Outcome.FINISHED
+        done = max(status.epoch, status.plan.epochs) if is_done and status.plan is not None else status.epoch
+        least = max(status.epoch, training.epochs)
         is_new = extension.epochs != training.epochs or least <= done
         if is_new and not extension.epochs > least:  # which no NaN is
             problem = f"it has been asked for {formats.counted(round(least, 2), 'epoch')} already; name more"

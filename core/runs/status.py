@@ -52,7 +52,7 @@ PAUSED_ITSELF = "paused"
 
 
 @dataclass
-class PredictionStory:
+class PredictionLog:
     """The examples, their predictions evaluation by evaluation, and the newest confusion matrix.
 
     Steps that no longer count, where a run is resumed from an earlier step, are dropped.
@@ -183,13 +183,12 @@ class Peak:
 
 
 @dataclass
-class RunStory:
+class RunStatus:
     """The sum of a run's events so far. Apply them in order; read the fields at any time.
 
     Seconds are wall time, metrics are named as Trainer names them (`eval_accuracy`).
 
-    - `seconds_before` is how long the attempts before the newest one took, `last_told` the time of the engine's last
-      event.
+    - `seconds_before` is how long the attempts before the newest one took, `last_event_time` the engine's newest event.
     - `evaluations` are all that count, in order; `model_step` is the step of the model in the run's folder.
     - `accepted` holds by request (stop, pause, ...) the newest attempt that took one up, `awaited` what the run's
       keeper waits for, `peaks` peak memory by attempt.
@@ -201,7 +200,7 @@ class RunStory:
     attempt_started: float | None = None
     ended: float | None = None
     seconds_before: float = 0.0
-    last_told: float | None = None
+    last_event_time: float | None = None
     attempt: int = 0
     engine_pid: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
@@ -287,7 +286,7 @@ class RunStory:
             self.apply(event)
         self._add_steps(steps)
 
-    def copy(self) -> "RunStory":
+    def copy(self) -> "RunStatus":
         """A copy that stays as it is when this one goes on."""
         return replace(
             self,
@@ -325,14 +324,14 @@ class RunStory:
         """Of a long file only the ends may have been read: an attempt is known by all events of its engine."""
         if event.attempt > self.attempt:
             self._leave_behind(event.attempt)
-        self.last_told = max(
-            event.time, self.last_told or event.time
+        self.last_event_time = max(
+            event.time, self.last_event_time or event.time
         )  # many steps are added after later events
 
     def _leave_behind(self, attempt: int) -> None:
         """Forget what held for the attempts before this one."""
         self.seconds_before = self.seconds_spent() or 0.0
-        self.attempt_started, self.last_told = None, None
+        self.attempt_started, self.last_event_time = None, None
         self.attempt = attempt
         self.finished, self.ended = None, None
         self.phase, self.phase_detail = None, ""
@@ -431,7 +430,7 @@ class RunStory:
             return self.seconds_before or None
         if self.finished is not None and self.finished.worked is not None:
             return self.seconds_before + self.finished.worked
-        end = self.last_told if until is None else until
+        end = self.last_event_time if until is None else until
         return self.seconds_before + max(0.0, (end or self.attempt_started) - self.attempt_started)
 
     def state(

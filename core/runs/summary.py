@@ -21,7 +21,7 @@ from core.options.past_runs import data_name, model_name, title_of
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Event, decode
 from core.runs.folder import ExitRecord, RunFolder
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 
 # --- Disk space
 
@@ -72,7 +72,7 @@ _STARTED = b'"type":"run_started"'
 _SUMMARIZED = re.compile(rb'"type":"(?:evaluated|run_started|run_planned|what_ran)"')
 
 
-def story_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: bool = True) -> RunStory:
+def status_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: bool = True) -> RunStatus:
     """The status by the ends of a run's files: its newest step, and how it ended.
 
     Args:
@@ -83,14 +83,16 @@ def story_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: bo
     files = (
         _decoded(_lines(path, and_beginning, and_between)) for path in (run.events_file, run.machine_file)
     )
-    story = RunStory()
-    story.apply_all(heapq.merge(*files, key=attrgetter("time")))  # each in its order: a clock may be set back
-    return story
+    status = RunStatus()
+    status.apply_all(
+        heapq.merge(*files, key=attrgetter("time"))
+    )  # each in its order: a clock may be set back
+    return status
 
 
 def state_at_end(run: RunFolder) -> State:
     """Where a run stands, by the ends of its files alone: quick, and right for one that is over."""
-    return run.state(story_at_end(run))
+    return run.state(status_at_end(run))
 
 
 def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
@@ -169,20 +171,20 @@ class RunSummary:
 
 def summarize(run: RunFolder) -> RunSummary:
     """Read what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
-    story = story_at_end(run, and_beginning=True)
-    story.clock_moved = run.clock_moved()
-    state = run.state(story)
+    status = status_at_end(run, and_beginning=True)
+    status.clock_moved = run.clock_moved()
+    state = run.state(status)
     try:
         options, problem = run.options(), ""
     except OptionsError as error:
         options, problem = None, str(error)
     name, best, last = None, None, None
     for metric in METRICS:
-        values = [value for one in story.evaluations if (value := one.metrics.get(metric.name)) is not None]
+        values = [value for one in status.evaluations if (value := one.metrics.get(metric.name)) is not None]
         if values:
             name, best, last = metric.name, metric.best(values), values[-1]
             break
-    planned = story.plan.device if story.plan is not None else ""
+    planned = status.plan.device if status.plan is not None else ""
     notes = past_runs.read(run.path)
     return RunSummary(
         run=run,
@@ -191,45 +193,45 @@ def summarize(run: RunFolder) -> RunSummary:
         task=options.task if options else "",
         model=model_name(options) if options else "",
         data=data_name(options) if options else "",
-        device=story.what_ran.device if story.what_ran is not None else planned,
+        device=status.what_ran.device if status.what_ran is not None else planned,
         metric=name,
         best=best,
         last=last,
-        seconds=seconds_spent(story, state, run.exit_record(), time.time()),
-        peak_bytes=story.peak_bytes,
-        samples_per_second=_pace(story),
-        steps=(story.finished.steps if story.finished is not None else 0) or story.step,
-        forecast_error=story.forecast_error,
-        started=story.started,
+        seconds=seconds_spent(status, state, run.exit_record(), time.time()),
+        peak_bytes=status.peak_bytes,
+        samples_per_second=_pace(status),
+        steps=(status.finished.steps if status.finished is not None else 0) or status.step,
+        forecast_error=status.forecast_error,
+        started=status.started,
         tags=notes.tags,
         note=notes.text,
         problem=problem,
     )
 
 
-def _pace(story: RunStory) -> float | None:
+def _pace(status: RunStatus) -> float | None:
     """Samples a second: what the engine reported at the end, else of the last steps."""
-    if story.finished is not None and story.finished.samples_per_second is not None:
-        return story.finished.samples_per_second
-    if story.plan is None or not story.step_seconds:
+    if status.finished is not None and status.finished.samples_per_second is not None:
+        return status.finished.samples_per_second
+    if status.plan is None or not status.step_seconds:
         return None
-    return story.plan.effective_batch / story.step_seconds
+    return status.plan.effective_batch / status.step_seconds
 
 
-def seconds_spent(story: RunStory, state: State, ended: ExitRecord | None, now: float) -> float | None:
+def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now: float) -> float | None:
     """How long a run has been worked on in all its attempts, each from its engine's start to its end.
 
     It is the one number for that, wherever it is shown: loading counts, waiting and pauses don't. `now` is in unix
     seconds.
     """
-    if story.finished is not None:
-        return story.seconds_spent(story.ended)
+    if status.finished is not None:
+        return status.seconds_spent(status.ended)
     if state.is_over:
-        is_of_this_attempt = ended is not None and ended.attempt <= story.attempt
-        return story.seconds_spent(ended.time if ended is not None and is_of_this_attempt else None)
-    is_planned = story.plan is not None and story.plan.attempt >= story.attempt
+        is_of_this_attempt = ended is not None and ended.attempt <= status.attempt
+        return status.seconds_spent(ended.time if ended is not None and is_of_this_attempt else None)
+    is_planned = status.plan is not None and status.plan.attempt >= status.attempt
     is_between = state is State.QUEUED or (state is State.STARTING and is_planned)
-    if is_between or story.attempt_started is None:
-        return story.seconds_spent()
-    unmoved = now - story.clock_moved
-    return story.seconds_spent(unmoved if unmoved >= story.attempt_started else now)
+    if is_between or status.attempt_started is None:
+        return status.seconds_spent()
+    unmoved = now - status.clock_moved
+    return status.seconds_spent(unmoved if unmoved >= status.attempt_started else now)

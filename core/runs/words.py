@@ -27,7 +27,7 @@ from core.runs.crash import Crash, crash_before, crash_of
 from core.runs.events import Level, MemoryForecast, MessageRaised, RunFinished, WhatRan
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 
 ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
@@ -139,7 +139,7 @@ def statements(
     ran: WhatRan | None,
     size: Size,
     versions: Mapping[str, str] | None = None,
-    story: RunStory | None = None,
+    status: RunStatus | None = None,
 ) -> tuple[Statement, ...]:
     """All that is known of what ran; what isn't known has no line, and each reason is given once.
 
@@ -147,9 +147,9 @@ def statements(
         ran: The event; None: there is none yet.
         size: Formats bytes.
         versions: The libraries' versions by name.
-        story: Has the error of the memory forecast, once that is known; None: leave it out.
+        status: Has the error of the memory forecast, once that is known; None: leave it out.
     """
-    found = _of_run(ran, size, story) if ran is not None else []
+    found = _of_run(ran, size, status) if ran is not None else []
     if versions:
         listed = ", ".join(f"{name} {version}" for name, version in versions.items())
         found.append(Statement(_("Software"), _("Versions"), listed))
@@ -161,7 +161,7 @@ def dtypes(names: str) -> str:
     return " + ".join(DTYPES.get(name, name) for name in names.removeprefix("torch.").split(" + "))
 
 
-def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> list[Statement]:
+def _of_run(ran: WhatRan, size: Size, status: RunStatus | None) -> list[Statement]:
     reasons = {path: reason for path, reason in ran.reasons.items() if reason != AS_ASKED}
     found: list[Statement] = []
 
@@ -250,14 +250,14 @@ def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> list[Statement]
         layers = formats.counted(ran.recomputed, "layer")
         add(group, "Activations", _("of {layers} computed again for the gradients").format(layers=layers))
     add(group, "DeepSpeed", ran.deepspeed)
-    error = story.forecast_error if story is not None else None
-    if story is not None and error is not None:
+    error = status.forecast_error if status is not None else None
+    if status is not None and error is not None:
         off = f"{100 * abs(error):.0f} % {'above' if error > 0 else 'below'}"
-        peak = size(story.peak_bytes or 0)
+        peak = size(status.peak_bytes or 0)
         add(
             group,
             "Forecast",
-            size(story.forecast_bytes or 0),
+            size(status.forecast_bytes or 0),
             reason=_("{off} the peak of {peak}").format(off=off, peak=peak),
         )
 
@@ -342,15 +342,15 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
 
 
-def unread_text(story: RunStory) -> str:
+def unread_text(status: RunStatus) -> str:
     """What of a run could not be read; empty where all of it was."""
-    if story.is_of_newer_hone:
+    if status.is_of_newer_hone:
         return "Note: a newer Hone wrote this run; there may be more to it than is shown."
-    if story.trouble:
-        return _("Note: not all of what happened can be read: {trouble}").format(trouble=story.trouble)
-    if story.skipped:
+    if status.trouble:
+        return _("Note: not all of what happened can be read: {trouble}").format(trouble=status.trouble)
+    if status.skipped:
         return _("Note: {lines} of what happened can't be read and left out.").format(
-            lines=formats.counted(story.skipped, "line")
+            lines=formats.counted(status.skipped, "line")
         )
     return ""
 
@@ -364,83 +364,83 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
     return _("A step's time goes into: {parts}").format(parts=parts)
 
 
-def what_ran_text(story: RunStory) -> str:
+def what_ran_text(status: RunStatus) -> str:
     """What actually ran as a table, with the reason where it was left to Hone; long values take several lines."""
     rows: list[tuple[str, str, str]] = []
-    for found in statements(story.what_ran, formats.size, story.versions, story):
+    for found in statements(status.what_ran, formats.size, status.versions, status):
         lines = textwrap.wrap(found.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
         rows.append((found.title, next(iter(lines), ""), found.reason))
         rows += [("", line, "") for line in lines[1:]]
     return f"\n{formats.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
 
 
-def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:
+def ending_text(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> str:
     """How a run that is over ended: its figures and its model, or why it has none; and how to resume it."""
-    return "\n".join((*_ending(run, story, state, record), *_resuming(run, story, state)))
+    return "\n".join((*_ending(run, status, state, record), *_resuming(run, status, state)))
 
 
-def _ending(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> Iterator[str]:
-    messages = (found for found in story.messages.values() if found.level is Level.ERROR)
+def _ending(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> Iterator[str]:
+    messages = (found for found in status.messages.values() if found.level is Level.ERROR)
     errors = [message_text(found, run.path, is_over=True) for found in messages]
     if state in (State.FINISHED, State.STOPPED, State.PAUSED):
         yield from errors
-        if story.finished is not None and State(story.finished.state) is state:
-            yield from _figures(story, story.finished, record)
+        if status.finished is not None and State(status.finished.state) is state:
+            yield from _figures(status, status.finished, record)
         else:  # that is the state of an earlier attempt
             yield (
                 record.reason if record is not None and record.code is None else _("Ended at once, as asked.")
             )
-            if story.step:
+            if status.step:
                 of_all = (
-                    _(" of {total_steps:,}").format(total_steps=story.total_steps)
-                    if story.total_steps
+                    _(" of {total_steps:,}").format(total_steps=status.total_steps)
+                    if status.total_steps
                     else ""
                 )
-                yield _("It stands at step {step:,}{of_all}.").format(step=story.step, of_all=of_all)
+                yield _("It stands at step {step:,}{of_all}.").format(step=status.step, of_all=of_all)
         yield from _where_model_is(run)
-        crash = crash_before(run, story, record)
+        crash = crash_before(run, status, record)
         if crash is not None:
             yield _("Before that: {title}").format(title=crash.title)
             yield from _evidence(run, crash)
         return
     if record is not None and record.out_of_memory:
         try:
-            error: UserError = out_of_memory(run.options(), story.forecast)
+            error: UserError = out_of_memory(run.options(), status.forecast)
         except OptionsError as problem:
             error = problem
         errors.append(error_text(error))
-    crash = crash_of(run, story, record)
+    crash = crash_of(run, status, record)
     yield _("The run failed.") if state is State.FAILED else crash.title
     yield from errors
     if not errors or state is not State.FAILED:
         yield from _evidence(run, crash)
 
 
-def _figures(story: RunStory, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
+def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
     result = f": {formats.metrics(finished.metrics)}" if finished.metrics else ""
     duration = formats.plain_duration(
-        seconds_spent(story, State(finished.state), record, now=0.0) or finished.seconds
+        seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
     )
     steps = formats.counted(finished.steps, "step")
     yield _("{value} after {steps} in {duration}{result}").format(
         value=finished.state.value.capitalize(), steps=steps, duration=duration, result=result
     )
-    if story.metrics and not finished.metrics and story.evaluated_at is not None:
+    if status.metrics and not finished.metrics and status.evaluated_at is not None:
         yield _("Last evaluated at step {evaluated_at:,}: {metrics}").format(
-            evaluated_at=story.evaluated_at, metrics=formats.metrics(story.metrics)
+            evaluated_at=status.evaluated_at, metrics=formats.metrics(status.metrics)
         )
     if finished.samples_per_second is not None:
-        stretch = _(" in its last stretch") if story.attempt > 1 else ""
-        peak = story.peak_bytes
+        stretch = _(" in its last stretch") if status.attempt > 1 else ""
+        peak = status.peak_bytes
         memory = "" if peak is None else _(", {peak} of memory at most").format(peak=formats.megabytes(peak))
         yield _("{samples_per_second} samples a second{stretch}{memory}").format(
             samples_per_second=formats.number(finished.samples_per_second), stretch=stretch, memory=memory
         )
 
 
-def queued_text(run: RunFolder, story: RunStory) -> str:
+def queued_text(run: RunFolder, status: RunStatus) -> str:
     """Where a run that waits will go on once it is its turn; empty for one that has never begun."""
-    if not story.attempt:
+    if not status.attempt:
         return ""
     saved = models.newest(run)
     if saved is None:
@@ -475,7 +475,7 @@ def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
     yield _("The whole log: {log_file}").format(log_file=run.log_file)
 
 
-def _resuming(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
+def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
     """How to resume a run that ended before it was done, and from where."""
     if not state.can_resume:
         return
@@ -492,7 +492,7 @@ def _resuming(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
         yield _("{command} goes on from step {step:,}, its newest complete checkpoint.").format(
             command=command, step=saved.step
         )
-    elif state in (State.PAUSED, State.CRASHED) or story.finished is None:
+    elif state in (State.PAUSED, State.CRASHED) or status.finished is None:
         yield _("{command} begins anew: it has no complete checkpoint.").format(command=command)
 
 

@@ -19,7 +19,7 @@ import psutil
 from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.files import read_small
-from core.base.formats import size as size_words
+from core.base.formats import size as size_text
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
 from core.base.processes import is_frozen
@@ -165,7 +165,7 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
-def agreement_words(agreement: Agreement) -> str:
+def agreement_text(agreement: Agreement) -> str:
     """How the two models agree, in a sentence."""
     said = _("Nothing could be counted")
     if agreement.counted:
@@ -628,7 +628,7 @@ def _check_room(needed: int, target: Path) -> None:
         raise UserError(
             _("There is too little room on the disk"),
             _("The export takes about {needed}, and {free} are free at {place}.").format(
-                needed=size_words(needed), free=size_words(free), place=place
+                needed=size_text(needed), free=size_text(free), place=place
             ),
         )
 

@@ -36,8 +36,8 @@ from core.runs.events import (
     StepFinished,
 )
 from core.runs.folder import RunFolder
-from core.runs.library import read_story
-from core.runs.status import PredictionStory, RunStory, WorkClock
+from core.runs.library import read_status
+from core.runs.status import PredictionLog, RunStatus, WorkClock
 from core.runs.summary import RunSummary, summarize
 from core.runs.words import ending_text, statements
 
@@ -72,32 +72,32 @@ def save_report(run: RunFolder, path: Path) -> None:
 
 def page_of(run: RunFolder) -> str:
     """The page; a damaged folder is shown as far as it can be read."""
-    story, history, summary = read_story(run), read_history(run), summarize(run)
+    status, history, summary = read_status(run), read_history(run), summarize(run)
     options = run.readable_options()
     home = str(Path.home())
-    ran = [(one.title, one.value, code(one.reason)) for one in statements(story.what_ran, formats.size)]
+    ran = [(one.title, one.value, code(one.reason)) for one in statements(status.what_ran, formats.size)]
     messages = [
         (LEVELS[found.level], code(found.title), code(found.detail.replace(home, "~")))
-        for found in story.messages.values()
+        for found in status.messages.values()
     ]
     sections = {
         "What was asked": _options(options),
-        "Data": _data(story) if options else "",
+        "Data": _data(status) if options else "",
         "What ran": _table(("What", "As", "Because"), ran),
-        "Memory": _memory(story),
-        "Charts": _charts(history, story),
+        "Memory": _memory(status),
+        "Charts": _charts(history, status),
         "Evaluations": _evaluations(history.evaluations),
         "What it says": _predictions(run, history.predictions),
         "Confusion matrix": _confusion(history.predictions),
         "Messages": _table(("Kind", "What", "More"), messages),
-        "Machine and versions": _machine(story, history),
+        "Machine and versions": _machine(status, history),
     }
     facts = (
-        f"<div><dt>{name}</dt><dd>{html.escape(value)}</dd></div>" for name, value in _facts(summary, story)
+        f"<div><dt>{name}</dt><dd>{html.escape(value)}</dd></div>" for name, value in _facts(summary, status)
     )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=html.escape(title_of(run.path, options)),
-        outcome=code(_outcome(run, story, summary)),
+        outcome=code(_outcome(run, status, summary)),
         facts="\n".join(facts),
         sections="\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items() if content),
         made=_("Made by Hone {version} on {time}.").format(
@@ -138,7 +138,7 @@ class History:
     evaluations: list[Evaluated] = field(default_factory=list)
     memory: dict[Source, Points] = field(default_factory=dict)
     ceilings: dict[Source, int] = field(default_factory=dict)
-    predictions: PredictionStory = field(default_factory=PredictionStory)
+    predictions: PredictionLog = field(default_factory=PredictionLog)
     clock: WorkClock = field(default_factory=WorkClock)
 
     def take(self, event: AnyEvent) -> None:
@@ -180,24 +180,24 @@ def read_history(run: RunFolder) -> History:
 # --- The sections
 
 
-def _outcome(run: RunFolder, story: RunStory, summary: RunSummary) -> str:
+def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
     if not summary.state.is_over:
         return _("It is {value}: this page shows what has happened until now.").format(
             value=summary.state.value
         )
-    ending = ending_text(run, story, summary.state, run.exit_record())
+    ending = ending_text(run, status, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
     return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:3])
 
 
-def _facts(summary: RunSummary, story: RunStory) -> Iterator[tuple[str, str]]:
+def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
     yield "State", summary.state.value
     if summary.metric is not None:
         yield (
             _("Best {metric_titles}").format(metric_titles=METRIC_TITLES[summary.metric]),
             formats.number(summary.best),
         )
-    yield "Steps", f"{story.step:,}"
+    yield "Steps", f"{status.step:,}"
     if summary.seconds is not None:
         yield "Time", formats.plain_duration(summary.seconds)
     if summary.peak_bytes:
@@ -227,8 +227,8 @@ def _options(options: RunOptions | None) -> str:
     return _table(("Option", "Value", "Usually"), changed) + rest
 
 
-def _data(story: RunStory) -> str:
-    plan = story.plan
+def _data(status: RunStatus) -> str:
+    plan = status.plan
     if plan is None:
         return ""
     rows = [
@@ -248,16 +248,16 @@ def _data(story: RunStory) -> str:
     return _table(("Data", _("How much")), rows)
 
 
-def _memory(story: RunStory) -> str:
-    forecast = story.forecast
+def _memory(status: RunStatus) -> str:
+    forecast = status.forecast
     if forecast is None:
         return ""
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
     rows = [(title, formats.megabytes(count)) for title, count in parts if count]
     rows.append((_("Forecast, total"), formats.megabytes(forecast.parts.total)))
-    rows += [(_("Measured peak"), formats.megabytes(story.peak_bytes))] if story.peak_bytes else []
+    rows += [(_("Measured peak"), formats.megabytes(status.peak_bytes))] if status.peak_bytes else []
     table = _table(("Part", "Memory"), rows, (1,))
-    if (error := story.forecast_error) is None:
+    if (error := status.forecast_error) is None:
         return table
     side = "above" if error > 0 else "below"
     return f"{table}<p>The forecast was {abs(error):.0%} {side} what was measured.</p>\n"
@@ -283,7 +283,7 @@ def _evaluations(evaluations: list[Evaluated]) -> str:
     return _table(titles, rows, range(len(titles))) + left_out * (shown is not evaluations)
 
 
-def _predictions(run: RunFolder, found: PredictionStory) -> str:
+def _predictions(run: RunFolder, found: PredictionLog) -> str:
     if not found.examples or not found.told:
         return ""
     first, last = found.told[0], found.told[-1]
@@ -321,7 +321,7 @@ def _said(found: tuple[Said, ...]) -> str:
     return f"{said.text}{' …' * said.is_cut}{sure}{right}"
 
 
-def _confusion(predictions: PredictionStory) -> str:
+def _confusion(predictions: PredictionLog) -> str:
     found = predictions.confusion
     if found is None:
         return ""
@@ -338,19 +338,19 @@ def _confusion(predictions: PredictionStory) -> str:
     return words + _table(("", *found.labels), rows, range(1, len(found.labels) + 1))
 
 
-def _machine(story: RunStory, history: History) -> str:
-    ran = story.what_ran
+def _machine(status: RunStatus, history: History) -> str:
+    ran = status.what_ran
     rows = [("Device", ran.device_name or ran.device)] if ran is not None else []
     for source, name in ((Source.SYSTEM, "computer"), (Source.TORCH, "device")):
         if source in history.ceilings:
             rows.append((_("Memory of the {name}").format(name=name), formats.size(history.ceilings[source])))
-    return _table(("What", "Which"), [*rows, *story.versions.items()])
+    return _table(("What", "Which"), [*rows, *status.versions.items()])
 
 
 # --- Charts
 
 
-def _charts(history: History, story: RunStory) -> str:
+def _charts(history: History, status: RunStatus) -> str:
     losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
     held_out: Points = [(step, loss) for step, loss in losses if loss is not None]
     lines: dict[str, Points] = {"training": history.loss, "held-out data": held_out}
@@ -358,7 +358,7 @@ def _charts(history: History, story: RunStory) -> str:
     for source, name in ((Source.TORCH, _("the GPU")), (Source.PROCESS, _("this run"))):
         points = [(x, count / (1 << 30)) for x, count in history.memory.get(source, [])]
         is_judged = (Source.TORCH in history.memory) == (source is Source.TORCH)
-        limit = story.forecast_bytes / (1 << 30) if story.forecast_bytes is not None and is_judged else None
+        limit = status.forecast_bytes / (1 << 30) if status.forecast_bytes is not None and is_judged else None
         title = _("Memory of {name} by time of work").format(name=name)
         gigabytes: Callable[[float], str] = "{:.3g} GB".format
         charts.append(chart(title, {"used": points}, formats.plain_duration, gigabytes, limit=limit, low=0.0))

@@ -16,7 +16,7 @@ from core.options.catalogue import options_by_path, value_of
 from core.options.choices import Attention
 from core.options.past_runs import asked_title, title_of, with_run_path
 from core.runs.folder import RunFolder
-from core.runs.library import read_story
+from core.runs.library import read_status
 
 JOB = "script"
 Ask = Callable[[str, bytes], bytes]
@@ -67,8 +67,8 @@ def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
         UserError: Its data or model is gone.
         EngineCrashed: The engine ended without an answer.
     """
-    options, story = run.options(), read_story(run)
-    title, ran = title_of(run.path, options), story.what_ran
+    options, status = run.options(), read_status(run)
+    title, ran = title_of(run.path, options), status.what_ran
     if ran is None:
         return script_of(options, ask, title)
     notes = []
@@ -83,7 +83,7 @@ def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
     if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
         options = _with(options, "model.attention", ran.attention)
     device = ran.device if _DEVICE.fullmatch(ran.device) else "cpu"
-    return _asked(options, ask, title=title, device=device, notes=tuple(notes), versions=story.versions)
+    return _asked(options, ask, title=title, device=device, notes=tuple(notes), versions=status.versions)
 
 
 def script_of(options: RunOptions, ask: Ask = ask_engine, title: str = "") -> str:

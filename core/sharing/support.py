@@ -26,7 +26,7 @@ from core.base.files import is_link, load_toml, open_plain, writing, written_who
 from core.base.language import _
 from core.base.settings import VERSION
 from core.runs.folder import RunFolder
-from core.runs.summary import story_at_end
+from core.runs.summary import status_at_end
 
 # --- Takes out of a text what nobody else should read: tokens, passwords
 
@@ -222,7 +222,7 @@ def collect(run: RunFolder, redactor: Redactor | None = None) -> tuple[SupportFi
         redactor: Takes out what nobody should read; None: for the person who sits here.
     """
     keeper = run.keeper_record()
-    plan = story_at_end(run, and_beginning=True).plan
+    plan = status_at_end(run, and_beginning=True).plan
     redact = redactor or Redactor.of_this_computer(
         [keeper.host] if keeper else [], _places(run), plan.labels if plan else ()
     )
@@ -366,7 +366,7 @@ def _event_of(line: bytes) -> dict[str, Any]:
 def _about(run: RunFolder) -> str:
     """The machine and the versions."""
     memory = psutil.virtual_memory()
-    story = story_at_end(run, and_beginning=True)
+    status = status_at_end(run, and_beginning=True)
     lines = {
         "Hone": VERSION,
         "System": f"{platform.system()} {platform.release()} ({platform.machine()})",
@@ -374,10 +374,10 @@ def _about(run: RunFolder) -> str:
         "Processors": str(psutil.cpu_count() or "-"),
         "Memory": f"{formats.size(memory.total)}, {formats.size(memory.available)} free",
         "Made": time.strftime("%Y-%m-%d %H:%M"),
-        "State of the run": run.state(story).value,
-        "Attempts": str(story.attempt),
-        "Device": story.what_ran.device_name if story.what_ran else "-",
-        **{_("In the run: {name}").format(name=name): version for name, version in story.versions.items()},
+        "State of the run": run.state(status).value,
+        "Attempts": str(status.attempt),
+        "Device": status.what_ran.device_name if status.what_ran else "-",
+        **{_("In the run: {name}").format(name=name): version for name, version in status.versions.items()},
     }
     told = "\n".join(f"{name}: {value}" for name, value in lines.items())
     return f"{WORDS}\n\n{told}\n"

@@ -153,7 +153,7 @@ KEEP_AFTER_MS = 3000
 """So long after the last change it is kept, should the window not come to close in order."""
 
 
-class KeptForm(QObject):
+class FormAutosave(QObject):
     """Keeps what the page holds. What it held in the beginning is not kept: nobody has chosen it.
 
     Args:
@@ -345,7 +345,7 @@ def take_short_turns() -> None:
 
 def keep_form(application: QApplication, window: MainWindow) -> None:
     """Show the form as it was left, and keep it from now on."""
-    kept = KeptForm(window.new_run, window)
+    kept = FormAutosave(window.new_run, window)
     kept.restore()
     application.aboutToQuit.connect(kept.keep)
 

@@ -18,7 +18,7 @@ from core.runs.folder import Action, RunFolder
 from core.runs.library import list_runs
 from core.runs.status import State
 from core.runs.summary import summarize
-from gui.base.trash import Question, told_apart
+from gui.base.trash import Question, distinct_titles
 
 log = logging.getLogger("hone")
 
@@ -74,7 +74,7 @@ def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Und
     alive = [run for run in runs if run.exit_record() is None and run.keeper_is_alive()]
     summaries = [summarize(run) for run in alive]
     rows = [row for row in summaries if not row.state.is_over]
-    titles = told_apart([(row.run.path, row.title) for row in rows])
+    titles = distinct_titles([(row.run.path, row.title) for row in rows])
     return [Underway(row.run, title, row.state) for row, title in zip(rows, titles, strict=True)]
 
 

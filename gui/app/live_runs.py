@@ -256,8 +256,8 @@ def _what_came_of(end: EndedRun) -> str:
     """The figures that the run's page shows, in a line; of a run that failed, why."""
     from gui.run.words import RunFacts, summary
 
-    figures = summary(RunFacts(end.story, end.state))
-    errors = (said.title for said in end.story.messages.values() if said.level is Level.ERROR)
+    figures = summary(RunFacts(end.status, end.state))
+    errors = (said.title for said in end.status.messages.values() if said.level is Level.ERROR)
     return ", ".join(f"{title} {value}" for title, value in figures) or " ".join(errors)
 
 
@@ -438,7 +438,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f" + {rest}" if rest else "")
 
 
-class FoundRuns(QObject):
+class UnfinishedRuns(QObject):
     """Stands between one window and the thread that looks at runs."""
 
     def __init__(self, window: MainWindow, thread: LiveRunsThread) -> None:
@@ -449,8 +449,8 @@ class FoundRuns(QObject):
         self._card: QueueCard | None = None
         self._is_asked = False
         self.strip = Notices()
-        thread.changed.connect(self._take_live)
-        thread.queue_changed.connect(self._take_queue)
+        thread.changed.connect(self._on_live)
+        thread.queue_changed.connect(self._on_queue)
         thread.first_looked.connect(self._greet)
         thread.failed.connect(self.strip.tell_trouble)
         self.strip.show_requested.connect(self._show)
@@ -484,7 +484,7 @@ class FoundRuns(QObject):
             except OSError as error:
                 log.warning("what was seen can't be kept: %s", error)
 
-    def _take_live(self, live: tuple[LiveRun, ...]) -> None:
+    def _on_live(self, live: tuple[LiveRun, ...]) -> None:
         self._live = live
         self._window.sidebar.show_training(len(_training(live)))
         self.strip.keep_up(live)
@@ -494,7 +494,7 @@ class FoundRuns(QObject):
         if view is not None and is_over and view.run in [one.run for one in live]:
             view.follow_again()
 
-    def _take_queue(self, waiting: tuple[LiveRun, ...]) -> None:
+    def _on_queue(self, waiting: tuple[LiveRun, ...]) -> None:
         self._waiting = waiting
         if self._card is not None:
             self._card.show_waiting(waiting)

@@ -39,7 +39,7 @@ from core.runs.folder import Action, RunFolder
 from core.runs.queue import LiveRun
 from core.runs.start import Extension
 from gui.app.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdown, may_close, underway
-from gui.app.live_runs import Attention, FoundRuns, LiveRunsThread
+from gui.app.live_runs import Attention, LiveRunsThread, UnfinishedRuns
 from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, JobTask, end_left
 from gui.base.theme import Theme
@@ -144,7 +144,7 @@ class MainWindow(QMainWindow):
         self._ask = ask
         self._ask_about_closing = ask_about_closing
         self._devices = JobTask(ask, "devices", MachineReport, self)
-        self._devices.done.connect(self._take_machine)
+        self._devices.done.connect(self._on_machine)
         self._devices.failed.connect(self._devices_failed)
         self.sidebar = Sidebar(theme)
         self.device_check: DeviceCheckDialog | None = None
@@ -152,7 +152,7 @@ class MainWindow(QMainWindow):
         self._session_ends = False
         self._machine: MachineReport | None = None
         self._live_runs = LiveRunsThread(self._runs_folder, self)
-        self.found = FoundRuns(self, self._live_runs)
+        self.found = UnfinishedRuns(self, self._live_runs)
         self.gpu = GpuInstaller(parent=self)
         self.gpu.installed.connect(self.ask_for_devices)
         self.new_run = NewRunPage(theme, ask, tools)
@@ -169,7 +169,7 @@ class MainWindow(QMainWindow):
         self._lay_out()
         self._attention = Attention(self, lambda: self._settings.notify, self.run_on_screen)
         self._live_runs.changed.connect(self._attention.show_live)
-        self._live_runs.changed.connect(self._take_live)
+        self._live_runs.changed.connect(self._on_live)
         self._live_runs.run_ended.connect(self._attention.tell_end)
         for part in (self.sidebar, self.found.strip):
             theme.prepare(part)
@@ -499,7 +499,7 @@ class MainWindow(QMainWindow):
                 self._theme.dress(part)
         self.update()
 
-    def _take_live(self, live: tuple[LiveRun, ...]) -> None:
+    def _on_live(self, live: tuple[LiveRun, ...]) -> None:
         if self.try_it is not None:
             self.try_it.take_live(live)  # a model that is tried makes room for runs
 
@@ -527,7 +527,7 @@ class MainWindow(QMainWindow):
         except OSError as error:
             log.error("the settings can't be saved: %s", error)
 
-    def _take_machine(self, machine: MachineReport) -> None:
+    def _on_machine(self, machine: MachineReport) -> None:
         if self._machine is None:  # not as the window is made, which is to be up soon
             self.new_run.show_gpu(self.gpu)
         self._machine = machine

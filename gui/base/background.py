@@ -335,7 +335,7 @@ class DebouncedTask(QObject, Generic[Request, Answer]):
         self._question = JobTask(ask, job, kind, self)
         self._question.done.connect(self._take)
         self._question.failed.connect(self._fail)
-        self._question.progress.connect(self._take_progress)
+        self._question.progress.connect(self._on_progress)
         self._request: Request | None = None
         self._is_held = False
         self._timer = QTimer(self)
@@ -396,7 +396,7 @@ class DebouncedTask(QObject, Generic[Request, Answer]):
         if self._request is not None:
             self._question.put(self._request)
 
-    def _take_progress(self, progress: JobProgress) -> None:
+    def _on_progress(self, progress: JobProgress) -> None:
         self.tell_progress(progress.share)
 
     def _take(self, report: Answer) -> None:

@@ -33,7 +33,7 @@ def reveal(folder: Path) -> UserError | None:
     return None
 
 
-def told_apart(runs: Sequence[tuple[Path, str]]) -> list[str]:
+def distinct_titles(runs: Sequence[tuple[Path, str]]) -> list[str]:
     """The titles of runs, in their order; titles that several of them bear go on with when each was made.
 
     Args:
@@ -106,7 +106,7 @@ class Question(QMessageBox, Generic[Answer]):
         return next((answer for button, answer in self._answers.items() if button is clicked), otherwise)
 
 
-class BinQuestion(QObject):
+class TrashDialog(QObject):
     """Asks one question at a time without waiting; Cancel is what Return gives.
 
     Args:
@@ -164,7 +164,7 @@ Stayed = list[tuple[TrashItem, UserError]]
 """Runs that could not be removed, each with the reason."""
 
 
-class RunBin(QObject):
+class RunTrash(QObject):
     """Asks and moves. One of it serves a page for as long as that lives.
 
     Signals:
@@ -186,7 +186,7 @@ class RunBin(QObject):
         self._trash = trash
         self.work = FileWork(self)
         self.work.failed.connect(self.failed)
-        self._asking = BinQuestion(window)
+        self._asking = TrashDialog(window)
 
     @property
     def question(self) -> QMessageBox | None:
@@ -206,7 +206,7 @@ class RunBin(QObject):
     def _ask(self, planned: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
         if not planned.going:
             title = _("It can't go to the bin yet") if len(planned.busy) == 1 else _("They can't go yet")
-            self.failed.emit(NotOverError(title, busy_words(planned.busy), wanted))
+            self.failed.emit(NotOverError(title, busy_text(planned.busy), wanted))
             return
         self._asking.ask(
             question_of(planned),
@@ -272,7 +272,7 @@ def details_of(planned: TrashPlan) -> list[str]:
     """What a person has to know before answering, a paragraph each."""
     found = []
     if len(planned.going) > 1:
-        titles = told_apart([(one.run.path, one.title) for one in planned.going])
+        titles = distinct_titles([(one.run.path, one.title) for one in planned.going])
         lines = [
             f"{title}, {formats.memory(one.size)}" for title, one in zip(titles, planned.going, strict=True)
         ]
@@ -286,12 +286,12 @@ def details_of(planned: TrashPlan) -> list[str]:
         for one in planned.needed[:MOST_NAMED]
     ]
     if planned.busy:
-        found.append(busy_words(planned.busy))
+        found.append(busy_text(planned.busy))
     found.append(_("What lies in the bin can be put back until the bin is emptied."))
     return found
 
 
-def busy_words(titles: Sequence[str]) -> str:
+def busy_text(titles: Sequence[str]) -> str:
     if len(titles) == 1:
         return _("“{}” trains, or waits for its turn, and stays. Stop it first.").format(titles[0])
     words = _("These train, or wait for their turn, and stay: {}. Stop them first.")

@@ -222,7 +222,7 @@ class BenchmarkTab(QWidget):
         super().__init__()
         self.setup, self.view = setup, view
         self._preview: Task[Plan | UserError] = Task(self)
-        self._preview.done.connect(self._take_plan)
+        self._preview.done.connect(self._on_plan)
         self._soon = QTimer(self, interval=PREVIEW_MS, singleShot=True)
         self._soon.timeout.connect(self._make_preview)
         self.planned: Plan | UserError | None = None
@@ -348,7 +348,7 @@ class BenchmarkTab(QWidget):
             make_plan = self.setup.plan()
             self._preview.start(lambda _call: _plan_or_error(make_plan))
 
-    def _take_plan(self, planned: Plan | UserError) -> None:
+    def _on_plan(self, planned: Plan | UserError) -> None:
         self.planned = planned
         self._refresh()
 
@@ -471,7 +471,7 @@ class BenchmarkPage(QWidget):
         self._poll = QTimer(self, interval=POLL_MS)
         self._poll.timeout.connect(self.look_for_turn)
         self._saved: Task[list[Saved]] = Task(self)
-        self._saved.done.connect(self._take_saved)
+        self._saved.done.connect(self._on_saved)
         self.head = ElidedLabel()
         set_role(self.head, Role.MUTED)
         self.methods = BenchmarkTab(
@@ -562,14 +562,14 @@ class BenchmarkPage(QWidget):
         else:
             self.measuring.cancel()
 
-    def _take_result(self, result: Result) -> None:
+    def _on_result(self, result: Result) -> None:
         self._tabs[self.measuring.kind].show_result(result)
         self._show_head()
 
-    def _take_failure(self, error: UserError) -> None:
+    def _on_failure(self, error: UserError) -> None:
         self._tabs[self.measuring.kind].show_error(error)
 
-    def _take_ending(self, ending: Ending) -> None:
+    def _on_ending(self, ending: Ending) -> None:
         self._tabs[self.measuring.kind].show_ending(ending)
         self._show_state()
         self._read_saved()
@@ -605,7 +605,7 @@ class BenchmarkPage(QWidget):
     def _read_saved(self) -> None:
         self._saved.start(lambda _call: self._tools.saved())
 
-    def _take_saved(self, found: list[Saved]) -> None:
+    def _on_saved(self, found: list[Saved]) -> None:
         for tab in self._tabs.values():
             tab.show_saved(found)
 
@@ -616,9 +616,9 @@ class BenchmarkPage(QWidget):
             tab.cancel.clicked.connect(self._cancel)
             tab.strip.fix_chosen.connect(partial(self._start_beside, tab))
         self.measuring.changed.connect(self._show_state)
-        self.measuring.measured.connect(self._take_result)
-        self.measuring.failed.connect(self._take_failure)
-        self.measuring.ended.connect(self._take_ending)
+        self.measuring.measured.connect(self._on_result)
+        self.measuring.failed.connect(self._on_failure)
+        self.measuring.ended.connect(self._on_ending)
         self.earlier.use_requested.connect(self.use_requested)
         self.tabs.currentChanged.connect(self._show_head)
         application = QCoreApplication.instance()

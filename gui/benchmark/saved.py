@@ -39,7 +39,7 @@ from core.runs.trash import move_path
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import BinQuestion
+from gui.base.trash import TrashDialog
 from gui.benchmark.results import ResultTableView, ResultView, on_card
 from gui.charts.bars import Bar, BarChart, Better
 from gui.charts.bars import Line as LineAcross
@@ -78,7 +78,7 @@ class SavedResults(QWidget):
         self._saved: tuple[Saved, ...] = ()
         self._files = FileWork(self)
         self._files.failed.connect(self._fail)
-        self.question = BinQuestion(self)
+        self.question = TrashDialog(self)
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
         self._pages = QStackedWidget()

@@ -110,7 +110,7 @@ class RepaintQueue(QObject):
         self._hurried_until = time.monotonic() + HURRY_SECONDS  # a new page is looked at
         self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
         self._turn.setInterval(TURN_MS)
-        self._turn.timeout.connect(self._take_turn)
+        self._turn.timeout.connect(self._on_turn)
 
     @property
     def is_idle(self) -> bool:
@@ -128,7 +128,7 @@ class RepaintQueue(QObject):
         self._hurried_until = time.monotonic() + HURRY_SECONDS
         self._wait(min(self._turn.interval(), HURRIED_TURN_MS))
 
-    def _take_turn(self) -> None:
+    def _on_turn(self) -> None:
         began = time.monotonic()
         for chart in list(self._waiting):
             if began - self._drawn_at.get(chart, -math.inf) < PERIOD_SECONDS:
@@ -226,8 +226,8 @@ class Chart(Card):
         self._canvas.selected.connect(self._zoom_to)
         self._canvas.reset.connect(self._show_all)
         stage.view.changed.connect(self.refresh)
-        stage.theme.changed.connect(self._take_colours)
-        self._take_colours()
+        stage.theme.changed.connect(self._on_colours)
+        self._on_colours()
 
     def add_decoration(self, item: pg.GraphicsObject) -> None:
         """Put something that is no line into the picture."""
@@ -419,7 +419,7 @@ class Chart(Card):
             values += self._mark_items.words_near(cursor, x)
             self._box.show_values(values, self._canvas.place_of(cursor), self._canvas.picture())
 
-    def _take_colours(self) -> None:
+    def _on_colours(self) -> None:
         tokens = self._theme.tokens
         self._canvas.setBackground(tokens.surface)
         self._canvas.set_selection_colour(tokens.accent_soft)

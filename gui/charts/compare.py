@@ -144,13 +144,13 @@ class CompareChart(Chart):
             for curve, value in self._values(x)
             if value is not None and value == value  # noqa: PLR0124 - NaN
         ]
-        return found if x is None else [*found, Reading(self._place_words(x))]
+        return found if x is None else [*found, Reading(self._place_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
         """The value of each run with its name."""
         values = [(curve, value) for curve, value in self._values(x) if value is not None]
         named = [(_short(curve.name), self.write(value)) for curve, value in values]
-        return [(_("at"), self._place_words(x)), *named] if named else []
+        return [(_("at"), self._place_text(x)), *named] if named else []
 
     def empty_text(self) -> str:
         """Says when no run has anything to draw."""
@@ -172,7 +172,7 @@ class CompareChart(Chart):
         last = series.last_x
         return 0.0 if last is None else float(self.scale_of(curve.history).to_axis(np.array([last]))[0])
 
-    def _place_words(self, x: float) -> str:
+    def _place_text(self, x: float) -> str:
         unit = self.x_scale().unit
         if unit is CLOCK:
             return formats.duration(x)

@@ -1,6 +1,6 @@
 """Everything of a run that is drawn over time: series over steps, and samples of memory and processors over seconds.
 
-The thread that reads a run folds its steps into columns (`NewsMaker`), the window adds these to a `RunHistory`: so a
+The thread that reads a run folds its steps into columns (`NewsReader`), the window adds these to a `RunHistory`: so a
 thousand steps cost the window no more than one.
 """
 
@@ -34,7 +34,7 @@ from core.runs.events import (
     Source,
     StepFinished,
 )
-from core.runs.status import Interruption, PredictionStory, RunStory, WorkClock
+from core.runs.status import Interruption, PredictionLog, RunStatus, WorkClock
 from gui.charts.series import Floats, Series
 
 
@@ -313,7 +313,7 @@ class MemoryHistory:
             case RunPlanned():
                 self.is_on_card = event.device.startswith("cuda")
             case MemorySampled(source=Source.TORCH):
-                self._take_torch(event, clock)
+                self._on_torch(event, clock)
             case MemorySampled(source=Source.PROCESS):
                 self._process = event.bytes
             case MemorySampled(source=Source.NVML):
@@ -321,7 +321,7 @@ class MemoryHistory:
                 self.card.ceiling = event.ceiling or self.card.ceiling
                 self.card.add(clock, torch=self._torch, run=event.own, used=event.bytes)
             case MemorySampled(source=Source.SYSTEM):
-                self._take_system(event, clock)
+                self._on_system(event, clock)
 
     def _begin_attempt(self, attempt: int, clock: float) -> None:
         self._attempt = attempt
@@ -329,7 +329,7 @@ class MemoryHistory:
         for picture in (self.computer, self.card):
             picture.interrupt(clock)
 
-    def _take_torch(self, event: MemorySampled, clock: float) -> None:
+    def _on_torch(self, event: MemorySampled, clock: float) -> None:
         self._torch = event
         if event.unified:
             self.is_on_card = False
@@ -338,7 +338,7 @@ class MemoryHistory:
             self.card.ceiling = event.ceiling
             self.card.add(clock, torch=event, run=None, used=None)
 
-    def _take_system(self, event: MemorySampled, clock: float) -> None:
+    def _on_system(self, event: MemorySampled, clock: float) -> None:
         shared = self._torch if self._torch is not None and self._torch.unified else None
         held = shared.reserved or shared.bytes if shared is not None else 0
         run = None if self._process is None else self._process + held
@@ -398,15 +398,15 @@ class Batch:
 class RunNews:
     """What the window is told: what happened since it last was, and what all so far amounts to.
 
-    `is_whole` is false while a long past is still read: `story` is then what the ends of the run's files amount to.
+    `is_whole` is false while a long past is still read: `status` is then what the ends of the run's files amount to.
     """
 
-    story: RunStory
+    status: RunStatus
     batches: list[Batch]
     is_whole: bool = True
 
 
-class NewsMaker:
+class NewsReader:
     """Folds a run's events into batches. Add events in their order; take what they amount to now and then."""
 
     def __init__(self) -> None:
@@ -549,14 +549,14 @@ class RunHistory:
         self.memory = MemoryHistory()
         self.devices = DeviceHistory()
         self.marks: dict[MarkKind, list[Mark]] = {kind: [] for kind in MarkKind}
-        self.predictions = PredictionStory()
+        self.predictions = PredictionLog()
         self.phases: list[tuple[float, Phase]] = []
         self.interruptions: list[Interruption] = []
         self.pauses: list[Pause] = []
         self.longest_step: float | None = None
         self.evaluations: list[Evaluated] = []
         self.first_non_finite: tuple[int, float] | None = None
-        self._news = NewsMaker()
+        self._news = NewsReader()
 
     def apply(self, event: Event) -> None:
         """Add one event. A window lets a thread make batches of many."""

@@ -12,7 +12,7 @@ from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
 from gui.charts.chart import Chart, Stage
 from gui.charts.history import LEVELS, DevicePicture, MemoryPicture, RunHistory
-from gui.charts.overlays import CeilingLine, PressureBand, Reading, Span, marks, phase_words, stretches
+from gui.charts.overlays import CeilingLine, PressureBand, Reading, Span, marks, phase_text, stretches
 from gui.charts.series import Line, Look, Series
 
 
@@ -78,7 +78,7 @@ class DeviceChart(ClockChart):
             (_("temperature"), picture.temperature, _celsius),
             (_("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
             (_("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
-            (_("thermal state"), picture.thermal, self._thermal_words),
+            (_("thermal state"), picture.thermal, self._thermal_text),
             (_("CPU busy"), cpu, formats.whole_percent),
             (_("battery"), devices.battery, formats.whole_percent),
             (_("free on disk"), devices.disk_free, formats.memory),
@@ -126,10 +126,10 @@ class DeviceChart(ClockChart):
         moment = picture.last_clock if x is None else x
         stretches = reversed(picture.throttled)
         found = next((reasons for low, high, reasons in stretches if low <= moment <= high + 1.0), ())
-        words = self._throttle_words()
+        words = self._throttle_text()
         return tuple(words.get(reason, reason) for reason in found)
 
-    def _throttle_words(self) -> dict[str, str]:
+    def _throttle_text(self) -> dict[str, str]:
         return {
             Throttle.POWER_CAP: _("its power limit"),
             Throttle.POWER_BRAKE: _("the power supply"),
@@ -146,7 +146,7 @@ class DeviceChart(ClockChart):
             return f"{words} {unit}"
         return _("{} of {} {}").format(words, formats.three_figures(limit), unit)
 
-    def _thermal_words(self, level: float) -> str:
+    def _thermal_text(self, level: float) -> str:
         words = (
             _("normal"),
             _("warm"),
@@ -249,7 +249,7 @@ class MemoryChart(ClockChart):
         ]
         level = memory.pressure.at(x)
         return [
-            (clock_text(x), "" if phase is None else phase_words(phase)),
+            (clock_text(x), "" if phase is None else phase_text(phase)),
             *((name, formats.memory(value)) for name, value in bytes_by_name if value is not None),
             *([(_("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
         ]

@@ -277,7 +277,7 @@ def _words(mark: Mark) -> tuple[str, str]:
     return names[mark.kind], mark.title or step
 
 
-def phase_words(phase: Phase) -> str:
+def phase_text(phase: Phase) -> str:
     """What the engine is busy with, in two or three words."""
     words = {
         Phase.LOADING_DATA: _("loading the data"),
@@ -297,7 +297,7 @@ def marks(phases: list[tuple[float, Phase]]) -> list[tuple[float, str]]:
     for clock, phase in phases:
         if phase is Phase.TRAINING:
             return [*found, (clock, _("first step"))]
-        found.append((clock, phase_words(phase)))
+        found.append((clock, phase_text(phase)))
     return found
 
 

@@ -197,17 +197,17 @@ class DataLine(QWidget):
         elif report is None and reading.failure is None:
             words = _("The data is shown here once it is read.")
         else:
-            words = reading_words(report) if report is not None and report.rows else ""
+            words = reading_text(report) if report is not None and report.rows else ""
         self._words.setText(words)
         self.notes_label.setText("\n".join(report.notes) if report is not None else "")
         self.notes_label.setVisible(bool(self.notes))
         self.setVisible(bool(words))
 
 
-def reading_words(report: DataReport) -> str:
+def reading_text(report: DataReport) -> str:
     """How data was read and how much there is: `2,340 rows · CSV · UTF-8 · comma · header in the first row`."""
     labels = _("{labels:,} labels").format(labels=len(report.labels)) if report.labels else ""
-    parts = [part for part in (rows_words(report.rows), labels, report.format, report.shape) if part]
+    parts = [part for part in (rows_text(report.rows), labels, report.format, report.shape) if part]
     for name, words in report.reading.items():
         if words == "none":
             parts.append(_("no {name}").format(name=name))
@@ -216,7 +216,7 @@ def reading_words(report: DataReport) -> str:
     return " · ".join(parts)
 
 
-def rows_words(count: int) -> str:
+def rows_text(count: int) -> str:
     return ngettext("{count:,} row", "{count:,} rows", count).format(count=count)
 
 
@@ -476,10 +476,10 @@ class DataOverview(QWidget):
         layout.setContentsMargins(*[2 * SPACING] * 4)
         layout.addWidget(self.views, 1)
         layout.addWidget(buttons)
-        sheet.finished.connect(self._take_back)
+        sheet.finished.connect(self._on_back)
         sheet.open()
 
-    def _take_back(self) -> None:
+    def _on_back(self) -> None:
         self._layout.insertWidget(1, self.views, VIEWS_STRETCH)
         self.views.setVisible(self.views.count() > 0)
         if self.sheet is not None:

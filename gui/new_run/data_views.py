@@ -105,10 +105,10 @@ class RowsModel(QAbstractTableModel):
         column = self.report.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
             return f"{column.name}\n{self._uses.get(column.name, _('Ignored'))} ▾"
-        return plain_tip(f"{column_words(column)}\n{_('Press to choose what it is used for.')}")
+        return plain_tip(f"{column_text(column)}\n{_('Press to choose what it is used for.')}")
 
 
-def column_words(column: Column) -> str:
+def column_text(column: Column) -> str:
     kinds = {ColumnKind.TEXT: _("text"), ColumnKind.NUMBER: _("numbers"), ColumnKind.OTHER: _("other values")}
     words = _("{name}: {kind}, {distinct:,} different, {empty:,} empty")
     kind = kinds[column.kind]

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import OptionsError
 from core.base.language import _
-from core.options.catalogue import options_by_path, value_words
+from core.options.catalogue import options_by_path, value_text
 from core.options.importing import Imported, import_file, import_text
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -141,7 +141,7 @@ def _groups(found: Imported) -> list[Group]:
     for one in found.taken:
         said = one.name if one.value is True else f"{one.name} {one.value}"
         values = (
-            f"{known[path].title}: {value_words(known[path], value)}" for path, value in one.options.items()
+            f"{known[path].title}: {value_text(known[path], value)}" for path, value in one.options.items()
         )
         taken.append(Row(said, ", ".join(values), sentence(one.note)))
     groups = (

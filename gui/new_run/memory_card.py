@@ -50,7 +50,7 @@ def headline(forecast: Forecast, ran_out: bool = False) -> tuple[str, str, Role]
     return _("Fits"), known, Role.VERDICT_GOOD
 
 
-def basis_words(basis: Basis, measured_at: float | None = None) -> str:
+def basis_text(basis: Basis, measured_at: float | None = None) -> str:
     if basis is Basis.FORMULA:
         return _("forecast")
     if measured_at is None or time.time() - measured_at < JUST_NOW:
@@ -67,14 +67,14 @@ def basis_help(basis: Basis) -> str:
     return _("A few real steps were trained, and this is the most that they held.")
 
 
-def undivided_words() -> str:
+def undivided_text() -> str:
     return _("What the dry run held when it was ended; its parts aren't known.")
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     """The parts as the bar shows them; buffers and overhead are one. Undivided: only the whole is known."""
     if is_undivided:
-        return [Part(_("held in all"), parts.total, "run", undivided_words())]
+        return [Part(_("held in all"), parts.total, "run", undivided_text())]
     overhead = _(
         "{temporary} of temporary buffers, and {overhead} of overhead: PyTorch itself, its libraries, and memory that "
         "its allocator keeps in reserve."
@@ -97,7 +97,7 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     ]
 
 
-def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None = None) -> str:
+def saving_text(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None = None) -> str:
     """What a remedy is worth, and what it costs: `−1.20 GB, then it fits · about 30 % slower`.
 
     Args:
@@ -122,11 +122,11 @@ def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None
     if now is Verdict.TIGHT and after is Verdict.FITS:
         saved = _("{saved}, then with room to spare").format(saved=saved)
     if gain is not None and gain.slower is not None:
-        return f"{saved} · {slower_words(gain.slower, is_measured=True)}"
-    return f"{saved} · {slower_words(remedy.slower)}"
+        return f"{saved} · {slower_text(gain.slower, is_measured=True)}"
+    return f"{saved} · {slower_text(remedy.slower)}"
 
 
-def slower_words(factor: float, *, is_measured: bool = False) -> str:
+def slower_text(factor: float, *, is_measured: bool = False) -> str:
     """What a factor of the time of a step means, forecast (`about 30 % slower`) or `12 % slower measured`."""
     percent = max(1, round(abs(factor - 1) * 100))
     if not is_measured and percent > 5:
@@ -142,7 +142,7 @@ def slower_words(factor: float, *, is_measured: bool = False) -> str:
     return words.format(factor=three_figures(factor), percent=percent)
 
 
-def time_words(step_seconds: float, run_seconds: float | None, compile_seconds: float) -> str:
+def time_text(step_seconds: float, run_seconds: float | None, compile_seconds: float) -> str:
     """How long it takes: `420 ms a step · about 12 min, done at 14:35`; compiling is told apart."""
     parts = [_("{time} a step").format(time=step_time(step_seconds))]
     if run_seconds is not None:
@@ -374,7 +374,7 @@ class FitCard(Card):
             self._verdict.setText(verdict)
             set_role(self._verdict, role)
             self._figures.setText(figures)
-            self._basis.setText(basis_words(forecast.basis, measured.at if measured else None))
+            self._basis.setText(basis_text(forecast.basis, measured.at if measured else None))
             self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
             parts = bar_parts(forecast.parts, is_undivided=state.is_undivided)
             room = forecast.room
@@ -412,7 +412,7 @@ class FitCard(Card):
     def _show_remedies(self) -> None:
         state, remedies = self.state, self.state.remedies()
         worth = [
-            saving_words(one, state.verdict, state.verdict_after(one), state.gain(one)) for one in remedies
+            saving_text(one, state.verdict, state.verdict_after(one), state.gain(one)) for one in remedies
         ]
         self.ladder.show_remedies(remedies, worth)
 
@@ -462,7 +462,7 @@ class FitCard(Card):
             words = ""
         elif measured is not None and case is not None and measured.measurement.step_seconds is not None:
             found = measured.measurement
-            words = time_words(
+            words = time_text(
                 measured.measurement.step_seconds, measured.run_seconds(case.steps), found.compile_seconds
             )
         button.setToolTip(tip)

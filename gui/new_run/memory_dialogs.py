@@ -34,7 +34,7 @@ from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question
-from gui.new_run.memory_card import FitCard, basis_help, headline, saving_words, undivided_words
+from gui.new_run.memory_card import FitCard, basis_help, headline, saving_text, undivided_text
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import ChangeSet
 from gui.widgets.labels import text_label
@@ -51,7 +51,7 @@ class ExplainedSheet(QDialog):
         super().__init__(parent)
         self.setWindowTitle(_("What takes the memory"))
         self.resize(680, 600)
-        whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
+        whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_text()}")
         self.rows = KeyValue()
         self.rows.set_groups([Group(_("Parts"), tuple(map(self._row, parts)) or (whole,))])
         content = QWidget()
@@ -169,7 +169,7 @@ class FitSheet(QDialog):
         self._clock.timeout.connect(self._tell)
         self._clock.start()
         self._task: Task[None] = Task(self)
-        self._task.progress.connect(self._take_progress)
+        self._task.progress.connect(self._on_progress)
         self._task.done.connect(self._finish)
         self._task.failed.connect(self._finish)
         self._tell()
@@ -204,7 +204,7 @@ class FitSheet(QDialog):
         for done in self._tries.tries():
             call.tell(done)
 
-    def _take_progress(self, told: str | Try) -> None:
+    def _on_progress(self, told: str | Try) -> None:
         if isinstance(told, str):
             self._trying, self._began = told, time.monotonic()
             self._tell()
@@ -307,7 +307,7 @@ class MemoryActions(QObject):
         answers = {Start.ANYWAY: _("Start anyway")}
         if remedy is not None:
             after, gain = state.verdict_after(remedy), state.gain(remedy)
-            words += f"\n\n{remedy.title}: {saving_words(remedy, state.verdict, after, gain)}"
+            words += f"\n\n{remedy.title}: {saving_text(remedy, state.verdict, after, gain)}"
             answers = {Start.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title), **answers}
         elif state.can_measure:
             words += "\n\n" + _("No single change makes it fit; Hone can look for several that do.")

@@ -264,13 +264,13 @@ class MemoryState(QObject):
         self._is_busy = False
         self._rests = False
         self.refined = RefinedForecast(ask, "forecast", Forecast, self)
-        self.refined.changed.connect(self._take_refined)
+        self.refined.changed.connect(self._on_refined)
         self.lookup: JobTask[ConfigFetched] = JobTask(ask, "fetch-config", ConfigFetched, self)
         self.lookup.done.connect(self.fetched)
-        self.lookup.failed.connect(self._take_lookup_failure)
+        self.lookup.failed.connect(self._on_lookup_failure)
         self.measuring: Task[Measurement] = Task(self)
         self.measuring.done.connect(self.take_measurement)
-        self.measuring.failed.connect(self._take_failure)
+        self.measuring.failed.connect(self._on_failure)
         self.measuring.settled.connect(self._settle)
         self._dry_run: MakesMeasurement | None = None
         self._began = 0.0
@@ -496,17 +496,17 @@ class MemoryState(QObject):
         request = options_request(that_matter(case.options), case.labels) if is_wanted else None
         self.refined.look_at(request, is_early=self._is_busy or self._rests or self.measuring.is_running)
 
-    def _take_refined(self) -> None:
+    def _on_refined(self) -> None:
         report = self.refined.report
         if self.case is not None and report is not None:
             tokens = report.longest_text
             self._longest = None if tokens is None else KnownLength(self.case.options, tokens)
         self.changed.emit()
 
-    def _take_failure(self, error: UserError) -> None:
+    def _on_failure(self, error: UserError) -> None:
         self.failure = error
 
-    def _take_lookup_failure(self, error: UserError) -> None:
+    def _on_lookup_failure(self, error: UserError) -> None:
         self.lookup_failure = error
         self.changed.emit()
 

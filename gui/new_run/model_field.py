@@ -20,7 +20,7 @@ from core.runs.library import list_runs, run_title
 from core.runs.models import is_left_behind
 from core.services.hub import is_complete
 from gui.base.tokens import SPACING
-from gui.base.trash import told_apart
+from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
 from gui.widgets.labels import link_button
@@ -45,7 +45,7 @@ def run_segments(task: Task, folder: Path) -> list[Segment]:
         for run in list_runs(folder)[:MOST_RUNS]
         if past_runs.problem_with(_source_of(run), task) is None and not is_left_behind(run)
     ]
-    titles = told_apart([(run.path, run_title(run)) for run in found])
+    titles = distinct_titles([(run.path, run_title(run)) for run in found])
     learned = [past_runs.task_of(run.path) for run in found]
     return [
         Segment(_source_of(run), title, task.label if task is not None else "")

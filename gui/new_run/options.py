@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from core.base.language import _
 from core.options import RunOptions, Tree, presets
-from core.options.catalogue import options_by_path, options_of, value_of, value_words
+from core.options.catalogue import options_by_path, options_of, value_of, value_text
 from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
 from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
@@ -140,7 +140,7 @@ class LinesField(Field):
             self.edit.setPlainText("\n".join(texts))
 
 
-class OwnFields:
+class SpecialFields:
     """The controls of options for which the usual one of their kind won't do; `by_path` has all of them."""
 
     def __init__(self) -> None:
@@ -374,7 +374,7 @@ def device_segments(machine: MachineReport | None) -> list[Segment]:
     return found
 
 
-def automatic_words(option: Option, settled: Settled) -> str:
+def automatic_text(option: Option, settled: Settled) -> str:
     """What "automatic" comes to and why; only why, where the control says the rest itself."""
     if option.kind is Kind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
         return sentence(settled.reason)
@@ -401,7 +401,7 @@ class OptionsColumn(QWidget):
     def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = Form(Task.IMAGE_CLASSIFICATION, self)
-        self.fields = OwnFields()
+        self.fields = SpecialFields()
         self.data = DataOverview(theme, reading)
         self._reading = reading
         self._machine: MachineReport | None = None
@@ -442,7 +442,7 @@ class OptionsColumn(QWidget):
             QLineEdit
         ):  # what is dropped elsewhere becomes the data, not a line's text
             line.setAcceptDrops(isinstance(line, PathLine))
-        self.form.changed.connect(self._take_change)
+        self.form.changed.connect(self._on_change)
         self.form.fix_chosen.connect(self.fix_chosen)
         self.form.revealed.connect(self._reveal)
         self._split.changed.connect(self.changed)
@@ -529,7 +529,7 @@ class OptionsColumn(QWidget):
                 option = row(path).field.option
                 is_left = value_of(options, path) in ("auto", None)
                 says_why = bool(row(path).refusals.summary) and option.value_type is Toggle
-                words = automatic_words(option, settled_beside(settled, options))
+                words = automatic_text(option, settled_beside(settled, options))
                 row(path).set_hint(words if is_left and not says_why else "")
 
     def show_gpu(self, panel: QWidget) -> None:
@@ -563,7 +563,7 @@ class OptionsColumn(QWidget):
         self._split.show_path(path)
         self._hide_rows()
 
-    def _take_change(self, path: str) -> None:
+    def _on_change(self, path: str) -> None:
         self._note(path, self.form.batch)
         self.changed.emit()
 
@@ -656,8 +656,8 @@ class ChangeSet(QObject):
         changes = [
             Change(
                 known[made.path].title,
-                value_words(known[made.path], made.before),
-                value_words(known[made.path], made.after),
+                value_text(known[made.path], made.before),
+                value_text(known[made.path], made.after),
             )
             for made in self._made
             if made.path == "task" or self._options.form.applies(known[made.path])

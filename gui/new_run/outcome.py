@@ -12,7 +12,7 @@ from core.base.formats import MISSING, compact_count
 from core.base.language import _
 from core.memory.model import ModelReport
 from core.options import RunOptions
-from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_words
+from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
@@ -22,7 +22,7 @@ from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
-from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, marked_line, rows_words
+from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, marked_line, rows_text
 from gui.new_run.memory_card import FitCard
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
@@ -105,20 +105,20 @@ PATHS_OF_ROWS = {path: row for row, paths in OPTIONS_OF_ROWS.items() for path in
 ROWS_OF_SECTIONS = {"data": _("Loading"), "device": _("Device"), "training": _("Optimizer")}
 
 
-def trained_words(options: RunOptions, report: ModelReport | None = None) -> str:
+def trained_text(options: RunOptions, report: ModelReport | None = None) -> str:
     """Which weights move: `all weights`; with figures once they are known: `LoRA, rank 16 · 1,538 of 109 million`."""
     if report is None or not report.architecture or report.problems:
-        return _method_words(options.model)
+        return _method_text(options.model)
     trained, total = (
         compact_count(number) for number in (report.trainable_parameters, report.total_parameters)
     )
     if options.model.method is Method.FULL:
         return _("all {total} weights").format(total=total)
     text = _("{method} · {trained} of {total}")
-    return text.format(method=_method_words(options.model), trained=trained, total=total)
+    return text.format(method=_method_text(options.model), trained=trained, total=total)
 
 
-def _method_words(model: ModelOptions) -> str:
+def _method_text(model: ModelOptions) -> str:
     match model.method:
         case Method.FULL:
             return _("all weights")
@@ -131,7 +131,7 @@ def _method_words(model: ModelOptions) -> str:
             return text.format(rank=model.lora_rank, packed=model.quantization.value)
 
 
-def memory_words(options: RunOptions) -> str:
+def memory_text(options: RunOptions) -> str:
     memory = options.memory
     parts = []
     if memory.activation_checkpointing:
@@ -143,7 +143,7 @@ def memory_words(options: RunOptions) -> str:
     return ", ".join(parts)
 
 
-def loading_words(options: RunOptions, device: DeviceReport | None, longest: int | None = None) -> str:
+def loading_text(options: RunOptions, device: DeviceReport | None, longest: int | None = None) -> str:
     """How batches are made: `grouped by length, 2 workers`. Rows grouped by length are padded dynamically.
 
     Args:
@@ -179,8 +179,8 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
             found.setdefault(row, []).append(
                 text.format(
                     option=option.title,
-                    value=value_words(option, value_of(options, option.path)),
-                    default=value_words(option, option.default),
+                    value=value_text(option, value_of(options, option.path)),
+                    default=value_text(option, option.default),
                 )
             )
     return {row: "\n".join(lines) for row, lines in found.items()}
@@ -238,14 +238,14 @@ def summary_rows(
     )
     rows = [
         (_("Model"), model_title(options)),
-        (_("Trained"), trained_words(options, model)),
+        (_("Trained"), trained_text(options, model)),
         (_("Data"), _data(options, known, data)),
-        (_("Loading"), loading_words(options, device, longest)),
+        (_("Loading"), loading_text(options, device, longest)),
         (_("Device"), title),
         (_("Precision"), precision),
         (_("Attention"), options.model.attention.label if options.task.reads_text else ""),
         (_("Optimizer"), optimizer),
-        (_("Memory"), memory_words(options)),
+        (_("Memory"), memory_text(options)),
         (_("Batch"), MISSING if unreadable & BATCH_PATHS else batch),
         (_("Steps"), MISSING if unreadable & STEP_PATHS else _steps(options, known, data)),
         (_("Downloads"), download_note(options)),
@@ -395,7 +395,7 @@ class OutcomeColumn(QWidget):
         elif reading.has_broken:
             lines.append(Check(Level.WARNING, _("Hone could not look into the data (its log says why)")))
         elif reading.report is not None and "data" not in wrong and not reading.stops:
-            words = rows_words(reading.report.rows)
+            words = rows_text(reading.report.rows)
             labels = len(reading.report.labels)
             if labels:
                 words = _("{rows}, {labels:,} labels").format(rows=words, labels=labels)

@@ -215,7 +215,7 @@ class NewRunPage(QWidget):
         self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
         self._strip.fix_chosen.connect(self._remedies.apply)
-        self._reading.changed.connect(self._take_reading)
+        self._reading.changed.connect(self._on_reading)
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._look_again)
         self._outcome.checks.path_chosen.connect(self.go_to_option)
@@ -393,7 +393,7 @@ class NewRunPage(QWidget):
         tree = self._trees.get(task) or tree_for_task(task, before)
         self.load_tree({**tree, "device": before.get("device", {})})
 
-    def _take_reading(self) -> None:
+    def _on_reading(self) -> None:
         report = self._reading.report
         if report is not None and report is not self._adopted and not self._reading.is_waiting:
             self._adopted = report

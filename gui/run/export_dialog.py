@@ -38,7 +38,7 @@ from core.services.export import (
     NumberFormat,
     Offer,
     Wanted,
-    agreement_words,
+    agreement_text,
     find_source,
     offers,
 )
@@ -222,7 +222,7 @@ def _row(line: QWidget, beside: QWidget) -> QWidget:
     return row
 
 
-def result_words(report: ExportReport) -> tuple[str, str]:
+def result_text(report: ExportReport) -> tuple[str, str]:
     """A title, and the details: where it is, whether it answers as the trained model, and notes."""
     if report.missing:
         title = _("The export is incomplete")
@@ -231,7 +231,7 @@ def result_words(report: ExportReport) -> tuple[str, str]:
     else:
         title = _("{kind}: done, and it answers as the trained model").format(kind=EXPORTS[report.kind][0])
     where = _("{size} in {path}").format(size=memory(report.size), path=report.path)
-    checked = agreement_words(report.agreement) if report.agreement else report.unchecked
+    checked = agreement_text(report.agreement) if report.agreement else report.unchecked
     return title, "\n".join(part for part in (report.missing, where, checked, *report.notes) if part)
 
 
@@ -348,7 +348,7 @@ class ExportSheet(QDialog):
     def _show_report(self, report: ExportReport) -> None:
         self._report, self._export = report, None
         self.place.propose_anew()
-        self.strip.show_message(Level.WARNING if report.missing else Level.INFO, *result_words(report))
+        self.strip.show_message(Level.WARNING if report.missing else Level.INFO, *result_text(report))
 
     def _show_failure(self, failure: UserError) -> None:
         self._export = None

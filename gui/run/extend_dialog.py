@@ -22,8 +22,8 @@ from core.options.sources import Scheme
 from core.runs import models
 from core.runs.folder import RunFolder
 from core.runs.start import Extension
-from core.runs.status import RunStory
-from core.runs.summary import story_at_end
+from core.runs.status import RunStatus
+from core.runs.summary import status_at_end
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import CalmSpinBox
@@ -38,7 +38,7 @@ class Length:
     """How long a run was asked to train and how far it has come, and what so much more of it comes to."""
 
     options: RunOptions
-    story: RunStory
+    status: RunStatus
 
     @property
     def counts_steps(self) -> bool:
@@ -48,7 +48,7 @@ class Length:
     @property
     def steps_per_epoch(self) -> float | None:
         """Optimizer steps of one pass through the data; None: not known."""
-        plan = self.story.plan
+        plan = self.status.plan
         return plan.total_steps / plan.epochs if plan is not None and plan.epochs else None
 
     def steps_in(self, more: int) -> int | None:
@@ -61,8 +61,8 @@ class Length:
 
     def seconds_for(self, more: int) -> float | None:
         """How long the steps take that are left then, at the pace last measured."""
-        steps, pace = self.steps_in(more), self.story.step_seconds
-        return None if steps is None or pace is None else max(0, steps - self.story.step) * pace
+        steps, pace = self.steps_in(more), self.status.step_seconds
+        return None if steps is None or pace is None else max(0, steps - self.status.step) * pace
 
     def extension(self, more: int) -> Extension:
         """What to ask for."""
@@ -81,7 +81,7 @@ def length_of(run: RunFolder) -> Length:
     if models.newest(run) is None:
         title = _("The run can't be made longer")
         raise UserError(title, _("No checkpoint was saved to go on from."))
-    return Length(run.options(), story_at_end(run, and_beginning=True))
+    return Length(run.options(), status_at_end(run, and_beginning=True))
 
 
 class ExtendSheet(QDialog):
@@ -138,14 +138,14 @@ class ExtendSheet(QDialog):
 
     def _show(self) -> None:
         more = self.more.value()
-        self.unit.setText(self._unit_words(more))
+        self.unit.setText(self._unit_text(more))
         self.rows.set_rows(rows_for(self._length, more))
         layout = self.layout()
         if layout is not None:  # its words wrap: Qt would ask for the height they have in a narrower window
             layout.activate()
             self.setFixedHeight(layout.totalHeightForWidth(self.width()))
 
-    def _unit_words(self, more: int) -> str:
+    def _unit_text(self, more: int) -> str:
         if self._length.counts_steps:
             return _("more step") if more == 1 else _("more steps")
         return _("more epoch") if more == 1 else _("more epochs")
@@ -165,11 +165,11 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
     rows = [
         (_("So far"), _far(length)),
         (_("In all"), _in_all(length, more)),
-        (_("Learning rate"), _rate_words(length)),
+        (_("Learning rate"), _rate_text(length)),
     ]
     seconds = length.seconds_for(more)
     if seconds is not None:
-        pace = formats.step_time(length.story.step_seconds)
+        pace = formats.step_time(length.status.step_seconds)
         words = _("about {}, at the {} a step that were measured, evaluations not counted")
         rows.append((_("Time"), words.format(formats.about(seconds), pace)))
     return rows
@@ -177,24 +177,24 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
 
 def _far(length: Length) -> str:
     words = _("step {}, epoch {}")
-    return words.format(formats.count(length.story.step), formats.epochs(length.story.epoch))
+    return words.format(formats.count(length.status.step), formats.epochs(length.status.epoch))
 
 
 def _in_all(length: Length, more: int) -> str:
     asked, steps = length.extension(more), length.steps_in(more)
     if asked.epochs is None:
-        return _steps_words(steps)
+        return _steps_text(steps)
     one, several = _("{} epoch"), _("{} epochs")
     epochs = (one if asked.epochs == 1 else several).format(formats.epochs(asked.epochs))
-    return epochs if steps is None else _("{}, about {}").format(epochs, _steps_words(steps))
+    return epochs if steps is None else _("{}, about {}").format(epochs, _steps_text(steps))
 
 
-def _steps_words(steps: int | None) -> str:
+def _steps_text(steps: int | None) -> str:
     one, several = _("{} step"), _("{} steps")
     return (one if steps == 1 else several).format(formats.count(steps))
 
 
-def _rate_words(length: Length) -> str:
+def _rate_text(length: Length) -> str:
     """What the schedule does once it spans more steps."""
     match length.options.training.schedule:
         case Schedule.CONSTANT:

@@ -19,9 +19,9 @@ from core.runs.crash import Crash, crash_before, crash_of
 from core.runs.event_log import RunFollower
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
-from core.runs.status import RunStory, State
-from core.runs.summary import story_at_end
-from gui.charts.history import NewsMaker, RunNews
+from core.runs.status import RunStatus, State
+from core.runs.summary import status_at_end
+from gui.charts.history import NewsReader, RunNews
 
 FIRST_BYTES = 256 << 10
 """Of a log that is longer when first read, only so much of its end is shown."""
@@ -99,14 +99,14 @@ class Rest:
     model: TrainedModel | None = None
 
 
-def rest_of(run: RunFolder, story: RunStory, record: ExitRecord | None, state: State) -> Rest:
+def rest_of(run: RunFolder, status: RunStatus, record: ExitRecord | None, state: State) -> Rest:
     """Look into a run's folder; it reads a few small files."""
     model = trained_model(run)
     if state is State.CRASHED:
-        crash = crash_of(run, story, record)
+        crash = crash_of(run, status, record)
         return Rest(crash.step, crash, model)
     saved = models.newest(run)
-    before = crash_before(run, story, record)
+    before = crash_before(run, status, record)
     return Rest(None if saved is None else saved.step, before, model)
 
 
@@ -152,10 +152,10 @@ class JobThread(QThread):
         self._stopping = threading.Event()
         self._asked: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
-        self._follower, self._maker = RunFollower(run), NewsMaker()
+        self._follower, self._maker = RunFollower(run), NewsReader()
         self._told: State | None = None
         self._told_of_reading = (0, "", False)
-        self._standing = RunStory()
+        self._standing = RunStatus()
         self.finished.connect(self._run_again)
 
     def request(self, action: Action) -> None:
@@ -195,7 +195,7 @@ class JobThread(QThread):
                 self._tell_news(follower, maker)
                 self._tell_log()
                 if follower.is_caught_up:
-                    self._tell_state(follower.state, follower.story, follower.exit_record)
+                    self._tell_state(follower.state, follower.status, follower.exit_record)
             if follower.is_caught_up:
                 self._pause(POLL_SECONDS)
         if follower.is_over:
@@ -226,18 +226,18 @@ class JobThread(QThread):
 
     def _tell_standing(self) -> None:
         """Tell where the run stands and how far it has come before all its past is read."""
-        self._standing = story_at_end(self._run, and_beginning=True, and_between=False)
+        self._standing = status_at_end(self._run, and_beginning=True, and_between=False)
         self.news_arrived.emit(RunNews(self._standing, [], is_whole=False))
         self._tell_log()
         self._tell_state(self._run.state(self._standing), self._standing, self._run.exit_record())
 
-    def _tell_news(self, follower: RunFollower, maker: NewsMaker) -> None:
+    def _tell_news(self, follower: RunFollower, maker: NewsReader) -> None:
         batches, is_whole = maker.take(), follower.is_caught_up
-        reading = follower.story.skipped, follower.story.trouble, is_whole
+        reading = follower.status.skipped, follower.status.trouble, is_whole
         if batches or reading != self._told_of_reading:
             self._told_of_reading = reading
-            story = follower.story.copy() if is_whole else self._standing
-            self.news_arrived.emit(RunNews(story, batches, is_whole=is_whole))
+            status = follower.status.copy() if is_whole else self._standing
+            self.news_arrived.emit(RunNews(status, batches, is_whole=is_whole))
 
     def _pause(self, seconds: float) -> None:
         """Wait, unless there is something to do."""
@@ -257,14 +257,14 @@ class JobThread(QThread):
                     RunFolderError("The run can't be asked", f"{error.filename}: {error.strerror}")
                 )
 
-    def _tell_state(self, state: State, story: RunStory, record: ExitRecord | None) -> None:
+    def _tell_state(self, state: State, status: RunStatus, record: ExitRecord | None) -> None:
         if state is self._told:
             return
         self._told = state
         if record is not None:
             self.ended.emit(record)
         if state.is_over or state is State.QUEUED:
-            self.rested.emit(rest_of(self._run, story, record, state))
+            self.rested.emit(rest_of(self._run, status, record, state))
         self.state_changed.emit(state)
 
     def _tell_log(self) -> None:

@@ -127,7 +127,7 @@ def _after_the_end(message: MessageRaised) -> MessageRaised:
 
 def not_to_save(facts: RunFacts) -> str:
     """Why no checkpoint can be saved now."""
-    if facts.state is State.TRAINING and facts.story.step:
+    if facts.state is State.TRAINING and facts.status.step:
         return ""
     if facts.state in (State.STARTING, State.TRAINING, State.QUEUED):
         return _("There is nothing to save before the first step.")
@@ -378,13 +378,13 @@ class RunHeader(QWidget):
         self.time_left.setHidden(facts.state.is_over)
         self.time_left.setText(words.time_left(facts))
         self.buttons.show_facts(facts)
-        story = facts.story
+        status = facts.status
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
-        waits = story.plan is None and facts.state is not State.QUEUED
+        waits = status.plan is None and facts.state is not State.QUEUED
         if waits != (self.progress.maximum() == 0):
             self.progress.setRange(0, 0 if waits else PROGRESS_PARTS)
-        if story.plan is not None:
-            self.progress.setValue(round(PROGRESS_PARTS * story.step / max(1, story.plan.total_steps)))
+        if status.plan is not None:
+            self.progress.setValue(round(PROGRESS_PARTS * status.step / max(1, status.plan.total_steps)))
 
     def _lay_out(self) -> None:
         names = fill(QVBoxLayout(), self.name, self.state_line, spacing=2)

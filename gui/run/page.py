@@ -20,14 +20,14 @@ from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 from gui.base.background import end_left
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import NotOverError, RunBin, reveal
+from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunNews
-from gui.run import words as run_words
+from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, with_changes
 from gui.run.follower import Begin, JobThread, Rest
@@ -114,7 +114,7 @@ class RunView(QWidget):
         self.run = run
         self._resume_run = resume or partial(starting.resume, queued=True)
         self._extend_run = extend
-        self._story = RunStory()
+        self._status = RunStatus()
         self._history = RunHistory()
         self._state: State | None = None
         self._is_read = False
@@ -196,11 +196,11 @@ class RunView(QWidget):
         self.model.button.clicked.connect(lambda: self._reveal(self.model.folder or self.run.path))
         self.taking.told.connect(self._note)
         self.messages.fix_chosen.connect(self._apply_fix)
-        self.job.news_arrived.connect(self._take_news)
+        self.job.news_arrived.connect(self._on_news)
         self.job.log_arrived.connect(self.details.add_log)
-        self.job.ended.connect(self._take_end)
-        self.job.rested.connect(self._take_rest)
-        self.job.state_changed.connect(self._take_state)
+        self.job.ended.connect(self._on_end)
+        self.job.rested.connect(self._on_rest)
+        self.job.state_changed.connect(self._on_state)
         self.job.job_failed.connect(self.show_error)
         self._tick.timeout.connect(self._show_facts)
 
@@ -208,19 +208,19 @@ class RunView(QWidget):
         super().showEvent(event)
         self.header.name.setText(self.title)
 
-    def _take_news(self, news: RunNews) -> None:
-        self._story, self._is_read = news.story, news.is_whole
+    def _on_news(self, news: RunNews) -> None:
+        self._status, self._is_read = news.status, news.is_whole
         for batch in news.batches:
             self._history.take(batch)
         self._refresh()
 
-    def _take_end(self, record: ExitRecord) -> None:
+    def _on_end(self, record: ExitRecord) -> None:
         self._exit_record = record
 
-    def _take_rest(self, rest: Rest) -> None:
+    def _on_rest(self, rest: Rest) -> None:
         self._rest = rest
 
-    def _take_state(self, state: State) -> None:
+    def _on_state(self, state: State) -> None:
         if self._state is not None and self._state.is_over and not state.is_over:
             self._begin_attempt(state)
         if state.is_over:
@@ -240,7 +240,7 @@ class RunView(QWidget):
 
     def _begin_attempt(self, state: State) -> None:
         """What was said of the attempts before holds no more; their steps stay as far as the run goes on from them."""
-        self._attempt_left = self._story.attempt
+        self._attempt_left = self._status.attempt
         self._exit_record = None
         if state is not State.QUEUED:  # what waits was told from where it will go on
             self._rest = Rest()
@@ -273,13 +273,13 @@ class RunView(QWidget):
         self._show_facts()
         self._show_messages()
         is_over = self._state.is_over if self._is_read else None
-        self.charts.refresh(self._story.total_steps, is_over=is_over)
-        self.details.refresh(self._story, is_over=bool(is_over))
+        self.charts.refresh(self._status.total_steps, is_over=is_over)
+        self.details.refresh(self._status, is_over=bool(is_over))
 
     def _facts(self) -> RunFacts:
         assert self._state is not None, "the page is shown once the state is known"
         return RunFacts(
-            self._story,
+            self._status,
             self._state,
             self._options,
             self._exit_record,
@@ -287,20 +287,20 @@ class RunView(QWidget):
             self._trained is not None,
             self._rest.step,
             self._rest.crash,
-            self._story.attempt <= self._attempt_left,
+            self._status.attempt <= self._attempt_left,
         )
 
     def _show_facts(self) -> None:
         facts = self._facts()
         self.header.show_facts(facts)
-        self.figures.show_figures(run_words.summary(facts))
+        self.figures.show_figures(run_text.summary(facts))
 
     def _show_messages(self) -> None:
         facts = self._facts()
-        crash = run_words.crash_message(facts) or left_queue_message(facts)
+        crash = run_text.crash_message(facts) or left_queue_message(facts)
         own = self._failures or ([crash] if crash else [])
-        notes = (self._not_shown, run_words.unread_message(self._story))
-        said = (found for found in self._story.messages.values() if found.attempt > self._attempt_left)
+        notes = (self._not_shown, run_text.unread_message(self._status))
+        said = (found for found in self._status.messages.values() if found.attempt > self._attempt_left)
         messages = [*own, *said, *filter(None, notes)]
         self.messages.show_messages(messages, is_over=facts.state.is_over)
 
@@ -322,7 +322,7 @@ class RunView(QWidget):
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:
-            sheet = ExtendSheet(Length(self._options, self._story), self)
+            sheet = ExtendSheet(Length(self._options, self._status), self)
             sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             sheet.chosen.connect(self.extend)
             sheet.open()
@@ -419,7 +419,7 @@ class RunPage(QScrollArea):
         self._theme = theme
         set_role(self, Role.PAGE)
         self.view: RunView | None = None
-        self.bin = RunBin(self, runs_folder)
+        self.bin = RunTrash(self, runs_folder)
         self.bin.moved.connect(self.forget)
         self.bin.failed.connect(self._show_error)
         self.setFrameShape(QFrame.Shape.NoFrame)

@@ -45,7 +45,7 @@ from core.base import formats
 from core.base.files import file_inside
 from core.base.language import _
 from core.runs.events import ConfusionCounted, Example, Predicted, Said
-from core.runs.status import PredictionStory
+from core.runs.status import PredictionLog
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import plain_tip
@@ -63,7 +63,7 @@ PICTURE = 40
 """Pixels of a side of an image in a row."""
 
 
-def moment_words(found: Predicted) -> str:
+def moment_text(found: Predicted) -> str:
     """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`."""
     if found.step == 0:
         return _("Before training")
@@ -79,7 +79,7 @@ def are_long(examples: Iterable[Example], told: Iterable[Predicted]) -> bool:
     return any(len(text.strip()) > LONG for text in (*expected, *said))
 
 
-def given_words(given: str) -> str:
+def given_text(given: str) -> str:
     """What the model reads, on one line; the two texts of a pair stay apart."""
     parts = [" ".join(part.split()) for part in given.strip().split("\n")]
     return (BETWEEN_PARTS if len(parts) == 2 else " ").join(filter(None, parts))[:LONGEST_LINE]
@@ -97,7 +97,7 @@ def visible(text: str) -> str:
     return _("(only spaces and line breaks)") if breaks else _("(only spaces)")
 
 
-def said_words(said: Said) -> str:
+def said_text(said: Said) -> str:
     """What was said, on one line: with how sure the model was, or a mark where a text was ended by its length."""
     line = " ".join(visible(said.text).split())[:LONGEST_LINE]
     if said.sure is not None:
@@ -141,20 +141,20 @@ class PredictionsModel(QStandardItemModel):
             self._examples = examples
             self.setRowCount(0)
             for example in examples:
-                given = QStandardItem(given_words(example.given))
+                given = QStandardItem(given_text(example.given))
                 if example.image:
                     path = file_inside(self._folder, example.image)
                     given.setIcon(QIcon() if path is None else QIcon(QPixmap(str(path))))
                     given.setSizeHint(QSize(PICTURE, PICTURE + 8))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
-        moments = [moment_words(found) if found else "" for found in (before, after)]
+        moments = [moment_text(found) if found else "" for found in (before, after)]
         self.setHorizontalHeaderLabels([_("The model reads"), _("Expected"), *moments])
         for column, found in ((Column.BEFORE, before), (Column.AFTER, after)):
             for row in range(self.rowCount()):
                 said = said_of(row, found)
                 mark = "" if said is None or said.right is None else f"{RIGHT if said.right else WRONG}  "
-                self.item(row, column).setText("" if said is None else mark + said_words(said))
+                self.item(row, column).setText("" if said is None else mark + said_text(said))
 
 
 def said_of(row: int, found: Predicted | None) -> Said | None:
@@ -309,7 +309,7 @@ class RunPredictions(QWidget):
         parent: Qt's parent.
     """
 
-    def __init__(self, folder: Path, predictions: PredictionStory, parent: QWidget | None = None) -> None:
+    def __init__(self, folder: Path, predictions: PredictionLog, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._predictions = predictions
         self.model = PredictionsModel(folder, self)
@@ -411,7 +411,7 @@ class RunPredictions(QWidget):
             return
         self.model.show(self._predictions.examples, told[0], chosen)
         self._fit_table(is_one_moment=len(told) == 1)
-        self._moment.setText(moment_words(chosen))
+        self._moment.setText(moment_text(chosen))
         now, then = right_words(chosen), right_words(told[0])
         both = _("{now} · before training {then}").format(now=now, then=then)
         self._right.setText(both if now and chosen is not told[0] else now)
@@ -470,5 +470,5 @@ class RunPredictions(QWidget):
             if found is not None and said is not None:
                 text = visible(said.text)
                 goes_on = said.is_cut and bool(said.text.strip())
-                told.append((moment_words(found), f"{text} …" if goes_on else text))
+                told.append((moment_text(found), f"{text} …" if goes_on else text))
         return "\n\n".join(f"{title}:\n{text}" for title, text in told)

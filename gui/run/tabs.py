@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.language import _
 from core.runs.events import ConfusionCounted, Evaluated, WhatRan
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.runs.words import statements
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
@@ -62,14 +62,14 @@ class MetricsModel(QStandardItemModel):
             self.insertRow(0, items)
 
 
-def what_ran_groups(story: RunStory) -> list[Group]:
+def what_ran_groups(status: RunStatus) -> list[Group]:
     """All that is known of what ran; groups of which nothing is known are left out."""
-    told = statements(story.what_ran, formats.memory, story.versions, story)
+    told = statements(status.what_ran, formats.memory, status.versions, status)
     groups = [
         Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in lines))
         for title, lines in groupby(told, attrgetter("group"))
     ]
-    if story.what_ran is None:
+    if status.what_ran is None:
         later = Row(_("What ran"), _("Known after the first step"))
         groups.insert(0, Group("", (later,)))
     return groups
@@ -138,17 +138,17 @@ class RunDetails(QTabWidget):
         self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
-    def refresh(self, story: RunStory, *, is_over: bool) -> None:
+    def refresh(self, status: RunStatus, *, is_over: bool) -> None:
         self.metrics.show(self._history.evaluations)
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()
-        self._show_what_ran(story)
+        self._show_what_ran(status)
 
-    def _show_what_ran(self, story: RunStory) -> None:
-        told = (story.what_ran, story.versions, story.forecast_error)
+    def _show_what_ran(self, status: RunStatus) -> None:
+        told = (status.what_ran, status.versions, status.forecast_error)
         if told != self._what_ran_told:
             self._what_ran_told = told
-            self.what_ran.set_groups(what_ran_groups(story))
+            self.what_ran.set_groups(what_ran_groups(status))
 
     def _show_confusion(self) -> None:
         found = self._history.predictions.confusion
@@ -159,17 +159,17 @@ class RunDetails(QTabWidget):
         words = _("After step {step}. Rows are the right labels, columns what the model said.")
         more = _("{count} more labels are mixed up less.") if found.left_out else ""
         text = f"{words} {more}".format(step=formats.count(found.step), count=found.left_out)
-        self._confusion_words.setText(text.strip())
+        self._confusion_text.setText(text.strip())
         self.confusion.show_confusion(found)
 
     def _with_words(self, grid: QWidget) -> QWidget:
         """The grid below a line that says how to read it."""
         page = QWidget()
-        self._confusion_words = QLabel()
-        set_role(self._confusion_words, Role.HINT)
+        self._confusion_text = QLabel()
+        set_role(self._confusion_text, Role.HINT)
         fill(
             QVBoxLayout(page),
-            self._confusion_words,
+            self._confusion_text,
             (grid, 1),
             margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
             spacing=SPACING,

@@ -16,7 +16,7 @@ from core.runs import queue
 from core.runs.crash import Crash
 from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import ExitRecord
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 from core.runs.words import dtypes, out_of_memory
 from gui.base.trash import Question
@@ -27,7 +27,7 @@ EXACT = 0.005
 MINUS = "\N{MINUS SIGN}"
 
 
-def forecast_words(past: Sequence[PastRun]) -> str:
+def forecast_text(past: Sequence[PastRun]) -> str:
     """How good the forecasts have been, and what they have taught; empty while there were none."""
     found = teaching(past)
     error = typical_error(found)
@@ -151,7 +151,7 @@ class RunFacts:
     its story still tells of the attempt before.
     """
 
-    story: RunStory
+    status: RunStatus
     state: State
     options: RunOptions | None = None
     exit_record: ExitRecord | None = None
@@ -167,43 +167,43 @@ def state_line(facts: RunFacts) -> str:
     if facts.state.is_over and facts.state is not State.PAUSED:
         lasted = "" if summary(facts) else elapsed(facts, now=0.0)
         after = [_("after {}").format(lasted)] if lasted else []
-        progress = _progress(facts.story)
+        progress = _progress(facts.status)
         return DOT.join([state_title(facts.state), *after, *progress, *_where_computed(facts)])
     return DOT.join(filter(None, _going_on(facts)))
 
 
 def _going_on(facts: RunFacts) -> list[str]:
     """What a run does that isn't over, or that rests."""
-    story = facts.story
+    status = facts.status
     match facts.state:
         case State.STARTING:
-            phase = "" if facts.is_between else _phase_line(story)
+            phase = "" if facts.is_between else _phase_line(status)
             return [phase or _("Starting")]
         case State.QUEUED:
-            doing = _awaited(story)
-            if story.attempt and facts.saved_step is None:
+            doing = _awaited(status)
+            if status.attempt and facts.saved_step is None:
                 return [doing, _("begins anew")]
         case State.PAUSED:
-            return _resting(story)
+            return _resting(status)
         case State.PAUSING:
             doing = _("Pausing: saving a checkpoint, then the memory is free")
         case State.STOPPING:
             doing = _("Stopping, and keeping what is trained")
         case _:
             doing = _doing(facts)
-    return [doing, *_progress(story)]
+    return [doing, *_progress(status)]
 
 
-def _resting(story: RunStory) -> list[str]:
+def _resting(status: RunStatus) -> list[str]:
     """Where a paused run goes on, and that nothing of it is in memory."""
-    steps, *passes = _progress(story) or [""]
+    steps, *passes = _progress(status) or [""]
     paused = _("Paused at {}").format(steps) if steps else state_title(State.PAUSED)
     return [paused, *passes, _("its memory is free")]
 
 
-def _awaited(story: RunStory) -> str:
+def _awaited(status: RunStatus) -> str:
     """For whom a run waits that trains later."""
-    awaited = story.awaited
+    awaited = status.awaited
     if awaited is None or not awaited.behind:
         return _("Waiting for its turn")
     others, name = awaited.ahead - 1, f"“{awaited.title}”" if awaited.title else awaited.behind
@@ -214,8 +214,8 @@ def _awaited(story: RunStory) -> str:
 
 
 def _doing(facts: RunFacts) -> str:
-    if facts.story.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
-        return _phase_line(facts.story)
+    if facts.status.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
+        return _phase_line(facts.status)
     where = _where_computed(facts)
     if not where:
         return _("Training")
@@ -224,7 +224,7 @@ def _doing(facts: RunFacts) -> str:
     return words.format(where[0])
 
 
-def _phase_line(story: RunStory) -> str:
+def _phase_line(status: RunStatus) -> str:
     words = {
         Phase.LOADING_DATA: _("Loading the data"),
         Phase.LOADING_MODEL: _("Loading the model"),
@@ -234,27 +234,27 @@ def _phase_line(story: RunStory) -> str:
         Phase.EVALUATING: _("Evaluating on held-out data"),
         Phase.SAVING: _("Saving"),
     }
-    if story.phase is None:
+    if status.phase is None:
         return ""
-    return f"{words[story.phase]}: {story.phase_detail}" if story.phase_detail else words[story.phase]
+    return f"{words[status.phase]}: {status.phase_detail}" if status.phase_detail else words[status.phase]
 
 
 def _where_computed(facts: RunFacts) -> list[str]:
     """Device and precision: measured where the run has said so, else as planned."""
-    ran, plan = facts.story.what_ran, facts.story.plan
+    ran, plan = facts.status.what_ran, facts.status.plan
     if ran is not None:
         return [f"{device_title(ran.device)}, {dtypes(ran.autocast_dtype or ran.parameter_dtype)}"]
     return [device_title(plan.device)] if plan is not None and plan.device else []
 
 
-def _progress(story: RunStory) -> list[str]:
-    plan = story.plan
+def _progress(status: RunStatus) -> list[str]:
+    plan = status.plan
     if plan is None:
         return []
-    steps = _("step {} of {}").format(formats.count(story.step), formats.count(plan.total_steps))
-    epoch, planned = formats.epochs(story.epoch), formats.epochs(plan.epochs)
+    steps = _("step {} of {}").format(formats.count(status.step), formats.count(plan.total_steps))
+    epoch, planned = formats.epochs(status.epoch), formats.epochs(plan.epochs)
     if (
-        story.epoch > plan.epochs and epoch != planned
+        status.epoch > plan.epochs and epoch != planned
     ):  # a last step of fewer rows: the plan's share is a little off
         return [steps, _("epoch {}").format(epoch)]
     return [steps, _("epoch {} of {}").format(epoch, planned)]
@@ -262,7 +262,7 @@ def _progress(story: RunStory) -> list[str]:
 
 def time_left(facts: RunFacts) -> str:
     """How long the training still takes; empty until that can be told."""
-    left = facts.story.seconds_left if facts.state is State.TRAINING else None
+    left = facts.status.seconds_left if facts.state is State.TRAINING else None
     if left is None:
         return ""
     return _("about {} left").format(formats.about(left))
@@ -270,22 +270,22 @@ def time_left(facts: RunFacts) -> str:
 
 def elapsed(facts: RunFacts, now: float) -> str:
     """How long the run has been worked on in all its attempts. `now` is unix seconds."""
-    seconds = seconds_spent(facts.story, facts.state, facts.exit_record, now)
+    seconds = seconds_spent(facts.status, facts.state, facts.exit_record, now)
     return "" if seconds is None else formats.duration(seconds)
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
     """What came of a run that ended by itself: titles and values; empty before, and where nothing was trained."""
-    done = facts.story.finished
+    done = facts.status.finished
     if done is None or not facts.state.is_over or not done.steps:
         return []
-    rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.story)
+    rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.status)
     speed = _("Speed of the last stretch")
-    if facts.story.attempt <= 1:
+    if facts.status.attempt <= 1:
         speed = _("Speed")
     rows.append((speed, formats.rate(done.samples_per_second)))
     rows.append((_("Time"), elapsed(facts, now=0.0)))
-    rows.append((_("Peak memory"), formats.memory(facts.story.peak_bytes)))
+    rows.append((_("Peak memory"), formats.memory(facts.status.peak_bytes)))
     return [(title, value) for title, value in rows if value not in (formats.MISSING, "")]
 
 
@@ -297,12 +297,12 @@ def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:
     ]
 
 
-def _last_evaluation(story: RunStory) -> list[tuple[str, str]]:
+def _last_evaluation(status: RunStatus) -> list[tuple[str, str]]:
     """What was measured before the training went on: no result of the model that was kept."""
-    measured = _results(story.metrics)
-    if not measured or story.evaluated_at is None:
+    measured = _results(status.metrics)
+    if not measured or status.evaluated_at is None:
         return []
-    title = _("Last evaluated at step {}").format(formats.count(story.evaluated_at))
+    title = _("Last evaluated at step {}").format(formats.count(status.evaluated_at))
     return [(title, DOT.join(f"{name} {value}" for name, value in measured))]
 
 
@@ -314,10 +314,10 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
         title = _("This run's folder was removed")
         detail = _("It was deleted, moved or renamed, or its disk is not connected.")
         return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
-    title, reason = _crash_words(facts)
+    title, reason = _crash_text(facts)
     fixes: tuple[Fix, ...] = ()
     if facts.exit_record is not None and facts.exit_record.out_of_memory and facts.options is not None:
-        shortage = out_of_memory(facts.options, facts.story.forecast)
+        shortage = out_of_memory(facts.options, facts.status.forecast)
         title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes
     kept = ""
     if facts.saved_step is not None:
@@ -336,7 +336,7 @@ def going_on(saved_step: int | None) -> Fix:
     return Fix(words.format(formats.count(saved_step)), action=FixAction.RESUME)
 
 
-def _crash_words(facts: RunFacts) -> tuple[str, str]:
+def _crash_text(facts: RunFacts) -> tuple[str, str]:
     record, crash = facts.exit_record, facts.crash
     if record is None:
         title = _("The training process is gone")
@@ -350,17 +350,17 @@ def _crash_words(facts: RunFacts) -> tuple[str, str]:
     return title, record.reason
 
 
-def unread_message(story: RunStory) -> MessageRaised | None:
+def unread_message(status: RunStatus) -> MessageRaised | None:
     """A note on what of a run can't be read; None where all of it was."""
-    if story.is_of_newer_hone:
+    if status.is_of_newer_hone:
         title = _("A newer Hone wrote this run")
         detail = _("There may be more to it than is shown.")
-    elif story.trouble:
-        title, detail = _("Not all of what happened can be read"), story.trouble
-    elif story.skipped:
+    elif status.trouble:
+        title, detail = _("Not all of what happened can be read"), status.trouble
+    elif status.skipped:
         one = _("A line of what happened can't be read")
         several = _("{} lines of what happened can't be read")
-        title = one if story.skipped == 1 else several.format(formats.count(story.skipped))
+        title = one if status.skipped == 1 else several.format(formats.count(status.skipped))
         detail = _("What stood there is left out here.")
     else:
         return None
@@ -369,10 +369,10 @@ def unread_message(story: RunStory) -> MessageRaised | None:
 
 def left_queue_message(facts: RunFacts) -> MessageRaised | None:
     """Where the run stands, how the attempt before crashed, and that it can go on; None for any other run."""
-    story, record = facts.story, facts.exit_record
+    status, record = facts.status, facts.exit_record
     has_left = facts.state in (State.STOPPED, State.PAUSED) and record is not None and record.code is None
-    is_of_before = story.finished is not None and State(story.finished.state) is facts.state
-    if record is None or not has_left or is_of_before or not story.attempt or facts.is_gone:
+    is_of_before = status.finished is not None and State(status.finished.state) is facts.state
+    if record is None or not has_left or is_of_before or not status.attempt or facts.is_gone:
         return None
     crash = facts.crash
     title = _("It waited for its turn, and did not go on")
@@ -389,7 +389,7 @@ def left_queue_message(facts: RunFacts) -> MessageRaised | None:
 
 def _standing(facts: RunFacts) -> str:
     """The step it has reached, and the one it would continue from."""
-    at = _("It stands at step {}.").format(formats.count(facts.story.step))
+    at = _("It stands at step {}.").format(formats.count(facts.status.step))
     if facts.saved_step is None:
         return " ".join((at, _("No checkpoint was saved, so it would begin anew.")))
     kept = _("It can go on from its checkpoint of step {}.")

@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.formats import METRIC_NAMES
 from core.base.language import _
-from core.options.catalogue import value_words
+from core.options.catalogue import value_text
 from core.options.sources import short_name
 from core.runs.compare import Absent, Comparison, OptionDifference, compare
 from core.runs.event_log import RunFollower
@@ -42,7 +42,7 @@ from core.runs.summary import RunSummary
 from gui.base.background import wait_briefly
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import told_apart
+from gui.base.trash import distinct_titles
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.compare import (
     CompareChart,
@@ -54,7 +54,7 @@ from gui.charts.compare import (
     Curve,
 )
 from gui.charts.grid import ChartBar
-from gui.charts.history import NewsMaker, RunHistory, RunNews
+from gui.charts.history import NewsReader, RunHistory, RunNews
 from gui.run.follower import LARGEST_NEWS, PIECE_BYTES
 from gui.run.words import state_title
 from gui.runs.table import dot
@@ -190,7 +190,7 @@ def _option_row(found: OptionDifference) -> CompareRow:
         if len(set(short)) == len(set(values)):
             values = short
     texts = tuple(
-        formats.MISSING if isinstance(value, Absent) else value_words(option, value) for value in values
+        formats.MISSING if isinstance(value, Absent) else value_text(option, value) for value in values
     )
     return CompareRow(option.title, texts, f"{option.path}\n{option.help}")
 
@@ -263,7 +263,7 @@ class _Stream:
 
     def __init__(self, run: RunFolder) -> None:
         self.follower = RunFollower(run)
-        self._maker = NewsMaker()
+        self._maker = NewsReader()
         self._tell_next = time.monotonic()
 
     def poll(self) -> RunNews | None:
@@ -276,7 +276,7 @@ class _Stream:
             return None
         self._tell_next = time.monotonic() + TELL_SECONDS
         batches = self._maker.take()
-        return RunNews(self.follower.story.copy(), batches) if batches else None
+        return RunNews(self.follower.status.copy(), batches) if batches else None
 
 
 LOWEST = 170
@@ -306,7 +306,7 @@ class CompareCharts(QFrame):
         self.metrics = ChoiceList()
         self.metrics.setAccessibleName(_("Metric of the evaluations"))
         self.metrics.setMinimumContentsLength(FEWEST_LETTERS)
-        self.metrics.activated.connect(self._take_metric)
+        self.metrics.activated.connect(self._on_metric)
         self._lay_out()
 
     @property
@@ -344,7 +344,7 @@ class CompareCharts(QFrame):
         for chart in self.charts:
             chart.end_work()
 
-    def _take_metric(self) -> None:
+    def _on_metric(self) -> None:
         self._is_chosen = True
         self.evaluation.show_metric(str(self.metrics.currentData()))
 
@@ -558,9 +558,9 @@ class ComparePage(QWidget):
         self.difference.setText("")
         self._name_runs([(run.path, run.name) for run in runs])
         self._reader = CompareReader(runs, self)
-        self._reader.compared.connect(self._take_comparison)
-        self._reader.news_arrived.connect(self._take_news)
-        self._reader.caught_up.connect(self._take_all)
+        self._reader.compared.connect(self._on_comparison)
+        self._reader.news_arrived.connect(self._on_news)
+        self._reader.caught_up.connect(self._on_all)
         self._reader.start()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -582,23 +582,23 @@ class ComparePage(QWidget):
             self._reader.deleteLater()
             self._reader = None
 
-    def _take_news(self, place: int, news: RunNews) -> None:
+    def _on_news(self, place: int, news: RunNews) -> None:
         for batch in news.batches:
             self._histories[place].take(batch)
         self.charts.refresh()
 
-    def _take_all(self) -> None:
+    def _on_all(self) -> None:
         self.has_caught_up = True
         self.charts.offer_metrics()
 
-    def _take_comparison(self, found: Comparison) -> None:
+    def _on_comparison(self, found: Comparison) -> None:
         self._name_runs([(summary.run.path, summary.title) for summary in found.runs])
         self.table.show_comparison(found, self._titles)
         self.charts.judge_by([summary.metric for summary in found.runs])
-        self.difference.setText(difference_words(found))
+        self.difference.setText(difference_text(found))
 
     def _name_runs(self, runs: Sequence[tuple[Path, str]]) -> None:
-        if self._titles != (unique := tuple(told_apart(runs))):
+        if self._titles != (unique := tuple(distinct_titles(runs))):
             self._titles = unique
             self.names.show_names(unique)
             self._show_curves()
@@ -622,7 +622,7 @@ class ComparePage(QWidget):
         self.setLayout(layout)
 
 
-def difference_words(found: Comparison) -> str:
+def difference_text(found: Comparison) -> str:
     """In which options the runs differ, in a line."""
     titles = [one.option.title for one in found.options]
     if not titles:

@@ -31,10 +31,10 @@ from core.runs.trash import Trash
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import NotOverError, RunBin, reveal
+from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
-from gui.run.words import forecast_words
+from gui.run.words import forecast_text
 from gui.runs import table
 from gui.runs.columns import Column
 from gui.runs.details import RunsPanel
@@ -98,7 +98,7 @@ class RunsPage(QWidget):
         self._reader = RunsReader(self)
         self._again = QTimer(self, interval=REFRESH_MS)
         self.work = FileWork(self)
-        self.bin = RunBin(self, runs_folder, trash)
+        self.bin = RunTrash(self, runs_folder, trash)
         self.table = RunsTable(self.model)
         self.table.setModel(self._filter)
         self.table.setSortingEnabled(True)
@@ -239,7 +239,7 @@ class RunsPage(QWidget):
         self._settle()
         if self._filter.rowCount() and not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
-        words = forecast_words(history.read())
+        words = forecast_text(history.read())
         self.forecasts.setText(words)
         self.forecasts.setVisible(bool(words and summaries))
 
@@ -273,7 +273,7 @@ class RunsPage(QWidget):
         self.model.show([])
         self._show_count()
 
-    def _take_gone(self, gone: list[Path]) -> None:
+    def _on_gone(self, gone: list[Path]) -> None:
         kept = [self.model.summary(row) for row in range(self.model.rowCount())]
         self.model.show([summary for summary in kept if summary.run.path not in gone])
         self._settle()
@@ -385,7 +385,7 @@ class RunsPage(QWidget):
         self.panel.open_pressed.connect(lambda: self.run_opened.emit(self.chosen()[0].run))
         self.panel.compare_pressed.connect(lambda: self._compare(self.chosen()))
         self.panel.bin_pressed.connect(lambda: self._throw_away(self.chosen()))
-        self.bin.moved.connect(self._take_gone)
+        self.bin.moved.connect(self._on_gone)
         self.bin.failed.connect(self._tell_failure)
         self.work.failed.connect(self._tell_failure)
         application = QCoreApplication.instance()

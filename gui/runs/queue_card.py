@@ -11,7 +11,7 @@ from core.base.language import _
 from core.runs.queue import LiveRun, Move
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import told_apart
+from gui.base.trash import distinct_titles
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel
 
@@ -46,7 +46,7 @@ class QueueCard(Card):
         """Show these, the next one first."""
         focused = self._focused()
         self._waiting = tuple(waiting)
-        self._titles = told_apart([(live.run.path, live.title) for live in self._waiting])
+        self._titles = distinct_titles([(live.run.path, live.title) for live in self._waiting])
         self._buttons = {}
         rows = QWidget()
         grid = QGridLayout(rows)

@@ -31,7 +31,7 @@ from core.runs.status import State
 from core.runs.summary import RunSizes, RunSummary, summarize
 from gui.base.background import wait_briefly
 from gui.base.theme import Theme
-from gui.base.trash import told_apart
+from gui.base.trash import distinct_titles
 from gui.run.words import STATE_COLOURS
 from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of
@@ -124,7 +124,7 @@ class RunsModel(QAbstractTableModel):
                 self.endRemoveRows()
         counts = Counter(map(_looks, summaries))
         alike = [summary for summary in summaries if counts[_looks(summary)] > 1]
-        titles = told_apart([(summary.run.path, summary.title) for summary in alike])
+        titles = distinct_titles([(summary.run.path, summary.title) for summary in alike])
         shown = zip(alike, titles, strict=True)
         self._titles = {(one.run.path, one.title): title for one, title in shown if title != one.title}
         self.show_some(summaries)

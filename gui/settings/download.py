@@ -32,7 +32,7 @@ class Download(QObject):
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._task = JobTask(ask, "hub-download", Downloaded, self)
-        self._task.progress.connect(self._take_progress)
+        self._task.progress.connect(self._on_progress)
         self._task.done.connect(self._finish)
         self._task.failed.connect(self._fail)
         self._removing = JobTask(ask, "hub-remove", Removed, self)
@@ -74,7 +74,7 @@ class Download(QObject):
         self._task.close()
         self._removing.close()
 
-    def _take_progress(self, progress: JobProgress) -> None:
+    def _on_progress(self, progress: JobProgress) -> None:
         self.progress = progress
         self.pace.add(progress)
         self.changed.emit()
@@ -89,7 +89,7 @@ class Download(QObject):
         self.changed.emit()
 
 
-def progress_words(progress: JobProgress, pace: Pace) -> str:
+def progress_text(progress: JobProgress, pace: Pace) -> str:
     """How far a download is: `120 of 268 MB · 12.1 MB/s · 12 s left`."""
     words = _("{done} of {total}").format(
         done=formats.memory(progress.done), total=formats.memory(progress.total)
@@ -165,9 +165,9 @@ class DownloadLine(QWidget):
         if download.progress is None:
             return _("Asking for the list of files…") if download.is_running else _("Paused")
         if download.is_running:
-            return progress_words(download.progress, download.pace)
+            return progress_text(download.progress, download.pace)
         words = _("Paused at {share}") if download.failure is None else _("Stopped at {share}")
-        return words.format(share=progress_words(download.progress, Pace()))
+        return words.format(share=progress_text(download.progress, Pace()))
 
     def _pause_or_resume(self) -> None:
         if self._download.is_running:

@@ -15,7 +15,7 @@ from core.services.hub import Pace
 from gui.base.background import Task
 from gui.base.theme import Role
 from gui.base.trash import Question, reveal
-from gui.settings.download import progress_words
+from gui.settings.download import progress_text
 from gui.widgets.cards import Card
 from gui.widgets.labels import text_label
 from gui.widgets.layout import hbox, vbox
@@ -49,9 +49,9 @@ class GpuInstaller(QObject):
         self.pace = Pace()
         self.failure: UserError | None = None
         self._looking: Task[GpuState] = Task(self)
-        self._looking.done.connect(self._take_state)
+        self._looking.done.connect(self._on_state)
         self._working: Task[object] = Task(self)
-        self._working.progress.connect(self._take_progress)
+        self._working.progress.connect(self._on_progress)
         self._working.done.connect(self.installed)
         self._working.failed.connect(self._fail)
         self._working.settled.connect(self.look)
@@ -88,11 +88,11 @@ class GpuInstaller(QObject):
         self._working.close()
         self._looking.close()
 
-    def _take_state(self, state: GpuState) -> None:
+    def _on_state(self, state: GpuState) -> None:
         self.state = state
         self.changed.emit()
 
-    def _take_progress(self, progress: JobProgress) -> None:
+    def _on_progress(self, progress: JobProgress) -> None:
         self.progress = progress
         if progress.total:
             self.pace.add(progress)
@@ -162,18 +162,18 @@ class GpuPanel(QWidget):
             return
         error = installer.failure
         said = () if error is None else (error.title, error.detail, *(fix.label for fix in error.fixes))
-        self._words.setText(state_words(state))
+        self._words.setText(state_text(state))
         self._trouble.setText("\n".join(filter(None, said)))
         self._trouble.setHidden(error is None)
         is_busy, progress = installer.is_installing, installer.progress
         self.bar.setRange(0, 1000 if progress is not None and progress.total else 0)
         if progress is not None:
             self.bar.setValue(round(1000 * progress.share))
-            known = f" · {progress_words(progress, installer.pace)}" if progress.total else ""
+            known = f" · {progress_text(progress, installer.pace)}" if progress.total else ""
             self._step.setText(f"{progress.what}{known}")
         for part in (self.bar, self._step, self.cancel):
             part.setVisible(is_busy)
-        self.install.setText(button_words(state))
+        self.install.setText(button_text(state))
         self.install.setHidden(is_busy or state.is_used or bool(state.refusal))
         is_there = state.installed is not None or bool(state.begun)
         self.remove.setHidden(is_busy or not is_there or self._only_offers)
@@ -209,7 +209,7 @@ class GpuCard(Card):
         self.set_trailing("" if installed is None else formats.memory(installed.size))
 
 
-def state_words(state: GpuState) -> str:
+def state_text(state: GpuState) -> str:
     """What is installed, or can be."""
     installed, card = state.installed, state.card
     if state.is_used and installed is not None:
@@ -242,7 +242,7 @@ def state_words(state: GpuState) -> str:
     return " ".join(filter(None, (words, free, begun)))
 
 
-def button_words(state: GpuState) -> str:
+def button_text(state: GpuState) -> str:
     if state.installed is not None:
         return _("Update")
     if state.begun:

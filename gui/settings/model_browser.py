@@ -39,7 +39,7 @@ from gui.widgets.layout import hbox, vbox
 from gui.widgets.tables import set_up_rows
 
 
-def state_words(found: Found) -> str:
+def state_text(found: Found) -> str:
     """In a few letters: here, partly here, gated, can't be used."""
     if found.refusal:
         return _("can't be used")
@@ -55,7 +55,7 @@ def state_words(found: Found) -> str:
     return _("private") if found.private else ""
 
 
-def button_words(found: Found | None, *, signed_in: bool) -> str:
+def button_text(found: Found | None, *, signed_in: bool) -> str:
     """What pressing the button does."""
     if found is None or found.complete:
         return _("Use")
@@ -258,7 +258,7 @@ def _cells(found: Found) -> tuple[str, ...]:
         formats.count(found.downloads),
         formats.count(found.likes),
         found.licence or MISSING,
-        state_words(found),
+        state_text(found),
     )
 
 
@@ -376,15 +376,15 @@ class HubSheet(QDialog):
         self.strip.hide()
         self._refresh()
 
-    def _take_answer(self, answer: SearchAnswer | None) -> None:
+    def _on_answer(self, answer: SearchAnswer | None) -> None:
         self.answer = answer
         self._refresh()
 
     def _fail(self, error: UserError) -> None:
         self.strip.show_error(error)
-        self._take_answer(None)
+        self._on_answer(None)
 
-    def _take_cached(self, report: CacheReport) -> None:
+    def _on_cached(self, report: CacheReport) -> None:
         self.here = tuple(
             Found(
                 id=repo.id,
@@ -427,15 +427,15 @@ class HubSheet(QDialog):
         self.button.setText(_("Stop") if self.is_searching else _("Search"))
         self.button.setEnabled(is_allowed)
         self.words.setEnabled(is_allowed)
-        self._status.setText(self._status_words())
+        self._status.setText(self._status_text())
         if self.is_searching:
             self.results.show_found((), _("Asking {host}…").format(host=hub.host()))
         else:
             self.results.show_found(
-                self.here if self.answer is None else self.answer.found, self._empty_words()
+                self.here if self.answer is None else self.answer.found, self._empty_text()
             )
 
-    def _status_words(self) -> str:
+    def _status_text(self) -> str:
         if by := hub.forbidden_by():
             words = _("{what} forbids to ask {host}. On this computer:")
             return words.format(what=by, host=hub.host())
@@ -445,7 +445,7 @@ class HubSheet(QDialog):
         count = len(self.answer.found)
         return _("{count} found, the most downloaded first").format(count=count) if count else ""
 
-    def _empty_words(self) -> str:
+    def _empty_text(self) -> str:
         if self.answer is None or self._asked is None:
             nothing = _("Nothing of the Hub is on this computer yet.")
             return (
@@ -462,7 +462,7 @@ class HubSheet(QDialog):
         found, signed_in = self.results.chosen, self._signed_in
         self.details.show_found(found, signed_in=signed_in)
         shown = replace(found, complete=self._is_at_hand(found)) if found is not None else None
-        self.take.setText(button_words(shown, signed_in=signed_in))
+        self.take.setText(button_text(shown, signed_in=signed_in))
         is_allowed = found is not None and (found.complete or not hub.is_forbidden()) and not found.refusal
         self.take.setEnabled(is_allowed and not self.download.is_running)
 
@@ -474,9 +474,9 @@ class HubSheet(QDialog):
         self._show_chosen()
 
     def _connect(self) -> None:
-        self._search.done.connect(self._take_answer)
+        self._search.done.connect(self._on_answer)
         self._search.failed.connect(self._fail)
-        self._cached.done.connect(self._take_cached)
+        self._cached.done.connect(self._on_cached)
         self.button.clicked.connect(self._search_or_stop)
         self.words.returnPressed.connect(self._search_or_stop)
         self.suiting.toggled.connect(self._search_anew)

@@ -354,13 +354,13 @@ class SettingsPage(QWidget):
         self._computer.setVisible(machine is not None)
         if machine is not None:
             self._devices.set_rows(
-                (device_title(device.name.removesuffix(":0")), self._device_words(device))
+                (device_title(device.name.removesuffix(":0")), self._device_text(device))
                 for device in machine.devices
             )
             self._notes.setText("\n".join(machine.notes))
             self._notes.setVisible(bool(machine.notes))
 
-    def _device_words(self, device: DeviceReport) -> str:
+    def _device_text(self, device: DeviceReport) -> str:
         if not device.available:
             return device.reason
         if device.memory_bytes is None:

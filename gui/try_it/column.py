@@ -29,7 +29,7 @@ from core.services.chat import (
 from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.try_it.input import Question, ending_words, expected_words, figures_words, which_words
+from gui.try_it.input import Question, ending_words, expected_text, figures_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText, text_label
@@ -94,7 +94,7 @@ class Transcript(PageScroll):
         title = _("The model reads") if question.as_read else _("You")
         asked = self._add(title, Role.SAID)
         asked.words.setText(question.shown)
-        asked.say_below(expected_words(question.expected))
+        asked.say_below(expected_text(question.expected))
         self._answer = self._add(name, Role.ANSWER)
         self._text = ""
         self._show_text()
@@ -120,7 +120,7 @@ class Transcript(PageScroll):
         if self._answer is not None:
             silent = "" if answered.text.strip() else _("It ended without a word.")
             self._answer.speaker.setText(answered.name)
-            self._answer.say_below(silent, *answered.notes, ending_words(answered), figures_words(answered))
+            self._answer.say_below(silent, *answered.notes, ending_words(answered), figures_text(answered))
 
     def fail(self, error: UserError) -> None:
         """There is no answer, and why."""
@@ -245,9 +245,7 @@ class Judgement(PageScroll):
         else:
             self.labelled.show_words(" ".join(self._question.texts), answered.words)
             self._show(self.labelled)
-        self.answer.say_below(
-            expected_words(self._question.expected), *answered.notes, figures_words(answered)
-        )
+        self.answer.say_below(expected_text(self._question.expected), *answered.notes, figures_text(answered))
 
     def fail(self, error: UserError) -> None:
         """There is no answer, and why."""
@@ -281,7 +279,7 @@ class TryColumn(Card):
         self._task: Task[None] = Task(self)
         self._task.progress.connect(self._take)
         self._task.failed.connect(self._fail)
-        self._task.settled.connect(self._take_end)
+        self._task.settled.connect(self._on_end)
         self._turns: tuple[Turn, ...] = ()
         self._question: Question | None = None
         self._asked = 0
@@ -318,7 +316,7 @@ class TryColumn(Card):
         self.begin_conversation()
         name = "" if chosen is None else chosen.name(self.which)
         self.name.setText(name)
-        self.setAccessibleName(f"{which_words(self.which)}: {name}")
+        self.setAccessibleName(f"{which_text(self.which)}: {name}")
         self._bodies.setCurrentWidget(self._answers)
 
     def begin_conversation(self) -> None:
@@ -412,9 +410,9 @@ class TryColumn(Card):
         self._question = None
         self.settled.emit()
 
-    def _take_end(self) -> None:
+    def _on_end(self) -> None:
         self._session = None
         self._say_state()
 
     def _say_state(self, *words: str) -> None:
-        self.state.setText(" · ".join(filter(None, (which_words(self.which), *words))))
+        self.state.setText(" · ".join(filter(None, (which_text(self.which), *words))))

@@ -139,12 +139,12 @@ class Question:
         return Texts(texts=self.texts, as_read=self.as_read)
 
 
-def which_words(which: Which) -> str:
+def which_text(which: Which) -> str:
     """Which of the two models it is."""
     return _("Trained") if which is Which.TRAINED else _("Before training")
 
 
-def button_words(task: Task) -> str:
+def button_text(task: Task) -> str:
     """What the button says."""
     words = {
         Task.CHAT: _("Ask"),
@@ -156,7 +156,7 @@ def button_words(task: Task) -> str:
     return words.get(task, _("Classify"))
 
 
-def hint_words(task: Task) -> str:
+def hint_text(task: Task) -> str:
     """What stands in the empty field."""
     if task.reads_conversations:
         return _("Say something. Return sends it, Shift+Return begins a new line.")
@@ -165,12 +165,12 @@ def hint_words(task: Task) -> str:
     return _("Write or paste a text. Return sends it.")
 
 
-def expected_words(expected: str) -> str:
+def expected_text(expected: str) -> str:
     """What a held-out example says; empty where nobody knows."""
     return _("Expected: {label}").format(label=expected) if expected else ""
 
 
-def figures_words(answered: Answered) -> str:
+def figures_text(answered: Answered) -> str:
     """What an answer took, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
     took = formats.step_time(answered.seconds)
     where = f"{answered.device}, {answered.dtype}"
@@ -409,8 +409,8 @@ class TryInput(Card):
         self.button.clicked.connect(self._press)
         self.more.toggled.connect(self.settings.setVisible)
         self.anew.clicked.connect(self.anew_pressed)
-        self.image.chosen.connect(self._take_image)
-        self.examples.chosen.connect(self._take_example)
+        self.image.chosen.connect(self._on_image)
+        self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
             field.return_pressed.connect(self._ask_texts)
             field.textChanged.connect(self._show_button)
@@ -424,7 +424,7 @@ class TryInput(Card):
         for field in (self.text, self.second):
             field.clear()
         self.text.setVisible(not task.reads_images)
-        self.text.setPlaceholderText(hint_words(task))
+        self.text.setPlaceholderText(hint_text(task))
         self.second.setVisible(choice.reads_pairs)
         self.second.setPlaceholderText(_("The second text of the pair."))
         self.image.setVisible(task.reads_images)
@@ -480,11 +480,11 @@ class TryInput(Card):
             return
         self.asked.emit(question)
 
-    def _take_image(self, path: str) -> None:
+    def _on_image(self, path: str) -> None:
         if not self._is_busy:
             self.asked.emit(Question(image=path))
 
-    def _take_example(self, question: Question) -> None:
+    def _on_example(self, question: Question) -> None:
         if self._is_busy:
             return
         if question.image:
@@ -497,7 +497,7 @@ class TryInput(Card):
         self.asked.emit(question)
 
     def _show_button(self) -> None:
-        self.button.setText(_("Stop") if self._is_busy else button_words(self._task))
+        self.button.setText(_("Stop") if self._is_busy else button_text(self._task))
         has_text = bool(self.text.toPlainText().strip())
         self.button.setEnabled(self._is_busy or has_text)
         self.button.setVisible(self._is_busy or not self._task.reads_images)

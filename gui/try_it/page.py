@@ -18,7 +18,7 @@ from core.services.chat import Choice, Start, TryProcess, Verdict, Which
 from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import told_apart
+from gui.base.trash import distinct_titles
 from gui.try_it.column import TryColumn
 from gui.try_it.input import Question, TryInput
 from gui.widgets.cards import MessageStrip
@@ -170,7 +170,7 @@ class TryPage(QWidget):
 
     def _connect(self) -> None:
         self._runs.done.connect(self._show_choice)
-        self._room.done.connect(self._take_verdict)
+        self._room.done.connect(self._on_verdict)
         self._idle.timeout.connect(self.let_go)
         self.run_list.currentIndexChanged.connect(self._choose)
         self.shown.chosen.connect(self._show_columns)
@@ -196,7 +196,7 @@ class TryPage(QWidget):
     def _show_choice(self, choice: Choice) -> None:
         before, self._choice = self._choice.chosen, choice
         chosen = choice.chosen
-        titles = told_apart([(run.run.path, run.title) for run in choice.runs])
+        titles = distinct_titles([(run.run.path, run.title) for run in choice.runs])
         self.run_list.set_choices(
             Segment(str(run.run.path), title, run.task.label)
             for run, title in zip(choice.runs, titles, strict=True)
@@ -254,7 +254,7 @@ class TryPage(QWidget):
         self._room.start(lambda _call: room_for(chosen, lacking, folder, on_cpu=on_cpu))
         self._show_busy()
 
-    def _take_verdict(self, verdict: Verdict) -> None:
+    def _on_verdict(self, verdict: Verdict) -> None:
         question, self._waiting = self._waiting, None
         if question is None:
             return

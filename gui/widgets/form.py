@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem
 from core.options import SCHEMA, Tree
-from core.options.catalogue import is_changed, options_by_path, value_words
+from core.options.catalogue import is_changed, options_by_path, value_text
 from core.options.choices import Task
 from core.options.declare import Option
 from core.options.device_support import DeviceReport, MachineReport
@@ -174,7 +174,7 @@ class Form(QObject):
         """Mark what differs from its default, and tell when other options mean something than before."""
         for row in self._rows.values():
             option, value = row.field.option, row.field.value()
-            row.set_changed(value_words(option, option.default) if is_changed(option, value) else "")
+            row.set_changed(value_text(option, option.default) if is_changed(option, value) else "")
             row.show_unit()
         relevant = frozenset(path for path, row in self._rows.items() if self.applies(row.field.option))
         if relevant != self._relevant:

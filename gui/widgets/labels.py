@@ -69,13 +69,13 @@ class LabelledText(QLabel):
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setAccessibleName(_("Labelled words"))
-        theme.changed.connect(self._paint_words)
+        theme.changed.connect(self._paint_text)
 
     def show_words(self, text: str, words: Sequence[Word]) -> None:
         self._text, self._words = text, tuple(words)
-        self._paint_words()
+        self._paint_text()
 
-    def _paint_words(self) -> None:
+    def _paint_text(self) -> None:
         tokens, spans = self._theme.tokens, spans_of(self._words)
         colours = (tokens.run, tokens.optimizer, tokens.activations, tokens.gradients, tokens.others)
         kinds = sorted({kind for _start, _end, kind in spans})

@@ -73,7 +73,7 @@ def test_a_run_that_is_killed_and_finds_no_room_learns_what_it_would_have(tmp_pa
         attended.resume(limited_keeper(run, limit))
         attended.until_over()
         assert attended.follower.state is State.PAUSED
-        titles = [message.title for message in attended.follower.story.messages.values()]
+        titles = [message.title for message in attended.follower.status.messages.values()]
         assert "Paused: the disk is full" in titles
         attended.resume()
         window = WindowProcess(run)

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from core.base.settings import Appearance, Settings
-from core.runs.library import read_story
+from core.runs.library import read_status
 from core.runs.status import State
 from gui.app.closing import Closing
 from gui.app.sidebar import Place
@@ -39,7 +39,7 @@ def test_a_run_is_started_watched_stopped_and_found_again(qtbot, window):
     qtbot.mouseClick(start, Qt.MouseButton.LeftButton)
     view = window.run.view
     run = view.run
-    qtbot.waitUntil(lambda: read_story(run).step >= 5, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: read_status(run).step >= 5, timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=60_000)
 
     qtbot.mouseClick(view.header.buttons.stop, Qt.MouseButton.LeftButton)

@@ -77,7 +77,7 @@ def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, environme
         seen = len(view._history.loss)
         qtbot.waitUntil(lambda: len(view._history.loss) > seen + 3, timeout=5000)
         assert view._history.loss.x[0] == 1
-        assert len(view._history.loss) == view._story.step
+        assert len(view._history.loss) == view._status.step
     finally:
         run.request(Action.STOP)
         qtbot.waitUntil(lambda: run.exit_record() is not None, timeout=10_000)

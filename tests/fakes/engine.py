@@ -35,7 +35,7 @@ from core.runs.events import (
     StepFinished,
 )
 from core.runs.folder import Action, RunFolder
-from core.runs.library import read_story
+from core.runs.library import read_status
 from core.runs.status import DOESNT_FIT
 from core.runs.words import ONLY_IF_IT_FITS
 
@@ -82,7 +82,7 @@ def finish(writer: EventWriter, run: RunFolder) -> int:
 
 
 def wait(writer: EventWriter, run: RunFolder) -> int:
-    for number in range(read_story(run).step + 1, 10_000):
+    for number in range(read_status(run).step + 1, 10_000):
         writer.write(step(number))
         for request in run.open_requests():
             if request.action is Action.KILL:
@@ -170,7 +170,7 @@ def main(scenario: str, run_dir: str) -> int:
         "eat": eat,
     }
     with locked(run.path, name=ENGINE_LOCK):
-        begin(writer, os.getpid(), read_story(run).step)
+        begin(writer, os.getpid(), read_status(run).step)
         return scenarios[scenario](writer, run)
 
 

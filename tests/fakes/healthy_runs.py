@@ -156,8 +156,8 @@ def with_workers() -> ToldRun:
 
 
 HEALTHY: dict[str, Callable[[], ToldRun]] = {
-    story.__name__: story
-    for story in (
+    status.__name__: status
+    for status in (
         short,
         long,
         accumulating,

@@ -72,7 +72,7 @@ def follow_until(
     deadline = time.monotonic() + seconds
     follower.poll()
     while not condition():
-        assert time.monotonic() < deadline, f"still {follower.state} at step {follower.story.step}"
+        assert time.monotonic() < deadline, f"still {follower.state} at step {follower.status.step}"
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.02)
         follower.poll()

@@ -354,11 +354,11 @@ def train_here(path: Path, to: Connection) -> None:
     prepare_environment(options)
     hide_libraries(options)
     prepare_torchvision()
-    from core.engine.memory.weigh import HeldMemory, gpu_used
+    from core.engine.memory.weigh import CurrentMemory, gpu_used
     from core.engine.training.train import load_libraries, train_run
 
     load_libraries(options)
-    with HeldMemory(options.device.name.partition(":")[0], gpu_used_before=gpu_used()) as held:
+    with CurrentMemory(options.device.name.partition(":")[0], gpu_used_before=gpu_used()) as held:
         if train_run(run, options, Reporter(run)) == 0:
             to.send({"base": held.base, "peak": held.most()[0]})
 

@@ -46,7 +46,7 @@ from gui.new_run.header import DIGITS
 from gui.new_run.import_dialog import ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
-from gui.run import words as run_words
+from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
 from gui.run.share import SupportSheet
@@ -441,7 +441,7 @@ class Stage:
 
     def turn(self) -> None:
         about = TurnAwaited(ahead=1, behind="“Handwritten digits”")
-        self.box = run_words.question_about(about, self.window)
+        self.box = run_text.question_about(about, self.window)
         self.box.open()
 
     def ask(self, name: str) -> None:

@@ -21,15 +21,15 @@ from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
 from core.runs.events import Evaluated
 from core.runs.folder import RunFolder
-from core.runs.library import read_story
+from core.runs.library import read_status
 from core.runs.models import step_of
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.runs.words import statements
 from core.services.export import (
     ExportKind,
     ExportReport,
     ExportSource,
-    agreement_words,
+    agreement_text,
     base_folder,
     base_name,
     is_on_hub,
@@ -182,24 +182,24 @@ OWN = ("output.", "data.text_columns", "model.source", "data.train", "task")
 
 def write_card(source: ExportSource, report: ExportReport, into: Path) -> None:
     """Write README.md into an export."""
-    story = read_story(source.run)
+    status = read_status(source.run)
     parts = (
-        _front_matter(source, report.kind, story),
+        _front_matter(source, report.kind, status),
         f"# {title_of(source.run.path, source.options)}",
         _about(source),
         "## How to use it",
         snippet(source, report.kind, into),
-        *_results(source, story),
-        *_training(source, story),
+        *_results(source, status),
+        *_training(source, status),
         "## This export",
         _check(report),
         "## Licence",
-        _licence_words(source),
+        _licence_text(source),
     )
     (into / "README.md").write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
 
 
-def _front_matter(source: ExportSource, kind: ExportKind, story: RunStory) -> str:
+def _front_matter(source: ExportSource, kind: ExportKind, status: RunStatus) -> str:
     """YAML, of which JSON is a part: each value is written so."""
     base, task = _base_on_hub(source), source.options.task
     library = {ExportKind.ADAPTER: "peft", ExportKind.ONNX: "onnx", ExportKind.COREML: "coreml"}.get(kind)
@@ -211,7 +211,7 @@ def _front_matter(source: ExportSource, kind: ExportKind, story: RunStory) -> st
         "base_model": base or None,
         "base_model_relation": {ExportKind.ADAPTER: "adapter"}.get(kind, "finetune") if base else None,
         "datasets": [hub_data(data)[0]] if data else None,
-        "metrics": [name.removeprefix("eval_") for name in story.metrics if name in METRIC_TITLES] or None,
+        "metrics": [name.removeprefix("eval_") for name in status.metrics if name in METRIC_TITLES] or None,
         "license": _licence(source) or None,
     }
     known = {name: json.dumps(value, ensure_ascii=False) for name, value in told.items() if value is not None}
@@ -229,18 +229,20 @@ def _about(source: ExportSource) -> str:
     return f"{about} {source.told}".rstrip()
 
 
-def _results(source: ExportSource, story: RunStory) -> Iterator[str]:
+def _results(source: ExportSource, status: RunStatus) -> Iterator[str]:
     """What was measured of this very model; nothing for a checkpoint of a step that wasn't."""
     is_model = source.folder == source.run.model
-    step = (story.evaluated_at or story.step) if is_model else step_of(source.folder)
-    metrics = story.metrics if is_model else _metrics_at(source.run, step)
+    step = (status.evaluated_at or status.step) if is_model else step_of(source.folder)
+    metrics = status.metrics if is_model else _metrics_at(source.run, step)
     rows = [
         (METRIC_TITLES[name], formats.metric(name, value).removeprefix(METRIC_TITLES[name]).strip())
         for name, value in metrics.items()
         if name in METRIC_TITLES and value is not None
     ]
     if rows:
-        held_out = f"Measured on {story.plan.eval_samples:,} held-out examples" if story.plan else "Measured"
+        held_out = (
+            f"Measured on {status.plan.eval_samples:,} held-out examples" if status.plan else "Measured"
+        )
         yield "## Results"
         is_best = is_model and source.options.output.keep_best  # measured at its own step, not at the last
         yield f"{held_out}." if is_best else f"{held_out}, after step {step:,}."
@@ -253,7 +255,7 @@ def _metrics_at(run: RunFolder, step: int) -> dict[str, float | None]:
     return next((dict(event.metrics) for event in reversed(told) if event.step == step), {})
 
 
-def _training(source: ExportSource, story: RunStory) -> Iterator[str]:
+def _training(source: ExportSource, status: RunStatus) -> Iterator[str]:
     yield "## How it was trained"
     options = source.options
     changed = [
@@ -266,18 +268,18 @@ def _training(source: ExportSource, story: RunStory) -> Iterator[str]:
     if changed:
         yield "Options that differ from Hone's defaults:"
         yield _table(("option", "value"), changed)
-    ran = [(one.title, one.value) for one in statements(story.what_ran, formats.size, story.versions)]
+    ran = [(one.title, one.value) for one in statements(status.what_ran, formats.size, status.versions)]
     if ran:
         yield "What ran:"
         yield _table(("", ""), ran)
-    if story.versions:
-        yield "Versions: " + ", ".join(f"{name} {number}" for name, number in story.versions.items()) + "."
+    if status.versions:
+        yield "Versions: " + ", ".join(f"{name} {number}" for name, number in status.versions.items()) + "."
 
 
 def _check(report: ExportReport) -> str:
     if report.agreement is None:
         return f"It was not compared with the trained model. {report.unchecked}"
-    return f"Compared with the trained model: {agreement_words(report.agreement)} {report.agreement.why}"
+    return f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
 
 
 def _shown(option: Option, value: Any) -> str:
@@ -315,7 +317,7 @@ def _licence(source: ExportSource) -> str:
     return said if said.replace("-", "").replace(".", "").isalnum() else ""
 
 
-def _licence_words(source: ExportSource) -> str:
+def _licence_text(source: ExportSource) -> str:
     known = _licence(source)
     if known:
         return f"What it started from is under {known}, as its card says; the data may have terms of its own."

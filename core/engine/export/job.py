@@ -28,7 +28,7 @@ from core.services.export import (
     ExportReport,
     ExportRequest,
     ExportSource,
-    agreement_words,
+    agreement_text,
     find_source,
 )
 
@@ -64,7 +64,7 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
         raise NotTheSame(
             _("The exported model doesn't answer as the trained one"),
             _("{agreement} Nothing was kept. Please report this: it is a fault in Hone or a library.").format(
-                agreement=agreement_words(agreement)
+                agreement=agreement_text(agreement)
             ),
         )
     report = ExportReport(

@@ -30,7 +30,7 @@ from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from core.base.errors import DataError, Fix, ModelError
 from core.base.files import remove, write_atomically
-from core.base.formats import size as size_words
+from core.base.formats import size as size_text
 from core.base.language import _
 from core.engine.hub.account import FAILURES, Subject, as_user_error, find_token, offline, without_token
 from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
@@ -270,8 +270,8 @@ class Repository:
         if left and needed + SPARE > free:
             raise self.subject.error(
                 _("There is no room for {name}").format(name=self.subject.name),
-                f"{size_words(needed)} are to come and {size_words(free)} are free where {cache_folder()} lies, "
-                f"{size_words(SPARE)} of which are left alone. `hone hub --list` and Settings show what could go.",
+                f"{size_text(needed)} are to come and {size_text(free)} are free where {cache_folder()} lies, "
+                f"{size_text(SPARE)} of which are left alone. `hone hub --list` and Settings show what could go.",
             )
 
     def _place(self, file: RemoteFile, files: list[RemoteFile]) -> None:

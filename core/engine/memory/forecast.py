@@ -29,7 +29,7 @@ from core.options.choices import Padding, Task
 from core.options.method_rules import with_batch_within
 from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
 from core.runs.events import MemoryForecast
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.runs.words import forecast_sentences
 from core.services.memory import room_of
 
@@ -285,22 +285,22 @@ def refuse_too_large(told: MemoryForecast | None) -> None:
         )
 
 
-def remember(story: RunStory, resolved: ResolvedRun) -> None:
+def remember(status: RunStatus, resolved: ResolvedRun) -> None:
     """Keep what a run that has ended well took, so that the next forecasts on this device come closer.
 
     One that has not gone through all its data may not have met its longest batch, and would teach too little.
     """
-    forecast, measured = story.forecast_bytes, story.peak_bytes
-    is_known = story.forecast is not None and story.forecast_error is not None
-    if story.epoch < WHOLE_EPOCH or not is_known or forecast is None or measured is None:
+    forecast, measured = status.forecast_bytes, status.peak_bytes
+    is_known = status.forecast is not None and status.forecast_error is not None
+    if status.epoch < WHOLE_EPOCH or not is_known or forecast is None or measured is None:
         return
-    assert story.forecast is not None
+    assert status.forecast is not None
     history.remember(
         history.PastRun(
             device=resolved.device.title,
-            basis=story.forecast.basis,
+            basis=status.forecast.basis,
             forecast=forecast,
             measured=measured,
-            correction=story.forecast.correction,
+            correction=status.forecast.correction,
         )
     )

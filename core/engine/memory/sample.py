@@ -10,7 +10,7 @@ import torch
 
 from core.benchmark.result import Sample
 from core.engine.devices.choose import ResolvedRun
-from core.engine.memory.weigh import HeldMemory, WeighedRun, WeighingTrainer, synchronize, weighing
+from core.engine.memory.weigh import CurrentMemory, WeighedRun, WeighingTrainer, synchronize, weighing
 from core.engine.training.trainer import generators, remember_random_state
 from core.engine.training.what_ran import what_ran
 from core.options import RunOptions
@@ -94,7 +94,7 @@ class Sampling(WeighedRun):
     trainer_class = SampledTrainer
 
     def __init__(
-        self, resolved: ResolvedRun, held: HeldMemory, *, steps: int, warm_up: int, tell: Tell
+        self, resolved: ResolvedRun, held: CurrentMemory, *, steps: int, warm_up: int, tell: Tell
     ) -> None:
         super().__init__(resolved, held)
         self._steps = steps

@@ -43,7 +43,7 @@ WITH_WORKERS_SECONDS = 0.2
 # --- Memory held
 
 
-class HeldMemory:
+class CurrentMemory:
     """Follows the memory in a thread of its own, between `with` and its end. `base` is what was held before.
 
     Args:
@@ -219,7 +219,7 @@ class WeighedRun(TrainerCallback):
 
     trainer_class: type[WeighingTrainer]
 
-    def __init__(self, resolved: ResolvedRun, held: HeldMemory) -> None:
+    def __init__(self, resolved: ResolvedRun, held: CurrentMemory) -> None:
         self.options = resolved.options
         self.rows = 0
         self.seconds: list[float] = []
@@ -349,7 +349,7 @@ def synchronize(kind: str) -> None:
 
 
 @contextlib.contextmanager
-def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, HeldMemory]]:
+def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]:
     """Choose the device, load the libraries and follow the memory from then on.
 
     Raises:
@@ -363,7 +363,7 @@ def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, HeldMemory]]:
             # More than macOS recommends would page rather than fail, and the guard outside sees only the resident
             # set, which Metal's memory need not be in. Never tried here.
             torch.mps.set_per_process_memory_fraction(min(1.0, settled.device.mps_memory_limit or 1.0))
-        with HeldMemory(
+        with CurrentMemory(
             resolved.kind, with_workers=bool(settled.data.workers), gpu_used_before=used_before
         ) as held:
             yield resolved, held

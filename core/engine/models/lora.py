@@ -51,7 +51,7 @@ class TextAdapter(_Saved, PeftModelForSequenceClassification):
     """A model that reads a text, with LoRA matrices."""
 
 
-class WordAdapter(_Saved, PeftModelForTokenClassification):
+class WordTokens(_Saved, PeftModelForTokenClassification):
     """A model that labels words, with LoRA matrices."""
 
 
@@ -90,7 +90,7 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
     elif predicts_tokens(model):
         task_type, kind = "CAUSAL_LM", WritingAdapter
     elif options.task is Task.TOKEN_CLASSIFICATION:
-        task_type, kind = "TOKEN_CLS", WordAdapter
+        task_type, kind = "TOKEN_CLS", WordTokens
     on_meta = any(weight.is_meta for weight in model.parameters())  # only looked at: nothing is saved
     config = LoraConfig(
         task_type=task_type,

@@ -65,7 +65,7 @@ class TensorBoardFiles:
             self._write(event_pb2.Event(wall_time=now, file_version="brain.Event:2"))
             if attempt > 1:  # steps of earlier files from here on don't count
                 session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-                begins_at = self._reporter.story.step + 1
+                begins_at = self._reporter.status.step + 1
                 self._write(event_pb2.Event(step=begins_at, wall_time=now, session_log=session))
         except OSError as error:
             self._give_up(error)

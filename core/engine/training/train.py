@@ -210,12 +210,12 @@ def train_run(
             with chosen_device(options) as resolved, tensorboard:
                 _train(run, resolved, reporter, checkpoint)
         except EndRequested as ended:  # while loading: there is nothing new to keep yet
-            reporter.write(RunFinished(state=ended.outcome, steps=reporter.story.step))
+            reporter.write(RunFinished(state=ended.outcome, steps=reporter.status.step))
         except KeyboardInterrupt:  # also what interrupts loading, where that was just done
             with on_signals(signal.SIG_IGN):  # a shutdown sends a second one at once
                 requests = RequestBox(run, reporter)
                 outcome = requests.ending if requests.end_is_asked() else None
-                reporter.write(RunFinished(state=outcome or Outcome.STOPPED, steps=reporter.story.step))
+                reporter.write(RunFinished(state=outcome or Outcome.STOPPED, steps=reporter.status.step))
         except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
             return _report_failure(error, run, options, reporter)
     return 0
@@ -227,10 +227,10 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
         if not is_full:
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
-        if is_full and reporter.story.plan is not None:  # something else than a checkpoint: the events
+        if is_full and reporter.status.plan is not None:  # something else than a checkpoint: the events
             error = cant_save(error, find_full_disk(error, run.path) or run.path, _("run's record"))
         else:
-            error = explain(error, options, reporter.story.forecast) or UserError(
+            error = explain(error, options, reporter.status.forecast) or UserError(
                 _("Training ended with an unexpected error"),
                 _("{name}: {error}\nThe whole report is at the end of the log.").format(
                     name=type(error).__name__, error=error
@@ -277,7 +277,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
                 )
             )
             if outcome is not Outcome.PAUSED:
-                remember(reporter.story, resolved)
+                remember(reporter.status, resolved)
 
 
 def _load(

@@ -9,7 +9,7 @@ from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command
 from core.runs import start
 from core.runs.start import keeper_command
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 from core.services.inspect import DataReport
 from tests.fakes.runs import FAKES, new_run
 
@@ -87,7 +87,7 @@ def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_pat
     record = run.exit_record()
     assert record is not None
     assert "nothing" in record.reason
-    assert run.state(RunStory()) is State.CRASHED
+    assert run.state(RunStatus()) is State.CRASHED
 
 
 class TestCommands:

@@ -21,7 +21,7 @@ from core.runs.event_log import EventWriter
 from core.runs.events import Example, ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, Said
 from core.runs.folder import RunFolder
 from core.runs.progress import Progress
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.runs.words import error_text
 from tests.fakes.runs import FAKES
 
@@ -144,7 +144,7 @@ class TestControlCharacters:
 
     def test_progress_and_errors(self, tmp_path, capsys):
         stream = io.StringIO()
-        Progress(RunStory(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
+        Progress(RunStatus(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
         assert stream.getvalue() == f"Warning: {SHOWN}\n"
         (tmp_path / "data.csv").write_text("text,label\na,b\n")
         wrong = ["--set", f"data.label_column.{TITLE}=a"]

@@ -290,7 +290,7 @@ class TestAttendance:
 
         def start_and_keep(run: RunFolder, *, queued: bool) -> subprocess.Popen[bytes]:
             keepers.append(runs.start(run, "wait"))
-            follow_until(follower := RunFollower(run), keepers[0], lambda: follower.story.step > 0)
+            follow_until(follower := RunFollower(run), keepers[0], lambda: follower.status.step > 0)
             remove_at_first_poll(monkeypatch)
             return keepers[0]
 

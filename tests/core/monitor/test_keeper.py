@@ -42,7 +42,7 @@ def run(tmp_path):
 
 
 def wait_for_steps(follower: RunFollower, keeper: object, steps: int = 3) -> None:
-    follow_until(follower, keeper, lambda: follower.story.step >= steps)
+    follow_until(follower, keeper, lambda: follower.status.step >= steps)
 
 
 def machine(run: RunFolder) -> list[object]:
@@ -55,7 +55,7 @@ def test_a_run_goes_from_its_first_to_its_last_event(run):
     follow_until(follower, keeper, lambda: follower.is_over)
     assert keeper.wait() == 0
     assert follower.state is State.FINISHED
-    assert follower.story.metrics["eval_accuracy"] == 0.75
+    assert follower.status.metrics["eval_accuracy"] == 0.75
     assert follower.exit_record is not None
     assert (follower.exit_record.code, follower.exit_record.signal) == (0, None)
     assert run.log_file.read_text() == "The fake engine is here.\n"
@@ -90,7 +90,7 @@ def test_a_killed_engine_is_a_crash_with_its_signal_and_the_end_of_the_log(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
-    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    os.kill(follower.status.engine_pid, signal.SIGKILL)
     assert keeper.wait(10) == 0
     follower.poll()
     assert follower.is_over
@@ -106,7 +106,7 @@ def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
-    engine = psutil.Process(follower.story.engine_pid)
+    engine = psutil.Process(follower.status.engine_pid)
     created = engine.create_time()
     keeper.kill()
     keeper.wait()
@@ -117,7 +117,7 @@ def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(
     assert follower.is_over
     assert follower.state is State.CRASHED
     assert follower.exit_record is None
-    assert run.state(follower.story) is State.CRASHED
+    assert run.state(follower.status) is State.CRASHED
 
 
 def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run):
@@ -126,10 +126,10 @@ def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run
     wait_for_steps(follower, keeper)
     keeper.kill()
     keeper.wait()
-    before = follower.story.step
+    before = follower.status.step
     wait_for_steps(follower, keeper, before + 40)
     assert follower.state is State.TRAINING
-    assert run.state(follower.story) is State.TRAINING
+    assert run.state(follower.status) is State.TRAINING
     run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     assert follower.state is State.STOPPED
@@ -179,7 +179,7 @@ def test_what_a_killed_engine_had_started_is_ended_too(run):
     wait_for_steps(follower, keeper)
     child = psutil.Process(int((run.path / "child.pid").read_text()))
     created = child.create_time()
-    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    os.kill(follower.status.engine_pid, signal.SIGKILL)
     keeper.wait(10)
     follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
 
@@ -198,7 +198,7 @@ def test_the_engine_steps_back_behind_the_window(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
-    engine = psutil.Process(follower.story.engine_pid)
+    engine = psutil.Process(follower.status.engine_pid)
     niceness = engine.nice()
     run.request(Action.STOP)
     keeper.wait(10)
@@ -223,13 +223,13 @@ def test_the_second_attempt_carries_its_number(run):
 def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(run, capsys):
     keeper = start(run, "page")
     follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: "paging" in follower.story.messages)
-    message = follower.story.messages["paging"]
+    follow_until(follower, keeper, lambda: "paging" in follower.status.messages)
+    message = follower.status.messages["paging"]
     assert "97 % of the memory (16 GB) was in use" in message.detail
     assert message.fixes[0].changes["memory.batch_size"] == 8, "what helps the options asked for"
     main(["show", str(run.path)])
     assert f"Warning: {message.title}" in capsys.readouterr().out
-    follow_until(follower, keeper, lambda: "paging" not in follower.story.messages)
+    follow_until(follower, keeper, lambda: "paging" not in follower.status.messages)
     run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
     told = [type(event) for event in machine(run) if isinstance(event, MessageRaised | MessageWithdrawn)]
@@ -239,14 +239,14 @@ def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(run, capsys):
 def test_a_run_without_steps_is_told_of_until_the_next(run):
     keeper = start(run, "stuck")
     follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: "silence" in follower.story.messages)
-    message = follower.story.messages["silence"]
+    follow_until(follower, keeper, lambda: "silence" in follower.status.messages)
+    message = follower.status.messages["silence"]
     assert "The last event was step 10 at " in message.detail
     assert "Its process is alive and " in message.detail
-    follow_until(follower, keeper, lambda: "silence" not in follower.story.messages)
+    follow_until(follower, keeper, lambda: "silence" not in follower.status.messages)
     run.request(Action.STOP)
     follow_until(follower, keeper, lambda: follower.is_over)
-    assert follower.story.messages == {}
+    assert follower.status.messages == {}
 
 
 def test_the_disk_of_the_run_is_looked_after(run):
@@ -300,7 +300,7 @@ def test_a_run_whose_folder_is_renamed_goes_on_in_it(run):
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
     moved = RunFolder(run.path.rename(run.path.with_name("moved")))
-    follower, last = RunFollower(moved), follower.story.step
+    follower, last = RunFollower(moved), follower.status.step
     wait_for_steps(follower, keeper, last + 5)
     moved.request(Action.SAVE)
     moved.request(Action.STOP)
@@ -314,7 +314,7 @@ def test_a_run_whose_folder_is_removed_ends(run):
     keeper = start(run, "wait")
     follower = RunFollower(run)
     wait_for_steps(follower, keeper)
-    engine = psutil.Process(follower.story.engine_pid)
+    engine = psutil.Process(follower.status.engine_pid)
     shutil.rmtree(run.path)
     keeper.wait(10)
     assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE

@@ -154,7 +154,7 @@ def test_new_events_of_both_files_come_in_the_order_of_time_and_once(run):
     assert follower.poll() == []
     events.write(step(3, at=4))
     assert [event.step for event in follower.poll()] == [3]
-    assert follower.story.step == 3
+    assert follower.status.step == 3
 
 
 def test_the_state_follows_events_requests_and_the_end(run):
@@ -198,7 +198,7 @@ def test_processes_are_checked_now_and_then_and_not_with_every_poll(run, monkeyp
         clock.now = tenth / 10
         follower.poll()
     assert checks == [0.0, 0.5, 1.0, 1.5]
-    assert follower.story.skipped == 2
+    assert follower.status.skipped == 2
 
 
 @pytest.mark.parametrize("times", [list(range(3000)), [*range(1000), *range(500, 1500)]])

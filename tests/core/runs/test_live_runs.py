@@ -20,7 +20,7 @@ from core.runs.events import (
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.queue import LiveRuns
 from core.runs.status import State
-from core.runs.summary import BLOCK_BYTES, story_at_end
+from core.runs.summary import BLOCK_BYTES, status_at_end
 from tests.fakes.runs import new_run
 
 PLAN = RunPlanned(total_steps=1000, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
@@ -73,7 +73,7 @@ def test_a_run_that_nobody_opened_is_found_and_tracked_until_it_ends(run, runs, 
     append(run, RunFinished(state=Outcome.FINISHED, metrics={"eval_f1": 0.5}, steps=250))
     [end] = runs.look(tmp_path)
     assert (end.run, end.title, end.state) == (run, "Digits", State.FINISHED)
-    assert end.story.metrics == {"eval_f1": 0.5}
+    assert end.status.metrics == {"eval_f1": 0.5}
     assert (runs.live, runs.look(tmp_path)) == ((), [])
 
 
@@ -134,9 +134,9 @@ def test_of_a_long_run_only_the_ends_are_read(run, runs, tmp_path):
     append(run, FILLING + line * 2000, step(900))
     runs.look(tmp_path)
     assert shares(runs) == [0.9]
-    whole = story_at_end(run, and_beginning=True)
-    assert (whole.step, whole.forecast is not None, story_at_end(run).forecast) == (900, True, None)
-    ends = story_at_end(run, and_beginning=True, and_between=False)
+    whole = status_at_end(run, and_beginning=True)
+    assert (whole.step, whole.forecast is not None, status_at_end(run).forecast) == (900, True, None)
+    ends = status_at_end(run, and_beginning=True, and_between=False)
     assert (ends.step, ends.forecast) == (900, whole.forecast)
 
 
@@ -147,7 +147,7 @@ def test_the_new_length_of_a_long_run_counts(run, runs, tmp_path):
     run.record_keeper(os.getpid(), 2)
     runs.look(tmp_path)
     assert [(live.share, live.state) for live in runs.live] == [(0.75, State.TRAINING)]
-    assert story_at_end(run, and_beginning=True).plan.total_steps == 2000
+    assert status_at_end(run, and_beginning=True).plan.total_steps == 2000
 
 
 def test_two_halves_of_two_lines_are_no_event(run):
@@ -156,4 +156,4 @@ def test_two_halves_of_two_lines_are_no_event(run):
     tail = b'99,"epoch":1,"seconds":1,"learning_rate":1,"samples":8}\n'
     filling, rest = b" " * (BLOCK_BYTES - len(head)), b" " * (BLOCK_BYTES - len(tail))
     run.events_file.write_bytes(filling + head + b"0" * 100 + tail + rest)
-    assert story_at_end(run, and_beginning=True).step == 0
+    assert status_at_end(run, and_beginning=True).step == 0

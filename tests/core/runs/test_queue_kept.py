@@ -17,7 +17,7 @@ from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import RequestAnswered
 from core.runs.folder import Action, KeeperRecord, RunFolder
-from core.runs.library import create, read_story
+from core.runs.library import create, read_status
 from core.runs.queue import Move
 from core.runs.status import State
 from tests.fakes.runs import digits_options, follow_until, keeper_command, start
@@ -82,13 +82,13 @@ def keepers(tmp_path):
         process.wait()
         run = RunFolder(path)
         if run.is_worked_on():
-            psutil.Process(read_story(run).engine_pid).kill()
+            psutil.Process(read_status(run).engine_pid).kill()
 
 
 def spans(followers: list[RunFollower]) -> list[tuple[float, float]]:
     """From when to when each of them trained."""
-    stories = [read_story(follower.run) for follower in followers]
-    return sorted((story.started or 0.0, story.ended or 0.0) for story in stories)
+    statuses = [read_status(follower.run) for follower in followers]
+    return sorted((status.started or 0.0, status.ended or 0.0) for status in statuses)
 
 
 @posix
@@ -102,7 +102,7 @@ def test_queued_runs_train_one_after_the_other_in_their_order(keepers):
         State.FINISHED,
     ]
     trained = spans(followers)
-    assert [begun for begun, _ in trained] == [follower.story.started for follower in followers]
+    assert [begun for begun, _ in trained] == [follower.status.started for follower in followers]
     assert all(ended <= begun for (_, ended), (begun, _) in pairwise(trained))
     assert queue.training() == queue.waiting() == []
 
@@ -114,9 +114,9 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(keep
     keepers.until(trains, State.TRAINING)
     waits = keepers.add("waits")
     keepers.until(waits, State.QUEUED)
-    assert (waits.story.awaited.ahead, waits.story.awaited.behind) == (1, trains.run.name)
-    assert waits.story.awaited.title == title_of(trains.run.path, trains.run.options())
-    assert waits.run.state(read_story(waits.run)) is State.QUEUED
+    assert (waits.status.awaited.ahead, waits.status.awaited.behind) == (1, trains.run.name)
+    assert waits.status.awaited.title == title_of(trains.run.path, trains.run.options())
+    assert waits.run.state(read_status(waits.run)) is State.QUEUED
     other = keepers.add("another device", device="mps")
     keepers.until(other, State.TRAINING)
     at_once = keepers.add("at once", queued=False)
@@ -127,7 +127,7 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(keep
         follower.run.request(Action.STOP)
         keepers.until_over(follower)
     keepers.until(waits, State.TRAINING)
-    assert waits.story.awaited is None
+    assert waits.status.awaited is None
     other.poll()
     assert other.state is State.TRAINING  # nobody waited for another device
 
@@ -135,7 +135,7 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(keep
 @posix
 def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers):
     first, second = keepers.add("first"), keepers.add("second")
-    follow_until(first, keepers.processes[first.run.path], lambda: first.story.step >= 3)
+    follow_until(first, keepers.processes[first.run.path], lambda: first.status.step >= 3)
     keepers.until(second, State.QUEUED)
     first.run.request(Action.PAUSE)
     keepers.until_over(first)
@@ -145,8 +145,8 @@ def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers
     keepers.until(again, State.QUEUED)
     second.run.request(Action.STOP)
     keepers.until(again, State.TRAINING)
-    assert again.story.attempt == 2
-    assert again.story.step >= first.story.step
+    assert again.status.attempt == 2
+    assert again.status.step >= first.status.step
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_
     stopped, killed, paused, last = (keepers.add(name, "finish") for name in ("a", "b", "c", "d"))
     for waits in (stopped, killed, paused, last):
         keepers.until(waits, State.QUEUED)
-    assert (last.story.awaited.ahead, last.story.awaited.behind) == (4, paused.run.name)
+    assert (last.status.awaited.ahead, last.status.awaited.behind) == (4, paused.run.name)
     saving = stopped.run.request(Action.SAVE)
     follow_until(stopped, keepers.processes[stopped.run.path], lambda: not stopped.run.open_requests())
     asked = {
@@ -174,19 +174,19 @@ def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_
         run.request(action)
     for waits in (stopped, killed, paused):
         keepers.until_over(waits)
-        assert waits.state is waits.run.state(read_story(waits.run)) is asked[waits.run][1]
+        assert waits.state is waits.run.state(read_status(waits.run)) is asked[waits.run][1]
         assert not waits.run.events_file.exists()
         assert (waits.exit_record.code, waits.exit_record.signal) == (None, None)
     told = EventReader(stopped.run.machine_file).read_all()
     answers = [(event.request, event.accepted) for event in told if isinstance(event, RequestAnswered)]
     assert answers[0] == (saving.id, False)
     assert [accepted for _, accepted in answers] == [False, True]
-    follow_until(last, keepers.processes[last.run.path], lambda: last.story.awaited.ahead == 1)
+    follow_until(last, keepers.processes[last.run.path], lambda: last.status.awaited.ahead == 1)
     again = keepers.resume(stopped, "finish")
-    assert again.run.state(read_story(again.run)) is State.STARTING
+    assert again.run.state(read_status(again.run)) is State.STARTING
     keepers.until_over(again)
     assert again.state is State.FINISHED
-    assert last.run.state(read_story(last.run)) is State.QUEUED
+    assert last.run.state(read_status(last.run)) is State.QUEUED
 
 
 @posix
@@ -208,14 +208,14 @@ def test_waiting_runs_are_moved_and_a_keeper_that_is_told_to_end_takes_its_run_o
     assert queue.waiting() == [first.run, second.run, third.run]
     queue.move(third.run, Move.FIRST)
     follow_until(
-        first, keepers.processes[first.run.path], lambda: first.story.awaited.behind == third.run.name
+        first, keepers.processes[first.run.path], lambda: first.status.awaited.behind == third.run.name
     )
     keepers.processes[second.run.path].terminate()
     keepers.until_over(second)
     assert second.state is State.STOPPED
     queue.leave(held)
     keepers.until(third, State.TRAINING)
-    assert first.run.state(read_story(first.run)) is State.QUEUED
+    assert first.run.state(read_status(first.run)) is State.QUEUED
 
 
 @posix
@@ -229,10 +229,10 @@ def test_a_killed_keeper_lets_the_next_one_in_only_when_its_engine_has_ended_too
     keepers.processes[trains.run.path].kill()
     keepers.processes[trains.run.path].wait()
     keeper = keepers.processes[waits.run.path]
-    follow_until(waits, keeper, lambda: waits.story.awaited.behind == trains.run.name)
+    follow_until(waits, keeper, lambda: waits.status.awaited.behind == trains.run.name)
     trains.run.request(Action.STOP)
     keepers.until(waits, State.TRAINING)
-    assert trains.run.state(read_story(trains.run)) is State.STOPPED
+    assert trains.run.state(read_status(trains.run)) is State.STOPPED
 
 
 @posix

@@ -20,7 +20,7 @@ from core.runs.events import (
     WhatRan,
 )
 from core.runs.folder import RunFolder
-from core.runs.library import read_story
+from core.runs.library import read_status
 from core.runs.models import is_complete
 from core.runs.status import State
 from core.runs.summary import summarize
@@ -66,7 +66,7 @@ def test_the_first_example_finishes_and_reads_digits(digits):
     assert finished.steps == STEPS
     assert finished.metrics["eval_accuracy"] >= 0.9
     assert f"Finished after {STEPS} steps" in digits.done.stderr
-    assert read_story(digits.run).messages == {}
+    assert read_status(digits.run).messages == {}
 
 
 def test_every_step_is_told_once_on_standard_output_too(digits):

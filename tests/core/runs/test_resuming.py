@@ -19,7 +19,7 @@ from core.runs import start as runs_start
 from core.runs.event_log import EventReader, EventWriter, RunFollower, current_attempt, next_attempt
 from core.runs.events import MemorySampled, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished
 from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
-from core.runs.library import read_story
+from core.runs.library import read_status
 from core.runs.queue import LiveRuns
 from core.runs.start import CantResume
 from core.runs.status import State
@@ -55,7 +55,7 @@ def end(run: RunFolder, outcome: Outcome | None, steps: int = 5) -> RunFolder:
 
 
 def state(run: RunFolder) -> State:
-    return run.state(read_story(run))
+    return run.state(read_status(run))
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(run
 def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(run, keepers):
     keepers.append(start(run, "wait"))
     follower = RunFollower(run)
-    follow_until(follower, keepers[0], lambda: follower.story.step >= 3)
-    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    follow_until(follower, keepers[0], lambda: follower.status.step >= 3)
+    os.kill(follower.status.engine_pid, signal.SIGKILL)
     keepers[0].wait(10)
     follow_until(follower, keepers[0], lambda: follower.is_over)
     before = EventReader(run.events_file).read_all()
@@ -130,10 +130,12 @@ def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(run
     keepers.append(runs_start.resume(run, keeper_command(run, "wait")))
     assert mine.exists()
     follower = RunFollower(run)
-    last = follower.story.step
-    follow_until(follower, keepers[1], lambda: follower.story.attempt == 2 and follower.story.step > last + 3)
+    last = follower.status.step
+    follow_until(
+        follower, keepers[1], lambda: follower.status.attempt == 2 and follower.status.step > last + 3
+    )
     assert not any(run.requests.iterdir())
-    assert follower.state is State.TRAINING or follower.story.plan.attempt == 2
+    assert follower.state is State.TRAINING or follower.status.plan.attempt == 2
     assert EventReader(run.events_file).read_all()[: len(before)] == before
     kept = {
         event.attempt

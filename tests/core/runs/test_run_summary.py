@@ -60,7 +60,7 @@ def test_setting_the_clock_lengthens_and_shortens_no_run(tmp_path, hours, monkey
         assert found.seconds == pytest.approx(60.0, abs=1.0)
         follower = RunFollower(run)
         follower.poll()
-        live = seconds_spent(follower.story, follower.state, None, time.time())
+        live = seconds_spent(follower.status, follower.state, None, time.time())
         assert live == pytest.approx(60.0, abs=1.0)
     write(run, RunFinished(state=Outcome.FINISHED, time=began + moved + 90, worked=90.0))
     assert summarize(run).seconds == 90.0

@@ -16,8 +16,8 @@ from core.options.past_runs import asked_title
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action, KeeperRecord, RunFolder
-from core.runs.library import create, folder_name, list_runs, read_story
-from core.runs.status import RunStory, State
+from core.runs.library import create, folder_name, list_runs, read_status
+from core.runs.status import RunStatus, State
 from tests.fakes.runs import digits_options, new_run, write_events
 
 
@@ -101,18 +101,18 @@ def test_a_story_is_told_in_the_order_of_time(tmp_path):
     run = new_run(tmp_path)
     write_events(run.events_file, RunStarted(time=1.0))
     write_events(run.machine_file, MemorySampled(time=2.0, source=Source.PROCESS, bytes=7))
-    story = read_story(run)
-    assert (story.started, story.peak_bytes) == (1.0, 7)
-    assert not story.is_of_newer_hone
+    status = read_status(run)
+    assert (status.started, status.peak_bytes) == (1.0, 7)
+    assert not status.is_of_newer_hone
 
 
 def test_a_story_tells_what_could_not_be_read_and_that_a_newer_hone_wrote_it(tmp_path):
     run = new_run(tmp_path)
     run.events_file.write_bytes(encode(RunStarted(schema=2)) + b'{"type":"of_tomorrow"}\n')
     run.machine_file.write_bytes(b"damaged\n")
-    story = read_story(run)
-    assert story.is_of_newer_hone
-    assert story.skipped == 2
+    status = read_status(run)
+    assert status.is_of_newer_hone
+    assert status.skipped == 2
 
 
 class TestRequests:
@@ -186,7 +186,7 @@ class TestSignsOfLife:
         run = new_run(tmp_path)
         self.record(run, started=psutil.Process().create_time() - 100)
         assert not run.keeper_is_alive()
-        assert run.state(RunStory()) is State.CRASHED
+        assert run.state(RunStatus()) is State.CRASHED
 
     def test_a_keeper_on_another_computer_cannot_be_seen_here(self, tmp_path):
         run = new_run(tmp_path)
@@ -208,10 +208,10 @@ class TestSignsOfLife:
 
     def test_a_new_folder_is_starting_an_old_one_without_a_keeper_never_did(self, tmp_path):
         run = new_run(tmp_path)
-        assert run.state(RunStory()) is State.STARTING
+        assert run.state(RunStatus()) is State.STARTING
         long_ago = time.time() - folder.STARTING_SECONDS - 1
         os.utime(run.options_file, (long_ago, long_ago))
-        assert run.state(RunStory()) is State.CRASHED
+        assert run.state(RunStatus()) is State.CRASHED
 
     def record(
         self,

@@ -22,7 +22,7 @@ from core.runs.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 
 STARTED = RunStarted()
 PLAN = RunPlanned(total_steps=20, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
@@ -30,11 +30,11 @@ WAITS = TurnAwaited(ahead=1, behind="other")
 FORECAST = MemoryForecast(device="cpu", basis=Basis.FORMULA, parts=Parts(weights=80, overhead=30))
 
 
-def story_of(*events: Event) -> RunStory:
-    story = RunStory()
+def story_of(*events: Event) -> RunStatus:
+    status = RunStatus()
     for event in events:
-        story.apply(event)
-    return story
+        status.apply(event)
+    return status
 
 
 def step(number: int, seconds: float = 0.5, **more: object) -> StepFinished:
@@ -100,10 +100,10 @@ def test_state(events, known, expected):
 
 
 def test_time_left_is_withheld_until_some_steps_have_shown_their_pace():
-    story = story_of(*RAN, *(step(number) for number in range(1, 5)))
-    assert story.seconds_left is None
-    story.apply(step(5))
-    assert story.seconds_left == 15 * 0.5
+    status = story_of(*RAN, *(step(number) for number in range(1, 5)))
+    assert status.seconds_left is None
+    status.apply(step(5))
+    assert status.seconds_left == 15 * 0.5
 
 
 @pytest.mark.parametrize("first", [step(1, 60.0), step(1, 9.0, compile_seconds=40.0)])
@@ -116,10 +116,10 @@ def test_messages_last_until_they_are_withdrawn_or_a_new_attempt_begins():
         MessageRaised(id=name, attempt=attempt, level=Level.WARNING, title="")
         for attempt, name in enumerate(("slow", "full"), start=1)
     )
-    story = story_of(STARTED, slow)
-    assert list(story.messages) == ["slow"]
-    story.apply(MessageWithdrawn(id="slow"))
-    assert story.messages == {}
+    status = story_of(STARTED, slow)
+    assert list(status.messages) == ["slow"]
+    status.apply(MessageWithdrawn(id="slow"))
+    assert status.messages == {}
     # the keeper writes another file: its message of the new attempt may come first
     assert list(story_of(STARTED, slow, full, RunStarted(attempt=2)).messages) == ["full"]
 
@@ -159,20 +159,20 @@ def test_error_of_the_forecast(device, end, error):
 
 
 def test_a_new_attempt_starts_from_its_checkpoint():
-    story = story_of(
+    status = story_of(
         RunStarted(time=10), PLAN, *map(step, range(1, 9)), ended(Outcome.STOPPED),
         RunStarted(time=50, attempt=2, from_step=5),
     )  # fmt: skip
-    assert (story.step, story.attempt, story.finished) == (5, 2, None)
-    assert (story.started, story.attempt_started) == (10, 50)
+    assert (status.step, status.attempt, status.finished) == (5, 2, None)
+    assert (status.started, status.attempt_started) == (10, 50)
     before = [event for event in RAN if isinstance(event, RunPlanned)]
-    assert story.plan == before[0]
+    assert status.plan == before[0]
 
 
 def test_evaluations_beyond_the_checkpoint_of_a_new_attempt_do_not_count():
     measured = Evaluated(step=5, epoch=1, metrics={"eval_loss": 2.0}, seconds=1)
     assert story_of(measured, RunStarted(attempt=2, from_step=5)).evaluated_at == 5
-    story = story_of(measured, RunStarted(attempt=2, from_step=4))
-    assert (story.metrics, story.evaluated_at) == ({}, None)
-    story = story_of(measured, ended(Outcome.FINISHED, metrics={"eval_accuracy": 0.9}))
-    assert (story.metrics, story.evaluated_at) == ({"eval_loss": 2.0, "eval_accuracy": 0.9}, 5)
+    status = story_of(measured, RunStarted(attempt=2, from_step=4))
+    assert (status.metrics, status.evaluated_at) == ({}, None)
+    status = story_of(measured, ended(Outcome.FINISHED, metrics={"eval_accuracy": 0.9}))
+    assert (status.metrics, status.evaluated_at) == ({"eval_loss": 2.0, "eval_accuracy": 0.9}, 5)

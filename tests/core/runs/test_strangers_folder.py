@@ -17,7 +17,7 @@ from core.runs import start
 from core.runs.event_log import EventReader, EventWriter, RunFollower
 from core.runs.events import PhaseChanged, RunStarted
 from core.runs.folder import Action, KeeperRecord
-from core.runs.library import create, read_story
+from core.runs.library import create, read_status
 from core.runs.models import MARKER, newest, newest_first
 from core.runs.summary import summarize
 from core.sharing import support
@@ -122,13 +122,13 @@ def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(place, kind,
             path.symlink_to(path.name)
     signal.alarm(20)  # a pipe that is waited for ends the test run, not only this test
     try:
-        summary, story = summarize(run), read_story(run)
+        summary, status = summarize(run), read_status(run)
         follower = RunFollower(run)
         follower.poll()
     finally:
         signal.alarm(0)
     assert follower.is_caught_up
-    assert (str(path) in story.trouble) == place.startswith(("events", "machine"))
+    assert (str(path) in status.trouble) == place.startswith(("events", "machine"))
     assert (str(path) in summary.problem) == (place == "run.toml")
 
 
@@ -188,7 +188,7 @@ def test_looking_at_a_run_starts_nothing(run):
         before = content(run.path)
         summarize(run)
         RunFollower(run).poll()
-        run.state(read_story(run))
+        run.state(read_status(run))
         assert content(run.path) == before
         assert foreign.poll() is None
     finally:

@@ -14,7 +14,7 @@ from core.runs.events import Event, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
 from core.runs.status import State
-from core.runs.summary import story_at_end
+from core.runs.summary import status_at_end
 from core.runs.words import ending_text
 from core.services.chat import Which, look, name_of
 from core.services.export import find_source
@@ -99,7 +99,7 @@ def test_no_new_run_starts_from_it_unsaid_but_one_that_did_goes_on(paused):
 
 
 def test_where_it_is_names_the_step(paused):
-    said = ending_text(paused, story_at_end(paused), State.PAUSED, None)
+    said = ending_text(paused, status_at_end(paused), State.PAUSED, None)
     assert f"Its newest weights, of step 20, are in {paused.checkpoints / 'checkpoint-20'}" in said
     assert f"The model in {paused.model} is older" in said
 

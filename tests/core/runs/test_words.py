@@ -30,7 +30,7 @@ from core.runs.events import (
 from core.runs.folder import ExitRecord
 from core.runs.progress import Progress
 from core.runs.queue import BENCHMARK
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 from core.runs.words import (
     Statement,
     ending_text,
@@ -181,18 +181,18 @@ def test_headings_versions_and_the_error_of_the_forecast():
     assert headings == ["Device and precision", "Model", "Training", "Data", "Memory", "Software"]
     assert statements(None, size) == ()
     assert [found.value for found in statements(None, size, {"torch": "2.13.0"})] == ["torch 2.13.0"]
-    story = RunStory()
-    story.apply(FORECAST)
-    assert not [found for found in statements(PLAIN, size, story=story) if found.title == "Forecast"]
-    story.apply(RunFinished(state=Outcome.FINISHED, seconds=3, steps=7, peak_bytes=25 << 27))
+    status = RunStatus()
+    status.apply(FORECAST)
+    assert not [found for found in statements(PLAIN, size, status=status) if found.title == "Forecast"]
+    status.apply(RunFinished(state=Outcome.FINISHED, seconds=3, steps=7, peak_bytes=25 << 27))
     off = Statement("Memory", "Forecast", "2.5 GB", "20 % below the peak of 3.1 GB")
-    assert off in statements(PLAIN, size, story=story)
+    assert off in statements(PLAIN, size, status=status)
 
 
 def test_long_values_take_several_lines_in_a_terminal():
     adapter = "LoRA, rank 16, on " + ", ".join(["attention.output.dense"] * 6)
     ran = msgspec.structs.replace(RICH, adapter=adapter)
-    lines = what_ran_text(RunStory(what_ran=ran, versions={"torch": "2.13.0"})).splitlines()
+    lines = what_ran_text(RunStatus(what_ran=ran, versions={"torch": "2.13.0"})).splitlines()
     assert max(map(len, lines)) < 150
     assert sum("attention.output.dense" in line for line in lines) > 1
 
@@ -203,10 +203,10 @@ STEP = StepFinished(step=1, epoch=0.1, seconds=2.0, learning_rate=0.1, samples=8
 EVALUATED = Evaluated(step=5, epoch=1, metrics={"eval_accuracy": 0.9}, seconds=1)
 
 
-def story_of(*events: Event) -> RunStory:
-    story = RunStory()
-    story.apply_all(events)
-    return story
+def story_of(*events: Event) -> RunStatus:
+    status = RunStatus()
+    status.apply_all(events)
+    return status
 
 
 def ended(outcome: Outcome, **more: Any) -> RunFinished:
@@ -251,8 +251,8 @@ LEFT = ExitRecord(time=1, code=None, reason="It was taken out of the queue.", at
 
 
 def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path):
-    run, story = make_folder(tmp_path / "run"), story_of(RunStarted(), STEP)
-    text = ending_text(run, story, State.STOPPED, LEFT)
+    run, status = make_folder(tmp_path / "run"), story_of(RunStarted(), STEP)
+    text = ending_text(run, status, State.STOPPED, LEFT)
     assert text.splitlines()[:4] == [
         "It was taken out of the queue.",
         "It stands at step 1.",
@@ -261,40 +261,40 @@ def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path):
     ]
     assert "begins anew" in text
     save_checkpoint(run, 1)
-    assert "goes on from step 1" in ending_text(run, story, State.STOPPED, None)
-    story.apply(RunFinished(state=Outcome.PAUSED, steps=1))
-    assert "Before that" not in ending_text(run, story, State.STOPPED, LEFT)
+    assert "goes on from step 1" in ending_text(run, status, State.STOPPED, None)
+    status.apply(RunFinished(state=Outcome.PAUSED, steps=1))
+    assert "Before that" not in ending_text(run, status, State.STOPPED, LEFT)
 
 
 def test_where_a_run_goes_on(tmp_path):
-    run, story = make_folder(tmp_path / "run"), RunStory()
-    assert queued_text(run, story) == ""
-    story.apply(RunStarted())
-    assert "begins anew" in queued_text(run, story)
+    run, status = make_folder(tmp_path / "run"), RunStatus()
+    assert queued_text(run, status) == ""
+    status.apply(RunStarted())
+    assert "begins anew" in queued_text(run, status)
     save_checkpoint(run, 3)
-    assert "goes on from step 3" in queued_text(run, story)
+    assert "goes on from step 3" in queued_text(run, status)
     run.options_file.unlink()
-    text = ending_text(run, RunStory(), State.PAUSED, None)
+    text = ending_text(run, RunStatus(), State.PAUSED, None)
     assert "hone resume" not in text
     assert str(run.options_file) in text
 
 
 def test_a_run_ended_for_lack_of_memory_has_remedies(tmp_path):
-    run, story = make_folder(tmp_path / "run"), story_of(FORECAST)
+    run, status = make_folder(tmp_path / "run"), story_of(FORECAST)
     record = msgspec.structs.replace(KILLED, out_of_memory=True)
-    text = ending_text(run, story, State.CRASHED, record)
+    text = ending_text(run, status, State.CRASHED, record)
     assert "Memory ran out" in text
     assert "Its largest part: activations, 2.0 GB." in text
     assert "(--set memory.batch_size=8)" in text
-    assert "Memory ran out" not in ending_text(run, story, State.CRASHED, KILLED)
+    assert "Memory ran out" not in ending_text(run, status, State.CRASHED, KILLED)
 
 
 def test_where_a_steps_time_goes():
-    assert time_spent_text(RunStory().time_spent) == ""
+    assert time_spent_text(RunStatus().time_spent) == ""
     parts = {"data_seconds": 0.1, "forward_seconds": 0.5, "backward_seconds": 1.2, "optimizer_seconds": 0.1}
     untimed = StepFinished(step=2, epoch=0.2, seconds=9.0, learning_rate=0.1, samples=8, data_seconds=1.0)
-    story = story_of(msgspec.structs.replace(STEP, **parts), untimed)
-    assert time_spent_text(story.time_spent) == (
+    status = story_of(msgspec.structs.replace(STEP, **parts), untimed)
+    assert time_spent_text(status.time_spent) == (
         "A step's time goes into: waiting for data 5%, forward 25%, backward 60%, optimizer 5%, the rest 5%"
     )
 
@@ -328,10 +328,10 @@ class Terminal(io.StringIO):
 
 
 def shown(stream: io.StringIO, *events: Event) -> str:
-    story = RunStory()
-    progress = Progress(story, stream, Path("/runs/here"))
+    status = RunStatus()
+    progress = Progress(status, stream, Path("/runs/here"))
     for event in (RunStarted(), *events):
-        story.apply(event)
+        status.apply(event)
         progress.show(event)
     progress.close()
     return stream.getvalue()

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMainWindow
 from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
-from core.runs.status import RunStory, State
+from core.runs.status import RunStatus, State
 from gui.app import live_runs
 from gui.app.live_runs import Attention
 from tests.fakes.tray import FakeTray
@@ -21,9 +21,9 @@ def live(run, share, state=State.TRAINING):
 
 
 def ended(*events, run=DIGITS, state=State.FINISHED):
-    story = RunStory()
-    story.apply_all(events)
-    return EndedRun(run, run.name.title(), state, story)
+    status = RunStatus()
+    status.apply_all(events)
+    return EndedRun(run, run.name.title(), state, status)
 
 
 DONE = ended(

@@ -114,15 +114,15 @@ def test_what_is_said_of_runs_ends_as_they_end_or_are_seen(qtbot, make_window, t
     live = [LiveRun(training, "Digits", 0.0, State.TRAINING), LiveRun(other, "Reviews", 0.0, State.TRAINING)]
     strip.tell_training(live)
     assert strip.training.accessibleName() == "2 runs are training"
-    window.found._take_live((live[1],))
+    window.found._on_live((live[1],))
     assert strip.training.accessibleName() == "“Reviews” is training"
     window.show_run(other)
     assert strip.isHidden()
     strip.tell_training(live[:1])
-    window.found._take_live((replace(live[0], state=State.QUEUED),))
+    window.found._on_live((replace(live[0], state=State.QUEUED),))
     assert strip.isHidden()
     strip.tell_training(live[:1])
-    window.found._take_live(())
+    window.found._on_live(())
     assert strip.isHidden()
 
 
@@ -132,7 +132,7 @@ def test_an_interrupted_run_that_goes_on_or_is_seen_is_offered_no_more(make_wind
     strip, seen = window.found.strip, []
     strip.seen.connect(lambda: seen.append(True))
     strip.tell_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
-    window.found._take_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
+    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     assert strip.interrupted.accessibleName() == "“Reviews” was interrupted"
     assert not seen
     window.show_run(other)
@@ -210,7 +210,7 @@ def test_a_start_beside_another_run_is_asked_about(make_window, training, turn, 
     asked, begun = [], []
     monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
     window = make_window(ask_turn=lambda awaited, _: asked.append(awaited) or turn)
-    window.found._take_live((LiveRun(training, "Handwritten digits", 0.0, State.TRAINING),))
+    window.found._on_live((LiveRun(training, "Handwritten digits", 0.0, State.TRAINING),))
     monkeypatch.setattr(window, "show_run", lambda run, begin: begin())
     window.start_run(OPTIONS)
     assert (asked[0].ahead, asked[0].behind) == (1, "“Handwritten digits”")

@@ -7,7 +7,7 @@ import pytest
 
 from core.base import formats
 from gui.base import trash
-from gui.base.trash import reveal, told_apart
+from gui.base.trash import distinct_titles, reveal
 
 
 class FileManager:
@@ -54,7 +54,7 @@ def made_at(moment):
 
 def test_titles_that_several_runs_bear_say_when_each_was_made_or_their_folders():
     runs = [("2026-03-01-0915-a", "a"), ("2026-03-01-0915-b", "b"), ("2026-03-02-1000-a", "a"), ("mine", "a")]
-    found = told_apart([(Path("/runs") / folder, title) for folder, title in runs])
+    found = distinct_titles([(Path("/runs") / folder, title) for folder, title in runs])
     assert found == [
         f"a · {made_at('2026-03-01-0915')}",
         "b",
@@ -62,4 +62,4 @@ def test_titles_that_several_runs_bear_say_when_each_was_made_or_their_folders()
         "a · mine",
     ]
     same = [(Path("2026-03-01-0915-a"), "a"), (Path("2026-03-01-0915-a-2"), "a")]
-    assert told_apart(same) == ["a · 2026-03-01-0915-a", "a · 2026-03-01-0915-a-2"]
+    assert distinct_titles(same) == ["a · 2026-03-01-0915-a", "a · 2026-03-01-0915-a-2"]

@@ -23,8 +23,8 @@ from core.runs.events import (
     StepFinished,
     Throttle,
 )
-from core.runs.status import RunStory
-from gui.charts.history import DeviceHistory, MemoryHistory, NewsMaker, Pause, RunHistory, RunningMedian
+from core.runs.status import RunStatus
+from gui.charts.history import DeviceHistory, MemoryHistory, NewsReader, Pause, RunHistory, RunningMedian
 from gui.charts.series import Series
 from tests.fakes.run_stories import make_folder, write_on_card
 
@@ -162,8 +162,8 @@ def test_batches_come_to_the_same_as_single_events(tmp_path, seed):
     events = sorted(found, key=lambda event: event.time)
     again = [RunStarted(time=5000.0, attempt=2, from_step=50), step(51, at=5001.0, non_finite="inf")]
     events += [*again, MemorySampled(time=5002.0, attempt=2, source=Source.SYSTEM, bytes=9, ceiling=20)]
-    one_by_one, batched, maker, first = history_of(*events), RunHistory(), NewsMaker(), 0
-    story, whole = RunStory(), RunStory()
+    one_by_one, batched, maker, first = history_of(*events), RunHistory(), NewsReader(), 0
+    status, whole = RunStatus(), RunStatus()
     while first < len(events):
         last = first + chance.choice((1, 7, 300))
         maker.add(events[first:last])
@@ -177,8 +177,8 @@ def test_batches_come_to_the_same_as_single_events(tmp_path, seed):
     assert len(batched.devices.picture.busy) > 10
     assert maker.take() == []
     for event in events:
-        story.apply(event)
-    assert repr(whole) == repr(story)
+        status.apply(event)
+    assert repr(whole) == repr(status)
 
 
 def sample(source, gigabytes, **figures):

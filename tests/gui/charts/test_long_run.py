@@ -10,7 +10,7 @@ from core.runs.events import DeviceSampled, MemorySampled, RunPlanned, RunStarte
 from gui.base.theme import Theme
 from gui.charts.axes import Stretch
 from gui.charts.grid import RunCharts
-from gui.charts.history import NewsMaker, RunHistory
+from gui.charts.history import NewsReader, RunHistory
 
 STEPS = 40_000
 SPIKES = {1: 61.0, 27_183: 64.0, STEPS: 62.0}
@@ -49,7 +49,7 @@ def events():
 
 @pytest.fixture
 def charts(qtbot, events):
-    maker, history = NewsMaker(), RunHistory()
+    maker, history = NewsReader(), RunHistory()
     maker.add(events)
     for batch in maker.take():
         history.take(batch)

@@ -9,7 +9,7 @@ from core.base.settings import Appearance
 from core.options.choices import Task
 from core.services.inspect import DataReport, guessed_columns, uses_for
 from gui.base.theme import Theme
-from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
+from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_text, summary
 from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, cut_by, trained_format
 from gui.new_run.header import TaskChooser
 from gui.new_run.page import starting_tree
@@ -290,7 +290,7 @@ def test_rows_of_the_evaluation_data_are_no_links_into_the_training_data(qtbot):
 
 
 def test_one_line_says_how_data_was_read():
-    words = reading_words(report_for(Task.TEXT_CLASSIFICATION, "x"))
+    words = reading_text(report_for(Task.TEXT_CLASSIFICATION, "x"))
     assert words == (
         "4,076 rows · 2 labels · TSV · UTF-8 with a byte order mark · delimiter tab · no quoting · "
         "header in the first row"

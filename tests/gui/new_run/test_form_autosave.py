@@ -4,7 +4,7 @@ import pytest
 
 from core.base.settings import Appearance, Settings
 from core.options import presets
-from gui.app.application import KeptForm, keep_form
+from gui.app.application import FormAutosave, keep_form
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
@@ -23,7 +23,7 @@ def opened(qtbot):
         qtbot.addWidget(page)
         pages.append(page)
         page.show()
-        kept = KeptForm(page, page)
+        kept = FormAutosave(page, page)
         kept.restore()
         return page, kept
 

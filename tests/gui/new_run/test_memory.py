@@ -16,8 +16,8 @@ from gui.base.trash import Question
 from gui.new_run.memory_card import (
     bar_parts,
     headline,
-    saving_words,
-    time_words,
+    saving_text,
+    time_text,
 )
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import KnownLength, Measured, gain
@@ -694,8 +694,8 @@ class TestWords:
         ],
     )
     def test_what_a_remedy_is_worth(self, now, after, words):
-        assert saving_words(REMEDY, now, after) == words
-        assert saving_words(msgspec.structs.replace(REMEDY, changes={}), now, after) == "Why."
+        assert saving_text(REMEDY, now, after) == words
+        assert saving_text(msgspec.structs.replace(REMEDY, changes={}), now, after) == "Why."
 
     @pytest.mark.parametrize(
         ("before", "peak", "seconds", "words"),
@@ -714,14 +714,14 @@ class TestWords:
         ran_out = Measured(RAN_OUT, 0.0)
         now = Verdict.FITS if before else Verdict.TOO_LARGE
         found = gain(measured(*before) if before else ran_out, measured(peak, seconds))
-        assert saving_words(REMEDY, now, Verdict.FITS, found) == words
-        assert "ran out" in saving_words(REMEDY, now, now, gain(None, ran_out))
+        assert saving_text(REMEDY, now, Verdict.FITS, found) == words
+        assert "ran out" in saving_text(REMEDY, now, now, gain(None, ran_out))
 
     def test_the_finish_time_counts_compiling_in_and_tells_it_apart(self):
-        words = time_words(0.5, 720.0, 31.0)
+        words = time_text(0.5, 720.0, 31.0)
         assert words.startswith("500 ms a step · about 12 min, done at ")
         assert words.endswith("30 s of it to compile")
-        assert time_words(0.5, None, 0.0) == "500 ms a step"
+        assert time_text(0.5, None, 0.0) == "500 ms a step"
 
     def test_steps_of_the_form_count_not_those_of_the_dry_run(self):
         measured = Measured(msgspec.structs.replace(MEASURED, compile_seconds=5.0, run_seconds=50.0), 0.0)

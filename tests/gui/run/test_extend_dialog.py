@@ -6,15 +6,15 @@ import pytest
 from core.options.choices import Schedule
 from core.runs.events import RunPlanned, StepFinished
 from core.runs.start import Extension
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from gui.run.extend_dialog import ExtendSheet, Length
 from tests.fakes.run_stories import OPTIONS
 
 
 @pytest.fixture
-def story():
-    story = RunStory()
-    story.apply(
+def status():
+    status = RunStatus()
+    status.apply(
         RunPlanned(
             total_steps=360,
             epochs=8.0,
@@ -25,8 +25,8 @@ def story():
         )
     )
     for step in range(351, 361):
-        story.apply(StepFinished(step=step, epoch=step / 45, seconds=0.2, learning_rate=0.0, samples=32))
-    return story
+        status.apply(StepFinished(step=step, epoch=step / 45, seconds=0.2, learning_rate=0.0, samples=32))
+    return status
 
 
 def with_training(**changes):
@@ -37,8 +37,8 @@ def told(sheet):
     return dict(sheet.rows.rows())
 
 
-def test_epochs_are_added_to_what_was_asked(qtbot, story):
-    sheet = ExtendSheet(Length(OPTIONS, story))
+def test_epochs_are_added_to_what_was_asked(qtbot, status):
+    sheet = ExtendSheet(Length(OPTIONS, status))
     qtbot.addWidget(sheet)
     sheet.more.setValue(2)
     assert told(sheet)["So far"] == "step 360, epoch 8"
@@ -50,8 +50,8 @@ def test_epochs_are_added_to_what_was_asked(qtbot, story):
     assert chosen.args == [Extension(epochs=10.0)]
 
 
-def test_steps_are_added_where_steps_were_asked(qtbot, story):
-    sheet = ExtendSheet(Length(with_training(max_steps=360, schedule=Schedule.CONSTANT), story))
+def test_steps_are_added_where_steps_were_asked(qtbot, status):
+    sheet = ExtendSheet(Length(with_training(max_steps=360, schedule=Schedule.CONSTANT), status))
     qtbot.addWidget(sheet)
     assert sheet.more.value() == 36
     assert told(sheet)["In all"] == "396 steps"
@@ -62,7 +62,7 @@ def test_steps_are_added_where_steps_were_asked(qtbot, story):
 
 
 def test_nothing_is_promised_before_a_step_was_measured(qtbot):
-    sheet = ExtendSheet(Length(OPTIONS, RunStory()))
+    sheet = ExtendSheet(Length(OPTIONS, RunStatus()))
     qtbot.addWidget(sheet)
     assert "Time" not in told(sheet)
     assert told(sheet)["In all"] == "9 epochs"

@@ -10,8 +10,8 @@ from core.runs import start
 from core.runs.event_log import EventWriter
 from core.runs.events import RunFinished, TurnAwaited
 from core.runs.folder import Action, ExitRecord
-from core.runs.library import read_story
-from core.runs.status import RunStory, State
+from core.runs.library import read_status
+from core.runs.status import RunStatus, State
 from gui.charts.history import RunHistory
 from gui.run import follower
 from gui.run.follower import FIRST_BYTES, JobThread, LogTail
@@ -25,7 +25,7 @@ class Listener(QObject):
 
     def __init__(self, thread):
         super().__init__()
-        self.history, self.story, self.news = RunHistory(), RunStory(), 0
+        self.history, self.status, self.news = RunHistory(), RunStatus(), 0
         self.states, self.log, self.failures, self.order = [], "", [], []
         thread.news_arrived.connect(self.take_news)
         thread.state_changed.connect(self.take_state)
@@ -35,7 +35,7 @@ class Listener(QObject):
 
     def take_news(self, news):
         self.news += 1
-        self.story = news.story
+        self.status = news.status
         for batch in news.batches:
             self.history.take(batch)
         self.order.append("news")
@@ -85,10 +85,10 @@ def test_reads_a_run_that_is_long_over_and_ends(qtbot, tmp_path, follow):
     with qtbot.waitSignal(thread.finished, timeout=5000):
         thread.start()
     qtbot.waitUntil(lambda: told.states == [State.FINISHED], timeout=2000)
-    assert (told.story.step, len(told.history.step_seconds)) == (plot.reached, plot.reached)
+    assert (told.status.step, len(told.history.step_seconds)) == (plot.reached, plot.reached)
     assert told.log == "first\nlast, without a newline"
     assert [said for said in told.order if said != "news"] == [run.exit_record(), State.FINISHED]
-    assert told.story.finished is not None
+    assert told.status.finished is not None
 
 
 def test_follows_a_run_as_it_is_written(qtbot, live, follow):
@@ -147,7 +147,7 @@ def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
     qtbot.waitUntil(lambda: State.FINISHED in told.states, timeout=2000)
     assert told.failures == []
     assert "The fake engine is here." in told.log
-    assert (told.story.step, len(told.history.step_seconds)) == (3, 3)
+    assert (told.status.step, len(told.history.step_seconds)) == (3, 3)
 
 
 def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
@@ -158,7 +158,7 @@ def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, m
     thread, told = follow(run)
     with qtbot.waitSignal(thread.finished, timeout=20_000):
         thread.start()
-    qtbot.waitUntil(lambda: told.story.finished is not None, timeout=2000)
+    qtbot.waitUntil(lambda: told.status.finished is not None, timeout=2000)
     assert told.news > 5
     assert told.order[:3] == ["news", run.exit_record(), State.FINISHED], (
         "known from the end of the file, before all of it is read"
@@ -166,8 +166,8 @@ def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, m
     assert told.states == [State.FINISHED]
     assert told.history.loss.x.tolist() == list(range(1, 4001))
     assert len(told.history.evaluations) == plot.epochs
-    story = read_story(run)
-    assert told.story == story
+    status = read_status(run)
+    assert told.status == status
 
 
 def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_moment(
@@ -183,7 +183,7 @@ def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_mom
     keeper.close()
     thread, told = follow(run)
     wholes = []
-    thread.news_arrived.connect(lambda news: wholes.append((news.is_whole, news.story.step)))
+    thread.news_arrived.connect(lambda news: wholes.append((news.is_whole, news.status.step)))
     thread.start()
     qtbot.waitUntil(lambda: (True, 2000) in wholes, timeout=20_000)
     assert told.states == [State.QUEUED]

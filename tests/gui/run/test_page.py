@@ -419,14 +419,14 @@ def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, run, show):
     assert view.window().focusWidget() is buttons, "a second press of the space bar must not stop it"
     qtbot.waitUntil(lambda: view.state is State.PAUSED, timeout=10_000)
     qtbot.waitUntil(lambda: view.window().focusWidget() is buttons.resume, timeout=5000)
-    paused_at = view._story.step
+    paused_at = view._status.step
     line = view.header.state_line.text()
     assert line.startswith(f"Paused at step {paused_at} of 3")
     assert line.endswith("its memory is free")
     assert view.header.progress.isVisible()
     buttons.resume.click()
-    qtbot.waitUntil(lambda: view.state is State.TRAINING and view._story.step > paused_at, timeout=10_000)
-    assert view._story.attempt == 2
+    qtbot.waitUntil(lambda: view.state is State.TRAINING and view._status.step > paused_at, timeout=10_000)
+    assert view._status.attempt == 2
     assert view._history.loss.x[: paused_at + 1].tolist() == list(range(1, paused_at + 2))
     buttons.stop.click()
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)

@@ -1,4 +1,4 @@
-"""PredictionStory on a run's page: the same examples through time, and what is mixed up."""
+"""Predictions on a run's page: the same examples through time, and what is mixed up."""
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QWidget
 
 from core.base.settings import Appearance
 from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
-from core.runs.status import PredictionStory, RunStory
+from core.runs.status import PredictionLog, RunStatus
 from gui.base.theme import Theme
 from gui.charts.history import RunHistory
-from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_words, visible
+from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_text, visible
 from gui.run.tabs import RunDetails
 
 EXAMPLES = (
@@ -30,7 +30,7 @@ AFTER = told(10, ("yes", True), ("no", True))
 
 @pytest.fixture
 def predictions():
-    found = PredictionStory()
+    found = PredictionLog()
     for event in (RunStarted(), ExamplesChosen(examples=EXAMPLES), BEFORE):
         found.apply(event)
     return found
@@ -114,11 +114,11 @@ def test_an_answer_without_a_letter_is_told_in_words(text, words):
 
 def test_the_texts_of_a_pair_stay_apart_on_one_line(page):
     assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
-    assert given_words("One\nfine\nday") == "One fine day"
+    assert given_text("One\nfine\nday") == "One fine day"
 
 
 def test_without_predictions_it_says_why(qtbot, tmp_path):
-    page = RunPredictions(tmp_path, PredictionStory())
+    page = RunPredictions(tmp_path, PredictionLog())
     qtbot.addWidget(page)
     assert "before its first step" in page._empty.text()
     page.refresh(is_over=True)
@@ -144,12 +144,12 @@ def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot, tmp_path):
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
     details.resize(600, 400)
-    details.refresh(RunStory(), is_over=False)
+    details.refresh(RunStatus(), is_over=False)
     place = next(at for at in range(details.count()) if details.tabText(at) == "Confusion matrix")
     assert not details.isTabVisible(place)
     counted = ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4)))
     history.apply(counted)
-    details.refresh(RunStory(), is_over=False)
+    details.refresh(RunStatus(), is_over=False)
     assert details.isTabVisible(place)
     grid = details.confusion
     assert grid.accessibleDescription() == "1 of “cat” were taken for “dog”"

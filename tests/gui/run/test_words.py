@@ -5,11 +5,11 @@ from core.base.settings import Appearance
 from core.memory.history import PastRun
 from core.memory.model import Basis
 from core.runs.events import WhatRan
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from gui.base.theme import Theme
 from gui.charts.history import RunHistory
 from gui.run.tabs import RunDetails, what_ran_groups
-from gui.run.words import forecast_words
+from gui.run.words import forecast_text
 
 PLAIN = WhatRan(
     device="cpu",
@@ -67,12 +67,12 @@ def rows_of(groups):
 
 
 def test_before_the_first_step_it_says_when_it_will_be_known():
-    (group,) = what_ran_groups(RunStory())
+    (group,) = what_ran_groups(RunStatus())
     assert [row.value for row in group.rows] == ["Known after the first step"]
 
 
 def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
-    groups = what_ran_groups(RunStory(what_ran=PLAIN, versions={"torch": "2.13.0"}))
+    groups = what_ran_groups(RunStatus(what_ran=PLAIN, versions={"torch": "2.13.0"}))
     names = [row.name for group in groups for row in group.rows]
     assert len(names) == len(set(names))
     rows = rows_of(groups)
@@ -90,7 +90,7 @@ def test_many_rows_wrap_and_none_is_cut_off(qtbot, width, tmp_path):
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), RunHistory())
     qtbot.addWidget(details)
     details.resize(width, 260)
-    details.refresh(RunStory(what_ran=FULL), is_over=False)
+    details.refresh(RunStatus(what_ran=FULL), is_over=False)
     details.setCurrentIndex(4)
     with qtbot.waitExposed(details):
         details.show()
@@ -130,4 +130,4 @@ SEVERAL = "Memory forecasts on this computer: off by {} % in the median of {} ru
     ],
 )
 def test_forecasts_say_how_good_they_were_and_what_they_taught(past, words):
-    assert forecast_words(past) == words
+    assert forecast_text(past) == words

@@ -147,7 +147,7 @@ def test_a_run_that_trains_is_followed_until_it_is_over(qtbot, tmp_path, runs):
     keep_alive(live)
     reader = CompareReader([runs[0], live])
     told = []
-    reader.news_arrived.connect(lambda place, news: told.append((place, news.story.step)))
+    reader.news_arrived.connect(lambda place, news: told.append((place, news.status.step)))
     with qtbot.waitSignal(reader.caught_up, timeout=5000):
         reader.start()
     assert told[-1][1] in (10, 60)

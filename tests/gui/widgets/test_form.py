@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, Problem
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path, value_words
+from core.options.catalogue import all_options, options_by_path, value_text
 from core.options.choices import Task
 from core.options.declare import Kind
 from core.options.device_support import DeviceReport, MachineReport, Settled
@@ -233,7 +233,7 @@ def test_automatic_says_what_it_comes_to_where_there_is_room(field_of):
     ],
 )
 def test_values_in_words(path, value, words):
-    assert value_words(options_by_path()[path], value) == words
+    assert value_text(options_by_path()[path], value) == words
 
 
 @pytest.mark.parametrize("task", list(Task))

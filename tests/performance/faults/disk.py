@@ -117,8 +117,8 @@ def fill(path: Path, data: Path, reference: Reference, chance: Random, epochs: f
         attended = Attended(run)
         try:
             wanted = chance.randrange(1, len(reference.losses))
-            attended.until(lambda: attended.follower.story.step >= wanted)
-            point.step, left = attended.follower.story.step, chance.choice((0, 0, 16, 300, 3000)) << 10
+            attended.until(lambda: attended.follower.status.step >= wanted)
+            point.step, left = attended.follower.status.step, chance.choice((0, 0, 16, 300, 3000)) << 10
             point.where = f"step {point.step}, {left >> 10} KB left"
             fill_up(disk / "ballast", left)
             before = whole_lines(run)
@@ -164,16 +164,16 @@ def limited_keeper(run: RunFolder, limit: int) -> list[str]:
 def look(attended: Attended, point: Point) -> None:
     """Note where the run stands, and what is damaged."""
     follower, run = attended.follower, attended.run
-    point.state, point.step = follower.state.value, follower.story.step
+    point.state, point.step = follower.state.value, follower.status.step
     record = run.exit_record()
-    told = [message.title for message in follower.story.messages.values()]
+    told = [message.title for message in follower.status.messages.values()]
     point.said = next((title for title in told if any(word in title.lower() for word in _WORDS)), "")
     if not point.said and record is not None and any(word in record.reason for word in _WORDS):
         point.said = record.reason
     if not point.said and follower.state is not State.FINISHED:  # that wrote all it had to before
         point.wrong.append(f"it doesn't say why: {told} {record}")
-    if follower.story.skipped:
-        point.wrong.append(f"{follower.story.skipped} lines of events are damaged")
+    if follower.status.skipped:
+        point.wrong.append(f"{follower.status.skipped} lines of events are damaged")
     point.wrong += [
         f"{one.path.name} is damaged" for one in newest_first(run.checkpoints) if not is_undamaged(one.path)
     ]

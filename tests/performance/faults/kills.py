@@ -134,28 +134,28 @@ def kill_at(attended: Attended, moment: str, chance: Random) -> Kill | None:
     follower, attempt = attended.follower, attended.run.attempt_kept()
 
     def has_phase() -> bool:
-        return follower.story.attempt == attempt and follower.story.phase is not None
+        return follower.status.attempt == attempt and follower.status.phase is not None
 
     if moment == "loading":
         attended.until(lambda: attended.engine is not None)
         attended.until(
-            lambda: has_phase() and follower.story.phase is Phase.TRAINING, chance.uniform(0.0, 6.0)
+            lambda: has_phase() and follower.status.phase is Phase.TRAINING, chance.uniform(0.0, 6.0)
         )
     else:
-        attended.until(lambda: has_phase() and follower.story.phase is Phase.TRAINING)
-        enough = follower.story.step + chance.randrange(1, 30)
-        attended.until(lambda: follower.story.step > enough)
-        attended.until(lambda: follower.story.phase is _PHASES[moment])
+        attended.until(lambda: has_phase() and follower.status.phase is Phase.TRAINING)
+        enough = follower.status.step + chance.randrange(1, 30)
+        attended.until(lambda: follower.status.step > enough)
+        attended.until(lambda: follower.status.phase is _PHASES[moment])
         time.sleep(chance.uniform(0.0, 0.03))
     saved, pid = newest(attended.run), attended.engine
-    phase = follower.story.phase.value if has_phase() and follower.story.phase else "importing"
-    if follower.story.finished is not None or pid is None:
+    phase = follower.status.phase.value if has_phase() and follower.status.phase else "importing"
+    if follower.status.finished is not None or pid is None:
         return None
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return None
-    return Kill(moment, phase, follower.story.step, saved.step if saved else 0)
+    return Kill(moment, phase, follower.status.step, saved.step if saved else 0)
 
 
 def wrong_with_crash(attended: Attended) -> list[str]:

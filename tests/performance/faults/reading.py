@@ -13,7 +13,7 @@ from core.cli import main
 from core.options import run_file
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
-from core.runs.library import list_runs, read_story
+from core.runs.library import list_runs, read_status
 from core.runs.models import incomplete, is_complete, newest, newest_first
 from core.runs.queue import LiveRuns
 from core.runs.summary import state_at_end, summarize
@@ -88,7 +88,7 @@ def read_run(run: RunFolder) -> list[Finding]:
         "summarize": lambda: summarize(run).problem or None,
         "state_at_end": lambda: _nothing(state_at_end(run)),
         "list_runs": lambda: _nothing(list_runs(run.path.parent)),
-        "read_story": lambda: _nothing(read_story(run)),
+        "read_status": lambda: _nothing(read_status(run)),
         "follow": lambda: _follow(run),
         "live_runs": lambda: _nothing(LiveRuns().look(run.path.parent)),
         **{" ".join(words): _command(*words) for words in commands(run)},
@@ -153,7 +153,7 @@ def _follow(run: RunFolder) -> str | None:
     follower.poll()
     while not follower.is_caught_up:
         follower.poll()
-    return follower.story.trouble or None
+    return follower.status.trouble or None
 
 
 def _command(*arguments: str) -> Callable[[], str | None]:

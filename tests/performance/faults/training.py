@@ -164,5 +164,5 @@ def final_metrics(run: RunFolder) -> bytes:
     follower = RunFollower(run)
     while not follower.is_caught_up:
         follower.poll()
-    finished = follower.story.finished
+    finished = follower.status.finished
     return msgspec.json.encode(dict(sorted(finished.metrics.items())) if finished else None)

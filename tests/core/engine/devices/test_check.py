@@ -34,7 +34,7 @@ from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from tests.fakes.asking import CPU_ONLY
 
@@ -265,10 +265,10 @@ class TestTheFirstRunOnAMac:
             run = RunFolder(tmp_path / f"run-{next(count)}")
             run.path.mkdir()
             warn_of_wrong_numbers(Reporter(run), check)
-            story = RunStory()
+            status = RunStatus()
             for event in EventReader(run.events_file).read_all():
-                story.apply(event)
-            return list(story.messages.values())
+                status.apply(event)
+            return list(status.messages.values())
 
         return warn
 

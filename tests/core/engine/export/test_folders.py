@@ -27,7 +27,7 @@ from core.options.choices import Method, Quantization, Task
 from core.options.sections import OutputOptions
 from core.runs.events import Evaluated
 from core.runs.folder import RunFolder
-from core.runs.status import RunStory
+from core.runs.status import RunStatus
 from core.services.export import (
     Compared,
     Export,
@@ -172,12 +172,12 @@ def test_tied_weights_are_rounded_once_and_stay_tied(tmp_path):
 def test_the_card_tells_no_figures_of_another_step(tmp_path, folder, keep_best, said):
     run = RunFolder(tmp_path)
     write_events(run.events_file, Evaluated(step=20, epoch=2, metrics={"eval_accuracy": 0.4}, seconds=1))
-    story = RunStory(
+    status = RunStatus(
         evaluations=[Evaluated(step=20, epoch=1, metrics={"eval_accuracy": 0.9}, seconds=1)], step=20
     )  # 0.9: of the model that was kept
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_best=keep_best))
     source = ExportSource(run, options, tmp_path / folder, is_adapter=False)
-    told = "\n".join(export_card._results(source, story))
+    told = "\n".join(export_card._results(source, status))
     assert ("accuracy" in told, said in told) == (bool(said), True)
     assert ("after step" in told) == ("step" in said)
     assert ("0.4" in told) == (folder == "checkpoints/checkpoint-20")

@@ -43,8 +43,8 @@ def test_the_best_is_kept_and_becomes_the_model(tmp_path):
     )
     run = RunFolder(tmp_path / "run")
     assert attempt(run.path, options) == 0
-    story = story_of(run)
-    judged = {step: metrics["eval_accuracy"] for step, metrics in story.evaluations.items()}
+    status = story_of(run)
+    judged = {step: metrics["eval_accuracy"] for step, metrics in status.evaluations.items()}
     best = next(step for step, value in judged.items() if value == max(judged.values()))
     last = max(judged)
     assert best != last
@@ -52,9 +52,9 @@ def test_the_best_is_kept_and_becomes_the_model(tmp_path):
     assert kept == {f"checkpoint-{best}", f"checkpoint-{last}"}
     trained = load_file(run.model / "model.safetensors")
     assert_same(trained, load_file(run.checkpoints / f"checkpoint-{best}" / "model.safetensors"))
-    assert story.last is not None
-    assert story.last.metrics["eval_accuracy"] == judged[best]
-    assert any(told.id == "best-kept" for told in story.of(MessageRaised))
+    assert status.last is not None
+    assert status.last.metrics["eval_accuracy"] == judged[best]
+    assert any(told.id == "best-kept" for told in status.of(MessageRaised))
 
 
 def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:

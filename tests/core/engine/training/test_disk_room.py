@@ -82,9 +82,9 @@ def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint
     run = RunFolder(tmp_path / "run")
     with file_limit_from_step(3, 30_000):
         assert attempt(run.path, options) == 0
-    story = story_of(run)
-    assert story.last is not None
-    assert story.last.state is Outcome.PAUSED
+    status = story_of(run)
+    assert status.last is not None
+    assert status.last.state is Outcome.PAUSED
     [paused] = messages(run, "paused")
     assert paused.title == "Paused: the disk is full"
     assert " KB are needed and " in paused.detail
@@ -111,9 +111,9 @@ def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept
 
     monkeypatch.setattr(Reporter, "write", write_where_there_is_room)
     assert attempt(run.path, options) == 0
-    story = story_of(run)
-    assert story.last is not None
-    assert story.last.state is Outcome.PAUSED
+    status = story_of(run)
+    assert status.last is not None
+    assert status.last.state is Outcome.PAUSED
     [paused] = messages(run, "paused")
     assert f" in {run.path}." in paused.detail
     assert "Traceback" not in capfd.readouterr().err

@@ -106,9 +106,9 @@ def test_a_paused_run_comes_out_as_one_that_never_stopped(asked, pauses, tmp_pat
     assert len(whole.evaluations) == 2
     for number, steps in enumerate(pauses):
         folder = tmp_path / str(number)
-        story = in_attempts(folder, options, *steps)
-        assert [event.from_step for event in story.of(RunStarted)] == [0, *steps]
-        assert_same(story, whole)
+        status = in_attempts(folder, options, *steps)
+        assert [event.from_step for event in status.of(RunStarted)] == [0, *steps]
+        assert_same(status, whole)
         assert_same_weights(folder, tmp_path / "whole")
     if options.task.reads_images:  # so that a checkpoint can be exported
         assert read_recipe(whole_checkpoint(tmp_path / "whole")).labels == tuple("0123456789")
@@ -228,9 +228,9 @@ def test_nothing_is_trained_where_all_is_done(tmp_path):
         data=reviews(write_reviews(tmp_path / "reviews.csv", 24), eval_fraction=0.25),
         training=TrainingOptions(max_steps=3, learning_rate=1e-2),
     )
-    story = in_attempts(tmp_path / "run", options, 3)
-    assert sorted(story.steps) == [1, 2, 3]
-    assert [event.step for event in story.of(Evaluated)] == [3]
+    status = in_attempts(tmp_path / "run", options, 3)
+    assert sorted(status.steps) == [1, 2, 3]
+    assert [event.step for event in status.of(Evaluated)] == [3]
     assert RunFolder(tmp_path / "run").model.is_dir()
 
 
@@ -238,22 +238,22 @@ def test_a_pause_while_loading_ends_at_once_with_nothing_saved(options, tmp_path
     run = RunFolder(tmp_path)
     run.request(Action.PAUSE)
     assert attempt(run.path, options) == 0
-    story = story_of(run)
-    assert story.last is not None
-    assert (story.last.state, story.last.steps, story.steps) == (Outcome.PAUSED, 0, {})
-    assert [event.accepted for event in story.of(RequestAnswered)] == [True]
+    status = story_of(run)
+    assert status.last is not None
+    assert (status.last.state, status.last.steps, status.steps) == (Outcome.PAUSED, 0, {})
+    assert [event.accepted for event in status.of(RequestAnswered)] == [True]
     assert not run.model.exists()
     assert not run.checkpoints.exists() or not any(run.checkpoints.iterdir())
 
 
-def assert_same(story: Story, whole: Story) -> None:
+def assert_same(status: Story, whole: Story) -> None:
     """Every figure of every step and evaluation."""
-    assert story.last is not None
-    assert story.last.state is Outcome.FINISHED
-    assert story.steps == whole.steps
-    assert story.evaluations == whole.evaluations
+    assert status.last is not None
+    assert status.last.state is Outcome.FINISHED
+    assert status.steps == whole.steps
+    assert status.evaluations == whole.evaluations
     assert whole.last is not None
-    assert story.last.metrics == whole.last.metrics
+    assert status.last.metrics == whole.last.metrics
 
 
 def assert_same_weights(one: Path, other: Path) -> None:
@@ -276,9 +276,9 @@ def test_a_pause_that_interrupts_when_loading_is_just_done_is_a_pause(tmp_path, 
     run = RunFolder(tmp_path)
     run.request(Action.PAUSE)
     assert attempt(tmp_path, short_run()) == 0
-    story = story_of(run)
-    assert story.last is not None
-    assert story.last.state is Outcome.PAUSED
+    status = story_of(run)
+    assert status.last is not None
+    assert status.last.state is Outcome.PAUSED
     assert run.open_requests() == []
 
 
@@ -315,11 +315,11 @@ def test_a_damaged_checkpoint_is_passed_over_and_set_aside(options, paused, whol
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    story = in_attempts(paused.path, options)
-    assert [event.from_step for event in story.of(RunStarted)] == [0, 5]
+    status = in_attempts(paused.path, options)
+    assert [event.from_step for event in status.of(RunStarted)] == [0, 5]
     assert "checkpoints/damaged-7" in message(paused, "checkpoint-damaged").detail
     assert (paused.checkpoints / "damaged-7" / "model.safetensors").is_file()
-    assert_same(story, whole)
+    assert_same(status, whole)
 
 
 @pytest.mark.parametrize("name", ["rng_state.pth", "optimizer.pt", "scheduler.pt", "pytorch_model.bin"])
@@ -332,9 +332,9 @@ def test_code_in_a_checkpoint_is_not_run(name, options, paused, tmp_path):
     checkpoints.seal(checkpoint)  # as whoever made it would
     assert attempt(paused.path, options) == 1
     assert not proof.exists()
-    story = story_of(paused)
-    assert story.last is not None
-    assert (story.last.state, story.last.steps) == (Outcome.FAILED, 7)
+    status = story_of(paused)
+    assert status.last is not None
+    assert (status.last.state, status.last.steps) == (Outcome.FAILED, 7)
     failed = message(paused, "failed")
     assert failed.title == "checkpoint-7 can't be gone on from"
     assert "Nothing in it was run" in failed.detail
