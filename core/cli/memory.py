@@ -316,7 +316,7 @@ def described_model(options: RunOptions, file: Path, *, offline: bool) -> ModelR
     report = _look_at_model(options)
     if report == ModelReport() and hub.may_be_there(options):
         if offline or hub.is_forbidden():
-            raise hub.forbidden(source, "--offline" if offline else hub.forbidden_by())
+            raise hub.not_here(source, "--offline" if offline else "")
         say(
             _("Fetching what describes {source} ({config}, a few KB) from {host} ...").format(
                 source=source, config=hub.CONFIG, host=hub.host()

@@ -514,25 +514,16 @@ def forbid() -> None:
         os.environ[VARIABLE] = "1"
 
 
-def forbidden(source: str, by: str) -> ModelError:
-    """The error where a model isn't here and must not be asked about; `by` is what forbids it."""
-    return ModelError(
-        _("{source} isn't on this computer yet").format(source=source),
-        _("Its memory is told from its {config}, and {by} forbids to fetch that.").format(
-            config=CONFIG, by=by
-        ),
-    )
-
-
-def not_here(source: str) -> ModelError:
-    """The error where a run needs a model that isn't on this computer, and something forbids to fetch it."""
-    by = forbidden_by()
-    said = f"{by} (which --offline sets, too)" if by == VARIABLE else by
+def not_here(source: str, by: str = "") -> ModelError:
+    """The error where a model isn't on this computer and `by`, the setting or the variable forbids its download."""
+    by = by or forbidden_by()
     return ModelError(
         _("{source} isn't on this computer, or not all of it").format(source=source),
-        _("{said} forbids to fetch it from {host}.").format(said=said, host=host()),
+        _("{by} forbids its download from {host}.").format(
+            by=f"{by} (--offline)" if by == VARIABLE else by, host=host()
+        ),
         (
-            Fix(_("Fetch it while that is allowed: hone hub --download {source}").format(source=source)),
+            Fix(_("Download it when online: hone hub --download {source}").format(source=source)),
             Fix(_("Choose a folder with a model in it")),
         ),
     )

@@ -52,6 +52,7 @@ class WholeHub:
         gate: Where it is not set, a large file comes byte by byte from its middle on, until it is.
         is_silent: Where the gate is not set, no byte of it comes at all.
         knows_ranges: False: every answer begins at the beginning.
+        refusals: Status and `X-Error-Code` for a file of a repository, by its id.
         listed: What the list says of a file, in place of the truth: name to (size, hash).
         asked: All requests.
         uploads: What was sent here.
@@ -67,6 +68,7 @@ class WholeHub:
         self.is_silent = False
         self.knows_ranges = True
         self.is_the_hub = True
+        self.refusals: dict[str, tuple[int, str]] = {}
         self.listed: dict[str, tuple[int, str]] = {}
         self.asked: list[Asked] = []
         self.uploads = Uploads()
@@ -220,7 +222,9 @@ class _Handler(BaseHTTPRequestHandler):
         name, _, rest = path.removeprefix("datasets/").partition("/resolve/")
         repo = self.hub.repos.get((kind, name))
         file = rest.partition("/")[2]
-        if repo is None:
+        if name in self.hub.refusals:
+            self._refuse(*self.hub.refusals[name])
+        elif repo is None:
             self._refuse(401 if not self.token else 404, "RepoNotFound")
         elif repo.gated and self.host == "hub" and not self.token:
             self._refuse(401, "GatedRepo")
@@ -245,7 +249,11 @@ class _Handler(BaseHTTPRequestHandler):
         if begin:
             self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(content) - begin))
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{sha256(content)}"')
         self.end_headers()
+        if self.command == "HEAD":
+            return
         self._pour(content[begin:] if mood is None else content[begin:][:mood])
         self.close_connection = mood is not None
 

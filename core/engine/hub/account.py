@@ -1,4 +1,4 @@
-"""The token for the Hub, kept in the operating system's keychain, and the Hub's errors in words.
+"""The access token for the Hub, stored in the operating system's keychain, and the Hub's errors as messages.
 
 Hone writes a token nowhere else: not into settings, run files, events or logs.
 """
@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 from huggingface_hub import errors
-from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of its HTTP library, whichever that is
+from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of the HTTP library in use
 
 from core.base.errors import DataError, ModelError, UserError
 from core.base.language import _
@@ -32,25 +32,24 @@ KEYCHAINS = {
     "keyring.backends.libsecret": _("Secret Service"),
     "keyring.backends.kwallet": "KWallet",
 }
-"""Keychains that the system guards. Other backends of keyring keep passwords in plain files."""
+"""Keychains protected by the system. Other backends of keyring store passwords in plain files."""
 
-NO_KEYCHAIN = (
-    "This computer has no keychain that Hone can reach; on Linux a desktop brings one. Log in with hf auth login, or "
-    "set HF_TOKEN: Hone finds both."
+NO_KEYCHAIN = _(
+    "Hone found no keychain on this computer; on Linux, a desktop provides one. Run `hf auth login` or set HF_TOKEN: "
+    "Hone uses both."
 )
 
 
 def find_token() -> tuple[str, TokenPlace]:
-    """The token in use and where it was found: in HF_TOKEN, else the keychain, else the file of `hf auth login`."""
+    """Return the token in use and its place: HF_TOKEN, else the keychain, else the file of `hf auth login`."""
     from huggingface_hub import get_token
 
     token = (os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
     if token:
         return token, TokenPlace.ENVIRONMENT
-    keychain = _keychain()
-    if keychain is not None:
-        with contextlib.suppress(UserError), _unlocked():  # a locked keychain counts as none here
-            token = str(keychain.get_password(SERVICE, USER) or "")
+    if (keychain := _keychain()) is not None:
+        with contextlib.suppress(UserError), _unlocked():  # a locked keychain counts as none
+            token = keychain.get_password(SERVICE, USER) or ""
             if token:
                 return token, TokenPlace.KEYCHAIN
     with contextlib.suppress(OSError):
@@ -59,53 +58,46 @@ def find_token() -> tuple[str, TokenPlace]:
 
 
 def lend_token() -> None:
-    """Let libraries in this process that ask the Hub use the token in the keychain."""
+    """Make the token in the keychain available to libraries in this process."""
     token, place = find_token()
     if place is TokenPlace.KEYCHAIN:
         os.environ["HF_TOKEN"] = token
 
 
 def account(request: AccountRequest) -> Account:
-    """Carry out the request and report where a token is now.
+    """Save, remove or check the token, and report where it is now.
 
     Raises:
-        UserError: There is no keychain, it is locked, or the Hub doesn't know the token.
+        UserError: There is no keychain, it is locked, or the Hub rejects the token.
     """
-    keychain, name = _keychain(), ""
+    keychain, owner = _keychain(), ""
     match request.action:
         case AccountAction.SAVE:
-            _save(keychain, request.token.strip())
+            token = request.token.strip()
+            if not token or not token.isascii() or any(letter.isspace() for letter in token):
+                detail = _("A token starts with hf_ and has letters and digits only.")
+                raise UserError(_("This is not a token"), detail)
+            if keychain is None:
+                raise UserError(_("The token can't be saved"), NO_KEYCHAIN)
+            with _unlocked():
+                keychain.set_password(SERVICE, USER, token)
         case AccountAction.REMOVE if keychain is not None:
             with _unlocked():
                 if keychain.get_password(SERVICE, USER):
                     keychain.delete_password(SERVICE, USER)
         case AccountAction.CHECK:
-            name = _owner()
+            from core.engine.hub.search import ask
+
+            if not find_token()[0]:
+                detail = _("Paste a token first. Create one at huggingface.co/settings/tokens.")
+                raise UserError(_("There is no token to check"), detail)
+            owner = str(ask("/api/whoami-v2", Subject())["name"])
     return Account(
         place=find_token()[1],
         keychain="" if keychain is None else KEYCHAINS[type(keychain).__module__],
         refusal=NO_KEYCHAIN if keychain is None else "",
-        name=name,
+        name=owner,
     )
-
-
-def _owner() -> str:
-    """The name of the token's owner, as the Hub knows it."""
-    from core.engine.hub.search import ask
-
-    if not find_token()[0]:
-        detail = _("Paste one first: huggingface.co/settings/tokens makes them.")
-        raise UserError(_("There is no token to check"), detail)
-    return str(ask("/api/whoami-v2", Subject(has_token=True))["name"])
-
-
-def _save(keychain: Any | None, token: str) -> None:
-    if not token or not token.isascii() or any(letter.isspace() for letter in token):
-        raise UserError(_("That is no token"), _("A token begins with hf_ and has letters and digits only."))
-    if keychain is None:
-        raise UserError(_("The token can't be kept"), NO_KEYCHAIN)
-    with _unlocked():
-        keychain.set_password(SERVICE, USER, token)
 
 
 @contextmanager
@@ -116,31 +108,28 @@ def _unlocked() -> Iterator[None]:
     try:
         yield
     except KeyringError as error:
-        raise UserError(
-            _("The keychain doesn't let Hone in"),
-            _("It may be locked, or you were asked and said no ({name}). Unlock it and try again.").format(
-                name=type(error).__name__
-            ),
-        ) from None
+        detail = _("It may be locked, or access was denied ({name}). Unlock it and try again.")
+        detail = detail.format(name=type(error).__name__)
+        raise UserError(_("Hone has no access to the keychain"), detail) from None
 
 
 def _keychain() -> Any | None:
-    """The backend of a keychain that the system guards; None where there is none."""
+    """Return keyring's backend of a keychain protected by the system, or None."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 
     chosen = keyring.get_keyring()
-    candidates = chosen.backends if isinstance(chosen, ChainerBackend) else [chosen]
-    return next((one for one in candidates if type(one).__module__ in KEYCHAINS), None)
+    backends = chosen.backends if isinstance(chosen, ChainerBackend) else [chosen]
+    return next((backend for backend in backends if type(backend).__module__ in KEYCHAINS), None)
 
 
 # --- Errors of the Hub, without the token
 
 
 FAILURES = (HTTPError, errors.HFValidationError, OSError)
-"""What huggingface_hub raises here; its own errors are among them."""
+"""What huggingface_hub raises here; its own errors are subclasses."""
 
-SIGN_IN = _("Give Hone your token in Settings, under Hugging Face Hub, or run: hf auth login")
+SIGN_IN = _("Add your token in Settings, under Hugging Face Hub, or run: hf auth login")
 
 _TOKEN = re.compile(r"\b(?:hf|api)_[A-Za-z0-9_-]{6,}|(?<=Bearer )[^\s\"']+")
 
@@ -151,16 +140,11 @@ class Subject:
 
     name: str = ""
     kind: Kind = Kind.MODEL
-    has_token: bool = False
-
-    @property
-    def title(self) -> str:
-        return self.name or hub.host()
 
     def error(self, title: str, detail: str) -> UserError:
-        """An error about it, with every token taken out."""
-        kind = ModelError if self.kind is Kind.MODEL else DataError
-        return kind(without_token(title), without_token(detail))
+        """Make an error about it, with every token removed."""
+        error_type = ModelError if self.kind is Kind.MODEL else DataError
+        return error_type(without_token(title), without_token(detail))
 
 
 def page_of(name: str, kind: Kind) -> str:
@@ -173,118 +157,87 @@ def without_token(text: str) -> str:
 
 
 def as_user_error(error: Exception, subject: Subject) -> UserError:
-    """What one of `FAILURES` means."""
-    title, detail = _("{host} refuses {title}").format(host=hub.host(), title=subject.title), ""
+    """Translate one of `FAILURES` into a message with a remedy."""
+    host, name = hub.host(), subject.name or hub.host()
+    title, detail = _("{host} refuses {name}"), ""
     match error:
         case errors.OfflineModeIsEnabled():
             return offline(subject)
         case errors.FileMetadataError():
             return not_the_hub(subject)
         case errors.GatedRepoError():
-            title = _("{title} is open only to those who accepted its terms").format(title=subject.title)
-            detail = _gated(subject)
-        case errors.RepositoryNotFoundError():
-            noun = "model" if subject.kind is Kind.MODEL else _("data set")
-            hidden = _("your token doesn't let you see it") if subject.has_token else _("it is private")
-            title = _("There is no {noun} {title} on {host}, or {hidden}").format(
-                noun=noun, title=subject.title, host=hub.host(), hidden=hidden
-            )
+            title = _("{name} is open only to users who accepted its terms")
             detail = _(
-                "Is its name spelled right? It may have been taken down. For a private one: {sign_in}"
-            ).format(sign_in=SIGN_IN)
+                "Sign in on {page}, accept the terms and try again; some owners review each request, which can take "
+                "days. {sign_in}"
+            ).format(page=page_of(subject.name, subject.kind), sign_in="" if find_token()[0] else SIGN_IN)
+        case errors.RepositoryNotFoundError():
+            title = _("{host} has no {name}, or it is private")
+            detail = _("Check the spelling. A private one needs a token with access to it. {sign_in}")
+            detail = detail.format(sign_in=SIGN_IN)
         case errors.RevisionNotFoundError() | errors.RemoteEntryNotFoundError():
-            title = _("{title} has changed meanwhile").format(title=subject.title)
-            detail = _("A file that it listed is gone. Download it again.")
+            title, detail = _("{name} has changed on the Hub"), _("A listed file is gone. Download it again.")
         case errors.HFValidationError():
-            title = _("“{name}” is no name on the Hub").format(name=subject.name)
-            detail = _("Such a name is “model” or “owner/model”: letters, digits, “-”, “_” and “.”.")
+            title = _("“{name}” is not a valid name on the Hub")
+            detail = _("Names look like “model” or “owner/model”: letters, digits, “-”, “_” and “.”.")
         case errors.HfHubHTTPError():
             detail = _refusal(error)
         case HTTPError() | errors.LocalEntryNotFoundError():
-            title, detail = _("{host} can't be reached").format(host=hub.host()), _unreachable(error)
+            title, detail = _("{host} can't be reached"), _unreachable(error)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            title, detail = (
-                _("The disk is full"),
-                _("{error}. What has come is kept: make room and go on.").format(error=_first_line(error)),
-            )
+            title = _("The disk is full")
+            detail = _("{error}. Free some space and start again: the download continues.")
+            detail = detail.format(error=_first_line(error))
         case _:
-            title, detail = (
-                _("{title} can't be kept on this computer").format(title=subject.title),
-                _first_line(error),
-            )
-    return subject.error(title, detail)
+            title, detail = _("{name} can't be saved on this computer"), _first_line(error)
+    return subject.error(title.format(host=host, name=name), detail)
 
 
 def offline(subject: Subject) -> UserError:
-    """The error where the Hub must not be asked."""
-    return subject.error(
-        _("Hone works offline"),
-        _("{forbidden_by} forbids to ask {host} for anything.").format(
-            forbidden_by=hub.forbidden_by(), host=hub.host()
-        ),
-    )
+    """The error where the Hub must not be contacted."""
+    detail = _("{by} forbids requests to {host}.").format(by=hub.forbidden_by(), host=hub.host())
+    return subject.error(_("Hone works offline"), detail)
 
 
 def not_the_hub(subject: Subject) -> UserError:
-    """The error where somebody else answers in the Hub's place."""
+    """The error where something else answers in place of the Hub."""
     return subject.error(
         _("{host} doesn't answer as the Hub does").format(host=hub.host()),
-        _("Something on the way answers in its place: a proxy, or a network that wants a login first."),
-    )
-
-
-def _gated(subject: Subject) -> str:
-    page = page_of(subject.name, subject.kind)
-    if not subject.has_token:
-        return _("Sign in on {public}, open {page}, and accept them there. {sign_in}").format(
-            public=hub.PUBLIC, page=page, sign_in=SIGN_IN
-        )
-    return (
-        f"Open {page} in a browser and accept them, signed in as the one whose token this is. Some owners answer each "
-        "request themselves, which can take days; then try again."
+        _("A proxy answers in its place, or a network that requires a login first."),
     )
 
 
 def _refusal(error: errors.HfHubHTTPError) -> str:
     match error.response.status_code:
         case HTTPStatus.UNAUTHORIZED:
-            return _("It doesn't accept the token: it may have expired or been revoked. {sign_in}").format(
-                sign_in=SIGN_IN
-            )
+            detail = _("It doesn't accept the token, which may have expired or been revoked. {sign_in}")
+            return detail.format(sign_in=SIGN_IN)
         case HTTPStatus.FORBIDDEN:
-            return _(
-                "The token has no leave for this. Make one with leave to read, at "
-                "huggingface.co/settings/tokens."
-            )
+            return _("The token lacks permission to read: create one at huggingface.co/settings/tokens.")
         case HTTPStatus.TOO_MANY_REQUESTS:
-            return "It was asked too often from here. Try again in some minutes; signed in, one may ask more often."
+            return _("Too many requests. Try again in a few minutes; with a token, the limit is higher.")
         case status:
-            return _("It said {status} {reason_phrase}. Try again later.").format(
-                status=status, reason_phrase=error.response.reason_phrase
-            )
+            detail = _("It answered {status} {reason}. Try again later.")
+            return detail.format(status=status, reason=error.response.reason_phrase)
 
 
 def _unreachable(error: Exception) -> str:
-    cause = _first_line(error)
+    cause, inner = _first_line(error), [error]
+    while chained := inner[-1].__cause__ or inner[-1].__context__:
+        inner.append(chained)  # type: ignore[arg-type]
     if "Timeout" in type(error).__name__:
-        return _("It kept silent for too long. Is the network slow, or gone? ({cause})").format(cause=cause)
-    inner: BaseException | None = error
-    while inner is not None:  # the text of a failed look-up is the system's, in its language: go by the type
-        if isinstance(inner, socket.gaierror):
-            return _("Its name isn't known here: this computer seems to be offline. ({cause})").format(
-                cause=cause
-            )
-        inner = inner.__cause__ or inner.__context__
-    if "certificate" in cause.lower():
-        return _(
-            "Its certificate isn't trusted: a proxy may listen in, or this computer's clock is "
-            "wrong. ({cause})"
-        ).format(cause=cause)
-    return _("Is this computer online? ({cause})").format(cause=cause)
+        detail = _("It didn't answer in time. Check the network. ({cause})")
+    elif any(isinstance(one, socket.gaierror) for one in inner):  # its text is in the system's language
+        detail = _("Its name can't be resolved: this computer seems to be offline. ({cause})")
+    elif "certificate" in cause.lower():
+        detail = _("Its certificate isn't trusted: a proxy intercepts, or the clock is wrong. ({cause})")
+    else:
+        detail = _("Is this computer online? ({cause})")
+    return detail.format(cause=cause)
 
 
 def _first_line(error: Exception) -> str:
-    """A library's or the system's text, in short; the kind of the error where there is none."""
+    """The first line of an error's text, or its type."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     lines = str(error.__cause__ or error).strip().splitlines()

@@ -1,6 +1,6 @@
 """Downloading models and data sets into the Hub's cache, listing what is there, and removing it.
 
-Files keep names that no program takes for a model's until the last one is whole; then all are put in place at once.
+Unfinished files have names that no program takes for a model's; when the last one is complete, all are put in place.
 `snapshot_download` starts an interrupted file from its beginning
 (https://github.com/huggingface/huggingface_hub/pull/4228); huggingface_hub's `http_get` continues it.
 """
@@ -28,11 +28,11 @@ from huggingface_hub.file_download import are_symlinks_supported, http_get
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
-from core.base.errors import DataError, Fix, ModelError
+from core.base.errors import Fix, ModelError
 from core.base.files import remove, write_atomically
 from core.base.formats import size as size_text
 from core.base.language import _
-from core.engine.hub.account import FAILURES, Subject, as_user_error, find_token, offline, without_token
+from core.engine.hub.account import FAILURES, Subject, as_user_error, offline
 from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
 from core.services import hub
 from core.services.hub import (
@@ -54,40 +54,38 @@ from core.services.hub import (
 )
 
 CONFIG_SECONDS = 10.0
-MOST_CONFIG_BYTES = 8 << 20
-"""A larger config.json is none: those that name tens of thousands of labels have 1 to 2 MB."""
+MAX_CONFIG_BYTES = 8 << 20
+"""A larger file isn't a config.json: those that name tens of thousands of labels have 1 to 2 MB."""
 
-MOST_CARD_BYTES = 4 << 20
-TELL_SECONDS = 0.2
+MAX_CARD_BYTES = 4 << 20
+REPORT_SECONDS = 0.2
 SPARE = 256 << 20
 """Bytes that must stay free on the disk."""
 
-Tell = Callable[[int, int, str], None]
-"""Is called with bytes so far, bytes in all, and the name of the file."""
+OnProgress = Callable[[int, int, str], None]
+"""Called with the bytes so far, the total, and the name of the file."""
 
-# As they come: in pieces of 10 MiB a slow line would show no progress, and a pause lose up to that much.
+# No fixed chunks: with 10 MiB each, a slow connection would show no progress, and a pause lose up to that much.
 constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]
 
 
 def fetch_config(source: str) -> hub.ConfigFetched:
-    """Fetch the config.json of a model.
+    """Download the config.json of a model.
 
     Raises:
-        ModelError: It can't be had.
+        ModelError: It can't be downloaded.
     """
-    subject = Subject(source, has_token=bool(find_token()[0]))
+    subject = Subject(source)
     try:
-        # Asked first, and once: hf_hub_download by itself would try for minutes where there is no network.
-        found = get_hf_file_metadata(hf_hub_url(source, hub.CONFIG), timeout=CONFIG_SECONDS)
-        if found.commit_hash is None:
-            raise errors.FileMetadataError(_("no commit is named"))
-        if (found.size or 0) > MOST_CONFIG_BYTES:
-            detail = _("It has more than {most_config_bytes} MB. Choose another model.").format(
-                most_config_bytes=MOST_CONFIG_BYTES >> 20
+        # Metadata first: without a network, hf_hub_download by itself would retry for minutes.
+        metadata = get_hf_file_metadata(hf_hub_url(source, hub.CONFIG), timeout=CONFIG_SECONDS)
+        if metadata.commit_hash is None:
+            raise errors.FileMetadataError
+        if (metadata.size or 0) > MAX_CONFIG_BYTES:
+            detail = _("It has more than {size} MB. Choose another model.").format(
+                size=MAX_CONFIG_BYTES >> 20
             )
-            raise ModelError(
-                _("The config.json of {source} is too large to be one").format(source=source), detail
-            )
+            raise ModelError(_("The config.json of {source} is too large").format(source=source), detail)
         return hub.ConfigFetched(path=hf_hub_download(source, hub.CONFIG, etag_timeout=CONFIG_SECONDS))
     except errors.RemoteEntryNotFoundError as error:
         detail = _("Without one, its architecture isn't known. Choose another model.")
@@ -100,28 +98,28 @@ def fetch_config(source: str) -> hub.ConfigFetched:
 
 
 class Damaged(Exception):  # noqa: N818 - said of the file
-    """What came is not the file that the Hub lists."""
+    """The downloaded file isn't the one that the Hub lists."""
 
 
 class PartialFile(io.FileIO):
-    """An unfinished file, written without a buffer: a pause ends the process, and must lose nothing."""
+    """An unfinished file, written without a buffer: a pause kills the process and must lose nothing."""
 
-    def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, on_bytes: Callable[[int], None]) -> None:
         super().__init__(path, "r+b" if path.exists() else "w+b")
         self.seek(0, os.SEEK_END)
-        self._tell = tell
+        self._on_bytes = on_bytes
 
     def write(self, content: Any) -> int:
         left = memoryview(content)
         while left:
             left = left[super().write(left) :]
-        self._tell(self.tell())
+        self._on_bytes(self.tell())
         return len(content)
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file to fetch. `digest` names its blob in the cache: SHA-256 if `is_large`, else Git's SHA-1."""
+    """A file to download. `digest` names its blob in the cache: SHA-256 if `is_large`, else Git's SHA-1."""
 
     name: str
     url: str
@@ -129,46 +127,39 @@ class RemoteFile:
     digest: str
     is_large: bool
 
-    def fetch(self, path: Path, sent: Mapping[str, str], tell: Callable[[int], None]) -> None:
-        """Fetch it into `path`, after what is in that; `tell` is called with the bytes so far.
+    def fetch(self, path: Path, sent: Mapping[str, str], on_bytes: Callable[[int], None]) -> None:
+        """Download it into `path`, after what is in that; `on_bytes` is called with the bytes so far.
 
         Raises:
-            Damaged: What came isn't the file; `path` is gone.
-            HTTPError: The Hub refuses it, or the network does not come back.
+            Damaged: The content isn't the file's; `path` is deleted.
+            HTTPError: The Hub refuses it, or the network doesn't come back.
             OSError: It can't be written.
         """
-        wrong_size = _("{name} doesn't have the {size:,} bytes that the Hub lists").format(
-            name=self.name, size=self.size
-        )
-        with PartialFile(path, tell) as file:
+        size_matches = True
+        with PartialFile(path, on_bytes) as file:
             begin = file.tell()
-            tell(begin)
+            on_bytes(begin)
             try:
                 if self.size > begin:
                     plain = {**sent, "Accept-Encoding": "identity"}
                     http_get(self.url, file, resume_size=begin, headers=plain, expected_size=self.size)
             except OSError as error:
-                if error.errno is None and "Consistency check" in str(error):
-                    self._discard(path, wrong_size)
-                raise
-        if path.stat().st_size != self.size:
-            self._discard(path, wrong_size)
-        digest = (
-            hashlib.sha256()
-            if self.is_large
-            else hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
-        )
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-        if digest.hexdigest() != self.digest:
-            self._discard(
-                path, _("The hash of {name} isn't the one that the Hub lists").format(name=self.name)
-            )
-
-    def _discard(self, path: Path, why: str) -> None:
+                if error.errno is not None or "Consistency check" not in str(error):
+                    raise
+                size_matches = False
+        algorithm = hashlib.sha256() if self.is_large else hashlib.sha1(usedforsecurity=False)
+        algorithm.update(b"" if self.is_large else b"blob %d\0" % self.size)  # as Git does
+        with path.open("rb") as content:
+            while chunk := content.read(1 << 20):
+                algorithm.update(chunk)
+        if size_matches and path.stat().st_size == self.size and algorithm.hexdigest() == self.digest:
+            return
         remove(path)
-        raise Damaged(why)
+        raise Damaged(
+            _("The size or hash of {name} differs from what the Hub lists ({size:,} bytes)").format(
+                name=self.name, size=self.size
+            )
+        )
 
 
 class Repository:
@@ -182,25 +173,21 @@ class Repository:
 
     def __init__(self, subject: Subject, commit: str, siblings: list[RepoSibling]) -> None:
         self.subject, self.commit = subject, commit
-        self.siblings = {one.rfilename: one for one in siblings}
+        self.siblings = {sibling.rfilename: sibling for sibling in siblings}
         self.folder = repo_folder(subject.name, subject.kind)
         self.snapshot = self.folder / "snapshots" / commit
 
     def file(self, name: str) -> RemoteFile:
-        """Raises a UserError where the Hub lists it without size or hash, or under a name that leaves the folder."""
+        """Raises a UserError if the Hub lists it without size or hash, or under a name outside of the folder."""
         listed, path = self.siblings[name], Path(name)
         size = (listed.lfs.size if listed.lfs else None) or listed.size
         digest = listed.lfs.sha256 if listed.lfs else listed.blob_id or ""
-        if size is None or not (digest.isalnum() and self.commit.isalnum()):  # both become names of files
-            detail = _("Size, hash or commit of {name} is missing.").format(name=name)
+        is_named = digest.isalnum() and self.commit.isalnum()  # both become names of files
+        # on Windows C:name is neither absolute nor below a folder
+        if size is None or not is_named or ".." in path.parts or path.anchor:
+            title = _("{name} can't be used").format(name=self.subject.name)
             raise self.subject.error(
-                _("{host} doesn't say enough of {name}").format(host=hub.host(), name=self.subject.name),
-                detail,
-            )
-        if ".." in path.parts or path.anchor:  # on Windows C:name is neither absolute nor below a folder
-            raise self.subject.error(
-                _("{name} can't be used").format(name=self.subject.name),
-                _("A file is called {name}.").format(name=name),
+                title, _("The Hub's entry for its file {file} isn't valid.").format(file=name)
             )
         kind = None if self.subject.kind is Kind.MODEL else self.subject.kind.value
         url = hf_hub_url(
@@ -212,7 +199,7 @@ class Repository:
         return self.folder / "blobs" / f"{file.digest}{PARTIAL}"
 
     def needed(self, subset: str) -> list[RemoteFile]:
-        """What a run needs of it; of a data set that is one subset, and the card that describes it."""
+        """The files a run needs; of a data set, those of one subset and its card."""
         if self.subject.kind is Kind.MODEL:
             return [self.file(name) for name in wanted(self.siblings)]
         splits = chosen(subsets(self._card(), self.siblings), subset, self.subject.name)
@@ -221,7 +208,7 @@ class Repository:
 
     def _card(self) -> dict[str, Any]:
         """The card of a data set, which names its subsets."""
-        if CARD not in self.siblings or (self.siblings[CARD].size or 0) >= MOST_CARD_BYTES:
+        if CARD not in self.siblings or (self.siblings[CARD].size or 0) >= MAX_CARD_BYTES:
             return {}
         path = self.snapshot / CARD
         if not path.exists():
@@ -229,30 +216,28 @@ class Repository:
             path = self.partial(file)
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                file.fetch(path, headers(), lambda _rest: None)
+                file.fetch(path, headers(), lambda _bytes: None)
             except Damaged:
                 return {}
         return card_of(path)
 
-    def fetch(self, files: list[RemoteFile], tell: Tell) -> None:
-        """Fetch what is missing, then put all of it in place."""
+    def fetch(self, files: list[RemoteFile], on_progress: OnProgress) -> None:
+        """Download what is missing, then put all of it in place."""
         for name in ("blobs", "snapshots", "refs"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         missing = [file for file in files if not (self.snapshot / file.name).exists()]
-        missing.sort(
-            key=lambda file: file.size
-        )  # what is wrong with small ones shows soon; weights come last
+        missing.sort(key=lambda file: file.size)  # errors in small files show soon; weights come last
         total, left = (sum(file.size for file in some) for some in (files, missing))
         self._check_disk(left)
-        done, told_at = total - left, 0.0
-        sent = headers()  # once: each time the keychain is asked
+        done, reported_at = total - left, 0.0
+        sent = headers()  # once: each call asks the keychain
         for file in missing:
 
             def report(here: int, file: RemoteFile = file, before: int = done) -> None:
-                nonlocal told_at
-                if (now := time.monotonic()) - told_at >= TELL_SECONDS or here == file.size:
-                    told_at = now
-                    tell(before + here, total, file.name)
+                nonlocal reported_at
+                if (now := time.monotonic()) - reported_at >= REPORT_SECONDS or here == file.size:
+                    reported_at = now
+                    on_progress(before + here, total, file.name)
 
             if not (self.folder / "blobs" / file.digest).exists():
                 file.fetch(self.partial(file), sent, report)
@@ -260,27 +245,26 @@ class Repository:
             done += file.size
         for file in missing:
             self._place(file, files)
-        for path in partial_files(self.subject.name, self.subject.kind):
-            remove(path)  # of another version, given up
+        for path in partial_files(self.subject.name, self.subject.kind):  # of another version
+            remove(path)
         write_atomically(self.folder / "refs" / "main", self.commit.encode())
 
     def _check_disk(self, left: int) -> None:
         needed = left - partial_bytes(self.subject.name, self.subject.kind)
         free = shutil.disk_usage(self.folder).free
         if left and needed + SPARE > free:
-            raise self.subject.error(
-                _("There is no room for {name}").format(name=self.subject.name),
-                f"{size_text(needed)} are to come and {size_text(free)} are free where {cache_folder()} lies, "
-                f"{size_text(SPARE)} of which are left alone. `hone hub --list` and Settings show what could go.",
+            detail = _(
+                "It needs {needed} and {spare} to spare; {free} are free at {folder}. `hone hub --list` and Settings "
+                "show what could be deleted."
+            ).format(
+                needed=size_text(needed), spare=size_text(SPARE), free=size_text(free), folder=cache_folder()
             )
+            raise self.subject.error(_("There is no room for {name}").format(name=self.subject.name), detail)
 
     def _place(self, file: RemoteFile, files: list[RemoteFile]) -> None:
-        """Link the blob under the file's own name, or move it there where links can't be."""
-        target, blob, partial = (
-            self.snapshot / file.name,
-            self.folder / "blobs" / file.digest,
-            self.partial(file),
-        )
+        """Link the blob under the file's own name, or move it there if links aren't supported."""
+        target, blob = self.snapshot / file.name, self.folder / "blobs" / file.digest
+        partial = self.partial(file)
         target.parent.mkdir(parents=True, exist_ok=True)
         if are_symlinks_supported(cache_folder()):
             if not blob.exists():
@@ -294,21 +278,19 @@ class Repository:
             shutil.copyfile(next((twin for twin in twins if twin.exists()), blob), target)
 
 
-def download(request: DownloadRequest, tell: Tell) -> Downloaded:
-    """Download what a run needs of a model or data set, continuing what was begun.
+def download(request: DownloadRequest, on_progress: OnProgress) -> Downloaded:
+    """Download what a run needs of a model or data set, continuing an interrupted download.
 
     Raises:
-        UserError: It can't be used or had, has no room, or what came is damaged.
+        UserError: It can't be used or downloaded, the disk is too full, or the content is damaged.
     """
-    subject = Subject(request.id, request.kind, bool(find_token()[0]))
+    subject, kind = Subject(request.id, request.kind), request.kind
     if hub.is_forbidden():
         raise offline(subject)
     try:
         if not hub.is_name(request.id):
             raise errors.HFValidationError(request.id)
-        record = info(
-            ask(f"/api/{request.kind}s/{request.id}", subject, {"blobs": True}), request.kind, subject
-        )
+        record = info(ask(f"/api/{kind}s/{request.id}", subject, {"blobs": True}), kind, subject)
         found = found_of(record)
         if found.refusal:
             refusal = subject.error(_("Hone can't use {id}").format(id=request.id), found.refusal)
@@ -319,15 +301,13 @@ def download(request: DownloadRequest, tell: Tell) -> Downloaded:
         locks = cache_folder() / ".locks" / repository.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(locks / "hone.lock", timeout=0.5):
-            repository.fetch(files, tell)
+            repository.fetch(files, on_progress)
     except TimeoutError:
         detail = _("Wait for it, or cancel it where it was started.")
         raise subject.error(_("{id} is being downloaded already").format(id=request.id), detail) from None
     except Damaged as error:
-        raise subject.error(
-            _("{id} came damaged").format(id=request.id),
-            _("{error}. Download it again.").format(error=without_token(str(error))),
-        ) from error
+        detail = _("{error}. Download it again.").format(error=error)
+        raise subject.error(_("{id} is damaged").format(id=request.id), detail) from error
     except FAILURES as error:
         raise as_user_error(error, subject) from error
     return Downloaded(path=str(repository.snapshot), files=len(files), size=sum(file.size for file in files))
@@ -354,18 +334,16 @@ def cached() -> CacheReport:
     """
     folder = cache_folder()
     try:
-        found = scan_cache_dir(folder)
+        scanned = scan_cache_dir(folder)
     except CacheNotFound:
         return CacheReport(folder=str(folder))
     except (OSError, ValueError) as error:
         raise ModelError(_("The Hub's cache can't be read"), str(error)) from error
-    finished = {(repo.repo_id, repo.repo_type): repo for repo in found.repos}
+    finished = {(repo.repo_id, repo.repo_type): repo for repo in scanned.repos}
     repos = []
     for kind in Kind:
-        names = {
-            path.name.removeprefix(f"{kind}s--").replace("--", "/") for path in folder.glob(f"{kind}s--*")
-        }
-        for name in names:
+        for path in folder.glob(f"{kind}s--*"):
+            name = path.name.removeprefix(f"{kind}s--").replace("--", "/")
             repo = finished.get((name, kind.value))
             size, partial = (repo.size_on_disk if repo else 0), partial_bytes(name, kind)
             if not size and not partial:
@@ -380,29 +358,31 @@ def cached() -> CacheReport:
                 Cached(id=name, kind=kind, size=size, partial=partial, complete=complete, changed=changed)
             )
     repos.sort(key=lambda repo: (-(repo.size + repo.partial), repo.id))
-    total = found.size_on_disk + sum(repo.partial for repo in repos)
+    total = scanned.size_on_disk + sum(repo.partial for repo in repos)
     return CacheReport(folder=str(folder), repos=tuple(repos), total=total)
 
 
 def remove_cached(request: RemoveRequest) -> Removed:
-    """Delete a model or data set from the cache, all its versions, or only what is unfinished of it.
+    """Delete a model or data set from the cache, all its versions, or only its unfinished files.
 
     Raises:
         UserError: It isn't there, or can't be deleted.
     """
-    error_of = ModelError if request.kind is Kind.MODEL else DataError
+    subject = Subject(request.id, request.kind)
     try:
         freed = drop_partial(request.id, request.kind)
         if not request.only_partial and cache_folder().is_dir():
-            found = scan_cache_dir(cache_folder())
-            repos = [one for one in found.repos if (one.repo_id, one.repo_type) == (request.id, request.kind)]
+            scanned = scan_cache_dir(cache_folder())
+            repos = [
+                repo for repo in scanned.repos if (repo.repo_id, repo.repo_type) == (request.id, request.kind)
+            ]
             commits = [revision.commit_hash for repo in repos for revision in repo.revisions]
-            strategy = found.delete_revisions(*commits)
+            strategy = scanned.delete_revisions(*commits)
             strategy.execute()
             freed += int(strategy.expected_freed_size)
     except (OSError, CacheNotFound, ValueError) as error:
-        raise error_of(_("{id} can't be deleted").format(id=request.id), str(error)) from error
+        raise subject.error(_("{id} can't be deleted").format(id=request.id), str(error)) from error
     if not freed and not request.only_partial:
-        detail = "`hone hub --list` says what is; data sets need --data."
-        raise error_of(_("{id} isn't in the cache").format(id=request.id), detail)
+        detail = _("`hone hub --list` shows what is in it; data sets need --data.")
+        raise subject.error(_("{id} isn't in the cache").format(id=request.id), detail)
     return Removed(freed=freed)

@@ -1,5 +1,6 @@
-"""Searching the Hub for models and data sets, and which files of a data set are its samples."""
+"""Searching the Hub for models and data sets, and the files of each split of a data set."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -29,7 +30,6 @@ from core.services.hub import (
     Standing,
     names_here,
     partial_bytes,
-    partial_files,
     snapshot,
     standing,
     suits,
@@ -37,14 +37,14 @@ from core.services.hub import (
     weight_bytes,
 )
 
-ASK_SECONDS = 15.0
-"""How long the Hub may be silent before a request is given up."""
+REQUEST_SECONDS = 15.0
+"""Timeout of a request."""
 
 Info = ModelInfo | DatasetInfo
 
 
 def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> Any:
-    """What the Hub's API answers at `path` (`/api/models`), once: no tries again, and decoded from JSON.
+    """Send one request to the Hub's API at `path` (`/api/models`), without retries, and decode the JSON answer.
 
     Raises:
         UserError: There is no answer, or it isn't the Hub's.
@@ -53,11 +53,19 @@ def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> An
         raise offline(subject)
     try:
         response = get_session().get(
-            f"{constants.ENDPOINT}{path}", params=params, headers=headers(), timeout=ASK_SECONDS
+            f"{constants.ENDPOINT}{path}", params=params, headers=headers(), timeout=REQUEST_SECONDS
         )
         hf_raise_for_status(response)
+    except errors.RepositoryNotFoundError as error:
+        message = (error.response.headers.get("X-Error-Message") or "").lower()
+        if find_token()[0] and ("credential" in message or "token" in message):
+            # for a wrong token, the Hub answers every request with 401
+            raise as_user_error(
+                errors.HfHubHTTPError(str(error), response=error.response), subject
+            ) from error
+        raise as_user_error(error, subject) from error
     except FAILURES as error:
-        raise as_user_error(_sharper(error), subject) from error
+        raise as_user_error(error, subject) from error
     try:
         return response.json()
     except ValueError as error:
@@ -65,38 +73,30 @@ def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> An
 
 
 def info(record: Any, kind: Kind, subject: Subject) -> Info:
-    """A record of the API's as huggingface_hub reads it.
+    """Parse a record of the API.
 
     Raises:
         UserError: It isn't one.
     """
     try:
-        made: Info = (ModelInfo if kind is Kind.MODEL else DatasetInfo)(**record)
+        parsed: Info = (ModelInfo if kind is Kind.MODEL else DatasetInfo)(**record)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise not_the_hub(subject) from error
-    return made
+    return parsed
 
 
 def headers() -> dict[str, str]:
-    """With the token, where there is one."""
+    """HTTP headers, with the token if there is one."""
     made: dict[str, str] = build_hf_headers(token=find_token()[0] or False, library_name="hone")
     return made
 
 
-def _sharper(error: Exception) -> Exception:
-    """The error as the Hub means it: for a wrong token it says 401 to every question, whatever it is about."""
-    if isinstance(error, errors.RepositoryNotFoundError) and find_token()[0]:
-        message = (error.response.headers.get("X-Error-Message") or "").lower()
-        if "credential" in message or "token" in message:
-            return errors.HfHubHTTPError(str(error), response=error.response)
-    return error
+# --- The files of each split of a data set
 
 
-# --- Which files of a data set on the Hub are its samples
-
-
+CARD = "README.md"
 DATA = (".parquet", ".csv", ".tsv", ".json", ".jsonl", ".txt")
-"""File name endings of samples that Hone reads."""
+"""File name endings of data that Hone reads."""
 
 NO_DATA = (
     "dataset_infos.json", "dataset_info.json", "requirements.txt", "LICENSE.txt", "README.txt", "state.json",
@@ -108,13 +108,12 @@ SPLIT_NAMES = {
     "validation": ("validation", "valid", "val", "dev"),
     "test": ("test", "testing", "eval", "evaluation"),
 }
-"""What files and folders of each split are called."""
+"""Words in the names of each split's files and folders."""
 
 Splits = dict[str, list[str]]
 
 
 def is_data(name: str) -> bool:
-    """Whether a file holds samples that Hone could read."""
     path = PurePosixPath(name)
     hidden = any(part.startswith((".", "_")) for part in path.parts)
     return path.suffix.lower() in DATA and path.name not in NO_DATA and not hidden
@@ -124,7 +123,7 @@ def subsets(card: Mapping[str, Any], files: Iterable[str]) -> dict[str, Splits]:
     """The files of each split of each subset; a data set without named subsets has one with an empty name.
 
     Args:
-        card: What stands at the top of the data set's README.md.
+        card: The metadata at the top of the data set's README.md.
         files: Names of its files.
     """
     names = sorted(name for name in files if is_data(name))
@@ -143,39 +142,33 @@ def chosen(found: Mapping[str, Splits], subset: str, name: str) -> Splits:
         DataError: There is none of this name.
     """
     if subset and subset not in found:
-        known = ", ".join(sorted(found)[:20])
         raise DataError(
             _("{name} has no subset {subset}").format(name=name, subset=subset),
-            _("It has: {known}.").format(known=known) if known else _("It names none."),
+            _("Its subsets: {names}").format(names=", ".join(sorted(found)[:20]) or "-"),
         )
-    key = subset or ("default" if "default" in found else next(iter(found), ""))
-    return found.get(key, {})
+    return found.get(subset or ("default" if "default" in found else next(iter(found), "")), {})
 
 
 def by_names(names: Iterable[str]) -> Splits:
-    """Files by the split that their names or folders tell; all are for training where none tells any."""
+    """Files by the split in their names or folders; without any split, all are for training."""
     found: Splits = {}
     rest: list[str] = []
     for name in names:
         split = split_of(name)
         (found.setdefault(split, []) if split else rest).append(name)
-    if not found and rest:
-        found[TRAIN] = rest
-    return found
+    return found or ({TRAIN: rest} if rest else {})
 
 
 def split_of(name: str) -> str:
-    """The split in the name of a file or of a folder above it; empty: none."""
-    parts = re.split(r"[^a-z]+", name.lower())
-    for part in reversed(parts[:-1]):  # the last is the file's ending
-        for split, words in SPLIT_NAMES.items():
-            if part in words:
-                return split
-    return ""
+    """The split in the name of a file or of a folder above it; empty if none."""
+    words = re.split(r"[^a-z]+", name.lower())[:-1]  # without the file's ending
+    return next(
+        (split for word in reversed(words) for split, known in SPLIT_NAMES.items() if word in known), ""
+    )
 
 
 def _splits_of(config: Mapping[str, Any], names: list[str]) -> Splits:
-    """The splits of one entry of a card's `configs`."""
+    """The splits of one entry of a card's `configs` (https://huggingface.co/docs/hub/datasets-manual-configuration)."""
     folder = str(config.get("data_dir") or "").strip("/")
     within = [name for name in names if not folder or name.startswith(f"{folder}/")]
     files = config.get("data_files")
@@ -193,19 +186,13 @@ def _splits_of(config: Mapping[str, Any], names: list[str]) -> Splits:
 
 def _matching(patterns: Any, names: list[str], folder: str) -> list[str]:
     """The names that match one of the patterns; `**` stands for any folders, or none."""
-    given = [str(one) for one in (patterns if isinstance(patterns, list) else [patterns]) if one]
-    full = [(f"{folder}/{one}" if folder else one).removeprefix("./") for one in given]
+    texts = [str(pattern) for pattern in (patterns if isinstance(patterns, list) else [patterns]) if pattern]
+    full = [(f"{folder}/{text}" if folder else text).removeprefix("./") for text in texts]
     return [
         name
         for name in names
-        if any(fnmatchcase(name, one) or fnmatchcase(name, one.replace("**/", "")) for one in full)
+        if any(fnmatchcase(name, text) or fnmatchcase(name, text.replace("**/", "")) for text in full)
     ]
-
-
-# --- A data set of the Hub that lies in the cache: its subsets, its splits
-
-
-CARD = "README.md"
 
 
 def dataset_splits(name: str, subset: str = "") -> list[str]:
@@ -213,12 +200,12 @@ def dataset_splits(name: str, subset: str = "") -> list[str]:
 
     Args:
         name: Its id, `owner/name`.
-        subset: The part of it, where it has several; empty: `default`, or the first.
+        subset: One of its subsets; empty: `default`, or the first.
 
     Raises:
         DataError: It isn't on this computer, or has no such subset.
     """
-    return list(chosen(_found(name), subset, name))
+    return list(_cached_splits(name, subset))
 
 
 def dataset_files(name: str, subset: str = "", split: str = "") -> list[Path]:
@@ -226,26 +213,42 @@ def dataset_files(name: str, subset: str = "", split: str = "") -> list[Path]:
 
     Args:
         name: Its id, `owner/name`.
-        subset: The part of it, where it has several; empty: `default`, or the first.
+        subset: One of its subsets; empty: `default`, or the first.
         split: Which split; empty: `train`, or the only one.
 
     Raises:
         DataError: It isn't on this computer, or has no such subset or split.
     """
-    splits = chosen(_found(name), subset, name)
+    splits = _cached_splits(name, subset)
     split = split or (TRAIN if TRAIN in splits or len(splits) != 1 else next(iter(splits)))
     if split not in splits:
         raise DataError(
             _("{name} has no split {split}").format(name=name, split=split),
-            _("It has: {splits}.").format(splits=", ".join(splits)),
+            _("Its splits: {names}").format(names=", ".join(splits)),
         )
     folder = snapshot(name, Kind.DATASET)
     assert folder is not None
-    return [folder / one for one in splits[split]]
+    return [folder / file for file in splits[split]]
+
+
+def _cached_splits(name: str, subset: str) -> Splits:
+    folder = snapshot(name, Kind.DATASET)
+    names = [file for file in names_here(name, Kind.DATASET) if is_data(file)]
+    if folder is not None and names:
+        return chosen(subsets(card_of(folder / CARD), names), subset, name)
+    if not hub.is_name(name):
+        detail = _("Names look like “owner/name”, as on the data set's page.")
+        raise DataError(_("“{name}” is not a valid name of a data set on the Hub").format(name=name), detail)
+    raise DataError(
+        _("The data set {name} isn't on this computer, or not all of it").format(name=name),
+        _("Download it first: {command} ({page})").format(
+            command=f"hone hub --data --download {name}", page=page_of(name, Kind.DATASET)
+        ),
+    )
 
 
 def card_of(path: Path) -> dict[str, Any]:
-    """What stands at the top of a data set's README.md; empty where there is none, or it can't be read."""
+    """The metadata of a data set's README.md; empty if it is missing or damaged."""
     import yaml  # type: ignore[import-untyped]  # comes with huggingface_hub, which reads cards with it
     from huggingface_hub import metadata_load
 
@@ -253,36 +256,15 @@ def card_of(path: Path) -> dict[str, Any]:
         return {}
     try:
         return metadata_load(path) or {}
-    except (OSError, ValueError, yaml.YAMLError):  # a damaged card says nothing
+    except (OSError, ValueError, yaml.YAMLError):
         return {}
-
-
-def _found(name: str) -> dict[str, Splits]:
-    folder = snapshot(name, Kind.DATASET)
-    names = [one for one in names_here(name, Kind.DATASET) if is_data(one)]
-    if folder is not None and names:
-        return subsets(card_of(folder / CARD), names)
-    if not hub.is_name(name):
-        detail = _("Such a name is “owner/name”, as its page shows it.")
-        raise DataError(_("“{name}” is no name of a data set on the Hub").format(name=name), detail)
-    command = f"hone hub --data --download {name}"
-    if partial_files(name, Kind.DATASET):
-        raise DataError(
-            _("{name} has not come to its end yet").format(name=name),
-            _("Go on with its download: {command}").format(command=command),
-        )
-    page = page_of(name, Kind.DATASET)
-    raise DataError(
-        _("The data set {name} isn't on this computer").format(name=name),
-        _("Download it first: {command} ({page})").format(command=command, page=page),
-    )
 
 
 # --- Searching
 
 
-MOST = 100
-"""How many of the most downloaded a search asks for."""
+LIMIT = 100
+"""The most results of a search."""
 
 _FIELDS = {
     Kind.MODEL: (
@@ -297,13 +279,11 @@ def search(request: SearchRequest) -> SearchAnswer:
     """Find models or data sets by their names, the most downloaded first.
 
     Raises:
-        UserError: The Hub can't be asked.
+        UserError: The Hub can't be reached, or refuses.
     """
     kind, words = request.kind, request.words.strip()
-    subject = Subject(kind=kind, has_token=bool(find_token()[0]))
-    params: dict[str, Any] = {"sort": "downloads", "limit": MOST, "expand": list(_FIELDS[kind])}
-    if words:
-        params["search"] = words
+    subject, expand = Subject(kind=kind), {"expand": list(_FIELDS[kind])}
+    params = {"sort": "downloads", "limit": LIMIT, **expand, **({"search": words} if words else {})}
     if kind is Kind.MODEL:
         params["filter"] = "transformers"
     answer = ask(f"/api/{kind}s", subject, params)
@@ -311,13 +291,10 @@ def search(request: SearchRequest) -> SearchAnswer:
         raise not_the_hub(subject)
     records = [info(record, kind, subject) for record in answer]
     exact = [record for record in records if record.id == words]
-    if not exact and hub.is_name(words) and "/" in words:  # a private one is found by its whole name only
-        named = Subject(words, kind, subject.has_token)
-        try:
-            record = ask(f"/api/{kind}s/{words}", named, {"expand": list(_FIELDS[kind])})
-            exact = [info(record, kind, named)]
-        except UserError:
-            pass
+    if not exact and hub.is_name(words) and "/" in words:  # a private one is found by its full name only
+        named = Subject(words, kind)
+        with contextlib.suppress(UserError):
+            exact = [info(ask(f"/api/{kind}s/{words}", named, expand), kind, named)]
     others = [
         record
         for record in records
@@ -325,23 +302,25 @@ def search(request: SearchRequest) -> SearchAnswer:
         and (not isinstance(record, ModelInfo) or suits(record.pipeline_tag or "", request.task))
     ]
     found = tuple(found_of(record) for record in exact + others)
-    return SearchAnswer(found=found, signed_in=subject.has_token)
+    return SearchAnswer(found=found, signed_in=bool(find_token()[0]))
 
 
 def found_of(record: Info) -> Found:
-    """What Hone says of a model or data set."""
+    """Describe a model or data set, and whether Hone can use it."""
     names = [sibling.rfilename for sibling in record.siblings or ()]
     tags = record.tags or []
+    parameters = None
     if isinstance(record, ModelInfo):
-        kind, needed = Kind.MODEL, wanted(names)
-        purpose, tensors = record.pipeline_tag or "", record.safetensors
+        kind, needed, purpose = Kind.MODEL, wanted(names), record.pipeline_tag or ""
         judged = standing(record.id, names, tags=tags, config=record.config, purpose=purpose)
-        size = weight_bytes(tensors.parameters) if tensors and tensors.parameters else None
+        tensors, size = record.safetensors, None
+        if tensors:
+            parameters = tensors.total
+            size = weight_bytes(tensors.parameters) if tensors.parameters else None
     else:
         kind, needed = Kind.DATASET, [name for name in names if is_data(name)]
-        purpose, tensors = _tagged(tags, "task_categories:"), None
+        purpose, size = _tagged(tags, "task_categories:"), record.main_size
         judged = _standing_of_data(names)
-        size = record.main_size
     here, partial = names_here(record.id, kind), partial_bytes(record.id, kind)
     if kind is Kind.MODEL:
         complete = bool(needed) and here.keys() >= set(needed)
@@ -353,7 +332,7 @@ def found_of(record: Info) -> Found:
         downloads=record.downloads,
         likes=record.likes,
         size=size,
-        parameters=tensors.total if tensors else None,
+        parameters=parameters,
         licence=_tagged(tags, "license:"),
         purpose=purpose,
         gated=bool(record.gated),
@@ -369,14 +348,9 @@ def _standing_of_data(names: list[str]) -> Standing:
         return Standing()
     if any(name.endswith(".py") and "/" not in name for name in names):
         return Standing(
+            _("It is Python code that makes the samples, which Hone doesn't run: it could do anything here."),
             _(
-                "It comes as Python code that makes the samples, which Hone doesn't run: such code could do anything "
-                "on "
-                "this computer."
-            ),
-            _(
-                "Look on its page under Files for a branch refs/convert/parquet, download that, and "
-                "choose the folder."
+                "Look on its page under Files for a branch refs/convert/parquet, download it, and choose the folder."
             ),
         )
     return Standing(_("It has no Parquet, CSV or JSON files."))

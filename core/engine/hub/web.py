@@ -1,6 +1,6 @@
 """Requests that don't go through huggingface_hub: the newest release of Hone, and uv for PyTorch with CUDA.
 
-Nothing in them tells who asks.
+They send nothing that identifies the user.
 """
 
 import hashlib
@@ -8,7 +8,6 @@ import http.client
 import json
 import platform
 import re
-import socket
 import ssl
 import sys
 import time
@@ -28,11 +27,11 @@ from core.services import hub
 from core.services.hub import ADDRESS, API, Release, ReleaseRequest, ReleaseStanding
 
 SECONDS = 15.0
-"""How long each step of a request may take."""
+"""Timeout of each step of a request."""
 
-LARGEST = 64 << 20
-NOT_UNDERSTOOD = _("The answer isn't one that Hone understands.")
-PROXY = "The proxy wants a name and a password: set HTTPS_PROXY to http://name:password@host:port and restart Hone."
+MAX_BYTES = 64 << 20
+NOT_UNDERSTOOD = _("The answer isn't valid.")
+PROXY = _("The proxy requires a login: set HTTPS_PROXY to http://name:password@host:port and restart Hone.")
 
 UV_VERSION = "0.13.9"
 UV = "uv.exe" if sys.platform == "win32" else "uv"
@@ -51,26 +50,23 @@ UV_WHEELS = {
         "6a44b2ed8111d2f60d2b92627c5dccda3f7ed7570b18ce115e569cd68c28246b",
     ),
 }
-"""By system and processor, the wheel's name and SHA-256."""
+"""Name and SHA-256 of the wheel, by system and processor."""
 
 
 def read(address: str, title: str, *fixes: Fix) -> bytes:
-    """What is at an HTTPS address, with the certificates of the system: a bundle brings none.
+    """Download from an HTTPS address, with the system's certificates: a bundle has none.
 
     Raises:
-        UserError: With this title and these fixes: it can't be had.
+        UserError: With this title and these fixes, if it fails.
     """
     headers = {"Accept": "application/vnd.github+json", "User-Agent": "Hone"}
-    asked = urllib.request.Request(address, headers=headers)
+    request = urllib.request.Request(address, headers=headers)
     certificates = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        with urllib.request.urlopen(asked, timeout=SECONDS, context=certificates) as answer:
-            return bytes(answer.read(LARGEST))
-    except urllib.error.HTTPError as error:
-        raise UserError(title, _refusal(error, urlsplit(address).netloc), fixes) from error
-    except (OSError, http.client.HTTPException) as error:  # URLError is one
-        reason = getattr(error, "reason", error)
-        raise UserError(title, _unreachable(reason, urlsplit(address).netloc), fixes) from error
+        with urllib.request.urlopen(request, timeout=SECONDS, context=certificates) as answer:
+            return bytes(answer.read(MAX_BYTES))
+    except (OSError, http.client.HTTPException) as error:  # URLError and HTTPError are OSErrors
+        raise UserError(title, _explain(error, urlsplit(address).netloc), fixes) from error
 
 
 def newest_release(request: ReleaseRequest, *, api: str = API) -> Release:
@@ -79,15 +75,12 @@ def newest_release(request: ReleaseRequest, *, api: str = API) -> Release:
     Raises:
         UserError: There is none, Hone works offline, or the request failed.
     """
-    by_hand = Fix(
-        _("Look at {address}/{repository}/releases").format(address=ADDRESS, repository=request.repository)
-    )
-    by = hub.forbidden_by()
-    if by:
-        raise UserError(
-            _("Hone works offline"), _("{by} forbids asking for a newer release.").format(by=by), (by_hand,)
-        )
-    title = _("Hone couldn't ask for a newer release")
+    releases = f"{ADDRESS}/{request.repository}/releases"
+    by_hand = Fix(_("Look at {address}").format(address=releases))
+    if by := hub.forbidden_by():
+        detail = _("{by} forbids the request.").format(by=by)
+        raise UserError(_("Hone works offline"), detail, (by_hand,))
+    title = _("Hone couldn't check for a newer release")
     answer = read(f"{api}/repos/{request.repository}/releases/latest", title, by_hand)
     try:
         version = json.loads(answer)["tag_name"]
@@ -97,12 +90,11 @@ def newest_release(request: ReleaseRequest, *, api: str = API) -> Release:
     standing = ReleaseStanding.OLDER if running < newest else ReleaseStanding.NEWER
     if running == newest:
         standing = ReleaseStanding.SAME
-    page = f"{ADDRESS}/{request.repository}/releases/tag/{version}"
-    return Release(version=version.removeprefix("v"), page=page, standing=standing)
+    return Release(version=version.removeprefix("v"), page=f"{releases}/tag/{version}", standing=standing)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version without the zeros at its end: 1.2 and 1.2.0 are the same."""
+    """The numbers of a version without zeros at its end: 1.2 equals 1.2.0."""
     return tuple(int(part) for part in re.sub(r"(\.0)+$", "", version.removeprefix("v")).split("."))
 
 
@@ -111,38 +103,34 @@ def uv_program(folder: Path) -> Path:
 
 
 def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
-    """Put uv into a folder, unless it is there: from PyPI, in the version that was tried, checked against its hash.
+    """Download uv into a folder, unless it is there: from PyPI, a fixed version, checked against its hash.
 
     Raises:
-        UserError: There is none for this system, or it can't be fetched.
+        UserError: There is none for this system, or the download failed.
         OSError: It can't be written.
     """
     program = uv_program(folder)
     if program.is_file():
         return program
-    title = _("uv, which installs PyTorch with CUDA, couldn't be fetched")
-    fix = Fix(
-        _("Install uv {uv_version} or newer yourself (docs.astral.sh/uv): Hone then takes that").format(
-            uv_version=UV_VERSION
-        )
-    )
+    title = _("uv, which installs PyTorch with CUDA, couldn't be downloaded")
+    fix = Fix(_("Install uv {version} or newer yourself (docs.astral.sh/uv)").format(version=UV_VERSION))
     name, digest = UV_WHEELS.get((sys.platform, platform.machine().lower()), ("", ""))
     listed = read(f"{index}/uv/{UV_VERSION}/json", title, fix)  # https://docs.pypi.org/api/json/
     try:
         address = {file["filename"]: file["url"] for file in json.loads(listed)["urls"]}[name]
     except (ValueError, KeyError, TypeError) as error:
-        said = _("{netloc} has no uv {uv_version} for {platform} on {machine}.").format(
-            netloc=urlsplit(index).netloc,
-            uv_version=UV_VERSION,
-            platform=sys.platform,
+        detail = _("{host} has no uv {version} for this system ({system}, {machine}).").format(
+            host=urlsplit(index).netloc,
+            version=UV_VERSION,
+            system=sys.platform,
             machine=platform.machine(),
         )
-        raise UserError(title, said, (fix,)) from error
+        raise UserError(title, detail, (fix,)) from error
     wheel = read(address, title, fix)
     if hashlib.sha256(wheel).hexdigest() != digest:
-        raise UserError(title, _("{name} isn't the file whose hash Hone knows.").format(name=name), (fix,))
-    with zipfile.ZipFile(BytesIO(wheel)) as packed:
-        content = packed.read(f"uv-{UV_VERSION}.data/scripts/{UV}")
+        raise UserError(title, _("The hash of {name} is wrong.").format(name=name), (fix,))
+    with zipfile.ZipFile(BytesIO(wheel)) as archive:
+        content = archive.read(f"uv-{UV_VERSION}.data/scripts/{UV}")
     folder.mkdir(parents=True, exist_ok=True)
     part = program.with_name(f"{program.name}.part")
     part.write_bytes(content)
@@ -151,53 +139,38 @@ def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
     return program
 
 
-def _refusal(error: urllib.error.HTTPError, host: str) -> str:
-    match error.code:
-        case HTTPStatus.NOT_FOUND:
-            return _("{host} answered with 404: nothing is published there.").format(host=host)
-        case HTTPStatus.FORBIDDEN | HTTPStatus.TOO_MANY_REQUESTS if (wait := _wait(error)) is not None:
-            return _(
-                "{host} was asked too often from this internet connection. Try again in {wait} min."
-            ).format(host=host, wait=wait)
-        case HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-            return PROXY
-        case code:
-            return _("{host}, or a proxy before it, answered with {code} {reason}.").format(
-                host=host, code=code, reason=error.reason
+def _explain(error: Exception, host: str) -> str:
+    """Why a request failed."""
+    reason = getattr(error, "reason", error)
+    if "407" in str(reason) or getattr(error, "code", 0) == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return PROXY
+    if isinstance(error, urllib.error.HTTPError):
+        if (minutes := _wait(error)) is not None:
+            return _("{host} received too many requests. Try again in {minutes} min.").format(
+                host=host, minutes=minutes
             )
+        return _("{host}, or a proxy, answered {code} {reason}.").format(
+            host=host, code=error.code, reason=error.reason
+        )
+    if isinstance(reason, ssl.SSLError):
+        text = _("The certificate of {host} can't be verified: a proxy intercepts, or the clock is wrong.")
+    elif isinstance(reason, TimeoutError):
+        text = _("{host} didn't answer in time. Check the internet connection.")
+    else:
+        text = _(
+            "{host} can't be reached ({reason}). Check the internet connection, and HTTPS_PROXY for a proxy."
+        )
+    return text.format(host=host, reason=reason)
 
 
 def _wait(error: urllib.error.HTTPError) -> int | None:
-    """Minutes until a server that limits requests answers again; None: it doesn't limit them.
+    """Minutes until a server that limits requests answers again, or None.
 
     https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
     """
     until, after = error.headers.get("x-ratelimit-reset", ""), error.headers.get("retry-after", "")
-    if error.headers.get("x-ratelimit-remaining") != "0" and not after:
+    if error.code not in (403, 429) or (error.headers.get("x-ratelimit-remaining") != "0" and not after):
         return None
     seconds = float(until) - time.time() if until.isdecimal() else 3600.0
     seconds = float(after) if after.isdecimal() else seconds
     return max(1, min(60, round(seconds / 60)))
-
-
-def _unreachable(reason: object, host: str) -> str:
-    if isinstance(reason, ssl.SSLError):
-        return _(
-            "The certificate of {host} can't be verified. This computer's clock may be wrong, or "
-            "a proxy reads along "
-            "whose certificate the system doesn't know."
-        ).format(host=host)
-    if "407" in str(reason):
-        return PROXY
-    if isinstance(reason, TimeoutError):
-        return _("{host} didn't answer in {seconds:.0f} seconds. Check the internet connection.").format(
-            host=host, seconds=SECONDS
-        )
-    if isinstance(reason, socket.gaierror):
-        return _(
-            "{host} can't be found: there is no internet connection, or a proxy is needed (HTTPS_PROXY)."
-        ).format(host=host)
-    return _(
-        "{host} can't be reached ({reason}). Check the internet connection, and HTTPS_PROXY "
-        "if there is a proxy."
-    ).format(host=host, reason=reason)

@@ -259,8 +259,8 @@ class TestModelsOnTheHub:
         assert main(["forecast", str(from_hub), *(["--offline"] if by == "--offline" else [])]) == 1
         assert engine.asked == ["devices"]
         err = capsys.readouterr().err
-        assert "org/tiny isn't on this computer yet" in err
-        assert ("--offline forbids" if by == "--offline" else "HF_HUB_OFFLINE forbids") in err
+        assert "org/tiny isn't on this computer, or" in err
+        assert ("--offline forbids" if by == "--offline" else "HF_HUB_OFFLINE (--offline) forbids") in err
 
     def test_what_stands_in_the_way_is_told(self, engine, from_hub, monkeypatch, capsys):
         def fail(_: str) -> ConfigFetched:

@@ -42,7 +42,7 @@ def test_all_files_go_to_a_new_repository(hub, tmp_path, private):
 
 @pytest.mark.parametrize(
     ("variable", "title"),
-    [(("HF_TOKEN", ""), "takes a token"), (("HF_HUB_OFFLINE", "1"), "works offline")],
+    [(("HF_TOKEN", ""), "requires a token"), (("HF_HUB_OFFLINE", "1"), "works offline")],
 )
 def test_without_a_token_or_offline_nothing_is_asked(hub, tmp_path, monkeypatch, variable, title):
     monkeypatch.setenv(*variable)
@@ -55,7 +55,7 @@ def test_without_a_token_or_offline_nothing_is_asked(hub, tmp_path, monkeypatch,
     ("cause", "title", "detail"),
     [
         (lambda hub: hub.uploads.private.update({"me/mine": True}), "is a model me/mine already", "new rep"),
-        (lambda hub: hub.uploads.readers.add(TOKEN), "no leave to make me/mine", "leave to write"),
+        (lambda hub: hub.uploads.readers.add(TOKEN), "may not write to me/mine", "write permission"),
         (lambda hub: hub.people.clear(), "token", "token"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_refused_repository(hub, tmp_path, cause, title, detail):
 
 def test_what_is_left_on_the_hub_is_told(hub, tmp_path):
     hub.uploads.refuses_commits = True
-    with pytest.raises(UserError, match="no leave to write to me/mine") as refused:
+    with pytest.raises(UserError, match="may not write to me/mine") as refused:
         pushed(tmp_path)
     assert "is empty" in refused.value.detail
     assert hub.uploads.files["me/mine"] == {}

@@ -1,16 +1,31 @@
 """Downloads from the Hub: only what is safe and needed, whole or not at all, continued where they ended."""
 
 import errno
+import json
 import shutil
 from pathlib import Path
 
+import httpx2
 import pytest
+from huggingface_hub import errors
 
 from core.base import settings
-from core.base.errors import UserError
+from core.base.errors import ModelError, UserError
 from core.base.jobs import EngineJob, JobCancelled, JobProgress, run_job
 from core.engine.hub import download as hub_download
-from core.engine.hub.download import cached, download, drop_partial, remove_cached
+from core.engine.hub.account import FAILURES, Subject, as_user_error
+from core.engine.hub.download import (
+    MAX_CONFIG_BYTES,
+    cached,
+    download,
+    drop_partial,
+    fetch_config,
+    remove_cached,
+)
+from core.memory.model import Basis, Forecast, options_request
+from core.options import RunOptions
+from core.options.validate import read_options
+from core.services import hub as hub_services
 from core.services.hub import (
     ConfigFetched,
     ConfigRequest,
@@ -18,8 +33,10 @@ from core.services.hub import (
     DownloadRequest,
     Kind,
     RemoveRequest,
+    is_complete,
     is_in_hub_cache,
     names_here,
+    question_about,
 )
 from tests.fakes.tiny_on_hub import CONFIG, TINY, WEIGHTS, blob, partials, point_at
 from tests.fakes.whole_hub import Repo, WholeHub
@@ -43,11 +60,6 @@ def refused(request: DownloadRequest = REQUEST) -> UserError:
 
 def here(name: str = "org/tiny", kind: Kind = Kind.MODEL) -> set[str]:
     return set(names_here(name, kind))
-
-
-def signed_in(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.people[GOOD] = "ada"
-    monkeypatch.setenv("HF_TOKEN", GOOD)
 
 
 def test_only_safe_weights_config_and_tokenizer_are_fetched_once(hub, cache):
@@ -83,7 +95,7 @@ def test_a_broken_connection_is_continued(hub, cache, knows_ranges):
 
 
 def test_a_pause_loses_nothing(hub, cache):
-    """The real process, ended in the middle of a file, another download meanwhile, and one that continues."""
+    """The real process is killed in the middle of a file, with a second download meanwhile, and continued."""
     hub.gate.clear()
     job, titles = EngineJob("hub-download"), []
 
@@ -126,23 +138,11 @@ def test_a_hub_that_asks_for_patience_is_asked_again(hub, monkeypatch):
     assert here() == SAFE
 
 
-def busy(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.moods = [None, 503]
-
-
-def silent(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.05)
     monkeypatch.setattr("time.sleep", lambda _: None)
     hub.gate.clear()
     hub.is_silent = True
-
-
-def longer(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.listed["model.safetensors"] = (len(WEIGHTS) + 5, "a" * 64)
-
-
-def other_content(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.listed["model.safetensors"] = (len(WEIGHTS), "a" * 64)
 
 
 def full_disk(_: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,58 +150,56 @@ def full_disk(_: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
 
 
-def no_network(_: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    point_at("http://127.0.0.1:1", monkeypatch)
+TROUBLES = {
+    "busy": (lambda hub, _: setattr(hub, "moods", [None, 503]), "refuses org/tiny", "503"),
+    "silent": (impatient, "can't be reached", "didn't answer in time"),
+    "longer": (
+        lambda hub, _: hub.listed.update({"model.safetensors": (len(WEIGHTS) + 5, "a" * 64)}),
+        "is damaged",
+        "1,048,581 bytes",
+    ),
+    "other-content": (
+        lambda hub, _: hub.listed.update({"model.safetensors": (len(WEIGHTS), "a" * 64)}),
+        "is damaged",
+        "hash of model.safetensors",
+    ),
+    "no-hash": (
+        lambda hub, _: hub.listed.update({"model.safetensors": (len(WEIGHTS), "../a")}),
+        "can't be used",
+        "model.safetensors",
+    ),
+    "full-disk": (full_disk, "no room for org/tiny", "are free"),
+    "no-network": (lambda _, patch: point_at("http://127.0.0.1:1", patch), "can't be reached", "online?"),
+    "no-host": (lambda _, patch: point_at("http://hub.invalid", patch), "can't be reached", "be offline"),
+    "not-the-hub": (lambda hub, _: setattr(hub, "is_the_hub", False), "doesn't answer as the Hub", "proxy"),
+    "private": (
+        lambda hub, _: setattr(hub.repos["models", "org/tiny"], "private", True),
+        "is private",
+        "token",
+    ),
+    "gated": (
+        lambda hub, _: setattr(hub.repos["models", "org/tiny"], "gated", True),
+        "accepted its terms",
+        "https://huggingface.co/org/tiny",
+    ),
+    "wrong-token": (
+        lambda _, patch: patch.setenv("HF_TOKEN", "hf_WrongSecret42"),
+        "refuses",
+        "doesn't accept the token",
+    ),
+    "own-code": (
+        lambda hub, _: hub.repos["models", "org/tiny"].facts.update(config={"auto_map": {"AutoModel": "x"}}),
+        "can't use org/tiny",
+        "Python code of its own",
+    ),
+    "offline": (lambda *_: settings.save(settings.Settings(offline=True)), "works offline", "Settings"),
+}
 
 
-def no_such_host(_: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    point_at("http://hub.invalid", monkeypatch)
-
-
-def somebody_else(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.is_the_hub = False
-
-
-def private(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.repos["models", "org/tiny"].private = True
-
-
-def gated(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.repos["models", "org/tiny"].gated = True
-
-
-def wrong_token(_: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_WrongSecret42")
-
-
-def own_code(hub: WholeHub, _: pytest.MonkeyPatch) -> None:
-    hub.repos["models", "org/tiny"].facts["config"] = {"auto_map": {"AutoModel": "modeling.Tiny"}}
-
-
-def offline(_: WholeHub, __: pytest.MonkeyPatch) -> None:
-    settings.save(settings.Settings(offline=True))
-
-
-@pytest.mark.parametrize(
-    ("trouble", "title", "detail"),
-    [
-        (busy, "refuses org/tiny", "503"),
-        (silent, "can't be reached", "kept silent"),
-        (longer, "came damaged", "1,048,581 bytes"),
-        (other_content, "came damaged", "The hash of model.safetensors"),
-        (full_disk, "There is no room for org/tiny", "are free"),
-        (no_network, "can't be reached", "Is this computer online?"),
-        (no_such_host, "can't be reached", "seems to be offline"),
-        (somebody_else, "doesn't answer as the Hub does", "proxy"),
-        (private, "or it is private", "spelled right"),
-        (gated, "open only to those who accepted its terms", "https://huggingface.co/org/tiny"),
-        (wrong_token, "refuses", "doesn't accept the token"),
-        (own_code, "Hone can't use org/tiny", "Python code of its own"),
-        (offline, "Hone works offline", "“Work offline” in Settings"),
-    ],
-)
-def test_what_goes_wrong_is_reported_and_leaves_no_half_model(trouble, title, detail, hub, monkeypatch):
-    trouble(hub, monkeypatch)
+@pytest.mark.parametrize("name", TROUBLES)
+def test_a_failed_download_is_reported_and_leaves_no_model(name, hub, monkeypatch):
+    cause, title, detail = TROUBLES[name]
+    cause(hub, monkeypatch)
     error = refused()
     assert title in error.title
     assert detail in error.detail
@@ -225,12 +223,12 @@ def test_a_disk_that_fills_up_keeps_what_was_fetched(hub, cache, monkeypatch):
 
 def test_a_cache_that_cant_be_written(hub, cache):
     cache.write_text("a file where the cache should be")
-    assert "can't be kept on this computer" in refused().title
+    assert "can't be saved" in refused().title
 
 
 @pytest.mark.parametrize("name", ["org/ti ny", "org//tiny", "../etc", "org/tïny", "a/b/c", ""])
 def test_an_impossible_name_is_not_asked_for(hub, name):
-    assert "is no name on the Hub" in refused(DownloadRequest(id=name)).title
+    assert "not a valid name" in refused(DownloadRequest(id=name)).title
     assert hub.asked == []
 
 
@@ -244,22 +242,15 @@ def test_pickled_weights_are_refused_before_any_file(hub):
 
 
 def test_the_token_goes_to_the_hub_and_to_nobody_else(hub, cache, monkeypatch):
-    gated(hub, monkeypatch)
-    private(hub, monkeypatch)
-    signed_in(hub, monkeypatch)
+    hub.repos["models", "org/tiny"].gated = hub.repos["models", "org/tiny"].private = True
+    hub.people[GOOD] = "ada"
+    monkeypatch.setenv("HF_TOKEN", GOOD)
     fetch()
     assert {asked.token for asked in hub.asked if asked.host == "hub"} == {GOOD}
     assert {asked.token for asked in hub.contents()} == {""}
     written = [path for path in cache.parent.rglob("*") if path.is_file()]
     assert written
     assert not [path for path in written if GOOD.encode() in path.read_bytes()]
-
-
-def test_offline_no_process_asks(hub, monkeypatch):
-    offline(hub, monkeypatch)
-    with pytest.raises(UserError, match="works offline"):
-        run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
-    assert hub.asked == []
 
 
 def test_parts_come_with_their_index(hub):
@@ -301,3 +292,119 @@ def test_the_cache_is_listed_and_emptied(hub, cache):
     assert not (cache / "models--org--tiny").exists()
     with pytest.raises(UserError, match="isn't in the cache"):
         remove_cached(RemoveRequest(id="org/tiny"))
+
+
+# --- A model's config.json
+
+
+BERT = {
+    "model_type": "bert",
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "vocab_size": 1000,
+    "max_position_embeddings": 128,
+}
+OWN_CODE = {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config", "AutoModel": "theirs.Model"}}
+
+
+def options_of(source: str) -> RunOptions:
+    data = {"train": "", "max_length": 64}
+    options, problems = read_options(
+        {"task": "text-classification", "model": {"source": source}, "data": data}
+    )
+    assert options is not None, problems
+    return options
+
+
+def no_config(source: str = "org/tiny") -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        fetch_config(source)
+    return caught.value
+
+
+@pytest.mark.long
+def test_a_config_alone_gives_a_forecast(hub):
+    """The real processes: the config is downloaded, then the forecast made without the Hub."""
+    hub.repos["models", "org/tiny"].files["config.json"] = json.dumps(BERT).encode()
+    options = options_of("org/tiny")
+    assert question_about(options) is None
+    run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
+    assert {(request.way, request.path) for request in hub.asked} == {
+        (way, "/org/tiny/resolve/main/config.json") for way in ("HEAD", "GET")
+    }
+    assert question_about(options) is not None
+    assert not is_complete(options), "the weights are missing"
+    hub.asked.clear()
+    forecast = run_job("forecast", options_request(options), Forecast)
+    assert (forecast.basis, forecast.length) == (Basis.FORMULA, 64)
+    assert forecast.parts.activations > 0
+    assert hub.asked == []
+
+
+def test_a_model_s_code_is_neither_downloaded_nor_run(hub, monkeypatch):
+    from core.engine.models import text
+
+    hub.repos["models", "org/theirs"] = Repo(
+        {"config.json": json.dumps(OWN_CODE).encode(), "theirs.py": b"evil"}
+    )
+    fetch_config("org/theirs")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError):
+        text.load_config(options_of("org/theirs"))
+    assert {request.path.rpartition("/")[2] for request in hub.asked} == {"config.json"}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "title", "detail"),
+    [
+        (404, "RepoNotFound", "has no org/tiny", "hf auth login"),
+        (401, "GatedRepo", "accepted its terms", "https://huggingface.co/org/tiny"),
+        (403, "GatedRepo", "accepted its terms", "hf auth login"),
+        (404, "EntryNotFound", "org/tiny has no config.json", "architecture"),
+        (401, "", "refuses org/tiny", "hf auth login"),
+        (429, "", "refuses org/tiny", "Too many"),
+        (503, "", "refuses org/tiny", "503 Service Unavailable"),
+    ],
+)
+def test_a_refused_config_is_requested_once(hub, status, code, title, detail):
+    hub.refusals["org/tiny"] = (status, code)
+    error = no_config()
+    assert title in error.title
+    assert detail in error.detail
+    assert [request.way for request in hub.asked] == ["HEAD"]
+    with pytest.raises(UserError) as caught:
+        run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
+    assert caught.value.title == error.title
+
+
+def test_what_is_no_config_is_not_downloaded(hub, tmp_path, monkeypatch):
+    hub.repos["models", "org/tiny"].files["config.json"] = b" " * (MAX_CONFIG_BYTES + 1)
+    assert "too large" in no_config().title
+    assert [request.way for request in hub.asked] == ["HEAD"]
+    hub.repos["models", "org/tiny"].files["config.json"] = b"{}"
+    hub.is_the_hub = False
+    assert "doesn't answer as the Hub does" in no_config().title
+    assert here() == set()
+    hub.is_the_hub = True
+    (tmp_path / "hub").write_text("a file where the cache should be")
+    assert str(tmp_path / "hub") in no_config().detail
+    hub.asked.clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "HF_HUB_OFFLINE" in no_config().detail
+    assert "not a valid name" in no_config("org//tiny").title
+    assert hub.asked == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [httpx2.ReadTimeout("timed out"), errors.LocalEntryNotFoundError("lost on the way")],
+    ids=["timeout", "lost"],
+)
+def test_a_silent_hub_can_t_be_reached(error):
+    assert isinstance(error, FAILURES)
+    failure = as_user_error(error, Subject("org/tiny"))
+    assert failure.title == f"{hub_services.host()} can't be reached"
+    assert str(error) in failure.detail

@@ -46,20 +46,15 @@ def failure(api):
     return caught.value
 
 
-def test_a_newer_release_is_told_and_nothing_about_who_asks_is_sent(publisher):
+def test_a_request_for_the_newest_release_identifies_nobody(publisher):
     publisher.publish("v0.2.0")
-    found = newest_release(REQUEST, api=publisher.url)
-    assert (found.version, found.standing) == ("0.2.0", Standing.OLDER)
-    assert found.page == "https://github.com/someone/hone/releases/tag/v0.2.0"
+    release = newest_release(REQUEST, api=publisher.url)
+    assert (release.version, release.standing) == ("0.2.0", Standing.OLDER)
+    assert release.page == "https://github.com/someone/hone/releases/tag/v0.2.0"
     assert publisher.asked == ["/repos/someone/hone/releases/latest"]
-    (told,) = publisher.told
-    assert told.pop("Host").startswith("127.0.0.1:")
-    assert told == {
-        "Accept": "application/vnd.github+json",
-        "Accept-Encoding": "identity",
-        "Connection": "close",
-        "User-Agent": "Hone",
-    }
+    (sent,) = publisher.told
+    assert sent.keys() == {"Host", "Accept", "Accept-Encoding", "Connection", "User-Agent"}
+    assert sent["User-Agent"] == "Hone"
 
 
 @pytest.mark.parametrize(
@@ -79,59 +74,52 @@ def test_versions_are_compared_as_numbers(publisher, running, newest, standing):
 @pytest.mark.parametrize(
     "body",
     [b"", b"<html>Sign in</html>", b"[]", b'{"tag_name": "nightly"}', b'{"tag_name": 3}', b"[" * 9999],
+    ids=["empty", "html", "list", "word", "number", "deep"],
 )
-def test_an_answer_of_somebody_else_is_told(publisher, body):
+def test_an_invalid_answer(publisher, body):
     publisher.body = body
-    error = failure(publisher.url)
-    assert error.detail == NOT_UNDERSTOOD
-    assert [fix.label for fix in error.fixes] == ["Look at https://github.com/someone/hone/releases"]
+    assert failure(publisher.url).detail == NOT_UNDERSTOOD
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "said"),
+    ("status", "headers", "detail"),
     [
-        (404, {}, "nothing is published there"),
+        (404, {}, "404"),
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1200"}, "again in 20 min"),
         (429, {"retry-after": "61"}, "again in 1 min"),
-        (503, {}, "answered with 503"),
-        (403, {}, "answered with 403"),
+        (503, {}, "503"),
+        (403, {}, "403"),
     ],
 )
-def test_a_refusal_is_told(publisher, status, headers, said):
+def test_a_refusal(publisher, status, headers, detail):
     if "x-ratelimit-reset" in headers:
         headers = {**headers, "x-ratelimit-reset": str(int(time.time()) + int(headers["x-ratelimit-reset"]))}
     publisher.status, publisher.headers = status, headers
-    assert said in failure(publisher.url).detail
+    assert detail in failure(publisher.url).detail
 
 
-def test_a_proxy_that_wants_a_password_is_told(publisher, monkeypatch):
-    publisher.status = 407
+def test_no_connection(publisher, monkeypatch):
+    assert "releases.invalid can't be reached" in failure("http://releases.invalid").detail
+    publisher.hangs_up = True
+    assert "can't be reached" in failure(publisher.url).detail
+    assert "certificate" in failure(publisher.url.replace("http:", "https:")).detail
+    monkeypatch.setattr(web, "SECONDS", 0.05)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert "in time" in failure(f"http://127.0.0.1:{silent.getsockname()[1]}").detail
+    publisher.hangs_up, publisher.status = False, 407
     monkeypatch.setenv("http_proxy", publisher.url)
     monkeypatch.setenv("no_proxy", "")
     assert failure("http://releases.invalid").detail == web.PROXY
 
 
-def test_no_network_nobody_there_and_strangers_are_told(publisher, monkeypatch):
-    assert "releases.invalid can't be found" in failure("http://releases.invalid").detail
-    publisher.hangs_up = True
-    assert "can't be reached" in failure(publisher.url).detail
-    assert "certificate" in failure(publisher.url.replace("http:", "https:")).detail
-    monkeypatch.setattr(web, "SECONDS", 0.05)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{other.getsockname()[1]}"
-        assert "can't be reached" in failure(address).detail
-        other.listen()  # and says nothing
-        assert "didn't answer in" in failure(address).detail
-
-
-def test_offline_nobody_is_asked(publisher):
+def test_no_request_offline(publisher):
     settings.save(Settings(offline=True))
     assert failure(publisher.url).title == "Hone works offline"
     assert publisher.asked == []
-    with pytest.raises(UserError) as caught:  # the whole way through its process
+    with pytest.raises(UserError, match="offline"):
         run_job("release", REQUEST, Release)
-    assert caught.value.title == "Hone works offline"
 
 
 @pytest.fixture
@@ -155,17 +143,18 @@ def test_uv_is_fetched_once(index, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "detail"),
     [
-        (lambda index, _: index.pages.update({"/file": b"something else"}), "isn't the file whose hash"),
+        (lambda index, _: index.pages.update({"/file": b"something else"}), "hash"),
         (lambda index, _: index.pages.clear(), "has no uv"),
         (lambda index, _: setattr(index, "status", 404), "404"),
         (lambda _, patch: patch.setattr(web, "UV_WHEELS", {}), "has no uv"),
     ],
+    ids=["other-file", "not-listed", "not-found", "other-system"],
 )
-def test_what_keeps_uv_from_being_fetched_is_told(index, tmp_path, monkeypatch, change, said):
+def test_uv_can_t_be_downloaded(index, tmp_path, monkeypatch, change, detail):
     change(index, monkeypatch)
-    with pytest.raises(UserError, match="couldn't be fetched") as caught:
+    with pytest.raises(UserError) as caught:
         fetch_uv(tmp_path / "gpu", index=index.url)
-    assert said in caught.value.detail
+    assert detail in caught.value.detail
     assert not (tmp_path / "gpu").exists()
