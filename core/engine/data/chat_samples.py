@@ -1,11 +1,12 @@
-"""The one pass over conversations or pairs of answers: every row read, checked, rendered, cut and counted.
+"""The pass over conversations or preference pairs: each row is read, checked, tokenized, cut and counted.
 
-A run trains on the rows that are left and stops on the first problem; the preview shows all that was found.
+A run trains on the resulting rows and stops on the first problem; the preview shows all findings.
 """
 
+import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Set
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -34,40 +35,44 @@ TEMPLATE_REFUSES = FindingKind(
     "template-refuses", _PROBLEM, _("{rows} {are} refused by the chat template: {detail}")
 )
 ANSWER_LOST = FindingKind(
-    "answer-lost", _PROBLEM, _("The chat template doesn't show where the answers of {rows} begin.")
-)
-ANSWER_LEFT_OUT = FindingKind(
-    "answer-left-out", _PROBLEM, _("The chat template leaves out what the assistant says or calls in {rows}.")
+    "answer-lost", _PROBLEM, _("The chat template leaves out an answer or a tool call of {rows}.")
 )
 ANSWERS_CUT = FindingKind(
     "answers-cut", _WARNING, _("{rows} {have} an answer that is cut off at {detail} tokens.")
 )
 ANSWERS_GONE = FindingKind(
-    "answers-gone", _WARNING, _("{rows} {are} left out: no answer of theirs begins within {detail} tokens.")
+    "answers-gone", _WARNING, _("{rows} {are} left out, because no answer begins within {detail} tokens.")
 )
 EARLIER_UNTRAINED = FindingKind(
     "earlier-untrained",
     _WARNING,
-    _("Of {rows} only the last answer is learned: the chat template rewrites earlier ones."),
+    _("{rows} {have} loss on the last answer only, because the chat template rewrites earlier ones."),
 )
 USE_CHATML = (Fix(_("Use ChatML"), {"data.chat_template": str(ChatTemplate.CHATML)}),)
-"""Whatever a model's own template can't do; the model has to learn ChatML, which takes some more rows."""
+"""ChatML can write all conversations; the model has to learn it, which takes more rows."""
 
 ROWS_AT_ONCE = 1000
 REASON_CHARACTERS = 200
 LENGTH_STEP = 64
-"""A length that is proposed is a multiple of it."""
+"""A suggested length is a multiple of it."""
 
 
 @dataclass
 class TokenizedTable:
-    """What a pass over a table found.
+    """The result of a pass over a table.
 
-    `samples` are the rows left to learn from, as `Rendered.columns`. `usable` counts the rows that could be read,
-    `rendered` those of them that were rendered; `first` are the first of them. `lengths` has the tokens of each
-    rendered row before it is cut, or its characters where there is no tokenizer; `too_long` the tokens of rows that are
-    left out because no answer begins within `length`. `repeated` counts rows that are the same as an earlier one,
-    `in_both` those that the training data has, too.
+    Attributes:
+        table: The rows.
+        shape: The column of each role.
+        length: Tokens at which rows are cut.
+        tally: The findings.
+        repeated: Rows equal to an earlier one; of evaluation data, rows that the training data has, too.
+        usable: The number of rows that could be read.
+        rendered: The number of those that were tokenized.
+        first: The first of the usable rows.
+        lengths: Tokens of each tokenized row before it is cut, or characters without a tokenizer.
+        too_long: Tokens of the rows that are left out because no answer begins within `length`.
+        samples: A `datasets.Dataset` with `Rendered.columns`.
     """
 
     table: Table
@@ -75,7 +80,6 @@ class TokenizedTable:
     length: int
     tally: Tally
     repeated: Tally
-    in_both: Tally
     usable: int = 0
     rendered: int = 0
     first: list[ChatRow] = field(default_factory=list)
@@ -87,31 +91,32 @@ class TokenizedTable:
 
     @property
     def turn_end(self) -> int | None:
-        """The token most answers end with; None where there is no such."""
-        found = self.last_tokens.most_common(1)  # none where every answer is cut off
-        return next((token for token, count in found if 2 * count > self.last_tokens.total()), None)
+        """The token that most answers end with, if there is one."""
+        most_common = self.last_tokens.most_common(1)
+        return next((token for token, count in most_common if 2 * count > self.last_tokens.total()), None)
 
     def check(self, options: RunOptions) -> None:
-        """Stop where a row has a problem, or none is left.
+        """Refuse rows with problems, or a table without usable rows.
 
         Raises:
-            DataError: All problems with their rows and fixes; or why every row was left out.
+            DataError: All problems with their rows and fixes, or why every row was left out.
         """
         findings = self.tally.findings()
         refuse_problems(self.table, findings, len(self.samples))
         if len(self.samples):
             return
         fix = Fix(_("Choose another file"))
-        if self.too_long:
+        if self.too_long and self.length == options.data.max_length:
             needed = sorted(self.too_long)[len(self.too_long) // 2]
             enough = -(-needed // LENGTH_STEP) * LENGTH_STEP
-            fix = Fix(_("Allow {enough:,} tokens").format(enough=enough), {"data.max_length": enough})
-            if self.length != options.data.max_length:
-                fix = Fix(_("Choose a model that sees more"))
-        found = " ".join(finding.message for finding in findings) or _("It has no rows.")
+            fix = Fix(_("Allow {count:,} tokens").format(count=enough), {"data.max_length": enough})
+        elif self.too_long:
+            fix = Fix(_("Choose a model with a longer context"))
         path = self.table.path
         raise DataError(
-            _("Nothing in {name} is left to learn from").format(name=path.name), f"{path}: {found}", (fix,)
+            _("{name} has no rows to train on").format(name=path.name),
+            " ".join((f"{path}:", *(finding.message for finding in findings))),
+            (fix,),
         )
 
 
@@ -126,89 +131,85 @@ def tokenize_table(
     keep_first: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> TokenizedTable:
-    """Read all rows of a table, and render them; what is wrong with them is in the result.
+    """Read, check and tokenize all rows of a table.
 
     Args:
         table: The rows.
-        options: The columns, roles, and which rows are left out.
-        renderer: The tokenizer with its template, and what is learned; None: lengths are counted in characters.
-        length: Tokens of the longest row; what is beyond is cut off.
-        train: The training data, where these rows are to evaluate on.
-        only: Numbers of the rows that are rendered, while all are counted; None: all.
-        keep_first: Rows that are kept as they were read.
+        options: The run's.
+        renderer: The tokenizer with its template; None counts lengths in characters.
+        length: Tokens at which rows are cut.
+        train: The training data, if these rows are for evaluation.
+        only: Numbers of the rows that are tokenized; None tokenizes all.
+        keep_first: The number of rows kept in `first`.
         progress: Called with the number of rows read so far.
 
     Raises:
-        DataError: The columns don't fit, or `data.roles` maps a name to something that is no role.
+        DataError: The columns don't fit, or `data.roles` has an unknown role.
     """
     data = options.data
     shape = find_shape(table, preference=options.task is Task.PREFERENCE, columns=data.columns)
     tally = Tally(table.row_word, skip=data.skip_bad_rows)
-    found = TokenizedTable(table, shape, length, tally, Tally(table.row_word), Tally(table.row_word))
-    reader = ConversationReader(table, shape, tally, data.roles, progress)
-    known: Set[int] = train.fingerprints if train else frozenset()
+    result = TokenizedTable(table, shape, length, tally, Tally(table.row_word))
 
     def rows() -> Iterator[ChatRow]:
-        for row in reader:
-            fingerprint = row.fingerprint()
-            if fingerprint in known:
-                found.in_both.add(IN_BOTH, row.row)
-            if fingerprint in found.fingerprints:
-                found.repeated.add(DUPLICATES, row.row)
-                if data.drop_duplicates and train is None:
+        for row in ConversationReader(table, shape, tally, data.roles, progress):
+            content = (row.text, row.messages, row.chosen, row.rejected, row.tools)
+            fingerprint = hash(json.dumps(content, default=str))
+            if train is not None and fingerprint in train.fingerprints:
+                result.repeated.add(IN_BOTH, row.row)
+            if train is None and fingerprint in result.fingerprints:
+                result.repeated.add(DUPLICATES, row.row)
+                if data.drop_duplicates:
                     continue
-            found.fingerprints.add(fingerprint)
-            found.usable += 1
-            if len(found.first) < keep_first:
-                found.first.append(row)
+            result.fingerprints.add(fingerprint)
+            result.usable += 1
+            if len(result.first) < keep_first:
+                result.first.append(row)
             if only is None or row.row in only:
-                found.rendered += 1
+                result.rendered += 1
                 yield row
 
     def samples() -> Iterator[dict[str, list[int]]]:
         for row in rows():
             if renderer is None:
-                found.lengths.append(_characters(row))
-            elif rendered := _rendered(row, renderer, found):
+                result.lengths.append(_characters(row))
+            elif rendered := _rendered(row, renderer, result):
                 yield rendered.columns()
 
-    found.samples = _as_dataset(samples())
-    return found
+    result.samples = _as_dataset(samples())
+    return result
 
 
-def _rendered(row: ChatRow, renderer: Renderer, found: TokenizedTable) -> Rendered | None:
-    """The row as tokens, cut; None, and counted, where nothing is left to learn of it."""
-    tally, limit = found.tally, f"{found.length:,}"
+def _rendered(row: ChatRow, renderer: Renderer, result: TokenizedTable) -> Rendered | None:
+    """Tokenize and cut a row; returns None, and counts the row, if nothing of it can be trained on."""
+    tally, limit = result.tally, f"{result.length:,}"
     try:
         whole = renderer.render(row)
     except TemplateRefused as refusal:
         tally.add(TEMPLATE_REFUSES, row.row, detail=refusal.reason[:REASON_CHARACTERS], fixes=USE_CHATML)
         return None
-    found.lengths.append(len(whole))
-    cut = whole.first(found.length)
-    if not whole.is_whole:
-        tally.add(ANSWER_LEFT_OUT, row.row, fixes=USE_CHATML)
-        return None
-    if not all(whole.learned):
+    result.lengths.append(len(whole))
+    cut = whole.first(result.length)
+    if not whole.is_whole or not all(whole.trained_counts):
         tally.add(ANSWER_LOST, row.row, fixes=USE_CHATML)
         return None
-    if not all(cut.learned):
+    if not all(cut.trained_counts):
         tally.add(ANSWERS_GONE, row.row, detail=limit)
-        found.too_long.append(len(whole))
+        result.too_long.append(len(whole))
         return None
-    if cut.learned != whole.learned:
+    if cut.trained_counts != whole.trained_counts:
         tally.add(ANSWERS_CUT, row.row, detail=limit)
     else:
         for tokens in cut.sequences:
-            last = max(place for place, learned in enumerate(tokens.trained) if learned)
-            found.last_tokens[tokens.ids[last]] += 1
+            last = max(place for place, is_trained in enumerate(tokens.trained) if is_trained)
+            result.last_tokens[tokens.ids[last]] += 1
     if whole.skipped:
         tally.add(EARLIER_UNTRAINED, row.row, fixes=USE_CHATML)
     return cut
 
 
 def _characters(row: ChatRow) -> int:
-    """How long a row is; of a pair with the longer answer."""
+    """Return the length of a row, of a pair with the longer answer."""
     prompt, chosen, rejected = (
         sum(len(message["content"]) + len(message.get("reasoning_content", "")) for message in messages)
         for messages in (row.messages, row.chosen, row.rejected)
@@ -217,26 +218,25 @@ def _characters(row: ChatRow) -> int:
 
 
 def _as_dataset(samples: Iterable[dict[str, list[int]]]) -> "Dataset":
-    """The samples in Arrow's memory, which takes 4 bytes a number; as Python's lists they would take ten times that."""
+    """Store samples in Arrow's memory, at 4 bytes a number instead of about 40 in Python's lists."""
     from datasets import Dataset
     from datasets.table import InMemoryTable
 
-    kind = pa.list_(pa.int32())
-    pieces, rest = [], iter(samples)
+    kind, rest, tables = pa.list_(pa.int32()), iter(samples), []
     while some := list(islice(rest, ROWS_AT_ONCE)):
-        pieces.append(pa.table({name: pa.array([sample[name] for sample in some], kind) for name in some[0]}))
-    return Dataset(InMemoryTable(pa.concat_tables(pieces))) if pieces else Dataset.from_dict({})
+        tables.append(pa.table({name: pa.array([sample[name] for sample in some], kind) for name in some[0]}))
+    return Dataset(InMemoryTable(pa.concat_tables(tables))) if tables else Dataset.from_dict({})
 
 
-# --- What a run trains on
+# --- Training and evaluation data of a run
 
 
 @dataclass(frozen=True)
 class Conversations:
     """Data sets of `input_ids` and `labels`, or of `prompt_ids`, `chosen_ids` and `rejected_ids`.
 
-    `eval` is None where nothing is held out. `findings` are warnings about the data, those about evaluation data last.
-    `turn_end` is the token that most answers end with; None: there is no such.
+    `eval` is None if nothing is held out. `findings` are warnings about the training data, then about the evaluation
+    data. `turn_end` is the token that most answers end with.
     """
 
     train: "Dataset"
@@ -247,21 +247,21 @@ class Conversations:
 
 
 def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> Conversations:
-    """What a run trains on and evaluates on.
+    """Read, check, tokenize and split the data of a run.
 
     Args:
-        options: What is asked.
-        renderer: The tokenizer with its template, and what is learned.
-        length: Tokens of the longest row; what is beyond is cut off.
+        options: The run's.
+        renderer: The tokenizer with its template.
+        length: Tokens at which rows are cut.
 
     Raises:
-        DataError: Something in the data stops the run, or nothing of it is left to learn; the rows are named.
+        DataError: The rows with problems, or why none is left.
     """
     data = options.data
     table = read_training(data).first(data.max_train_samples)
     train = tokenize_table(table, options, renderer, length)
     train.check(options)
-    samples, findings = train.samples, train.tally.findings()
+    findings = train.tally.findings()
     repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
     notes = (*table.notes, *repeats(repeated, table.row_word))
     if apart := held_out_of(data):
@@ -270,31 +270,34 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
             held_out = tokenize_table(other, options, renderer, length, train=train)
             held_out.check(options)
         except DataError as error:
-            raise type(error)(error.title, error.detail, (*error.fixes, apart.instead)) from error
+            error.fixes = (*error.fixes, apart.instead)
+            raise
         findings = (*findings, *held_out.tally.findings())
-        return Conversations(samples, held_out.samples, findings, notes, train.turn_end)
-    kept, rest = random_split(len(samples), data.eval_fraction, options.training.seed)
+        return Conversations(train.samples, held_out.samples, findings, notes, train.turn_end)
+    kept, rest = random_split(len(train.samples), data.eval_fraction, options.training.seed)
     rest = rest[: data.max_eval_samples]
     if not rest:
         notes = (*notes, NOTHING_HELD_OUT) if data.eval_fraction else notes
-        return Conversations(samples, None, findings, notes, train.turn_end)
-    return Conversations(samples.select(kept), samples.select(rest), findings, notes, train.turn_end)
+        return Conversations(train.samples, None, findings, notes, train.turn_end)
+    return Conversations(
+        train.samples.select(kept), train.samples.select(rest), findings, notes, train.turn_end
+    )
 
 
-# --- Which row gets the most tokens, found without rendering all of them
+# --- The longest row, found without tokenizing all of them
 
 
 CANDIDATES = 128
-"""So many rows with the most bytes are rendered."""
+"""The number of rows, those with the most bytes, that are tokenized."""
 
 
 def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tuple[int, int]:
-    """Tokens of the longest row, at most `most` (0: none can be used), and bytes of all texts.
+    """Return the tokens of the longest row (0 if no row is usable), and the bytes of all texts.
 
     Args:
-        options: What is asked.
-        tokenizer: The model's, which gets the chosen template; None: only bytes are counted.
-        most: The most tokens of a row.
+        options: The run's.
+        tokenizer: The model's, which gets the chosen template; None counts bytes only.
+        most: Tokens at which rows are cut.
 
     Raises:
         DataError: The data can't be read.
@@ -308,21 +311,21 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
     set_template(tokenizer, ChatTemplate(data.chat_template))
     places = np.sort(np.argsort(-sizes, kind="stable")[:CANDIDATES])
     table = replace(table, rows=table.rows.take(pa.array(places)), numbers=np.asarray(table.numbers)[places])
-    found = tokenize_table(table, options, Renderer(tokenizer, data.loss_on), most)
-    return max(lengths_of(found.samples) or (), default=0), int(sizes.sum())
+    result = tokenize_table(table, options, Renderer(tokenizer, data.loss_on), most)
+    return max(lengths_of(result.samples) or (), default=0), int(sizes.sum())
 
 
 def _text_bytes(column: Any) -> Any:
-    """Bytes of the texts in each cell, also of texts within lists of objects."""
+    """Return the bytes of the texts in each cell, including those in nested lists and objects."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(float)
-    found = np.zeros(len(column))
+    sizes = np.zeros(len(column))
     if pa.types.is_struct(kind):
         for index in range(kind.num_fields):
-            found += _text_bytes(pc.struct_field(column, index))
+            sizes += _text_bytes(pc.struct_field(column, index))
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         owners = pc.list_parent_indices(joined).to_numpy()
-        np.add.at(found, owners, _text_bytes(pc.list_flatten(joined)))
-    return found
+        np.add.at(sizes, owners, _text_bytes(pc.list_flatten(joined)))
+    return sizes

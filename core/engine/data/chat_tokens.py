@@ -1,10 +1,9 @@
-"""Conversations as tokens, each of which is learned or only read.
+"""Conversations as token ids, each with or without loss.
 
-A chat template writes a conversation as one text; which part of it is learned is found in one of two ways. Templates
-with `{% generation %}` say it themselves. With others, the conversation is rendered up to each answer and through it:
-what the whole begins with in both cases bounds the answer. That only holds for templates that write earlier turns
-always alike; one that rewrites them (Qwen3's takes thoughts out of all but the last answers) is noticed, and only what
-can be told for certain is learned.
+A chat template writes a conversation as one text. Templates with `{% generation %}` mark the answers in it. With
+others, the conversation is rendered up to each answer and through it, and the prefixes of the whole text bound the
+answer. That requires that earlier turns are always written alike; if a template rewrites them (Qwen3's removes the
+reasoning from all but the last answers), only answers whose bounds are certain are trained on.
 """
 
 import json
@@ -13,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from jinja2.exceptions import TemplateError
@@ -21,19 +21,19 @@ from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
 from core.base.language import _
 from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
-from core.engine.data.conversations import ChatRow, Message
+from core.engine.data.conversations import ChatRow, Message, common_length
 from core.options.choices import ChatTemplate, LossOn, Speaker
 from core.services.inspect import Seen, SeenPart
 
 Span = tuple[int, int]
-"""From one character of a text up to, not including, another."""
+"""Start and end of a part of a text, the end not included."""
 
-# --- Chat templates: the model's own, or ChatML where it has none
+# --- Chat templates: the model's own, or ChatML
 
 
 TURN_START = "<|im_start|>"
 TURN_END = "<|im_end|>"
-"""What ChatML writes around each turn."""
+"""ChatML's marks around each turn."""
 
 CHATML = """\
 {%- if tools %}
@@ -76,23 +76,23 @@ CHATML = """\
     {{- '<|im_start|>assistant\\n' }}
 {%- endif %}
 """
-"""ChatML with the learned part marked.
+"""ChatML with marked answers.
 
-The model's own end of text follows each answer where it isn't `<|im_end|>`: whatever generates text stops there, and
-no new token has to be learned.
+The model's own end of text follows each answer if it isn't `<|im_end|>`: text generation stops there, and no new token
+has to be learned.
 """
 
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 REFUSALS = (
     *(TemplateError, TypeError, ValueError, LookupError, AttributeError),
-    *(ArithmeticError, RecursionError),  # of a template that divides by nothing, or calls itself for ever
+    *(ArithmeticError, RecursionError),  # a template divides by zero, or calls itself endlessly
 )
-"""What a template raises about a conversation."""
+"""What a template may raise about a conversation."""
 
 
 class TemplateRefused(DataError):  # noqa: N818 - a template refuses, it doesn't err
-    """The chat template can't write this conversation; `reason` is what it says."""
+    """The chat template can't write this conversation; `reason` is the template's message."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(_("The chat template refuses a conversation"), reason)
@@ -100,21 +100,21 @@ class TemplateRefused(DataError):  # noqa: N818 - a template refuses, it doesn't
 
 
 def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> ChatTemplate:
-    """Give a tokenizer the chosen template; it is saved with it.
+    """Give a tokenizer the chosen template, which is saved with it.
 
     Returns:
-        AUTO where the model's own is used, CHATML where that is.
+        AUTO if the model's own is used, else CHATML.
     """
     if choice is ChatTemplate.AUTO and tokenizer.chat_template:
         return ChatTemplate.AUTO
-    begin = tokenizer.bos_token_id  # models such as Gemma can't do without the token before every text
+    begin = tokenizer.bos_token_id  # models such as Gemma need the token before every text
     begins_texts = begin is not None and tokenizer("a")["input_ids"][:1] == [begin]
     tokenizer.chat_template = ("{{- bos_token }}\n" if begins_texts else "") + CHATML
     return ChatTemplate.CHATML
 
 
 def marks_answers(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> bool:
-    """Whether the template says itself which part is learned."""
+    """Whether the template marks the answers."""
     return _GENERATION.search(tokenizer.get_chat_template(tools=list(tools) or None)) is not None
 
 
@@ -125,17 +125,18 @@ def render_chat(
     *,
     add_generation_prompt: bool = False,
     marked: bool = False,
-    place: str = "",
 ) -> tuple[str, list[Span]]:
-    """A conversation as one text, and with `marked` the spans that the template marks as learned.
+    """Write a conversation as one text with the tokenizer's chat template.
 
     Args:
-        tokenizer: Its template is used.
+        tokenizer: One with a chat template.
         messages: The conversation.
-        tools: The functions on offer.
-        add_generation_prompt: Write what the model is given before it answers, too.
+        tools: The functions that can be called.
+        add_generation_prompt: Add what the model is given before it answers.
         marked: The template has `{% generation %}`.
-        place: Where the conversation stands, such as ", at row 17,", for an error about a template that never ends.
+
+    Returns:
+        The text and, with `marked`, the spans of the answers.
 
     Raises:
         TemplateRefused: The template can't write it.
@@ -152,11 +153,11 @@ def render_chat(
                 add_generation_prompt=add_generation_prompt,
                 **tokenizer.special_tokens_map,
             )
-        except REFUSALS as error:  # whatever a template raises about a conversation is its way to refuse it
+        except REFUSALS as error:
             raise TemplateRefused(str(error) or type(error).__name__) from error
         return texts[0], spans[0] if marked else []
 
-    with reading(_("The chat template{place}").format(place=place), Pace.QUICK):
+    with reading(_("The chat template"), Pace.QUICK):
         try:
             return render(list(messages))
         except TemplateRefused:
@@ -166,7 +167,7 @@ def render_chat(
 
 
 def _with_json_arguments(message: Message) -> Message:
-    """The message with the arguments of its calls written as JSON, as a few templates want them."""
+    """Write the arguments of calls as JSON, as a few templates require."""
     calls = []
     for call in message.get("tool_calls", ()):
         arguments = call["function"]["arguments"]
@@ -178,24 +179,16 @@ def _with_json_arguments(message: Message) -> Message:
 # --- A row as tokens
 
 
-TURN_ENDS = frozenset(
-    [
-        "<|im_end|>",
-        "<|eot_id|>",
-        "<|end_of_turn|>",
-        "<end_of_turn>",
-        "<turn|>",
-        "<|end|>",
-        "<|endoftext|>",
-        "</s>",
-    ]
+TURN_ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>"),
+    *("<|endoftext|>", "</s>"),
 )
-"""Tokens that end a turn in common templates; the tokenizer's own end of text does so, too."""
+"""Tokens that end a turn in common templates, beside the tokenizer's own end of text."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens, and of each whether it carries loss."""
+    """Token ids, and whether each has loss."""
 
     ids: list[int]
     trained: list[bool]
@@ -203,14 +196,12 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A row as tokens: one sequence, or of a pair two, which begin with the same prompt.
+    """A row as one sequence, or a pair of answers as two, which begin with the same prompt.
 
-    `row` is the row's number in the file, `skipped` counts answers that aren't learned because the template rewrites
-    them; `is_whole` is False where the template leaves out what an answer says or calls, as many do with tool calls,
-    and those of models with images do with plain texts.
+    `skipped` counts answers without loss because the template rewrites them. `is_whole` is False if the template leaves
+    out what an answer says or calls: many do with tool calls, and those of models with images do with plain texts.
     """
 
-    row: int
     sequences: tuple[Tokens, ...]
     skipped: int = 0
     is_whole: bool = True
@@ -219,23 +210,21 @@ class Rendered:
         return max(len(tokens.ids) for tokens in self.sequences)
 
     @property
-    def learned(self) -> list[int]:
-        """The number of learned tokens in each sequence."""
+    def trained_counts(self) -> list[int]:
+        """The number of tokens with loss in each sequence."""
         return [sum(tokens.trained) for tokens in self.sequences]
 
     def first(self, length: int | None) -> "Rendered":
-        """The row cut off after `length` tokens; None keeps all."""
+        """Cut the row after `length` tokens; None keeps all."""
         cut = tuple(Tokens(tokens.ids[:length], tokens.trained[:length]) for tokens in self.sequences)
         return replace(self, sequences=cut)
 
     def columns(self) -> dict[str, list[int]]:
-        """The row as TRL's collators take it; the first token is never learned, as nothing comes before it."""
+        """Return the row as TRL's collators take it; the first token has no loss, as nothing precedes it."""
         if len(self.sequences) == 1:
             (tokens,) = self.sequences
-            labels = [
-                token if learned else NO_LABEL
-                for token, learned in zip(tokens.ids, tokens.trained, strict=True)
-            ]
+            pairs = zip(tokens.ids, tokens.trained, strict=True)
+            labels = [token if is_trained else NO_LABEL for token, is_trained in pairs]
             return {TOKENS: tokens.ids, "labels": [NO_LABEL, *labels[1:]]}
         chosen, rejected = self.sequences
         prompt = chosen.trained.index(True)
@@ -244,7 +233,7 @@ class Rendered:
 
 @dataclass(frozen=True)
 class _Written:
-    """A conversation as one text, and the spans of its answers; otherwise as in `Rendered`."""
+    """A conversation as one text, and the spans of its answers; the rest as in `Rendered`."""
 
     text: str
     answers: list[Span]
@@ -254,10 +243,10 @@ class _Written:
 
 @dataclass(frozen=True)
 class Renderer:
-    """Makes tokens of conversations with one tokenizer, whose chat template has been set (`set_template`).
+    """Tokenizes conversations with a tokenizer whose chat template was set by `set_template`.
 
     Raises:
-        ModelError: The tokenizer can't tell where in a text its tokens stand.
+        ModelError: The tokenizer can't give the offsets of its tokens.
     """
 
     tokenizer: Any
@@ -268,151 +257,135 @@ class Renderer:
             raise ModelError(
                 _("This model's tokenizer can't be used for chat"),
                 _(
-                    "{name} doesn't tell where its tokens stand in a text, without which answers "
-                    "can't be told from questions. A model with a tokenizer.json has one that does."
+                    "{name} gives no offsets of its tokens, which are needed to find the answers in a text. "
+                    "Choose a model with a tokenizer.json."
                 ).format(name=type(self.tokenizer).__name__),
             )
 
     def render(self, row: ChatRow) -> Rendered:
-        """A row as tokens, whole: cut it with `Rendered.first`.
+        """Tokenize a whole row; `Rendered.first` cuts it.
 
         Raises:
             TemplateRefused: The chat template can't write the conversation.
         """
-        if row.text is not None:
-            return self._render_text(row.row, row.text)
+        if row.text is not None:  # trained on as a whole, with the end of text
+            ids = list(self.tokenizer(row.text, add_special_tokens=True, verbose=False)["input_ids"])
+            end = self.tokenizer.eos_token_id
+            if end is not None and ids[-1:] != [end]:
+                ids.append(end)
+            return Rendered((Tokens(ids, [True] * len(ids)),))
         if row.chosen:
             return self._render_pair(row)
-        written = self._write(row, row.messages)
-        ids, offsets = self._tokens(written.text)
+        written = self._write(row.messages, row.tools)
+        ids, offsets = self._tokenize(written.text)
         if self.loss_on is LossOn.EVERYTHING:
-            return Rendered(row.row, (Tokens(ids, [True] * len(ids)),), is_whole=written.is_whole)
-        trained = _within(written, offsets)
-        for index in range(1, len(ids)):  # the end of a turn is learned even where marks leave it out
+            return Rendered((Tokens(ids, [True] * len(ids)),), is_whole=written.is_whole)
+        trained = _in_answers(written, offsets)
+        for index in range(1, len(ids)):  # train on the end of a turn even if marks exclude it
             if trained[index - 1] and not trained[index] and ids[index] in self._turn_ends:
                 trained[index] = ids[index - 1] not in self._turn_ends
-        return Rendered(row.row, (Tokens(ids, trained),), written.skipped, written.is_whole)
+        return Rendered((Tokens(ids, trained),), written.skipped, written.is_whole)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """What tokens say, special ones included."""
+        """Decode tokens, special ones included."""
         text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return str(text)
 
-    def _render_text(self, row: int, text: str) -> Rendered:
-        """A plain text is learned whole, with the model's end of text after it."""
-        ids = list(self.tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"])
-        end = self.tokenizer.eos_token_id
-        if end is not None and ids[-1:] != [end]:
-            ids.append(end)
-        return Rendered(row, (Tokens(ids, [True] * len(ids)),))
-
     def _render_pair(self, row: ChatRow) -> Rendered:
-        """Both answers after the prompt; what both begin with, such as their header, belongs to it."""
-        written = [self._write(row, (*row.messages, *said)) for said in (row.chosen, row.rejected)]
-        answers = [self._tokens(_to_the_end(text))[0] for text in written]
-        prompt = self._tokens(self._text(row, row.messages, add_generation_prompt=True))[0]
-        shared = _common(prompt, answers[0][: _common(*answers)])
-        sequences = (Tokens(ids, [place >= shared for place in range(len(ids))]) for ids in answers)
-        return Rendered(row.row, tuple(sequences), is_whole=all(text.is_whole for text in written))
-
-    def _write(self, row: ChatRow, messages: Sequence[Message]) -> _Written:
-        """A conversation as one text, and where its answers stand in it."""
-        answers = [message for message in messages if message["role"] == Speaker.ASSISTANT]
-        found: list[Span | None]
-        if marks_answers(self.tokenizer, row.tools):
-            text, spans = render_chat(
-                self.tokenizer,
-                messages,
-                row.tools,
-                marked=True,
-                place=_(", at row {row:,},").format(row=row.row),
+        """Tokenize both answers after the prompt, to which their common beginning (such as the header) belongs."""
+        answers, is_whole = [], True
+        for messages in (row.chosen, row.rejected):
+            written = self._write((*row.messages, *messages), row.tools)
+            is_whole = is_whole and written.is_whole
+            end = written.answers[-1][1] if written.answers else len(written.text)
+            # no loss on white space after the last answer
+            answers.append(
+                self._tokenize(written.text if written.text[end:].strip() else written.text[:end])[0]
             )
-            found = list(spans)
+        prompt = self._tokenize(self._text(row.messages, row.tools, add_generation_prompt=True))[0]
+        shared = common_length(prompt, answers[0][: common_length(*answers)])
+        sequences = (Tokens(ids, [place >= shared for place in range(len(ids))]) for ids in answers)
+        return Rendered(tuple(sequences), is_whole=is_whole)
+
+    def _write(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> _Written:
+        """Write a conversation as one text, and find its answers."""
+        places = [place for place, message in enumerate(messages) if message["role"] == Speaker.ASSISTANT]
+        spans: list[Span | None]
+        if marks_answers(self.tokenizer, tools):
+            text, marked = render_chat(self.tokenizer, messages, tools, marked=True)
+            spans = list(marked)
         else:
-            text = self._text(row, messages)
-            places = [place for place, message in enumerate(messages) if message["role"] == Speaker.ASSISTANT]
-            found = [self._span(row, text, messages, place) for place in places]
-            answers = [answer for answer, span in zip(answers, found, strict=True) if span]
-        known = [span for span in found if span]
-        said = [text[start:end] for start, end in known]
-        if len(said) != len(answers):  # marks may stand around several turns, or around parts of one
-            said = ["".join(said)] * len(answers)
-        return _Written(text, known, found.count(None), all(map(_is_said, answers, said)))
+            text = self._text(messages, tools)
+            spans = [self._span(text, messages, tools, place) for place in places]
+            places = [place for place, span in zip(places, spans, strict=True) if span]
+        found = [span for span in spans if span]
+        parts = [text[start:end] for start, end in found]
+        if len(parts) != len(places):  # marks may be around several turns, or around parts of one
+            parts = ["".join(parts)] * len(places)
+        is_whole = all(_contains(part, messages[place]) for place, part in zip(places, parts, strict=True))
+        return _Written(text, found, spans.count(None), is_whole)
 
-    def _text(self, row: ChatRow, messages: Sequence[Message], *, add_generation_prompt: bool = False) -> str:
-        place = _(", at row {row:,},").format(row=row.row)
-        return render_chat(
-            self.tokenizer, messages, row.tools, add_generation_prompt=add_generation_prompt, place=place
-        )[0]
+    def _text(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+    ) -> str:
+        return render_chat(self.tokenizer, messages, tools, add_generation_prompt=add_generation_prompt)[0]
 
-    def _span(self, row: ChatRow, whole: str, messages: Sequence[Message], place: int) -> Span | None:
-        """The span of the answer at `place`, by what `whole` begins with; None where that can't be told."""
-        asking = self._text(row, messages[:place], add_generation_prompt=True) if place else ""
-        before = self._beginning(row, whole, messages[:place])
-        through = self._beginning(row, whole, messages[: place + 1])
-        start = _common(asking, whole)
+    def _span(
+        self, whole: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], place: int
+    ) -> Span | None:
+        """Find the answer at `place` by the prefixes of `whole`; returns None if its bounds are uncertain."""
+
+        def prefix(part: Sequence[Message]) -> str | None:
+            text = self._text(part, tools) if part else ""
+            # templates such as Phi 3's put the end of text after whatever is last
+            forms = (text, text.removesuffix(self.tokenizer.eos_token or ""))
+            return next((form for form in forms if whole.startswith(form)), None)
+
+        prompt = self._text(messages[:place], tools, add_generation_prompt=True) if place else ""
+        before, through = prefix(messages[:place]), prefix(messages[: place + 1])
+        start = common_length(prompt, whole)
         if before is None or through is None or start < len(before):
             return None
         content = messages[place]["content"].strip()
-        writes_header = len(before) < len(asking) == start
-        if not writes_header and content and not messages[place].get("reasoning_content"):
-            head = through[start : max(through.find(content, start), start)]
-            start += len(head.rstrip())  # the words before an answer, written without being asked to
-        # white space after the mark that ends the turn isn't learned; alone it is that mark
+        has_header = len(before) < len(prompt) == start
+        if not has_header and content and not messages[place].get("reasoning_content"):
+            header = through[start : max(through.find(content, start), start)]
+            start += len(header.rstrip())
+        # white space after the mark that ends the turn has no loss; without a mark it is the mark
         trimmed = len(through.rstrip())
-        ends = through.find(content, start) + len(content) if content else start
-        return start, trimmed if trimmed > max(ends, start) else len(through)
+        end = through.find(content, start) + len(content) if content else start
+        return start, trimmed if trimmed > max(end, start) else len(through)
 
-    def _beginning(self, row: ChatRow, whole: str, messages: Sequence[Message]) -> str | None:
-        """These messages as `whole` begins with them; None where it doesn't.
-
-        Some templates, such as Phi 3's, put the end of text after whatever is last: that counts for nothing.
-        """
-        text = self._text(row, messages) if messages else ""
-        forms = (text, text.removesuffix(self.tokenizer.eos_token or ""))
-        return next((form for form in forms if whole.startswith(form)), None)
-
-    def _tokens(self, text: str) -> tuple[list[int], list[Span]]:
+    def _tokenize(self, text: str) -> tuple[list[int], list[Span]]:
         encoded = self.tokenizer(
             text,
             add_special_tokens=False,
             return_offsets_mapping=True,
             return_attention_mask=False,
-            verbose=False,  # or it warns of long texts, which are cut later
+            verbose=False,  # no warning about long texts, which are cut later
         )
         return list(encoded["input_ids"]), list(encoded["offset_mapping"])
 
     @cached_property
-    def _turn_ends(self) -> frozenset[int | None]:
+    def _turn_ends(self) -> set[int | None]:
         added = self.tokenizer.added_tokens_decoder.items()
         known = {number for number, token in added if str(token.content) in TURN_ENDS}
-        return frozenset((*known, self.tokenizer.eos_token_id))
+        return {*known, self.tokenizer.eos_token_id}
 
 
-def _common(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """The number of characters or tokens that two sequences begin with alike."""
-    if first == second[: len(first)]:
-        return len(first)
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
-
-
-def _is_said(message: Message, said: str) -> bool:
-    """Whether what an answer says after its thoughts, and each function it calls, stands in the text."""
+def _contains(text: str, message: Message) -> bool:
+    """Whether a text has what an answer says after its reasoning, and each function it calls."""
     content = message["content"].rpartition("</think>")[2].strip()
-    calls = message.get("tool_calls", ())
-    return content in said and all(call["function"]["name"] in said for call in calls)
+    return content in text and all(call["function"]["name"] in text for call in message.get("tool_calls", ()))
 
 
-def _to_the_end(written: _Written) -> str:
-    """The text up to the end of its last answer; white space after that isn't learned."""
-    end = written.answers[-1][1] if written.answers else len(written.text)
-    return written.text if written.text[end:].strip() else written.text[:end]
-
-
-def _within(written: _Written, offsets: Sequence[Span]) -> list[bool]:
-    """Which tokens stand in an answer; one that reaches beyond it does if it holds only white space there."""
-    found = [False] * len(offsets)
+def _in_answers(written: _Written, offsets: Sequence[Span]) -> list[bool]:
+    """Whether each token is in an answer; one that extends beyond it is if it has only white space there."""
+    trained = [False] * len(offsets)
     answers = iter(written.answers)
     answer = next(answers, None)
     for index, (start, end) in enumerate(offsets):
@@ -422,29 +395,29 @@ def _within(written: _Written, offsets: Sequence[Span]) -> list[bool]:
             break
         if end > answer[0] or start >= answer[0]:
             outside = written.text[start : answer[0]] + written.text[answer[1] : end]
-            found[index] = not outside.strip()
-    return found
+            trained[index] = not outside.strip()
+    return trained
 
 
-# --- Rows as the model will see them, in stretches that are learned or only read
+# --- Preview
 
 
 def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None) -> Seen:
-    """One row as it will be trained on; of a pair both answers, each after the prompt.
+    """Return a row as it will be trained on, in stretches with and without loss; of a pair both answers.
 
     Raises:
         TemplateRefused: The chat template can't write the conversation.
     """
     whole = renderer.render(row)
     cut = whole.first(max_length)
-    parts = [
-        tuple(
-            SeenPart(renderer.decode([token for token, _rest in stretch]), learned)
-            for learned, stretch in groupby(
-                zip(tokens.ids, tokens.trained, strict=True), lambda pair: pair[1]
+    parts = []
+    for tokens in cut.sequences:
+        stretches = groupby(zip(tokens.ids, tokens.trained, strict=True), key=itemgetter(1))
+        parts.append(
+            tuple(
+                SeenPart(renderer.decode([token for token, _trained in stretch]), trained)
+                for trained, stretch in stretches
             )
         )
-        for tokens in cut.sequences
-    ]
     rejected = parts[1] if row.chosen else ()
     return Seen(row=row.row, parts=parts[0], rejected=rejected, tokens=len(cut), is_cut=len(cut) < len(whole))

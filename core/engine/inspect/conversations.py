@@ -75,7 +75,7 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
             held_out = tokenized(read_held_out(apart).first(data.max_eval_samples), train=train)
             draft.findings += of_evaluation(_findings(held_out), apart)
             draft.findings += [
-                msgspec.structs.replace(found, in_eval=True) for found in held_out.in_both.findings()
+                msgspec.structs.replace(found, in_eval=True) for found in held_out.repeated.findings()
             ]
             left = _rows_left(held_out, renderer, options, draft)
             eval_rows = None if train_rows is None else left

@@ -2,20 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.base.errors import DataError, ModelError
+from core.base.errors import ModelError
 from core.engine.data import NO_LABEL
 from core.engine.data.chat_samples import TokenizedTable, load_conversations, tokenize_table
 from core.engine.data.chat_tokens import (
     CHATML,
-    TURN_END,
-    TURN_START,
-    Rendered,
     Renderer,
     TemplateRefused,
     preview_row,
@@ -50,17 +46,10 @@ ALL_TURNS = turns(*(text for pair in zip(ASKED, ANSWERED, strict=True) for text 
 PAIR = ChatRow(7, turns("Say hello"), turns("", "Hello 😊")[1:], turns("", "Bye")[1:])
 
 
-def stretches(renderer: Renderer, rendered: Rendered) -> list[tuple[str, bool]]:
-    (tokens,) = rendered.sequences
-    groups = groupby(zip(tokens.ids, tokens.trained, strict=True), lambda token: token[1])
-    return [(renderer.decode([token for token, _ in group]), learned) for learned, group in groups]
-
-
-def learned(tokenizer: Any, messages: Sequence[Message], loss_on: LossOn = LossOn.ANSWERS) -> list[str]:
-    """What the learned tokens say, by stretch."""
-    renderer = Renderer(tokenizer, loss_on)
-    found = stretches(renderer, renderer.render(ChatRow(1, tuple(messages))))
-    return [text for text, is_learned in found if is_learned]
+def learned(tokenizer: Any, messages: Sequence[Message]) -> list[str]:
+    """Return the stretches of text with loss."""
+    seen = preview_row(Renderer(tokenizer), ChatRow(1, tuple(messages)))
+    return [part.text for part in seen.parts if part.trained]
 
 
 @pytest.fixture(params=["marked", "by prefix"])
@@ -105,31 +94,15 @@ def test_answers_in_chatml(chatml, messages, expected):
     assert learned(chatml, messages) == [f"{text}<|im_end|><|endoftext|>" for text in expected]
 
 
-def test_tools_and_a_system_prompt_in_chatml(chatml):
-    messages = ({"role": "system", "content": "Be kind."}, *turns("Rain?", "No."))
-    renderer = Renderer(chatml)
-    rendered = renderer.render(ChatRow(1, messages, tools=({"name": "rain"},)))
-    text = renderer.decode(rendered.sequences[0].ids)
-    assert text.count("<|im_start|>system") == 1
-    assert text.startswith("<|im_start|>system\nBe kind.\n\nThese functions")
-    assert '<tools>\n{"name": "rain"}\n</tools>' in text
-
-
 def test_labels(chatml):
     rendered = Renderer(chatml).render(ChatRow(1, ALL_TURNS))
-    (tokens,), columns = rendered.sequences, rendered.columns()
-    expected = [
+    (tokens,) = rendered.sequences
+    labels = [
         token if trained else NO_LABEL for token, trained in zip(tokens.ids, tokens.trained, strict=True)
     ]
-    assert columns == {"input_ids": tokens.ids, "labels": expected}
+    assert rendered.columns() == {"input_ids": tokens.ids, "labels": labels}
     everything = Renderer(chatml, LossOn.EVERYTHING).render(ChatRow(1, ALL_TURNS)).columns()
     assert everything["labels"] == [NO_LABEL, *tokens.ids[1:]]
-
-
-def test_chatml_of_a_tokenizer_made_for_it():
-    tokenizer = tiny_tokenizer(special=(TURN_START, TURN_END), eos_token=TURN_END)
-    set_template(tokenizer)
-    assert learned(tokenizer, turns("hi", "hello", "and", "bye")) == ["hello<|im_end|>", "bye<|im_end|>"]
 
 
 def test_a_template_is_kept_unless_chatml_is_chosen(tmp_path):
@@ -221,9 +194,6 @@ def test_answers_in_other_templates(template, messages, expected):
         ("{{ 1 / 0 }}", "division by zero"),
         ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "recursion"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", ""),
-        ("{{ cycler.__init__.__globals__.os.system('touch MARK') }}", ""),
-        ("{{ lipsum.__globals__['os'].popen('touch MARK').read() }}", ""),
-        ("{{ messages.__class__.__base__.__subclasses__() }}", ""),
         ("{% set _ = messages.append({'role': 'user'}) %}{{ messages }}", ""),
         ("{{ raise_exception.__globals__['json'] }}", ""),
     ],
@@ -311,8 +281,8 @@ THOUGHT = {"role": "assistant", "content": "one", "reasoning_content": "hm"}
         ),
         (chat_templates.BRACKETS, [{"messages": turns("", "a", "b")[1:]}], [("template-refuses", 1)], 0),
         (chat_templates.DIARY, [{"messages": turns("a", "b", "c")}], [("answer-lost", 1)], 0),
-        (chat_templates.NO_CALLS, [{"messages": [*turns("a"), TOOL_CALL]}], [("answer-left-out", 1)], 0),
-        (chat_templates.PARTS, [talk("a", "hello")], [("answer-left-out", 1)], 0),
+        (chat_templates.NO_CALLS, [{"messages": [*turns("a"), TOOL_CALL]}], [("answer-lost", 1)], 0),
+        (chat_templates.PARTS, [talk("a", "hello")], [("answer-lost", 1)], 0),
         (
             chat_templates.FORGETS_THOUGHTS,
             [{"messages": [*turns("a"), THOUGHT, *turns("c", "d")]}],
@@ -321,13 +291,12 @@ THOUGHT = {"role": "assistant", "content": "one", "reasoning_content": "hm"}
         ),
         (chat_templates.PLAIN, [{**COMPARED, "chosen": LONG}], [("answers-cut", 1)], 1),
         (chat_templates.PLAIN, [{**COMPARED, "prompt": LONG}], [("answers-gone", 1)], 0),
-        (chat_templates.PARTS, [COMPARED], [("answer-left-out", 1)], 0),
     ],
 )
 def test_rows_of_a_table(tmp_path, template, rows, codes, kept):
     task = Task.PREFERENCE if "chosen" in rows[0] else Task.CHAT
     found = tokenized(tmp_path, template, *rows, length=40, task=task)
-    findings = [finding for finding in found.tally.findings() if finding.code != "assistant-first"]
+    findings = found.tally.findings()
     assert [(finding.code, *finding.rows) for finding in findings] == codes
     assert len(found.samples) == kept
     assert all(count <= 40 for count in lengths_of(found.samples) or ())
@@ -343,16 +312,6 @@ def test_repeated_rows_are_counted_or_left_out(tmp_path, drop):
     (finding,) = found.repeated.findings()
     assert (finding.code, finding.count, finding.rows) == ("duplicates", 30, tuple(range(21, 41)))
     assert len(found.samples) == (20 if drop else 50)
-
-
-def test_a_run_stops_with_rows_and_fixes(tmp_path):
-    table = json_table(tmp_path, [talk("hi", "hello"), talk("hi", "")])
-    options = RunOptions(task=Task.CHAT, data=DataOptions(train=str(table.path), eval_fraction=0.0))
-    renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
-    with pytest.raises(DataError, match="has a problem") as caught:
-        load_conversations(options, renderer, 99)
-    assert "(line 2)" in caught.value.detail
-    assert {"data.skip_bad_rows": True} in [fix.changes for fix in caught.value.fixes]
 
 
 @pytest.mark.data

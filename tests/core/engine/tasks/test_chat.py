@@ -280,7 +280,7 @@ class TestBadInput:
     def test_all_rows_longer_than_the_model_sees(self, folder, tmp_path):
         save_tiny_talker(tmp_path / "writer", max_position_embeddings=16)
         write_json(tmp_path / "talks.json", instructions(4))
-        assert [fix.label for fix in self.refused(tmp_path).fixes] == ["Choose a model that sees more"]
+        assert [fix.label for fix in self.refused(tmp_path).fixes] == ["Choose a model with a longer context"]
 
     def test_answers_that_are_cut_off_are_told_with_a_way_to_keep_them(self, folder, tmp_path):
         from core.engine.reporter import Reporter
