@@ -1,6 +1,5 @@
 """The command line."""
 
-import argparse
 import os
 import sys
 import time
@@ -13,25 +12,16 @@ from core.base.jobs import EngineCrashed
 from core.base.language import _
 from core.base.settings import VERSION
 from core.cli import benchmark, data, memory, models, runs, train
-from core.cli.output import INTERRUPTED, WRONG_REQUEST, say
-from core.cli.train import KeeperCommand, Start
+from core.cli.output import INTERRUPTED, WRONG_REQUEST, Commands, Parser, note
 from core.runs.words import error_text
 
 
-def main(arguments: Sequence[str], start: Start | None = None, keeper: KeeperCommand | None = None) -> int:
-    """Run a command and return the exit status.
-
-    Args:
-        arguments: The command line without the program's name.
-        start: Starts a new run's keeper; None: Hone's own.
-        keeper: What starts the keeper of a run that is resumed; None: Hone's own.
-    """
+def main(arguments: Sequence[str]) -> int:
+    """Run the command in `arguments`, the command line without the program's name; returns the exit status."""
     for stream in (sys.stdout, sys.stderr):  # terminals of Windows may lack letters of names and paths
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(encoding="utf-8", errors="replace")
-    parser = _parser()
-    parser.set_defaults(start=start, keeper=keeper)
-    parsed = parser.parse_args(arguments)
+    parsed = _parser()[0].parse_args(arguments)
     try:
         return int(parsed.run(parsed))
     except BrokenPipeError:  # `hone runs | head`
@@ -45,52 +35,39 @@ def main(arguments: Sequence[str], start: Start | None = None, keeper: KeeperCom
 
 def names() -> frozenset[str]:
     """The commands."""
-    return frozenset(_add_commands(argparse.ArgumentParser()))
+    return _parser()[1].names
 
 
-class _Parser(argparse.ArgumentParser):
-    """Shows the usage of the command whose argument is unknown; argparse shows that of the program."""
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(_("unrecognized arguments: {unknown}").format(unknown=" ".join(unknown)))
-        return parsed, unknown
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> tuple[Parser, Commands]:
+    parser = Parser(
         prog="hone",
-        description="Fine-tune models on your own computer and watch them train. Without arguments the window opens; "
-        "given a run file, a run's folder or data, it shows that.",
-        epilog="`hone COMMAND --help` explains a command. `hone runs` says where runs are kept; HONE_HOME moves them. "
-        "Exit status: 0 done, 1 failed, 2 wrong request, 3 the run doesn't fit into memory, 130 interrupted.",
+        description=_(
+            "Fine-tune models on your own computer and watch them train. Without arguments the window opens; given a "
+            "run file, a run's folder or data, it shows that."
+        ),
+        epilog=_(
+            "`hone COMMAND --help` explains a command. `hone runs` says where runs are saved; HONE_HOME moves them. "
+            "Exit status: 0 done, 1 failed, 2 wrong request, 3 the run doesn't fit into memory, 130 interrupted."
+        ),
     )
-    parser.add_argument("--version", action="version", version=_("Hone {version}").format(version=VERSION))
-    _add_commands(parser)
-    return parser
-
-
-def _add_commands(parser: argparse.ArgumentParser) -> list[str]:
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    opening = commands.add_parser(
-        "open", help=_("open the window, with files to show"), epilog=_("Example: hone open mine.hone")
+    parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
+    commands = Commands(parser)
+    opening = commands.add(
+        "open", None, summary=_("open the window, with files to show"), example="mine.hone"
     )
     opening.add_argument("files", nargs="*", metavar="FILE", help=_("a run file, a run's folder, or data"))
     for module in (data, train, runs, models, memory, benchmark):
         module.add_commands(commands)
-    return list(commands.choices)
+    return parser, commands
 
 
 def _report(error: Exception) -> int:
-    """Say on standard error what ended the command; a bug's report goes to Hone's log. Returns the exit status."""
+    """Print what ended the command, and log what the person can't mend; returns the exit status."""
     match error:
         case UserError():
-            say(error_text(error), sys.stderr)
+            note(error_text(error))
         case EngineCrashed():
-            say(error, sys.stderr)
+            note(error)
         case OSError(filename=str() as name):
             _log(error, f"{name}: {error.strerror}")
         case OSError():
@@ -100,21 +77,15 @@ def _report(error: Exception) -> int:
     return WRONG_REQUEST if isinstance(error, OptionsError | TargetError) else 1
 
 
-def _log(error: Exception, sentence: str) -> None:
-    """Say a sentence and write the traceback to Hone's log; where that can't be written, a bug's is printed."""
+def _log(error: Exception, message: str) -> None:
+    """Print a message and write the traceback to Hone's log; where that can't be written, a bug's is printed."""
     report = "".join(traceback.format_exception(error))
     log = settings.home() / "hone.log"
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as file:
-            file.write(
-                _("{strftime} ERROR {argv}\n{report}").format(
-                    strftime=time.strftime("%Y-%m-%d %H:%M:%S"), argv=" ".join(sys.argv), report=report
-                )
-            )
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} ERROR {' '.join(sys.argv)}\n{report}")
     except OSError:
-        if not isinstance(error, OSError):
-            say(report, sys.stderr)
+        note(message if isinstance(error, OSError) else f"{report}\n{message}")
     else:
-        sentence = _("{sentence}\nThe whole report is in {log}").format(sentence=sentence, log=log)
-    say(sentence, sys.stderr)
+        note(_("{message}\nThe whole report is in {log}").format(message=message, log=log))

@@ -1,12 +1,9 @@
-"""Commands about memory: forecast, measure and fit."""
+"""Commands about memory: forecast, measure and fit. MB are 1024 x 1024 bytes."""
 
 import argparse
-import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,8 +12,16 @@ from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _
-from core.cli.output import TOO_LARGE, add_command, add_json, print_json, say
-from core.cli.train import add_set
+from core.cli.output import (
+    OFFLINE_HELP,
+    TOO_LARGE,
+    Commands,
+    add_flag,
+    add_json,
+    add_set,
+    note,
+    print_answer,
+)
 from core.memory import estimate
 from core.memory.history import corrected, correction
 from core.memory.model import (
@@ -25,7 +30,6 @@ from core.memory.model import (
     Forecast,
     Measurement,
     ModelReport,
-    Parts,
     Room,
     Verdict,
     options_request,
@@ -40,17 +44,13 @@ from core.services.autofit import Fitting, Try
 from core.services.hub import ConfigFetched, ConfigRequest
 from core.services.memory import DryRun, room_of
 
-if TYPE_CHECKING:
-    from core.cli.output import Commands
-
 SUFFIX = ".fits.hone"
-MEGABYTE = 1 << 20
 FETCH_SECONDS = 60.0
 """Timeout for downloading a config.json of a few KB."""
 
 METHODS = {
-    Basis.FORMULA: "forecast",
-    Basis.MEASURED: _("measured by a dry run on the longest batch"),
+    Basis.FORMULA: _("On {device}, forecast."),
+    Basis.MEASURED: _("On {device}, measured by a dry run on the longest batch."),
 }
 VERDICTS = {
     Verdict.FITS: _("It fits."),
@@ -58,117 +58,58 @@ VERDICTS = {
     Verdict.TOO_LARGE: _("It doesn't fit."),
     Verdict.UNKNOWN: _("How much memory this device has isn't known."),
 }
+SHORT_VERDICTS = {
+    Verdict.FITS: _("fits"),
+    Verdict.TIGHT: _("too tight"),
+    Verdict.TOO_LARGE: _("too large"),
+}
+ENOUGH = {Verdict.FITS: _("yes"), Verdict.TIGHT: _("barely")}
 
-FindModel = Callable[[RunOptions, Path], ModelReport]
 
-
-def add_commands(commands: "Commands") -> None:
-    command = add_command(
-        commands,
+def add_commands(commands: Commands) -> None:
+    forecasting = commands.add(
         "forecast",
         forecast,
         summary=_("show how much memory a run will take"),
         example="mine.hone --set memory.batch_size=32",
-        details=(
-            _(
-                "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, its "
-                "config.json is downloaded, and no weights. Ends with 3 when the run doesn't fit, and lists "
-                "what to do."
-            )
+        details=_(
+            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, its config.json is "
+            "downloaded, and no weights. Ends with 3 when the run doesn't fit, and lists what to do."
         ),
     )
-    _add_run_file(command)
-    command.add_argument(
-        "--quick", action="store_true", help=_("without reading the data: rows as long as is allowed")
-    )
-    command.add_argument(
-        "--offline", action="store_true", help="download nothing; the same as HF_HUB_OFFLINE=1"
-    )
-
-    command = add_command(
-        commands,
+    measuring = commands.add(
         "measure",
         measure,
         summary=_("train a few steps to measure memory and time"),
         example="mine.hone",
-        details=(
-            _(
-                "Runs in a process of its own, the longest batch of the data first. Nothing is kept. Ends "
-                "with 3 when the run doesn't fit."
-            )
+        details=_(
+            "Runs in a process of its own, the longest batch of the data first. Nothing is saved. Ends with 3 when the "
+            "run doesn't fit."
         ),
     )
-    _add_run_file(command)
-
-    command = add_command(
-        commands,
+    fitting = commands.add(
         "fit",
         fit,
         summary=_("find by trying what makes a run fit"),
         example="mine.hone --output smaller.hone",
-        details=(
-            "Measures one combination of smaller batches, half precision and the like after another, "
-            "until one fits with 10 % to spare, and writes it to a new run file: the fastest of those "
-            "that keep the result, else of those that lose least. A run that fits as it is is written "
-            "only with --output. Ends with 3 when nothing fits."
+        details=_(
+            "Measures combinations of smaller batches, half precision and the like until one fits with 10 % to spare, "
+            "and writes it to a new run file: the fastest of those that keep the result, else of those that lose "
+            "least. A run that already fits is written only with --output. Ends with 3 when nothing fits."
         ),
     )
-    _add_run_file(command)
-    command.add_argument(
-        "--output",
-        "-o",
-        type=Path,
-        metavar="FILE",
-        help="a new file; default: NAME.fits.hone beside RUN.hone",
-    )
-
-
-def _add_run_file(command: argparse.ArgumentParser) -> None:
-    command.add_argument("file", type=Path, metavar="RUN.hone")
-    add_set(command)
-    add_json(command)
-
-
-class ForecastAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone forecast --json` prints. In bytes; `fits` is null where the memory isn't known."""
-
-    method: Basis
-    device: str
-    parts: Parts
-    total: int
-    free: int | None
-    ceiling: int | None
-    fits: bool | None
-    verdict: Verdict
-    correction: float
-    length: int | None
-    longest_text: int | None
-    notes: tuple[str, ...]
-    ladder: tuple[Remedy, ...]
-
-
-class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone measure --json` prints."""
-
-    measurement: Measurement
-    verdict: Verdict
-    ladder: tuple[Remedy, ...]
-
-
-class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone fit --json` prints.
-
-    `changes` is null where nothing fits, which `reason` explains; `file` also where nothing had to be written.
-    """
-
-    tries: tuple[Try, ...]
-    changes: dict[str, Any] | None
-    file: str | None
-    reason: str
+    for command in (forecasting, measuring, fitting):
+        command.add_argument("file", type=Path, metavar="RUN.hone")
+        add_set(command)
+        add_json(command)
+    add_flag(forecasting, "--quick", _("without reading the data: for the longest rows allowed"))
+    add_flag(forecasting, "--offline", OFFLINE_HELP)
+    output_help = _("a new file; default: NAME.fits.hone beside RUN.hone")
+    fitting.add_argument("--output", "-o", type=Path, metavar="FILE", help=output_help)
 
 
 @dataclass(frozen=True)
-class _Situation:
+class _Request:
     """A run file with the device, its free memory and the model."""
 
     options: RunOptions
@@ -180,311 +121,258 @@ class _Situation:
     def correction(self) -> float:
         return correction(self.device.title)
 
-    def ladder(self, length: int | None) -> tuple[Remedy, ...]:
+    def remedies(self, forecast: Forecast, verdict: Verdict) -> tuple[Remedy, ...]:
+        """What to do about a run that doesn't fit well."""
+        if verdict is Verdict.FITS:
+            return ()
+        length = forecast.unpadded_length
         return ladder(
             self.options, self.model, self.device, self.room, length=length, correction=self.correction
         )
 
-    def forecast_without_data(self) -> Forecast:
+    def forecast(self, *, with_data: bool = True) -> Forecast:
+        """The forecast for the longest row of the data, or for the longest allowed if the data can't be read."""
+        if with_data:
+            try:
+                result = run_job("forecast", options_request(self.options), Forecast)
+                return corrected(msgspec.structs.replace(result, room=self.room), self.correction)
+            except (UserError, EngineCrashed) as error:
+                template = _(
+                    "Note: the data could not be read, so this is for the longest rows allowed. {error}"
+                )
+                note(template.format(error=error))
         assert self.model.shape is not None, "checked before"
         return estimate.forecast(
             self.options, self.model.shape, self.device, room=self.room, correction=self.correction
         )
 
-    def forecast(self) -> Forecast:
-        """The forecast with the longest row of the data; without the data where it can't be read, which is said."""
-        try:
-            found = run_job("forecast", options_request(self.options), Forecast)
-        except (UserError, EngineCrashed) as error:
-            note = _("the data could not be read, so this is for rows as long as is allowed")
-            say(f"Note: {note}. {error}", sys.stderr)
-            return self.forecast_without_data()
-        return corrected(msgspec.structs.replace(found, room=self.room), self.correction)
 
-
-def _look(arguments: argparse.Namespace, find_model: FindModel) -> _Situation:
+def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Request:
     options = run_file.read(arguments.file, tuple(arguments.overrides))
     machine = run_job("devices", None, MachineReport)
-    problems = tuple(machine_problems(machine, options))
-    if problems:
+    if problems := tuple(machine_problems(machine, options)):
         raise OptionsError(problems, str(arguments.file))
     device = find_device(machine, options.device.name)
-    assert device is not None, "machine_problems has looked"
+    assert device is not None, "machine_problems has checked it"
     room = room_of(device, mps_limit=options.device.mps_memory_limit)
-    return _Situation(options, device, room, find_model(options, arguments.file))
+    offline = getattr(arguments, "offline", False)
+    model = _find_model(options, arguments.file, needs_weights=needs_weights, offline=offline)
+    return _Request(options, device, room, model)
 
 
-def forecast(arguments: argparse.Namespace) -> int:
-    if not arguments.json:
-        say(_("Looking at the model and this computer ..."), sys.stderr)
-    looked = _look(arguments, partial(described_model, offline=arguments.offline))
-    found = looked.forecast_without_data() if arguments.quick else looked.forecast()
-    remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
-    if arguments.json:
-        print_json(_as_answer(found, remedies))
-    else:
-        say("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
-    return TOO_LARGE if found.verdict is Verdict.TOO_LARGE else 0
-
-
-def measure(arguments: argparse.Namespace) -> int:
-    looked = _look(arguments, weighable_model)
-    if not arguments.json:
-        say(_("Measuring: some steps on the longest batch of the data ..."), sys.stderr)
-    # what "automatic" means here: the guard has to know whose memory it looks at
-    found = DryRun(with_changes(looked.options, {"device.name": looked.device.name}), looked.room).run()
-    verdict = Verdict.TOO_LARGE if found.out_of_memory else found.forecast.verdict
-    remedies = looked.ladder(found.forecast.unpadded_length) if verdict is not Verdict.FITS else ()
-    if arguments.json:
-        print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
-    else:
-        say("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
-    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
-
-
-def fit(arguments: argparse.Namespace) -> int:
-    """Returns 3 where nothing fits, and 1 where dry runs fail for another reason than memory."""
-    target = arguments.output or arguments.file.with_name(arguments.file.stem + SUFFIX)
-    new_file(target)  # refused now, not after minutes of dry runs
-    looked = _look(arguments, weighable_model)
-    fitting = Fitting(
-        looked.options,
-        looked.model,
-        looked.device,
-        looked.room,
-        DryRun,
-        length=looked.forecast().unpadded_length if looked.options.task.reads_text else None,
-        correction=looked.correction,
-    )
-    tries: list[Try] = []
-    fitting.heed(
-        lambda title: say(_("Try {tries}: {title}").format(tries=len(tries) + 1, title=title), sys.stderr)
-    )
-    for done in fitting.tries():
-        tries.append(done)
-        say(try_line(done), sys.stderr)
-    changes = fitting.changes
-    words = (
-        _("It fits with {changes}.").format(changes=changes_text(changes))
-        if changes
-        else _("It fits as it is.")
-    )
-    written = None
-    if fitting.result is not None and (changes or arguments.output is not None):
-        with writing(target):
-            run_file.write(
-                fitting.result,
-                target,
-                _("Made by `hone fit` of {file}. {words}").format(file=arguments.file, words=words),
-            )
-        written = str(target)
-    if arguments.json:
-        print_json(FitAnswer(tries=tuple(tries), changes=changes, file=written, reason=fitting.reason))
-    elif changes is None:
-        say(_("Nothing was found. {reason}").format(reason=fitting.reason), sys.stderr)
-    else:
-        say(f"{words}\n{'Nothing was written.' if written is None else f'The run file is {written}'}")
-    if fitting.result is not None:
-        return 0
-    return TOO_LARGE if fitting.is_too_large else 1
-
-
-# --- The model that a run file asks for
-
-
-def weighable_model(options: RunOptions, file: Path) -> ModelReport:
-    """A model that is whole on this computer; nothing is downloaded.
+def _find_model(options: RunOptions, file: Path, *, needs_weights: bool, offline: bool) -> ModelReport:
+    """The model of a run file. Unless its weights are needed, a missing config.json is downloaded, which is noted.
 
     Raises:
-        OptionsError: The model can't be trained so.
-        ModelError: Not all of it is on this computer, or its architecture is unknown.
-    """
-    found = _checked(_look_at_model(options), options, file)
-    if not hub.is_complete(options):
-        raise _not_here(options)
-    return found
-
-
-def described_model(options: RunOptions, file: Path, *, offline: bool) -> ModelReport:
-    """The same; for a model on the Hub that isn't here, its config.json is downloaded, which is said.
-
-    Raises:
-        OptionsError: The model can't be trained so.
-        ModelError: Its config.json can't or must not be downloaded, or it doesn't tell the size.
+        OptionsError: The model can't be trained with these options.
+        ModelError: It isn't on this computer, or its architecture is unknown.
     """
     source = options.model.source
-    report = _look_at_model(options)
-    if report == ModelReport() and hub.may_be_there(options):
+    report = _check_model(options)
+    if not needs_weights and report == ModelReport() and hub.may_be_there(options):
         if offline or hub.is_forbidden():
             raise hub.not_here(source, "--offline" if offline else "")
-        say(
-            _("Fetching what describes {source} ({config}, a few KB) from {host} ...").format(
-                source=source, config=hub.CONFIG, host=hub.host()
-            ),
-            sys.stderr,
+        note(
+            _("Downloading {config} (a few KB) of {source} from {host} ...").format(
+                config=hub.CONFIG, source=source, host=hub.host()
+            )
         )
         run_job("fetch-config", ConfigRequest(source=source), ConfigFetched, timeout=FETCH_SECONDS)
-        report = _look_at_model(options)
-    return _checked(report, options, file)
-
-
-def _look_at_model(options: RunOptions) -> ModelReport:
-    question = hub.question_about(options)
-    return run_job("check-model", question, ModelReport) if question is not None else ModelReport()
-
-
-def _checked(report: ModelReport, options: RunOptions, file: Path) -> ModelReport:
+        report = _check_model(options)
     if report.problems:
         raise OptionsError(report.problems, str(file))
     if report.shape is None and report.architecture:
         raise ModelError(
-            _("What {source} takes can't be told before it runs").format(source=options.model.source),
+            _("The memory of {source} is known only once it runs").format(source=source),
             _("Hone doesn't know how {architecture} is built.").format(architecture=report.architecture),
         )
-    if report.shape is None:
-        raise _not_here(options)
+    if report.shape is None or (needs_weights and not hub.is_complete(options)):
+        raise ModelError(
+            _("{source} isn't on this computer yet").format(source=source),
+            _(
+                "A run downloads it; so does `hf download {source}`. `hone forecast` needs only its {config}."
+            ).format(source=source, config=hub.CONFIG),
+        )
     return report
 
 
-def _not_here(options: RunOptions) -> ModelError:
-    source = options.model.source
-    return ModelError(
-        _("{source} isn't on this computer yet").format(source=source),
-        f"A run fetches it; so does `hf download {source}`. To tell its memory by a forecast, `hone forecast` fetches "
-        f"no more than its {hub.CONFIG}.",
-    )
+def _check_model(options: RunOptions) -> ModelReport:
+    question = hub.question_about(options)
+    return run_job("check-model", question, ModelReport) if question is not None else ModelReport()
 
 
-# --- Answers in words; MB are 1024 x 1024 bytes
+# --- hone forecast
 
 
-def forecast_lines(found: Forecast) -> list[str]:
-    """A forecast for a terminal, in MB of 1024 x 1024 bytes."""
-    lines = [
-        *_part_lines(found.parts, found.room),
-        "",
-        _("On {device}, {methods}.").format(device=found.device, methods=METHODS[found.basis]),
-    ]
-    if found.length is not None:
-        is_padded = found.longest_text is not None and found.longest_text < found.length
-        padding = f", padding counted; the longest text has {found.longest_text:,}" if is_padded else ""
-        lines.append(
-            _("The longest row has {length:,} tokens{padding}.").format(length=found.length, padding=padding)
-        )
+def forecast(arguments: argparse.Namespace) -> int:
+    if not arguments.json:
+        note(_("Checking the model and this computer ..."))
+    request = _read_request(arguments, needs_weights=False)
+    found = request.forecast(with_data=not arguments.quick)
+    remedies = request.remedies(found, found.verdict)
+    room, verdict = found.room, found.verdict
+    answer = {
+        "method": found.basis,
+        "device": found.device,
+        "parts": found.parts,
+        "total": found.parts.total,
+        "free": room.free if room else None,
+        "ceiling": room.ceiling if room else None,
+        "fits": None if verdict is Verdict.UNKNOWN else verdict is not Verdict.TOO_LARGE,
+        "verdict": verdict,
+        "correction": found.correction,
+        "length": found.length,
+        "longest_text": found.longest_text,
+        "notes": found.notes,
+        "ladder": remedies,
+    }
+    print_answer(answer, [*forecast_lines(found), *remedy_lines(remedies)], as_json=arguments.json)
+    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
+
+
+def forecast_lines(found: Forecast) -> Iterator[str]:
+    """A forecast for a terminal."""
+    rows = [(title, _megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
+    rows.append((_("Total"), _megabytes(found.parts.total)))
+    if found.room is not None:
+        rows += [(_("Free now"), _megabytes(found.room.free)), (_("Ceiling"), _megabytes(found.room.ceiling))]
+    width = max(len(megabytes) for _title, megabytes in rows)
+    yield formats.table((_("PART"), "MB".rjust(width)), [(title, text.rjust(width)) for title, text in rows])
+    yield ""
+    yield METHODS[found.basis].format(device=found.device)
+    if found.length is not None and found.longest_text is not None and found.longest_text < found.length:
+        yield _(
+            "The longest row has {length:,} tokens with padding; the longest text has {longest:,}."
+        ).format(length=found.length, longest=found.longest_text)
+    elif found.length is not None:
+        yield _("The longest row has {length:,} tokens.").format(length=found.length)
     if found.correction != 1.0:
-        lines.append(
-            _("Corrected by {correction:.2f}, as past runs on this device have taught.").format(
-                correction=found.correction
-            )
+        yield _("Corrected by {factor:.2f}, learned from past runs on this device.").format(
+            factor=found.correction
         )
-    return [*lines, *found.notes, VERDICTS[found.verdict]]
+    yield from found.notes
+    yield VERDICTS[found.verdict]
 
 
-def _part_lines(parts: Parts, room: Room | None) -> list[str]:
-    rows = [(title, _megabytes(getattr(parts, name))) for name, title in PART_TITLES.items()]
-    rows.append(("Total", _megabytes(parts.total)))
-    if room is not None:
-        rows += [(_("Free now"), _megabytes(room.free)), ("Ceiling", _megabytes(room.ceiling))]
-    width = max(len(count) for _rest, count in rows)
-    return [
-        formats.table(("PART", "MB".rjust(width)), [(title, count.rjust(width)) for title, count in rows])
-    ]
+def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
+    """What to do, a line for each remedy, the one that loses least first."""
+    rows = []
+    for remedy in remedies:
+        cells: tuple[str, ...] = (*[formats.PLAIN_MISSING] * 3, remedy.help)
+        if remedy.changes:
+            enough = ENOUGH.get(remedy.forecast.verdict, _("no"))
+            cells = (
+                f"{_megabytes(remedy.saves)} MB",
+                f"x {remedy.slower:.2f}",
+                enough,
+                changes_text(remedy.changes),
+            )
+        rows.append((remedy.title, *cells))
+    titles = (_("WHAT TO DO"), _("SAVES"), _("TIME"), _("ENOUGH"), _("SET"))
+    return ["", formats.table(titles, rows)] if rows else []
 
 
 def _megabytes(count: int) -> str:
-    return f"{count / MEGABYTE:,.0f}"
+    return f"{count / (1 << 20):,.0f}"
 
 
-def measurement_lines(found: Measurement) -> list[str]:
+# --- hone measure
+
+
+def measure(arguments: argparse.Namespace) -> int:
+    request = _read_request(arguments, needs_weights=True)
+    if not arguments.json:
+        note(_("Measuring: a few steps on the longest batch of the data ..."))
+    # a device by name instead of "auto": the memory guard has to know whose memory it watches
+    options = with_changes(request.options, {"device.name": request.device.name})
+    measurement = DryRun(options, request.room).run()
+    verdict = Verdict.TOO_LARGE if measurement.out_of_memory else measurement.forecast.verdict
+    remedies = request.remedies(measurement.forecast, verdict)
+    answer = {"measurement": measurement, "verdict": verdict, "ladder": remedies}
+    lines = [*measurement_lines(measurement), *remedy_lines(remedies)]
+    print_answer(answer, lines, as_json=arguments.json)
+    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
+
+
+def measurement_lines(found: Measurement) -> Iterator[str]:
     """A dry run's answer for a terminal."""
     if found.out_of_memory:
-        return [_("Memory ran out."), found.out_of_memory]
-    lines = forecast_lines(found.forecast)
+        yield from (_("Memory ran out."), found.out_of_memory)
+        return
+    yield from forecast_lines(found.forecast)
     if found.longest_step_seconds is not None:
-        lines.append(
-            _("A step on the longest batch takes {longest_step_seconds} s.").format(
-                longest_step_seconds=formats.number(found.longest_step_seconds)
-            )
-        )
+        seconds = formats.number(found.longest_step_seconds)
+        yield _("A step on the longest batch takes {seconds} s.").format(seconds=seconds)
     if found.step_seconds is not None:
-        lines.append(
-            _("An ordinary step takes {step_seconds} s.").format(
-                step_seconds=formats.number(found.step_seconds)
-            )
-        )
+        seconds = formats.number(found.step_seconds)
+        yield _("An ordinary step takes {seconds} s.").format(seconds=seconds)
     if found.was_disturbed:
-        lines.append(
-            _(
-                "It can't take longer than the longest: other programs were busy. Measure again for "
-                "true times."
-            )
+        yield _(
+            "It can't take longer than the longest: other programs were busy. Measure again for true times."
         )
     if found.compile_seconds:
-        lines.append(
-            _("Compiling took {compile_seconds}.").format(
-                compile_seconds=formats.plain_duration(found.compile_seconds)
-            )
-        )
+        yield _("Compiling took {time}.").format(time=formats.duration(found.compile_seconds))
     if found.run_seconds is not None and found.total_steps is not None:
-        steps = formats.counted(found.total_steps, "step")
-        lines.append(
-            _("{steps} take about {run_seconds}, without evaluation.").format(
-                steps=steps, run_seconds=formats.plain_duration(found.run_seconds)
-            )
+        yield _("{steps} take about {time}, without evaluation.").format(
+            steps=formats.counted(found.total_steps, "step"), time=formats.duration(found.run_seconds)
         )
-    return lines
 
 
-def ladder_lines(remedies: tuple[Remedy, ...]) -> list[str]:
-    """What to do, a line a remedy, the one that loses least first."""
-    rows = [
-        (
-            remedy.title,
-            f"{_megabytes(remedy.saves)} MB" if remedy.changes else formats.PLAIN_MISSING,
-            f"x {remedy.slower:.2f}" if remedy.changes else formats.PLAIN_MISSING,
-            _enough(remedy),
-            changes_text(remedy.changes) if remedy.changes else remedy.help,
-        )
-        for remedy in remedies
-    ]
-    return ["", formats.table((_("WHAT TO DO"), "SAVES", "TIME", "ENOUGH", "SET"), rows)] if rows else []
+# --- hone fit
 
 
-def _enough(remedy: Remedy) -> str:
-    """Whether a remedy makes the run fit by itself, with a tenth to spare."""
-    if not remedy.changes:
-        return formats.PLAIN_MISSING
-    return {Verdict.FITS: "yes", Verdict.TIGHT: "barely"}.get(remedy.forecast.verdict, "no")
-
-
-def try_line(done: Try) -> str:
-    """What came of one try of `hone fit`; which one it is has been said as it began."""
-    found = done.measurement
-    if found is None:
-        return _("  It failed: {problem}").format(problem=done.problem)
-    if found.out_of_memory:
-        return _("  Too large: {out_of_memory}").format(out_of_memory=found.out_of_memory)
-    step = formats.number(found.step_seconds) if found.step_seconds is not None else formats.PLAIN_MISSING
-    words = {Verdict.FITS: "fits", Verdict.TIGHT: _("too tight"), Verdict.TOO_LARGE: _("too large")}
-    return _("  {peak} at most, {step} s a step: {words}").format(
-        peak=formats.size(found.peak), step=step, words=words[done.verdict]
+def fit(arguments: argparse.Namespace) -> int:
+    """Returns 3 if nothing fits, and 1 if dry runs fail for another reason than memory."""
+    target = arguments.output or arguments.file.with_name(arguments.file.stem + SUFFIX)
+    new_file(target)  # refused now, not after minutes of dry runs
+    request = _read_request(arguments, needs_weights=True)
+    fitting = Fitting(
+        request.options,
+        request.model,
+        request.device,
+        request.room,
+        DryRun,
+        length=request.forecast().unpadded_length if request.options.task.reads_text else None,
+        correction=request.correction,
     )
+    tries: list[Try] = []
+    fitting.heed(lambda title: note(_("Try {number}: {title}").format(number=len(tries) + 1, title=title)))
+    for done in fitting.tries():
+        tries.append(done)
+        note(f"  {try_text(done)}")
+    changes, result = fitting.changes, fitting.result
+    text = (
+        _("It fits with {changes}.").format(changes=changes_text(changes))
+        if changes
+        else _("It fits as it is.")
+    )
+    is_written = result is not None and bool(changes or arguments.output)
+    if result is not None and is_written:
+        with writing(target):
+            comment = _("Made by `hone fit` of {file}.").format(file=arguments.file)
+            run_file.write(result, target, f"{comment} {text}")
+    if arguments.json or changes is not None:
+        where = _("The run file is {file}").format(file=target) if is_written else _("Nothing was written.")
+        file = str(target) if is_written else None
+        answer = {"tries": tries, "changes": changes, "file": file, "reason": fitting.reason}
+        print_answer(answer, [text, where], as_json=arguments.json)
+    else:
+        note(_("Nothing was found. {reason}").format(reason=fitting.reason))
+    if result is not None:
+        return 0
+    return TOO_LARGE if fitting.is_too_large else 1
 
 
-def _as_answer(found: Forecast, remedies: tuple[Remedy, ...]) -> ForecastAnswer:
-    room, verdict = found.room, found.verdict
-    return ForecastAnswer(
-        method=found.basis,
-        device=found.device,
-        parts=found.parts,
-        total=found.parts.total,
-        free=room.free if room else None,
-        ceiling=room.ceiling if room else None,
-        fits=None if verdict is Verdict.UNKNOWN else verdict is not Verdict.TOO_LARGE,
-        verdict=verdict,
-        correction=found.correction,
-        length=found.length,
-        longest_text=found.longest_text,
-        notes=found.notes,
-        ladder=remedies,
+def try_text(done: Try) -> str:
+    """The result of one try of `hone fit`."""
+    measurement = done.measurement
+    if measurement is None:
+        return _("It failed: {problem}").format(problem=done.problem)
+    if measurement.out_of_memory:
+        return _("Too large: {reason}").format(reason=measurement.out_of_memory)
+    seconds = measurement.step_seconds
+    return _("{peak} at most, {step} s a step: {verdict}").format(
+        peak=formats.size(measurement.peak),
+        step=formats.PLAIN_MISSING if seconds is None else formats.number(seconds),
+        verdict=SHORT_VERDICTS[done.verdict],
     )

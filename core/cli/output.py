@@ -1,17 +1,20 @@
-"""What all commands share: printing, asking, exit statuses, and how a command is added to the parser."""
+"""What all commands share: printing, asking, exit statuses, and the declaration of commands and common arguments."""
 
 import argparse
+import difflib
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Self, TextIO
 
 import msgspec
+from tqdm import tqdm
 
+from core.base import formats
+from core.base.errors import OptionsError, Problem
 from core.base.formats import visible
+from core.base.jobs import JobProgress
 from core.base.language import _
-
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+from core.services.hub import Pace
 
 WRONG_REQUEST = 2
 TOO_LARGE = 3
@@ -19,6 +22,11 @@ TOO_LARGE = 3
 INTERRUPTED = 130
 
 NAME_HELP = _("a run's folder, or its name in `hone runs`")
+NEW_FILE = _("a new file; default: print it")
+OFFLINE_HELP = _("download nothing; the same as HF_HUB_OFFLINE=1")
+
+
+# --- Printing and asking
 
 
 def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
@@ -26,46 +34,179 @@ def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
     print(visible(str(text)), file=stream or sys.stdout, end=end, flush=True)
 
 
+def note(text: object) -> None:
+    """Print to standard error."""
+    say(text, sys.stderr)
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     say(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
-def agrees(question: str) -> bool:
+def print_answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print an answer as JSON or as lines of text; the lines are only computed if they are printed."""
+    if as_json:
+        print_json(value)
+    else:
+        say("\n".join(lines))
+
+
+def refuse(message: str, where: str = "") -> NoReturn:
+    """Reject a request.
+
+    Raises:
+        OptionsError: Always.
+    """
+    raise OptionsError((Problem("", message),), where)
+
+
+def confirm(question: str) -> bool:
     """Ask in the terminal; anything but yes is no."""
     return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
 
 
-def add_command(
-    commands: "Commands",
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    summary: str,
-    example: str,
-    details: str = "",
-) -> argparse.ArgumentParser:
-    """Add a command.
+class JobOutput:
+    """Shows a job's progress on standard error.
 
-    Args:
-        commands: Where to.
-        name: Its name.
-        run: Takes the parsed arguments and returns the exit status.
-        summary: What it does, in a line of `hone --help`.
-        example: Its arguments in the example of its own help.
-        details: More for its own help.
+    In a terminal a job with a `title` and a download have a bar. Elsewhere a line is printed for each phase, and for
+    each tenth of a download.
     """
-    sentence = f"{summary[0].upper()}{summary[1:]}."
-    command = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{sentence} {details}".rstrip(),
-        epilog=f"Example: hone {name} {example}".rstrip(),
-    )
-    command.set_defaults(run=run)
-    return command
+
+    def __init__(self, title: str = "", *, is_download: bool = False, quiet: bool = False) -> None:
+        self._title = title
+        self._is_download = is_download
+        self._quiet = quiet
+        self._pace = Pace()
+        self._shown = ("", -1)
+        self._bar: tqdm | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, progress: JobProgress) -> None:
+        self._pace.add(progress)
+        if self._quiet:
+            return
+        if (self._title or self._is_download) and sys.stderr.isatty():
+            if self._bar is None:
+                tqdm.monitor_interval = 0  # no monitor thread for a bar that is updated ten times a second
+                self._bar = tqdm(
+                    total=100, leave=False, bar_format="{desc}: {percentage:3.0f} %|{bar}|{postfix}"
+                )
+            self._bar.set_description_str(progress.what or self._title, refresh=False)
+            self._bar.set_postfix_str(self._amount(progress), refresh=False)
+            self._bar.update(round(100 * progress.share) - self._bar.n)
+            return
+        shown = (progress.what, int(10 * progress.share) if self._is_download else -1)
+        if shown != self._shown:
+            self._shown = shown
+            note(", ".join(filter(None, (progress.what, self._amount(progress)))))
+
+    def _amount(self, progress: JobProgress) -> str:
+        if not (self._is_download and progress.total):
+            return ""
+        amount = _("{done} of {total}").format(
+            done=formats.size(progress.done), total=formats.size(progress.total)
+        )
+        left = self._pace.left(progress)
+        return (
+            _("{amount}, {left} left").format(amount=amount, left=formats.duration(left)) if left else amount
+        )
+
+
+# --- Declaring commands
+
+
+class Parser(argparse.ArgumentParser):
+    """Suggests the nearest command, and shows the usage of the command whose argument is unknown."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(_("unrecognized arguments: {unknown}").format(unknown=" ".join(unknown)))
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            close = difflib.get_close_matches(value, action.choices, 1)
+            hint = _("Did you mean {name}?").format(name=close[0]) if close else ""
+            known = _("The commands are {names}.").format(names=", ".join(action.choices))
+            self.error(_("There is no command {name}. {hint}").format(name=value, hint=hint or known))
+        super()._check_value(action, value)
+
+
+class Commands:
+    """The commands of a parser."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._subparsers.choices)
+
+    def add(
+        self,
+        name: str,
+        run: Callable[[argparse.Namespace], int] | None,
+        *,
+        summary: str,
+        example: str,
+        details: str = "",
+    ) -> argparse.ArgumentParser:
+        """Add a command.
+
+        Args:
+            name: Its name.
+            run: Takes the parsed arguments and returns the exit status; None: its subcommands do.
+            summary: What it does, in a line of `hone --help`.
+            example: Its arguments in the example of its own help.
+            details: More for its own help.
+        """
+        command = self._subparsers.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}. {details}".rstrip(),
+            epilog=_("Example: {example}").format(example=f"hone {name} {example}".rstrip()),
+        )
+        command.set_defaults(run=run)
+        return command
+
+
+def add_flag(to: argparse._ActionsContainer, name: str, summary: str) -> None:
+    """Add a flag, which is off by default."""
+    to.add_argument(name, action="store_true", help=summary)
 
 
 def add_json(command: argparse.ArgumentParser, summary: str = _("print the answer as JSON")) -> None:
     """Add `--json`."""
-    command.add_argument("--json", action="store_true", help=summary)
+    add_flag(command, "--json", summary)
+
+
+def add_run(command: argparse.ArgumentParser) -> None:
+    """Add the name of a run."""
+    command.add_argument("name", metavar="RUN", help=NAME_HELP)
+
+
+def add_repeated(to: argparse._ActionsContainer, name: str, metavar: str, summary: str) -> None:
+    """Add an option that may be repeated."""
+    to.add_argument(name, action="append", default=[], metavar=metavar, help=summary)
+
+
+def add_set(command: argparse.ArgumentParser) -> None:
+    """Add `--set`, which overrides options of a run file."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        metavar="SECTION.OPTION=VALUE",
+        help=_("change an option of the file; may be repeated (see `hone options`)"),
+    )

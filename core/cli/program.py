@@ -53,8 +53,10 @@ def run(
 
     if complain is not None and not first.startswith("-") and first not in names():
         complain(
-            f"Hone doesn't understand “{' '.join(arguments)}”. It takes a command (`hone --help` lists them), or "
-            "files and folders to open and nothing else."
+            _(
+                "Hone doesn't understand “{arguments}”. It takes a command (`hone --help` lists them), or files and "
+                "folders to open."
+            ).format(arguments=" ".join(arguments))
         )
         return 2
     return main(arguments)

@@ -33,6 +33,10 @@ class CantResume(RunFolderError):  # noqa: N818 - said as the window says it
     """A run can't be resumed, or not as requested; nothing has been changed."""
 
 
+class HasFinished(CantResume):
+    """A finished run can only be extended."""
+
+
 @dataclass(frozen=True)
 class Extension:
     """How long a run is to train in all: so many epochs or so many steps, one of them."""
@@ -139,7 +143,7 @@ def _check(run: RunFolder, extension: Extension | None) -> tuple[RunOptions, Run
             _("The run is under way already"), _("It is {state}: {path}").format(state=state, path=run.path)
         )
     if extension is None and state is State.FINISHED:
-        raise CantResume(
+        raise HasFinished(
             _("The run has finished"),
             _("There is nothing left to do in it. It can be trained for more epochs or steps."),
         )

@@ -575,14 +575,18 @@ def look(folder: Path, wanted: RunFolder | None) -> Choice:
     if chosen is None:
         return Choice(())
     examples = tuple(sorted(chosen_examples(chosen.run.events_file), key=lambda example: not example.is_own))
-    reads_pairs = False
-    if chosen.task in (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION):
-        options = chosen.run.readable_options()
-        if options is not None and options.data.text_columns:
-            reads_pairs = len(options.data.text_columns) == 2
-        else:
-            reads_pairs = bool(examples) and all(example.given.count("\n") == 1 for example in examples)
-    return Choice(tuple(found), chosen, examples, reads_pairs)
+    return Choice(tuple(found), chosen, examples, reads_pairs(chosen.run))
+
+
+def reads_pairs(run: RunFolder) -> bool:
+    """Whether a run was trained on pairs of texts, by its columns or its examples."""
+    options = run.readable_options()
+    if options is None or options.task not in (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION):
+        return False
+    if options.data.text_columns:
+        return len(options.data.text_columns) == 2
+    examples = chosen_examples(run.events_file)
+    return bool(examples) and all(example.given.count("\n") == 1 for example in examples)
 
 
 def _runs(folder: Path) -> list[RunFolder]:

@@ -5,7 +5,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from core.options import RunOptions
 from core.options.choices import Task
@@ -51,10 +54,17 @@ def save_checkpoint(run: RunFolder, step: int) -> None:
     (folder / "complete.json").write_text(marker)
 
 
-def keeper_command(run: RunFolder, scenario: str, *, queued: bool = False) -> list[str]:
+def keeper_command(run: RunFolder | Path, scenario: str, *, queued: bool = False) -> list[str]:
     """What starts the real keeper with the fake engine playing `scenario`."""
     flags = [QUEUE_FLAG] if queued else []
-    return [sys.executable, "-P", str(FAKES / "keeper.py"), scenario, str(run.path.absolute()), *flags]
+    folder = run.path if isinstance(run, RunFolder) else run
+    return [sys.executable, "-P", str(FAKES / "keeper.py"), scenario, str(folder.absolute()), *flags]
+
+
+def play(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engines of all runs that are started play `scenario`."""
+    command = partial(keeper_command, scenario=scenario)
+    monkeypatch.setattr(runs_start, "keeper_command", command)
 
 
 def start(run: RunFolder, scenario: str, *, queued: bool = False) -> subprocess.Popen[bytes]:

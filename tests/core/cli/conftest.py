@@ -28,15 +28,12 @@ def run(home):
 
 
 @pytest.fixture
-def hone():
+def hone(monkeypatch):
     """Runs a command; `scenario` is what the engine of a started run does."""
 
     def command(*arguments: str, scenario: str = "finish") -> int:
-        return main(
-            arguments,
-            start=lambda run, **how: runs.start(run, scenario, **how),
-            keeper=lambda run, **how: runs.keeper_command(run, scenario, **how),
-        )
+        runs.play(scenario, monkeypatch)
+        return main(arguments)
 
     return command
 

@@ -95,17 +95,17 @@ def test_a_killed_variant_is_a_row_with_its_reason(capsys, monkeypatch):
 
 @pytest.mark.skipif(os.name != "posix", reason="sends itself a POSIX signal")
 def test_ctrl_c_keeps_what_is_done(capsys, monkeypatch):
-    stopped, stop, say_progress = threading.Event(), Bench.stop, benchmark.say_progress
+    stopped, stop, print_progress = threading.Event(), Bench.stop, benchmark.print_progress
 
     def interrupt(progress):
-        say_progress(progress)
+        print_progress(progress)
         if progress.done == 1:
             os.kill(os.getpid(), signal.SIGINT)
             assert stopped.wait(10)
         else:
             play(monkeypatch, "hang")
 
-    monkeypatch.setattr(benchmark, "say_progress", interrupt)
+    monkeypatch.setattr(benchmark, "print_progress", interrupt)
     monkeypatch.setattr(Bench, "stop", lambda one: (stop(one), stopped.set()))
     assert main(TINY) == 130
     said = capsys.readouterr()
@@ -140,8 +140,8 @@ def test_it_is_not_measured_beside_a_run(capsys):
         (("devices", "--sides", "devices"), "CUDA can't be measured: "),
         (("methods", "--device", "cuda:7"), "cuda:7"),
         (("methods", "--run", "/nowhere/mine.hone"), "mine.hone"),
-        (("results", "1"), "1 is no result: none is kept yet"),
-        (("results", "yesterday"), "yesterday is no result"),
+        (("results", "1"), "there is no result 1"),
+        (("results", "yesterday"), "there is no result yesterday"),
         (("results", "--json", "--csv"), "not allowed with"),
         ((), "WHAT"),
     ],
@@ -186,7 +186,7 @@ def test_results_are_listed_shown_and_compared(tmp_path, capsys):
 
 
 def test_progress_says_the_time_left(capsys):
-    benchmark.say_progress(Progress(variant("plain", side="CPU"), 2, done=3, total=8, seconds_left=125.4))
+    benchmark.print_progress(Progress(variant("plain", side="CPU"), 2, done=3, total=8, seconds_left=125.4))
     assert capsys.readouterr().err == "4 of 8: Plain, CPU, pass 2, about 2 min 05 s left\n"
 
 

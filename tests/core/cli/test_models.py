@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +10,7 @@ from core.base import settings
 from core.base.jobs import JobProgress
 from core.cli import models, runs
 from core.cli.main import main
+from core.cli.output import JobOutput
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -49,9 +49,9 @@ def started(monkeypatch):
     return started
 
 
-def made(folder: Path, task: Task = Task.CHAT) -> str:
+def made(folder, task=Task.CHAT, **data):
     folder.mkdir(parents=True, exist_ok=True)
-    options = RunOptions(task=task, model=ModelOptions(source="a/b"), data=DataOptions(train="c.csv"))
+    options = RunOptions(task=task, model=ModelOptions(source="a/b"), data=DataOptions(train="c.csv", **data))
     run_file.write(options, folder / "run.toml")
     return str(folder)
 
@@ -100,18 +100,19 @@ def test_labels_are_printed_with_their_chances(tmp_path, started, capsys):
     assert "seven" in capsys.readouterr().out
 
 
-REFUSED = {
-    "reads texts": (Task.CHAT, "--file", "a.png"),
-    "reads images": (Task.IMAGE_CLASSIFICATION, "--prompt", "a"),
-    "there is no file": (Task.IMAGE_CLASSIFICATION, "--file", "nowhere.png"),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_what_the_model_doesn_t_read_is_refused(tmp_path, started, capsys, why):
-    task, *arguments = REFUSED[why]
-    assert main(["try", made(tmp_path / "one", task), *arguments]) == 2
-    assert why in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("reason", "task", "arguments"),
+    [
+        ("reads texts", Task.CHAT, ["--file", "a.png"]),
+        ("reads images", Task.IMAGE_CLASSIFICATION, ["--prompt", "a"]),
+        ("there is no file", Task.IMAGE_CLASSIFICATION, ["--file", "nowhere.png"]),
+        ("reads pairs of texts", Task.TEXT_CLASSIFICATION, ["--prompt", "a"]),
+    ],
+)
+def test_what_the_model_does_not_read_is_refused(reason, task, arguments, tmp_path, started, capsys):  # noqa: PLR0917
+    folder = made(tmp_path / "one", task, text_columns=("a", "b") if "pairs" in reason else ())
+    assert main(["try", folder, *arguments]) == 2
+    assert reason in capsys.readouterr().err
     assert started.loads == []
 
 
@@ -199,6 +200,13 @@ def test_what_is_missing_ends_with_one(exported, capsys):
     assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then run: it"]
 
 
+def test_metrics_are_csv_or_parquet(exported, tmp_path, capsys):
+    exported(report())
+    assert main(["export", str(tmp_path), "--metrics", str(tmp_path / "a.xyz")]) == 2
+    assert ".csv or .parquet; got a.xyz" in capsys.readouterr().err
+    assert not (tmp_path / "a.xyz").exists()
+
+
 def test_json(exported, capsys):
     assert exported(report(agreement=AGREEMENT), "--json") == 0
     said = capsys.readouterr()
@@ -246,20 +254,18 @@ def test_found_downloaded_listed_and_removed(hub, capsys, tmp_path):
     assert not list((tmp_path / "hub").glob("models--*"))
 
 
-def test_nothing_is_deleted_unasked(hub, capsys):
-    assert main(["hub", "--remove", "org/tiny"]) == 1
-    assert "--yes" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [(["--remove", "org/tiny"], 2, "--yes"), (["zebra"], 1, "has “zebra” in its name")],
+)
+def test_hub_refusals(arguments, status, message, hub, capsys):
+    assert main(["hub", *arguments]) == status
+    assert message in capsys.readouterr().err
 
 
-def test_nothing_found(hub, capsys):
-    assert main(["hub", "zebra"]) == 1
-    assert "has “zebra” in its name" in capsys.readouterr().err
-
-
-def test_work_offline_forbids_it(hub, capsys):
+def test_work_offline_forbids_it(hub):
     settings.save(settings.Settings(offline=True))
     assert main(["hub", "tiny"]) == 1
-    assert "“Work offline” in Settings forbids" in capsys.readouterr().err
     assert hub.asked == []
 
 
@@ -278,10 +284,10 @@ def test_a_token_that_can_t_be_kept_is_not_printed(hub, capsys, monkeypatch):
     assert "hf_Secret42" not in told.out + told.err
 
 
-def test_a_terminal_that_is_none_gets_a_line_every_tenth(capsys):
-    bar = models._DownloadBar(quiet=False)
+def test_a_download_without_a_terminal_prints_a_line_every_tenth(capsys):
+    output = JobOutput(is_download=True)
     for done in range(0, 1001, 10):
-        bar.show(JobProgress(done=done << 20, total=1000 << 20))
+        output.show(JobProgress(done=done << 20, total=1000 << 20))
     assert len(capsys.readouterr().err.splitlines()) == 11
 
 

@@ -19,31 +19,30 @@ DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
 
 class TestList:
-    def test_none_yet(self, home, capsys):
+    def test_no_runs(self, home, capsys):
         assert main(["runs"]) == 0
         assert "No runs yet" in capsys.readouterr().out
         home.touch()
         assert main(["runs"]) == 0
-        assert f"none can be kept there: {home} is a file." in capsys.readouterr().out
+        assert f"none can be made: {home} " in capsys.readouterr().out
 
-    def test_a_table_of_all_and_each_by_folder_or_name(self, hone, home, capfd):
+    def test_all_runs_and_each_by_folder_or_name(self, hone, home, capfd):
         hone("train", DIGITS)
         [folder] = (home / "runs").iterdir()
         capfd.readouterr()
         assert main(["runs", "--json"]) == 0
-        [found] = msgspec.json.decode(capfd.readouterr().out)
-        assert (found["state"], found["metric"], found["best"]) == ("finished", "eval_accuracy", 0.75)
-        assert found["folder"] == str(folder)
+        [run] = msgspec.json.decode(capfd.readouterr().out)
+        assert (run["state"], run["metric"], run["best"]) == ("finished", "eval_accuracy", 0.75)
+        assert run["folder"] == str(folder)
         damaged = new_run(home / "runs")
         damaged.options_file.write_text("=")
         assert main(["runs"]) == 0
         out = capfd.readouterr().out
-        for words in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
-            assert words in out
+        for text in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
+            assert text in out
         for name in (folder.name, str(folder)):
             assert main(["show", name]) == 0
             assert capfd.readouterr().out.startswith("Handwritten digits: finished\n")
-        assert main(["show", "nothing"]) == 2
         assert main(["runs", folder.name]) == 2
         assert "--compare or --delete" in capfd.readouterr().err
 
@@ -53,27 +52,28 @@ class TestList:
         assert "The data has one class only" in capfd.readouterr().out
 
 
-class TestFindRun:
-    @pytest.fixture(autouse=True)
-    def runs(self, home, monkeypatch):
-        for folder, name in (
-            ("2026-01-01-sea", "my sea"),
-            ("2026-02-02-a", "twice"),
-            ("2026-03-03-b", "twice"),
-        ):
-            (home / "runs" / folder).mkdir(parents=True)
-            (home / "runs" / folder / "run.toml").write_text(f'task = "chat"\n[output]\nname = "{name}"\n')
-        monkeypatch.chdir(home)
-        return home / "runs"
+@pytest.fixture
+def folder(home, monkeypatch):
+    """A folder of runs, two of which have the same name, a folder without a run and one outside."""
+    titles = {"2026-01-01-sea": "my sea", "2026-02-02-a": "twice", "2026-03-03-b": "twice"}
+    for name, title in titles.items():
+        (home / "runs" / name).mkdir(parents=True)
+        (home / "runs" / name / "run.toml").write_text(f'task = "chat"\n[output]\nname = "{title}"\n')
+    (home / "runs" / "hollow").mkdir()
+    (home / "empty").mkdir()
+    monkeypatch.chdir(home)
+    return home / "runs"
 
-    def test_by_folder_path_and_given_name(self, runs):
-        for name in ("2026-01-01-sea", str(runs / "2026-01-01-sea"), "my sea"):
-            assert find_run(name).path == runs / "2026-01-01-sea"
-        (runs / "2026-03-03-b" / "run.toml").write_text("[output\n")
-        assert find_run("twice").path == runs / "2026-02-02-a", "a damaged file has no name"
+
+class TestFindRun:
+    def test_by_folder_path_and_title(self, folder):
+        for name in ("2026-01-01-sea", str(folder / "2026-01-01-sea"), "my sea"):
+            assert find_run(name).path == folder / "2026-01-01-sea"
+        (folder / "2026-03-03-b" / "run.toml").write_text("[output\n")
+        assert find_run("twice").path == folder / "2026-02-02-a", "a damaged file has no title"
 
     @pytest.mark.parametrize(
-        ("name", "said"),
+        ("name", "message"),
         [
             ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
             ("zzzzzz", "there is no run zzzzzz; `hone runs` lists them"),
@@ -83,12 +83,10 @@ class TestFindRun:
             ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
         ],
     )
-    def test_what_is_none_or_several(self, name, said, runs):
-        (runs.parent / "empty").mkdir()
-        (runs / "hollow").mkdir()
+    def test_none_or_several(self, name, message, folder):
         with pytest.raises(OptionsError) as caught:
             find_run(name)
-        assert caught.value.detail == said.format(runs=runs)
+        assert caught.value.detail == message.format(runs=folder)
 
 
 def test_names_tags_and_notes(run, capsys):
@@ -99,9 +97,9 @@ def test_names_tags_and_notes(run, capsys):
     assert (notes.title, notes.tags, notes.text) == ("The long one", ("night", "old"), "Slower.")
     capsys.readouterr()
     main(["show", run.name])
-    shown = capsys.readouterr().out
-    assert all(words in shown for words in ("The long one", "Tags: night old", "Note: Slower."))
-    for wrong in (["--rename", "x" * 200], ["--tag", ""], ["--tag", " \t"], ["--untag", ""]):
+    out = capsys.readouterr().out
+    assert all(text in out for text in ("The long one", "Tags: night old", "Note: Slower."))
+    for wrong in (["--rename", "x" * 200], ["--tag", " \t"], ["--untag", ""]):
         assert main(["show", run.name, *wrong]) == 2
     assert past_runs.read(run.path) == notes
     assert main(["show", run.name, "--rename", "", "--note", ""]) == 0
@@ -111,48 +109,45 @@ def test_names_tags_and_notes(run, capsys):
 def test_comparing(run, capsys):
     seven = msgspec.structs.replace(digits_options(), training=TrainingOptions(epochs=7.0))
     other = create(seven, run.path.parent)
-    for wrong, said in (
+    for wrong, message in (
         ([], "name 2 to 8 runs; these are 0"),
         ([run.name] * 9, "name 2 to 8 runs; these are 9"),
         ([run.name, other.name, str(run.path)], f"{run.name} is named twice; name each run once"),
     ):
         assert main(["runs", "--compare", *wrong]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert main(["runs", "--compare", run.name, other.name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("training.epochs") and line.endswith("7") for line in lines)
     assert main(["runs", "--compare", run.name, other.name, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["options"]["training.epochs"][1] == 7.0
-    assert told["runs"] == [str(run.path), str(other.path)]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["options"]["training.epochs"][1] == 7.0
+    assert answer["runs"] == [str(run.path), str(other.path)]
     other.options_file.write_text("task = [")
     main(["runs", "--compare", run.name, other.name])
     assert "is no run file, or is damaged" in capsys.readouterr().out
 
 
-class TestPredictions:
-    def test_each_example_with_its_first_and_last(self, tmp_path, capsys):
-        examples = Example(given="A fine\nfilm.", expected="yes"), Example(given="Go on", is_own=True)
-        first = Said(text="no", sure=0.6, right=False), Said(text="um")
-        last = Said(text="yes", sure=0.91, right=True), Said(text="on and on " * 40)
-        EventWriter(tmp_path / "events.jsonl", attempt=1).write(
-            RunStarted(),
-            ExamplesChosen(examples=examples),
-            Predicted(step=0, epoch=0.0, said=first),
-            Predicted(step=1200, epoch=2.0, said=last),
-            ConfusionCounted(step=1200, labels=("no", "yes"), counts=((2, 0), (1, 3))),
-        )
-        assert main(["show", str(tmp_path), "--predictions"]) == 0
-        told = capsys.readouterr().out
-        for words in ("A fine film.", "no (60%), wrong", "yes (91%), right", "step 1,200", "1 of 1"):
-            assert words in told
-        assert max(map(len, told.splitlines())) <= 96
-        main(["show", str(tmp_path), "--predictions", "--json"])
-        told = json.loads(capsys.readouterr().out)
-        assert [found["step"] for found in told["told"]] == [0, 1200]
-        assert told["confusion"]["counts"] == [[2, 0], [1, 3]]
-
-    def test_none(self, tmp_path, capsys):
-        EventWriter(tmp_path / "events.jsonl", attempt=1).write(RunStarted())
-        assert main(["show", str(tmp_path), "--predictions"]) == 0
-        assert "No predictions" in capsys.readouterr().out
+def test_predictions(tmp_path, capsys):
+    writer = EventWriter(tmp_path / "events.jsonl", attempt=1)
+    writer.write(RunStarted())
+    assert main(["show", str(tmp_path), "--predictions"]) == 0
+    assert "saved no predictions" in capsys.readouterr().out
+    examples = Example(given="A fine\nfilm.", expected="yes"), Example(given="Go on", is_own=True)
+    first = Said(text="no", sure=0.6, right=False), Said(text="um")
+    last = Said(text="yes", sure=0.91, right=True), Said(text="on and on " * 40)
+    writer.write(
+        ExamplesChosen(examples=examples),
+        Predicted(step=0, epoch=0.0, said=first),
+        Predicted(step=1200, epoch=2.0, said=last),
+        ConfusionCounted(step=1200, labels=("no", "yes"), counts=((2, 0), (1, 3))),
+    )
+    assert main(["show", str(tmp_path), "--predictions"]) == 0
+    out = capsys.readouterr().out
+    for text in ("A fine film.", "no (60%), wrong", "yes (91%), right", "step 1,200", "1 of 1"):
+        assert text in out
+    assert max(map(len, out.splitlines())) <= 96
+    main(["show", str(tmp_path), "--predictions", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert [predicted["step"] for predicted in answer["told"]] == [0, 1200]
+    assert answer["confusion"]["counts"] == [[2, 0], [1, 3]]

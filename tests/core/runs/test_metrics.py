@@ -168,7 +168,7 @@ class TestCommand:
         with target.open(newline="", encoding="utf-8") as file:
             assert [row["loss"] for row in csv.DictReader(file)] == ["0.5", "0.25"]
         assert b"\r" not in target.read_bytes()
-        assert f"2 steps written to {target}" in capsys.readouterr().err
+        assert "2 steps written" in capsys.readouterr().err
         write_events(run.machine_file, DiskSampled(free=7, total=9))
         assert main(["export", str(run.path), "--metrics", "-", "--rows", "machine"]) == 0
         out, err = capsys.readouterr()

@@ -201,7 +201,8 @@ class TestTrain:
 
     def train(self, monkeypatch: pytest.MonkeyPatch, ask: FakeAsk, *arguments: str) -> int:
         monkeypatch.setattr("core.cli.train.run_job", lambda _name, request, _answer: ask(request))
-        return main(("train", DIGITS, *arguments), start=lambda run, **_: runs.start(run, "finish"))
+        runs.play("finish", monkeypatch)
+        return main(("train", DIGITS, *arguments))
 
     def test_targets_that_match_nothing_make_no_run(self, home, monkeypatch, capfd):
         fix = Fix("Let Hone choose", {"model.lora_targets": ()})
