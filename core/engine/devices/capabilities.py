@@ -1,4 +1,4 @@
-"""What a machine is, what each of its devices can't do and why, and what "auto" comes to on it.
+"""Facts about this computer, which choices each of its devices refuses and why, and how "auto" is resolved.
 
 Sources: bitsandbytes 0.50.2 registers `optimizer_update_8bit_blockwise` for CUDA, XPU and CPU only, and for MPS the
 unpacking of weights (`backends/mps/ops.py`); torch 2.13's autocast with a gradient scaler covers CUDA and MPS;
@@ -21,14 +21,12 @@ from core.base.processes import is_frozen
 from core.options.choices import FP16_NEEDS_GPU, Task
 from core.options.device_support import ANY_OTHER, Instead, Settled
 
-# --- The facts about this machine that decide where and how a run computes
-
 
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
     """One CUDA device torch can see.
 
-    `memory_bytes` is its total memory, `capability` NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper.
-    `unified` tells that it shares the computer's memory.
+    `capability` is NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper. `unified`: it shares the computer's
+    memory.
     """
 
     name: str
@@ -38,15 +36,17 @@ class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What torch and the operating system say.
+    """What torch and the operating system report.
 
-    `macos` is the version such as "14.5", empty elsewhere; `translated` tells that an x86 Python runs on an Apple
-    chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `cores` how many cores compute best together: the fast
-    ones of an Apple chip, and nowhere more than this process may use; `nvidia_driver` that
-    NVIDIA's library is there, whether torch can use it or not. `optional` holds the versions of those of
-    `OPTIONAL_LIBRARIES` that are installed; `compile_backends` and `compile_modes` (of inductor) are what torch.compile
-    lists, empty where nobody asked; `cpp_compiler` tells that there is a C++ compiler, `frozen` that this is the
-    bundled app.
+    Attributes:
+        cpu_bf16: The CPU multiplies bf16 in hardware.
+        nvidia_driver: NVIDIA's library is installed, whether torch can use it or not.
+        cores: Threads that compute best together: the fast cores of an Apple chip, within this process's limit.
+        macos: The version such as "14.5"; empty elsewhere.
+        translated: An x86 Python runs on an Apple chip.
+        optional: Versions of the installed ones of `OPTIONAL_LIBRARIES`.
+        compile_backends: As torch.compile lists them, and `compile_modes` inductor's; empty if not requested.
+        frozen: This is the bundled app.
     """
 
     system: str
@@ -83,16 +83,16 @@ OPTIONAL_LIBRARIES = {
     "torch_xla": "torch_xla",
     "tvm": "tvm",
 }
-"""Libraries a method needs and Hone can do without: what they are installed as, and what they are imported as."""
+"""Libraries that only some methods need: names of packages and of modules."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of what trains, without importing any of it."""
+    """The versions of Python and the training libraries, without importing them."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def gather(*, with_compilers: bool = False) -> MachineFacts:
-    """Ask this machine; listing the compilers takes two seconds more."""
+    """Collect the facts; listing the compilers takes two seconds more."""
     import torch
 
     is_mac = sys.platform == "darwin"
@@ -117,7 +117,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         optional=_optional_versions(),
         compile_backends=backends,
         compile_modes=modes,
-        # what inductor compiles its CPU kernels with (it takes `CXX` where that is set)
+        # inductor compiles its CPU kernels with `CXX` or one of these
         cpp_compiler=any(
             map(shutil.which, filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++", "cl")))
         ),
@@ -126,7 +126,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
 
 
 def _optional_versions() -> dict[str, str]:
-    """Versions of the optional libraries that can be imported; empty where one doesn't say its version."""
+    """Versions of the optional libraries that can be imported; empty if unknown."""
     found = {}
     for name, module in OPTIONAL_LIBRARIES.items():
         if find_spec(module) is not None:
@@ -138,7 +138,7 @@ def _optional_versions() -> dict[str, str]:
 
 
 def _compilers() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Back ends, inductor first and without those for debugging, and inductor's modes."""
+    """Backends, inductor first and without those for debugging, and inductor's modes."""
     import torch._dynamo
     import torch._inductor
 
@@ -154,12 +154,12 @@ def _cuda_devices() -> tuple[CudaDevice, ...]:
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return tuple(
         CudaDevice(
-            name=one.name,
-            memory_bytes=one.total_memory,
-            capability=(one.major, one.minor),
-            unified=bool(one.is_integrated),
+            name=device.name,
+            memory_bytes=device.total_memory,
+            capability=(device.major, device.minor),
+            unified=bool(device.is_integrated),
         )
-        for one in properties
+        for device in properties
     )
 
 
@@ -172,11 +172,11 @@ def _cores() -> int:
 
 
 def _cpu_has_bf16() -> bool:
-    """Whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); private in torch 2.13, so asked with care."""
+    """Whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); the functions are private in torch 2.13."""
     import torch
 
-    asks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(getattr(torch.cpu, ask)() for ask in asks if hasattr(torch.cpu, ask))
+    names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, name, bool)() for name in names)
 
 
 def _has_nvidia_driver() -> bool:
@@ -201,83 +201,36 @@ def _cpu_name() -> str:
 
 
 def _sysctl(name: str) -> str:
-    """One value of macOS's sysctl; empty where there is none."""
+    """One value of macOS's sysctl; empty if there is none."""
+    command = ["/usr/sbin/sysctl", "-n", name]
     try:
-        done = subprocess.run(
-            ["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip()
 
 
-# --- What each device of a machine can't do of Hone's choices, and why
+# --- Which choices each device refuses, and why
 
 
-TF32_NEEDS_CUDA = _("is a format of NVIDIA GPUs from Ampere on")
-NOTHING_TO_PIN = _("serves NVIDIA GPUs, which fetch batches by themselves")
-ONE_PROCESS = _("Hone trains in one process. A larger effective batch comes from gradient accumulation.")
-ONE_PROCESS_ON_MPS = _(
-    "An Apple GPU serves one process: PyTorch has neither gloo nor nccl for MPS. A larger effective batch comes from "
-    "gradient accumulation."
-)
-NO_8BIT_ON_MPS = _("8-bit optimizers have no MPS kernels in bitsandbytes 0.50")
-ADEMAMIX_ON_MPS = _(
-    "AdEMAMix has no MPS kernel in bitsandbytes 0.50, only a substitute made by torch.compile, which for Apple GPUs is "
-    "an early prototype"
-)
-QLORA_ON_MPS = _(
-    "QLoRA was never tried on an Apple GPU: bitsandbytes 0.50 unpacks weights there in plain PyTorch or, from macOS 26 "
-    "on, by kernels it fetches from the Hub while it trains"
-)
-PAGING_NEEDS_CUDA = _(
-    "moves state between the GPU's memory and the computer's, and bitsandbytes does that with CUDA only"
-)
-ONLY_MPS = _("It counts on Apple GPUs only.")
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
+VOLTA, AMPERE, HOPPER = (7, 0), (8, 0), (9, 0)
 NEEDS_AMPERE = _("needs an NVIDIA GPU from Ampere on")
-COMPILES_FROM_SOURCE = (
-    "needs a compiler and headers that the app doesn't bring along; Hone from source has it"
-)
-DEEPSPEED_ON_MPS = _("DeepSpeed's processes talk through nccl or gloo, and PyTorch has neither for MPS")
-OFFLOAD_NEEDS_CUDA = _("needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's")
-OFFLOAD_NEEDS_BF16 = _(
-    "needs an NVIDIA GPU from Ampere on, which trains in bf16: fp16's loss scaling doesn't reach gradients that are "
-    "already in main memory"
-)
-
-GROUPING = Settled(
-    "on",
-    _("batches of texts of similar length need less padding"),
-    (Instead("data.padding", "fixed", "off", _("every row has the same length anyway")),),
-)
-NO_WORKERS_FOR_TEXT = tuple(
-    Instead(
-        "task", task.value, "0", "texts are tokenized beforehand; making a batch takes a fraction of a ms"
-    )
-    for task in Task
-    if task.reads_text
-)
-
-VOLTA = (7, 0)
-AMPERE = (8, 0)
-HOPPER = (9, 0)
 
 Refusals = dict[str, dict[str, str]]
 
 
-def emulates_bf16(facts: MachineFacts) -> bool:
-    """M1 and M2 compute bf16 through fp32; nothing in torch tells, so the chip's name has to."""
-    return any(chip in facts.cpu_name for chip in (_("Apple M1"), _("Apple M2")))
+def _emulates_bf16(facts: MachineFacts) -> bool:
+    """M1 and M2 compute bf16 through fp32; torch doesn't report it, so the chip's name decides."""
+    return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
 
 
 def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
-    """Why choices can't be taken on a device, by option and value; options of which all can are left out.
+    """Why a device refuses choices, by option and value; options without refusals are left out.
 
     Args:
         facts: The machine.
         kind: `cuda`, `mps` or `cpu`.
-        gpu: The device, where it is a CUDA one.
+        gpu: The device, if it is a CUDA one.
     """
     found: Refusals = {}
 
@@ -290,80 +243,89 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         if package in facts.optional:
             return ""
         if package == "bitsandbytes" and facts.frozen:
-            return _(
-                "needs bitsandbytes, which comes with PyTorch with CUDA (Settings), and with Hone from source"
-            )
+            return _("needs bitsandbytes, which comes with PyTorch with CUDA (Settings)")
         return _("needs the package {package}, which isn't installed").format(package=package)
 
     before_ampere = gpu is not None and gpu.capability < AMPERE
     if kind == "cpu":
         refuse("device.precision", FP16_NEEDS_GPU, "fp16")
     if kind != "cuda":
-        refuse("device.precision", TF32_NEEDS_CUDA, "tf32")
-        refuse("data.pin_memory", NOTHING_TO_PIN, "on")
+        refuse("device.precision", _("is a format of NVIDIA GPUs from Ampere on"), "tf32")
+        refuse("data.pin_memory", _("serves NVIDIA GPUs only, which copy batches by themselves"), "on")
     elif before_ampere:
         refuse("device.precision", NEEDS_AMPERE, "bf16", "tf32")
-    refuse("device.processes", ONE_PROCESS_ON_MPS if kind == "mps" else ONE_PROCESS, ANY_OTHER)
+    refuse(
+        "device.processes",
+        _("Hone trains in one process. Use gradient accumulation for a larger effective batch."),
+        ANY_OTHER,
+    )
 
     if facts.frozen:
-        refuse("device.compile", COMPILES_FROM_SOURCE, "true")
-    inductor = ""
+        compiler = _("needs a compiler and headers, which the app doesn't contain; Hone from source has it")
+        refuse("device.compile", compiler, "true")
+    inductor = missing("triton") if kind == "cuda" else ""
     if kind == "cpu" and not facts.cpp_compiler:
         inductor = _("needs a C++ compiler: install one (g++, clang or Visual Studio's)")
-    if kind == "cuda":
-        inductor = missing("triton")
     if gpu is not None and gpu.capability < VOLTA:
-        inductor = _("needs an NVIDIA GPU from Volta on: Triton compiles for no older one")
+        inductor = _("needs an NVIDIA GPU from Volta on, because of Triton")
     refuse("device.compile_backend", inductor, "inductor")
     refuse("device.compile_backend", "" if kind == "cuda" else _("needs CUDA"), "cudagraphs")
     refuse("device.compile_backend", missing("torch_xla"), "openxla")
     refuse("device.compile_backend", missing("tvm"), "tvm")
 
     if kind == "mps":
-        refuse("training.optimizer", NO_8BIT_ON_MPS, *BITSANDBYTES_OPTIMIZERS)
-        refuse("training.optimizer", ADEMAMIX_ON_MPS, "ademamix")
-        refuse("model.method", QLORA_ON_MPS, "qlora")
+        refuse("training.optimizer", _("has no MPS kernel in bitsandbytes 0.50"), *BITSANDBYTES_OPTIMIZERS)
+        refuse(
+            "model.method",
+            _("is untested on Apple GPUs: bitsandbytes 0.50 has no MPS kernels of its own"),
+            "qlora",
+        )
         torchao = _("torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype")
     else:
         refuse("training.optimizer", missing("bitsandbytes"), *BITSANDBYTES_OPTIMIZERS)
         refuse("model.method", missing("bitsandbytes"), "qlora")
         torchao = missing("torchao") or inductor
         if facts.frozen:
-            torchao = "torchao compiles its optimizers, which the app can't; Hone from source can"
+            torchao = _("torchao compiles its optimizers, which the app can't; Hone from source can")
     if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
-        refuse("training.optimizer", PAGING_NEEDS_CUDA, "paged-adamw-8bit")
+        refuse("training.optimizer", _("pages GPU memory, which needs CUDA"), "paged-adamw-8bit")
     refuse("training.optimizer", torchao, "adamw-8bit-torchao")
 
-    is_hopper = gpu is not None and gpu.capability == HOPPER
     flash_2 = missing("flash-attn") if gpu is not None and not before_ampere else NEEDS_AMPERE
     refuse("model.attention", flash_2, "flash_attention_2")
+    is_hopper = gpu is not None and gpu.capability == HOPPER
     flash_3 = missing("flash-attn-3") if is_hopper else _("needs an NVIDIA Hopper GPU")
     refuse("model.attention", flash_3, "flash_attention_3")
 
-    deepspeed = DEEPSPEED_ON_MPS if kind == "mps" else missing("deepspeed")
+    deepspeed = missing("deepspeed")
+    if kind == "mps":
+        deepspeed = _("needs nccl or gloo, and PyTorch has neither for MPS")
     refuse("memory.deepspeed", deepspeed, "zero-2", "zero-3")
-    offload = OFFLOAD_NEEDS_BF16 if before_ampere else missing("torchao")
-    refuse("memory.offload_optimizer", offload if kind == "cuda" else OFFLOAD_NEEDS_CUDA, "true")
+    offload = missing("torchao")
+    if kind != "cuda":
+        offload = _("needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's")
+    elif before_ampere:
+        offload = _(
+            "needs bf16, that is an NVIDIA GPU from Ampere on: fp16's loss scaling doesn't reach the gradients"
+        )
+    refuse("memory.offload_optimizer", offload, "true")
     return found
 
 
 def cautions(facts: MachineFacts, kind: str) -> Refusals:
-    """What to know before choices that work: what is slow, young or dangerous here, by option and value."""
+    """Notes on choices that work but are slow, young or risky here, by option and value."""
+    found: Refusals = {}
     if kind == "mps":
-        found: Refusals = {
-            "device.compile": {
-                "true": "torch.compile for Apple GPUs is an early prototype; it may be slower."
-            },
-            "device.mps_memory_limit": {
-                "0.0": _("Without a ceiling, a model that is too large can bring the whole Mac to a halt.")
-            },
+        found["device.compile"] = {
+            "true": _("torch.compile for Apple GPUs is an early prototype; it may be slower.")
         }
-        if emulates_bf16(facts):
-            found["device.precision"] = {
-                "bf16": _("bf16 is emulated on M1 and M2: it works, slower than fp32.")
-            }
+        unlimited = _("Without a limit, a model that is too large can freeze the whole Mac.")
+        found["device.mps_memory_limit"] = {"0.0": unlimited}
+        if _emulates_bf16(facts):
+            found["device.precision"] = {"bf16": _("M1 and M2 emulate bf16: it works, slower than fp32.")}
         return found
-    found = {path: {ANY_OTHER: ONLY_MPS} for path in ("device.mps_memory_limit", "device.mps_fallback")}
+    only_mps = _("It applies to Apple GPUs only.")
+    found |= {path: {ANY_OTHER: only_mps} for path in ("device.mps_memory_limit", "device.mps_fallback")}
     if kind == "cpu":
         useless = _("On a CPU there is nothing to offload from: it works, and only costs time.")
         found["memory.deepspeed"] = {"zero-2": useless, "zero-3": useless}
@@ -373,32 +335,45 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
 
 
 def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
-    """What each automatic option comes to on a device, by its path; arguments as in `refusals`."""
-    pinning = Settled("off", _("only NVIDIA GPUs fetch from pinned memory"))
-    workers = Settled("0", "the cores are busy computing; workers would take them away")
+    """The value of each automatic option on a device, by its path; arguments as in `refusals`."""
+    pinning = Settled("off", _("only NVIDIA GPUs copy from pinned memory"))
+    workers = Settled("0", _("the cores are busy computing"))
     if kind == "cuda":
         precision = Settled("fp16", _("this GPU computes fp16 in hardware, but not bf16"))
         if gpu is not None and gpu.capability >= AMPERE:
             precision = Settled("bf16", _("this GPU computes bf16 in hardware"))
         elif gpu is not None and gpu.capability < VOLTA:
             precision = Settled("fp32", _("this GPU is older than Volta: it has no tensor cores for fp16"))
-        pinning = Settled("on", _("the GPU fetches batches while it computes"))
+        pinning = Settled("on", _("the GPU copies batches while it computes"))
         if facts.cores > 2:
+            by_task = tuple(
+                Instead(
+                    "task",
+                    task.value,
+                    "0",
+                    _("texts are tokenized in advance; making a batch takes under 1 ms"),
+                )
+                for task in Task
+                if task.reads_text
+            )
             count = str(min(4, facts.cores - 1))
-            workers = Settled(count, _("images are prepared while the GPU computes"), NO_WORKERS_FOR_TEXT)
+            workers = Settled(count, _("images are prepared while the GPU computes"), by_task)
     elif kind == "mps":
-        workers = Settled("0", _("the memory is shared, and on a Mac each worker would load PyTorch anew"))
-        precision = Settled("bf16", _("{cpu_name} computes bf16 in hardware").format(cpu_name=facts.cpu_name))
-        if emulates_bf16(facts):
-            precision = Settled("fp32", _("{cpu_name} has no bf16 hardware").format(cpu_name=facts.cpu_name))
+        workers = Settled("0", _("the memory is shared, and on a Mac each worker would load PyTorch again"))
+        precision = Settled("bf16", _("{cpu} computes bf16 in hardware").format(cpu=facts.cpu_name))
+        if _emulates_bf16(facts):
+            precision = Settled("fp32", _("{cpu} has no bf16 hardware").format(cpu=facts.cpu_name))
     elif facts.cpu_bf16:
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:
         precision = Settled("fp32", _("this CPU has no bf16 hardware"))
+    fixed_length = Instead("data.padding", "fixed", "off", _("every row has the same length anyway"))
     return {
         "device.precision": precision,
         "device.threads": Settled(str(facts.cores), _("one for each core")),
-        "data.group_by_length": GROUPING,
+        "data.group_by_length": Settled(
+            "on", _("batches of texts of similar length need less padding"), (fixed_length,)
+        ),
         "data.pin_memory": pinning,
         "data.workers": workers,
     }

@@ -1,4 +1,4 @@
-"""What torch's allocator holds on the device, and the peaks a run is summed up with. All figures are bytes."""
+"""Memory that torch's allocator holds on the device, and the peak of the process, in bytes."""
 
 import contextlib
 import sys
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import psutil
 import torch
 
-from core.base.language import _
 from core.runs.events import MemorySampled, Source
 
 if TYPE_CHECKING:
@@ -20,11 +19,11 @@ PROC_STATUS = Path("/proc/self/status")
 
 
 class DeviceMemory:
-    """Memory of the accelerator a run computes on; on a CPU there is none and nothing is sampled.
+    """Memory of the accelerator a run computes on; on a CPU nothing is sampled.
 
-    `bytes` are live tensors, `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds for them, `ceiling`
-    what the run may have. MPS keeps no peak of its own, so the highest sample counts. Any thread may ask: torch's own
-    counters are read, and nothing is asked of the device itself, which a CUDA graph being captured would not take.
+    `bytes` are live tensors, `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds, `ceiling` the limit.
+    MPS keeps no peak itself, so the highest sample counts. Any thread may sample: only torch's counters are read, never
+    the device itself, which a CUDA graph being captured would not allow.
 
     Args:
         kind: `cuda`, `mps` or `cpu`.
@@ -36,10 +35,8 @@ class DeviceMemory:
         self._lock = threading.Lock()
 
     def sample(self) -> MemorySampled | None:
-        """The figures of this moment; None on a CPU, and before torch has set up CUDA."""
-        if (
-            self.kind == "cuda" and torch.cuda.is_initialized()
-        ):  # asking before would set it up, and hold memory
+        """The current figures; None on a CPU, and before torch has initialized CUDA."""
+        if self.kind == "cuda" and torch.cuda.is_initialized():  # a query before would initialize it
             device = torch.cuda.get_device_properties(torch.cuda.current_device())
             return MemorySampled(
                 source=Source.TORCH,
@@ -62,43 +59,41 @@ class DeviceMemory:
         return None
 
     def peak(self) -> int | None:
-        """The most that was held for tensors; None on a CPU."""
+        """The peak of `reserved`; None on a CPU."""
         if self.kind == "cuda":
             return int(torch.cuda.max_memory_reserved())
         return self._highest if self.kind == "mps" else None
 
 
 class MemoryReports:
-    """Reports the device's memory every second, from a thread of its own: also while a step is long.
+    """Reports the device's memory every second from a thread, also during a long step.
 
     Enter it before the model is loaded, and stop it before the run's last event. On a CPU it does nothing.
 
     Args:
         memory: The device's memory.
-        reporter: Where it is reported.
-        interval: Seconds from one report to the next.
+        reporter: Writes the events.
+        interval: Seconds between reports.
     """
 
     def __init__(self, memory: DeviceMemory, reporter: "Reporter", interval: float = REPORT_SECONDS) -> None:
         self.memory = memory
         self._reporter = reporter
         self._interval = interval
-        self._ended = threading.Event()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._report, name="memory-reports", daemon=True)
 
     def __enter__(self) -> "MemoryReports":
-        """Begin."""
         if self.memory.kind != "cpu":
             self._thread.start()
         return self
 
-    def __exit__(self, *_raised: object) -> None:
-        """End."""
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """End, and wait until the last report is written."""
-        self._ended.set()
+        """Stop, and wait until the last report is written."""
+        self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -106,23 +101,21 @@ class MemoryReports:
         while True:
             try:
                 sample = self.memory.sample()
-            except RuntimeError as error:  # what torch raises: a figure less, the run goes on
-                print(
-                    _("The memory of the device can't be read: {error}").format(error=error), file=sys.stderr
-                )
+            except RuntimeError as error:  # raised by torch; the run goes on without these figures
+                print(f"The memory of the device can't be read: {error}", file=sys.stderr)
                 return
             if sample is not None:
-                with contextlib.suppress(OSError):  # the disk is full: the run itself will say so
+                with contextlib.suppress(OSError):  # the disk is full: the run itself reports that
                     self._reporter.write(sample)
-            if self._ended.wait(self._interval):
+            if self._stop.wait(self._interval):
                 return
 
 
 def process_peak(status: Path = PROC_STATUS) -> int:
-    """The most this process has held of the computer's memory (resident set), whoever started it.
+    """The peak resident set of this process.
 
-    On Linux `ru_maxrss` begins with the peak of the process that started this one (kept across exec, see the kernel's
-    `exec_mmap`), which may be larger; `VmHWM` doesn't.
+    On Linux `ru_maxrss` starts with the peak of the parent process (kept across exec, see the kernel's `exec_mmap`);
+    `VmHWM` doesn't.
     """
     if sys.platform == "linux":
         for line in status.read_text().splitlines():

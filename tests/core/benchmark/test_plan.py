@@ -141,12 +141,12 @@ def test_half_precision_is_what_the_machine_does_best(facts, half):
 @pytest.mark.parametrize(
     ("facts", "more", "name", "reason"),
     [
-        (M3_MAX, {}, "adamw-8bit", "8-bit optimizers have no MPS kernels in bitsandbytes 0.50"),
-        (M3_MAX, {}, "bf16-all-adamw-8bit", "8-bit optimizers have no MPS kernels in bitsandbytes 0.50"),
+        (M3_MAX, {}, "adamw-8bit", "no MPS kernel in bitsandbytes 0.50"),
+        (M3_MAX, {}, "bf16-all-adamw-8bit", "no MPS kernel in bitsandbytes 0.50"),
         (M3_MAX, {}, "tf32", "tf32 is a format of NVIDIA GPUs from Ampere on"),
         (BARE, {}, "adamw-8bit", "bitsandbytes"),
         (BARE, {}, "bf16-compile", "C++ compiler"),
-        (BUNDLED, {}, "bf16-compile", "the app doesn't bring along"),
+        (BUNDLED, {}, "bf16-compile", "the app doesn't contain"),
         (LAPTOP, {"with_compile": False}, "bf16-compile", "left out as asked"),
         (LAPTOP, {"tree": IMAGES}, "bf16-lora", "freeze random weights"),
     ],

@@ -21,11 +21,10 @@ from core.engine.devices.check import (
     all_gradients,
     check_device,
     conclusion,
-    memory_file,
-    recall,
     relative_error,
     run_checks,
     sides,
+    stored_checks,
     warn_of_wrong_numbers,
     worst_difference,
 )
@@ -78,7 +77,7 @@ class TestForReal:
         short = ["Loss", "Gradients", "More than 32,768 tokens", "Large vocabulary", "Optimizer step"]
         assert [comparison.name for comparison in report.comparisons] == short
         assert all(comparison.agrees for comparison in report.comparisons), report
-        assert report.conclusion.endswith("agree in all 5 comparisons.")
+        assert "agree in 5 comparisons" in report.conclusion
         assert torch.get_num_threads() == threads
         assert torch.equal(torch.get_rng_state(), numbers)
 
@@ -167,13 +166,13 @@ class TestWrongDevices:
         found = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=lambda: next(times))
         assert [one.agreement.value for one in found] == ["agrees", "agrees", "not run"]
         assert [one.seconds for one in found] == [3.0, 3.0, 0.0]
-        said = conclusion(found, REFERENCE, CANDIDATE)
-        assert said.endswith("agree in 2 comparisons. 1 comparison was not run.")
+        text = conclusion(found, REFERENCE, CANDIDATE)
+        assert text.endswith("agree in 2 comparisons. 1 comparison was not run.")
 
     def test_the_conclusion_names_what_differs(self):
         found = compare(changed("Loss", lambda tensors: tensors["encoder"].add_(1)))
         assert "differ in: Loss." in conclusion(found, REFERENCE, CANDIDATE)
-        assert conclusion((), REFERENCE, CANDIDATE).startswith("Nothing could be compared")
+        assert "could not be compared" in conclusion((), REFERENCE, CANDIDATE)
 
 
 @pytest.mark.parametrize(
@@ -278,15 +277,15 @@ class TestTheFirstRunOnAMac:
         assert messages(check) == messages(check) == []
         assert check.requests == [DeviceCheckRequest(device="mps", short=True)]
 
-    @pytest.mark.parametrize(("error", "size"), [(0.5, "an error of 0.5"), (None, "no numbers")])
-    def test_what_differs_is_told_to_every_run_and_checked_once(self, error, size, messages):
+    @pytest.mark.parametrize(("error", "size"), [(0.5, "0.5"), (None, "inf")])
+    def test_a_difference_is_reported_to_every_run_and_checked_once(self, error, size, messages):
         check = FakeCheck(Agreement.DIFFERS, error)
         for _ in range(2):
             (message,) = messages(check)
             assert (message.id, message.level) == ("device-check", Level.WARNING)
             first, second = message.detail.splitlines()
-            assert first == f"Gradients: {size} in the gradient of head.weight. Train on the CPU."
-            assert second.startswith("Found with PyTorch 2.13.0, macOS 15.5. ")
+            assert first == f"Gradients: error {size} in gradient of head.weight. Train on the CPU."
+            assert second.startswith("PyTorch 2.13.0, macOS 15.5. ")
             assert message.fixes[0].changes == {"device.name": "cpu"}
         assert len(check.requests) == 1
 
@@ -311,16 +310,16 @@ class TestTheFirstRunOnAMac:
         messages(check)
         monkeypatch.setattr("platform.mac_ver", lambda: ("15.6", ("", "", ""), "arm64"))
         messages(check)
-        assert [key.rpartition(", ")[2] for key in recall()] == ["macOS 15.5", "macOS 15.6"]
+        assert [key.rpartition(", ")[2] for key in stored_checks()] == ["macOS 15.5", "macOS 15.6"]
 
     @pytest.mark.parametrize("content", [b"", b"{", b'{"PyTorch 2, macOS 15": 3}'])
     def test_a_damaged_memory_is_as_good_as_none(self, home, content, messages):
         home.mkdir()
-        memory_file().write_bytes(content)
+        (home / "device-checks.json").write_bytes(content)
         assert messages(FakeCheck(Agreement.AGREES)) == []
-        assert len(recall()) == 1
+        assert len(stored_checks()) == 1
 
     def test_where_nothing_can_be_kept_the_run_goes_on(self, home, messages):
         home.write_text("a file where the folder should be")
         assert len(messages(FakeCheck(Agreement.DIFFERS))) == 1
-        assert recall() == {}
+        assert stored_checks() == {}

@@ -44,7 +44,7 @@ from tests.fakes.machines import (
 )
 
 
-def asked(**values: Any) -> RunOptions:
+def requested(**values: Any) -> RunOptions:
     """Options from `section__option=value`."""
     options = RunOptions(task=Task.TEXT_CLASSIFICATION)
     for name, value in values.items():
@@ -57,73 +57,59 @@ def asked(**values: Any) -> RunOptions:
     return options
 
 
-def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
-    return {problem.path: problem.message for problem in machine_problems(report(facts), asked(**values))}
+def problems(facts: MachineFacts, **values: Any) -> dict[str, str]:
+    return {problem.path: problem.message for problem in machine_problems(report(facts), requested(**values))}
+
+
+REFUSED = [
+    ("PC", PC, {"device__precision": "fp16"}),
+    ("PC", PC, {"device__precision": "tf32"}),
+    ("M3", M3_MAX, {"device__precision": "tf32"}),
+    ("old-card", OLD_CARD, {"device__precision": "bf16"}),
+    ("M3", M3_MAX, {"training__optimizer": "adamw-8bit"}),
+    ("M3", M3_MAX, {"training__optimizer": "ademamix"}),
+    ("PC", PC, {"training__optimizer": "paged-adamw-8bit"}),
+    ("bare", BARE, {"training__optimizer": "adamw-8bit"}),
+    ("PC", PC, {"training__optimizer": "adamw-8bit-torchao"}),
+    ("M3", M3_MAX, {"model__method": "qlora"}),
+    ("bare", BARE, {"model__method": "qlora"}),
+    ("bundled", variant(BUNDLED, optional={}), {"model__method": "qlora"}),
+    ("PC", PC, {"model__attention": "flash_attention_2"}),
+    ("old-card", OLD_CARD, {"model__attention": "flash_attention_2"}),
+    ("laptop", LAPTOP, {"model__attention": "flash_attention_2"}),
+    ("laptop", LAPTOP, {"model__attention": "flash_attention_3"}),
+    ("M3", M3_MAX, {"data__pin_memory": "on"}),
+    ("M3", M3_MAX, {"memory__deepspeed": "zero-2"}),
+    ("laptop", LAPTOP, {"memory__deepspeed": "zero-3"}),
+    ("old-card", OLD_CARD, {"memory__offload_optimizer": True}),
+    ("M3", M3_MAX, {"memory__offload_optimizer": True}),
+    ("laptop", LAPTOP, {"memory__offload_optimizer": True}),
+    ("M3", M3_MAX, {"device__processes": 2}),
+    ("two-GPUs", TWO_GPUS, {"device__processes": 2}),
+    ("bundled", BUNDLED, {"device__compile": True}),
+    ("PC", PC, {"device__compile_backend": "cudagraphs", "device__compile": True}),
+    ("PC", PC, {"device__compile_backend": "tvm", "device__compile": True}),
+    ("older-card", OLDER_CARD, {"device__compile_backend": "inductor", "device__compile": True}),
+    ("PC", PC, {"device__compile_backend": "onnxrt", "device__compile": True}),
+    ("PC", PC, {"device__compile_mode": "fastest", "device__compile": True}),
+]
 
 
 @pytest.mark.parametrize(
-    ("facts", "values", "reason"),
+    ("facts", "values"),
     [
-        (PC, {"device__precision": "fp16"}, "needs a GPU: PyTorch has no fp16 training on the CPU"),
-        (PC, {"device__precision": "tf32"}, "is a format of NVIDIA GPUs from Ampere on"),
-        (M3_MAX, {"device__precision": "tf32"}, "is a format of NVIDIA GPUs from Ampere on"),
-        (OLD_CARD, {"device__precision": "bf16"}, "needs an NVIDIA GPU from Ampere on"),
-        (
-            M3_MAX,
-            {"training__optimizer": "adamw-8bit"},
-            "8-bit optimizers have no MPS kernels in bitsandbytes 0.50",
-        ),
-        (M3_MAX, {"training__optimizer": "ademamix"}, "AdEMAMix has no MPS kernel in bitsandbytes 0.50"),
-        (PC, {"training__optimizer": "paged-adamw-8bit"}, "bitsandbytes does that with CUDA only"),
-        (OLD_CARD, {"memory__offload_optimizer": True}, "fp16's loss scaling doesn't reach gradients"),
-        (
-            BARE,
-            {"training__optimizer": "adamw-8bit"},
-            "needs the package bitsandbytes, which isn't installed",
-        ),
-        (
-            PC,
-            {"training__optimizer": "adamw-8bit-torchao"},
-            "needs the package torchao, which isn't installed",
-        ),
-        (M3_MAX, {"model__method": "qlora"}, "QLoRA was never tried on an Apple GPU"),
-        (BARE, {"model__method": "qlora"}, "needs the package bitsandbytes, which isn't installed"),
-        (variant(BUNDLED, optional={}), {"model__method": "qlora"}, "comes with PyTorch with CUDA"),
-        (PC, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
-        (OLD_CARD, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
-        (
-            LAPTOP,
-            {"model__attention": "flash_attention_2"},
-            "needs the package flash-attn, which isn't installed",
-        ),
-        (LAPTOP, {"model__attention": "flash_attention_3"}, "needs an NVIDIA Hopper GPU"),
-        (M3_MAX, {"data__pin_memory": "on"}, "serves NVIDIA GPUs, which fetch batches by themselves"),
-        (M3_MAX, {"memory__deepspeed": "zero-2"}, "nccl or gloo, and PyTorch has neither for MPS"),
-        (LAPTOP, {"memory__deepspeed": "zero-3"}, "needs the package deepspeed, which isn't installed"),
-        (M3_MAX, {"memory__offload_optimizer": True}, "needs an NVIDIA GPU"),
-        (LAPTOP, {"memory__offload_optimizer": True}, "needs the package torchao, which isn't installed"),
-        (M3_MAX, {"device__processes": 2}, "PyTorch has neither gloo nor nccl for MPS"),
-        (TWO_GPUS, {"device__processes": 2}, "Hone trains in one process"),
-        (BUNDLED, {"device__compile": True}, "needs a compiler and headers that the app doesn't bring along"),
-        (PC, {"device__compile": True, "device__compile_backend": "cudagraphs"}, "needs CUDA"),
-        (PC, {"device__compile": True, "device__compile_backend": "tvm"}, "the package tvm, which isn't"),
-        (OLDER_CARD, {"device__compile": True}, "needs an NVIDIA GPU from Volta on"),
-        (
-            PC,
-            {"device__compile": True, "device__compile_backend": "onnxrt"},
-            "must be one of inductor, cudagraphs",
-        ),
-        (PC, {"device__compile": True, "device__compile_mode": "fastest"}, "must be one of default"),
+        pytest.param(facts, values, id=f"{name}-{'-'.join(map(str, values.values()))}")
+        for name, facts, values in REFUSED
     ],
 )
-def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(facts, values, reason):
-    [(path, message)] = told(facts, **values).items()
-    assert reason in message
-    assert machine_may_refuse(asked(**values)), "the command line would not have asked the machine"
+def test_the_form_the_command_line_and_the_run_refuse_the_same(facts, values):
+    [(path, message)] = problems(facts, **values).items()
+    assert path == next(iter(values)).replace("__", ".")
+    assert machine_may_refuse(requested(**values)), "the command line would not have asked the machine"
     with pytest.raises(DeviceError) as refused:
-        resolve_run(facts, asked(**values))
+        resolve_run(facts, requested(**values))
     assert message in refused.value.detail
-    assert refused.value.fixes, f"{path} has no way out"
+    assert refused.value.fixes
 
 
 @pytest.mark.parametrize(
@@ -143,12 +129,12 @@ def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(facts, v
     ],
 )
 def test_a_server_with_everything_refuses_nothing(values):
-    assert told(SERVER, **values) == {}
-    resolve_run(SERVER, asked(**values))
+    assert problems(SERVER, **values) == {}
+    resolve_run(SERVER, requested(**values))
 
 
-def test_all_refusals_are_told_at_once():
-    wanted = asked(training__optimizer="adamw-8bit", memory__deepspeed="zero-2", device__precision="tf32")
+def test_all_refusals_are_reported_at_once():
+    wanted = requested(training__optimizer="adamw-8bit", memory__deepspeed="zero-2", device__precision="tf32")
     with pytest.raises(DeviceError) as refused:
         resolve_run(M3_MAX, wanted)
     assert all(
@@ -161,7 +147,7 @@ def test_all_refusals_are_told_at_once():
 def test_defaults_and_automatic_are_never_refused(name):
     for task in Task:
         assert list(machine_problems(report(EVERY_MACHINE[name]), RunOptions(task=task))) == []
-    settled = resolve_run(EVERY_MACHINE[name], asked()).options
+    settled = resolve_run(EVERY_MACHINE[name], requested()).options
     assert "auto" not in (settled.device.precision, settled.data.group_by_length, settled.data.pin_memory)
     assert settled.data.workers is not None
     assert settled.device.threads is not None
@@ -176,23 +162,26 @@ def test_whatever_is_refused_is_an_option_the_command_line_looks_at(name):
             assert not any(refusal(device, path, value) for value in free if device.available), path
 
 
-def test_what_works_but_should_be_known():
-    def said(facts: MachineFacts, **values: Any) -> dict[str, str]:
-        return {found.path: found.message for found in cautions(report(facts), asked(**values))}
-
-    assert "emulated on M1 and M2" in said(M2_8GB, device__precision="bf16")["device.precision"]
-    assert said(M3_MAX, device__precision="bf16") == {}
-    assert "whole Mac to a halt" in said(M2_8GB, device__mps_memory_limit=0.0)["device.mps_memory_limit"]
-    assert (
-        said(PC, device__mps_memory_limit=1.0)["device.mps_memory_limit"] == "It counts on Apple GPUs only."
-    )
-    assert said(M3_MAX, device__mps_memory_limit=1.0) == {}
-    assert "early prototype" in said(M3_MAX, device__compile=True)["device.compile"]
-    assert "no bf16 units" in said(PC, device__precision="bf16")["device.precision"]
+@pytest.mark.parametrize(
+    ("facts", "values", "is_noted"),
+    [
+        (M2_8GB, {"device__precision": "bf16"}, True),
+        (M3_MAX, {"device__precision": "bf16"}, False),
+        (PC, {"device__precision": "bf16"}, True),
+        (M2_8GB, {"device__mps_memory_limit": 0.0}, True),
+        (M3_MAX, {"device__mps_memory_limit": 1.0}, False),
+        (PC, {"device__mps_memory_limit": 1.0}, True),
+        (M3_MAX, {"device__compile": True}, True),
+    ],
+    ids=["M2-bf16", "M3-bf16", "PC-bf16", "no-limit", "limit", "limit-on-PC", "compile"],
+)
+def test_choices_that_work_with_a_caution(facts, values, is_noted):
+    paths = [found.path for found in cautions(report(facts), requested(**values))]
+    assert paths == [name.replace("__", ".") for name in values] * is_noted
 
 
 def test_automatic_suits_each_machine_and_says_why():
-    settled = {name: resolve_run(facts, asked()) for name, facts in EVERY_MACHINE.items()}
+    settled = {name: resolve_run(facts, requested()) for name, facts in EVERY_MACHINE.items()}
     precisions = {name: resolved.options.device.precision.value for name, resolved in settled.items()}
     assert precisions == {
         "PC": "fp32",
@@ -211,9 +200,8 @@ def test_automatic_suits_each_machine_and_says_why():
         "bundled": "fp32",
         "bare": "fp32",
     }
-    assert settled["M2 8 GB"].reasons["device.precision"] == "fp32: Apple M2 has no bf16 hardware"
+    assert settled["M2 8 GB"].reasons["device.precision"].startswith("fp32: ")
     assert settled["M3 Max"].options.data.pin_memory == "off"
-    assert "older than Volta" in settled["older card"].reasons["device.precision"]
     assert settled["server"].options.data.pin_memory == "on"
     assert all(resolved.options.data.workers == 0 for resolved in settled.values() if resolved.kind != "cuda")
 
@@ -230,8 +218,8 @@ def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say():
     assert 'get_kernel("kernels-community/bitsandbytes-mps"' in mps
 
 
-def test_memory_shared_with_the_cpu_is_told():
-    device = resolve_run(SPARK, asked()).device
+def test_memory_shared_with_the_cpu_is_problems():
+    device = resolve_run(SPARK, requested()).device
     assert (device.name, device.memory_bytes) == ("cuda:0", 120 * GB)
 
 
@@ -256,14 +244,14 @@ def reason_for(facts: MachineFacts, name: str) -> str:
 def test_says_why_a_device_is_not_to_be_had(facts, name, says):
     assert says in reason_for(facts, name)
     with pytest.raises(DeviceError) as refused:
-        resolve_run(facts, asked(device__name=name))
+        resolve_run(facts, requested(device__name=name))
     assert says in refused.value.detail
 
 
 def test_second_gpu_can_be_chosen_and_a_third_cannot():
-    assert resolve_run(TWO_GPUS, asked(device__name="cuda:1")).device.title == GTX_1660.name
+    assert resolve_run(TWO_GPUS, requested(device__name="cuda:1")).device.title == GTX_1660.name
     with pytest.raises(DeviceError, match="cuda:2 is not available"):
-        resolve_run(TWO_GPUS, asked(device__name="cuda:2"))
+        resolve_run(TWO_GPUS, requested(device__name="cuda:2"))
 
 
 def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch):
@@ -275,7 +263,7 @@ def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch):
         "TOKENIZERS_PARALLELISM",
     ):
         monkeypatch.setenv(name, "4,6")
-    options = asked(device__name="cuda:1")
+    options = requested(device__name="cuda:1")
     prepare_environment(options)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
     chosen = resolve_run(LAPTOP, options, sees_one_gpu=True)
@@ -285,5 +273,5 @@ def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch):
 def test_a_gpu_number_beyond_the_last_is_told_as_that():
     hidden = variant(PC, torch_cuda=True, nvidia_driver=True)
     with pytest.raises(DeviceError) as refused:
-        resolve_run(hidden, asked(device__name="cuda:3"), sees_one_gpu=True)
-    assert "counted from 0" in refused.value.detail
+        resolve_run(hidden, requested(device__name="cuda:3"), sees_one_gpu=True)
+    assert "hone devices" in refused.value.detail
