@@ -1,6 +1,6 @@
-"""Texts with an answer each: a label, a number, or a label for each word; read, checked, split and made tokens of.
+"""Texts with a label, a number, or a label for each word: read, checked, split and tokenized.
 
-One reader goes through the rows, of which it counts what is wrong: a run stops on what it found, a preview shows it.
+One reader goes through the rows and counts their issues: a run stops on them, a preview shows them.
 """
 
 import json
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, checks
 from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
 from core.engine.data.columns import (
@@ -60,17 +60,16 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 2000
 WORDS = "tokens"
-"""The column of a data set whose texts come word by word."""
+"""The column of a data set with a list of words in each row."""
 EXAMPLE_CHARACTERS = 80
 
 
 @dataclass(frozen=True)
 class TextData:
-    """Texts ready for a tokenizer.
+    """Texts ready for a tokenizer, as `datasets.Dataset`s; `eval` is None if nothing is held out.
 
-    `train` and `eval` are `datasets.Dataset`s; `eval` is None where nothing is held out. Their columns are `text`,
-    `text_pair` (for pairs) and `label`: the class index, or the number to learn. Where words are labelled, they are
-    `tokens` and `label`, a list of words and a class index for each. `labels` is empty where numbers are learned.
+    Columns are `text`, `text_pair` (for pairs) and `label`, a class index or a number; if words are labelled, `tokens`
+    and `label`, a list of words and one of class indices. `labels` are the classes.
     """
 
     train: "Dataset"
@@ -81,46 +80,34 @@ class TextData:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class EncodedTexts:
-    """What a text model sees: data sets of `input_ids`, `attention_mask` and `labels`.
-
-    Those are a class index or a number a text, or a class index a token. The field `labels` names the classes.
-    """
-
-    train: "Dataset"
-    eval: "Dataset | None"
-    labels: tuple[str, ...]
-
-
 # --- The usable rows of a table, block by block
 
 
 @dataclass(frozen=True)
 class Block:
-    """Usable rows: the index of each in the table, what the model reads of it, and the answer (of words: one each)."""
+    """Usable rows: the index of each in the table, its texts (or words), and its answer (or one per word)."""
 
     places: list[int]
     inputs: list[tuple[str, ...]]
     answers: list[Any]
 
     def at(self, kept: Sequence[int]) -> "Block":
-        """Those at `kept` only."""
+        """Return only the rows at `kept`."""
         return Block(
-            [self.places[place] for place in kept],
-            [self.inputs[place] for place in kept],
-            [self.answers[place] for place in kept],
+            [self.places[row] for row in kept],
+            [self.inputs[row] for row in kept],
+            [self.answers[row] for row in kept],
         )
 
 
 class RowReader:
-    """Goes through a table once; `tally` has what is wrong or left out, when all blocks are read.
+    """Iterates once over a table; `tally` is complete after the last block.
 
     Args:
         table: The rows.
-        columns: Those of texts and of answers, which are there.
-        skip: Whether rows that would stop a run are left out, and no more than a warning.
-        progress: Told the number of rows gone through.
+        columns: Existing columns of texts and answers.
+        skip: Report rows with a problem as left out, with a warning.
+        progress: Called with the number of rows read so far.
     """
 
     def __init__(
@@ -137,7 +124,7 @@ class RowReader:
         self._progress = progress
 
     def texts(self) -> Iterator[Block]:
-        """Rows of one text or two, and the label as it is written."""
+        """Read rows with one or two texts, and the label as text."""
         names = [*self.columns.text, *filter(None, (self.columns.label,))]
         readers = {name: text_reader(self.table.rows[name]) for name in names}
         mixed = [name for name in self.columns.text if is_mixed(self.table, name)]
@@ -153,74 +140,68 @@ class RowReader:
                     self._note(checks.NESTED, [start + place for place in nested], name)
                     keep[nested] = False
             rows = [texts.filter(pa.array(keep)).to_pylist() for texts in values]
-            count = int(keep.sum())
-            answers = [answer.strip() for answer in rows.pop()] if self.columns.label else [""] * count
+            answers = [answer.strip() for answer in rows.pop()] if self.columns.label else [""] * keep.sum()
             yield Block((start + np.flatnonzero(keep)).tolist(), list(zip(*rows, strict=True)), answers)
 
     def scores(self) -> Iterator[Block]:
-        """Rows of one text or two, and a number."""
+        """Read rows with one or two texts, and a number."""
         other = checks.other_score(self.table, self.columns)
         for block in self.texts():
             numbers = [as_number(answer) for answer in block.answers]
-            for place in np.flatnonzero(np.isnan(numbers)):
+            bad = np.isnan(numbers)
+            for place in np.flatnonzero(bad):
                 cell = block.answers[place]
                 comma = checks.DECIMAL_POINT if has_decimal_comma([cell]) else ""
                 example = f'"{cell[:EXAMPLE_CHARACTERS]}".{comma}'
                 self._note(
                     checks.NOT_A_NUMBER, [block.places[place]], self.columns.label or "", example, other
                 )
-            kept = np.flatnonzero(~np.isnan(numbers)).tolist()
-            yield Block(block.places, block.inputs, numbers).at(kept)
+            yield Block(block.places, block.inputs, numbers).at(np.flatnonzero(~bad).tolist())
 
     def words(self) -> Iterator[Block]:
-        """Rows of words, and a tag for each."""
+        """Read rows with a list of words, and a tag for each."""
         text, tag = self.columns.text[0], self.columns.label or ""
         names = tag_names(self.table, tag)
         for start, batch in self._batches([text, tag]):
             lists: list[list[list[str | None]]] = []
             broken = set[int]()
             for name in (text, tag):
-                found, bad = read_lists(pa.chunked_array([batch[name]]))
-                for error in bad:
-                    self._note(
-                        checks.BROKEN_LIST, [start + error.index], name, f"{error.text[:EXAMPLE_CHARACTERS]}."
-                    )
+                values, errors = read_lists(pa.chunked_array([batch[name]]))
+                for error in errors:
+                    example = f"{error.text[:EXAMPLE_CHARACTERS]}."
+                    self._note(checks.BROKEN_LIST, [start + error.index], name, example)
                     broken.add(error.index)
-                lists.append((found if name == text else _named(found, names)).to_pylist())
+                lists.append((values if name == text else _named(values, names)).to_pylist())
             rows = [
                 (start + place, tuple(words), tuple(tags))
                 for place, (words, tags) in enumerate(zip(*lists, strict=True))
-                if place not in broken and self._fits(start + place, words, tags)
+                if place not in broken and self._check_tags(start + place, words, tags)
             ]
             yield Block([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
     def with_known_labels(self, blocks: Iterable[Block], known: Collection[str]) -> Iterator[Block]:
-        """The rows whose labels are among those trained on."""
+        """Leave out rows with labels that aren't in the training data."""
         for block in blocks:
             kept = []
             for place, answer in enumerate(block.answers):
                 names = () if isinstance(answer, float) else (answer,) if isinstance(answer, str) else answer
-                foreign = [name for name in dict.fromkeys(names) if name not in known]
-                for name in foreign:
+                unknown = [name for name in dict.fromkeys(names) if name not in known]
+                for name in unknown:
                     self._note(checks.UNSEEN_LABEL, [block.places[place]], name)
-                if not foreign:
+                if not unknown:
                     kept.append(place)
             yield block.at(kept)
 
-    def _fits(self, index: int, words: Sequence[str | None], tags: Sequence[str | None]) -> bool:
-        """Whether words and tags go together; where not, that is noted."""
+    def _check_tags(self, index: int, words: Sequence[str | None], tags: Sequence[str | None]) -> bool:
+        """Whether a row has words and a tag for each; counts it otherwise."""
+        text, tag = self.columns.text[0], self.columns.label or ""
         if len(words) != len(tags):
-            self._note(
-                checks.TAG_COUNT,
-                [index],
-                "",
-                f"{_counted(len(words), 'word')}, {_counted(len(tags), 'tag')}.",
-            )
+            counts = _("words: {words:,}, tags: {tags:,}.").format(words=len(words), tags=len(tags))
+            self._note(checks.TAG_COUNT, [index], "", counts)
         elif not words:
-            self._note(checks.EMPTY, [index], self.columns.text[0])
+            self._note(checks.EMPTY, [index], text)
         elif None in words or None in tags:
-            name = self.columns.text[0] if None in words else self.columns.label
-            self._note(checks.MISSING_VALUE, [index], name or "")
+            self._note(checks.MISSING_VALUE, [index], text if None in words else tag)
         else:
             return True
         return False
@@ -244,21 +225,16 @@ class RowReader:
             self.tally.add(kind, int(self.table.numbers[index]), detail=detail, example=example, fixes=fixes)
 
     def no_usable_rows(self) -> DataError:
-        """The error for a table of which nothing is left."""
-        told = " ".join(finding.message for finding in self.tally.findings())
+        """Return the error for a table without usable rows."""
         return DataError(
             _("{name} has no usable rows").format(name=self.table.path.name),
-            f"{self.table.path}: {told}",
+            " ".join((f"{self.table.path}:", *(finding.message for finding in self.tally.findings()))),
             (Fix(_("Fill in the texts and labels, or choose other columns")),),
         )
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def _named(tags: pa.ListArray, names: tuple[str, ...]) -> pa.ListArray:
-    """Tags as names: numbers stand for the names a data set brings, where it does."""
+    """Replace numbers by the tag names of the data set, if it has any."""
     values = tags.flatten()
     if names:
         numbers = pc.cast(values, pa.int64())
@@ -270,21 +246,18 @@ def _named(tags: pa.ListArray, names: tuple[str, ...]) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), values)
 
 
-# --- What each task looks for in a table
-
-
 Check = Callable[[Table, Guess], None]
 
 
 @dataclass(frozen=True)
 class TextKind:
-    """How the columns of a task are found and checked, and its rows read. `sample` is what has a label, in one word."""
+    """How the columns of a task are found and checked (by option), and how its rows are read."""
 
     guess: Callable[[Table, tuple[str, ...], str | None], Guess]
     checks: tuple[tuple[str, Check], ...]
     check_eval: Callable[[Table, Guess, Fix], None]
     blocks: Callable[[RowReader], Iterator[Block]]
-    sample: str = "sample"
+    has_words: bool = False
 
 
 _TEXTS: tuple[str, Check] = ("data.text_columns", checks.check_text_columns)
@@ -306,38 +279,32 @@ KINDS = {
         (("data.text_columns", checks.check_tag_columns),),
         checks.check_eval_tags,
         RowReader.words,
-        "word",
+        has_words=True,
     ),
 }
 
 
-# --- Texts and their labels for training and evaluation
+# --- Training and evaluation data of a run
 
 
 @dataclass(frozen=True)
-class LabelledTexts:
-    """The usable rows of a table: texts as an Arrow table, the answers, and where each row stands."""
+class _Rows:
+    """Usable rows: a table of texts, and their answers."""
 
     texts: pa.Table = field(repr=False)
     answers: list[Any] = field(repr=False)
-    places: list[int] = field(repr=False)
-    table: Table
     notes: tuple[str, ...]
 
-    def unrepeated(self) -> "LabelledTexts":
-        """Without the rows that have an earlier one with the same texts and the same answer."""
-        texts = zip(*(map(_hashable, column.to_pylist()) for column in self.texts.columns), strict=True)
-        kept = first_of_equals(texts, self.answers).tolist()
-        return LabelledTexts(
-            self.texts.take(pa.array(kept, pa.int64())),
-            [self.answers[place] for place in kept],
-            [self.places[place] for place in kept],
-            self.table,
-            (*self.notes, *repeats(len(self.places) - len(kept), self.table.row_word)),
-        )
+    def without_repeats(self, row_word: str) -> "_Rows":
+        """Leave out rows with the same texts and answer as an earlier one."""
+        columns = ([_hashable(value) for value in column.to_pylist()] for column in self.texts.columns)
+        kept = first_of_equals(zip(*columns, strict=True), self.answers).tolist()
+        notes = repeats(len(self.answers) - len(kept), row_word)
+        texts = self.texts.take(pa.array(kept, pa.int64()))
+        return _Rows(texts, [self.answers[place] for place in kept], (*self.notes, *notes))
 
     def encoded(self, labels: tuple[str, ...]) -> pa.Table:
-        """The texts with a column `label`: class indices, a list of them where words are labelled, or numbers."""
+        """Add a column `label`: class indices, lists of them, or numbers."""
         index = {label: number for number, label in enumerate(labels)}
         first = self.answers[0]
         if isinstance(first, float):
@@ -355,51 +322,54 @@ def _hashable(value: Any) -> Any:
 
 
 def load_labelled_texts(options: RunOptions) -> TextData:
-    """Read, check and split the texts a run asks for. Columns that weren't chosen are guessed.
+    """Read, check and split the texts of a run; columns that aren't chosen are guessed.
 
     Raises:
-        DataError: They can't be used; the file and the rows or columns are named.
+        DataError: They can't be used; it names the file and the rows or columns.
     """
     data, kind = options.data, KINDS[options.task]
     table, columns = _training_table(options)
-    found = _usable_rows(kind, table, columns, skip=data.skip_bad_rows)
-    found = found.unrepeated() if data.drop_duplicates else found
+    rows = _usable_rows(kind, table, columns, skip=data.skip_bad_rows)
+    rows = rows.without_repeats(table.row_word) if data.drop_duplicates else rows
     limit_fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
     labels: tuple[str, ...] = ()
-    notes = (*table.notes, *found.notes)
+    notes = (*table.notes, *rows.notes)
     if options.task is Task.TEXT_REGRESSION:
-        least, most = min(found.answers), max(found.answers)
+        least, most = min(rows.answers), max(rows.answers)
         checks.refuse_constant(table, columns, least, most, limit_fixes)
         notes = (*notes, *checks.large_numbers(max(abs(least), abs(most)), columns))
     else:
-        labels = in_order(
-            found.answers if kind.sample == "sample" else {tag for row in found.answers for tag in row}
-        )
-        refuse_single(
-            labels,
-            _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name),
-            limit_fixes,
-        )
-    whole = found.encoded(labels)
+        labels = in_order({tag for tags in rows.answers for tag in tags} if kind.has_words else rows.answers)
+        where = _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name)
+        refuse_single(labels, where, limit_fixes)
+    whole = rows.encoded(labels)
     apart = held_out_of(data)
     fraction = 0.0 if apart else data.eval_fraction
     if options.task is Task.TEXT_CLASSIFICATION:
         train, held_out = stratified_split(whole["label"].to_numpy(), fraction, options.training.seed)
     else:
         train, held_out = random_split(whole.num_rows, fraction, options.training.seed)
-    eval_set = None
+    evaluation = None
     if apart:
-        evaluation = _read_evaluation(options, apart, columns, labels)
-        notes = (*notes, *evaluation.table.notes, *evaluation.notes)
-        eval_set = evaluation.encoded(labels)
+        table = read_evaluation(apart)
+        kind.check_eval(table, columns, apart.instead)
+        try:
+            rows = _usable_rows(
+                kind, table.first(data.max_eval_samples), columns, skip=data.skip_bad_rows, known=labels
+            )
+        except DataError as error:
+            error.fixes = (*error.fixes, apart.instead)
+            raise
+        notes = (*notes, *table.notes, *rows.notes)
+        evaluation = rows.encoded(labels)
     elif held_out:
-        eval_set = whole.take(held_out[: data.max_eval_samples])
+        evaluation = whole.take(held_out[: data.max_eval_samples])
     elif fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     assert columns.label is not None, "checked above"
     return TextData(
         _as_dataset(whole.take(train)),
-        None if eval_set is None else _as_dataset(eval_set),
+        None if evaluation is None else _as_dataset(evaluation),
         labels,
         columns.text,
         columns.label,
@@ -408,7 +378,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
 
 
 def training_texts(options: RunOptions) -> pa.Table:
-    """The texts of the training data's usable rows, one or two columns; the words of a row are put together.
+    """Return the texts of the usable training rows, in one or two columns; words are joined.
 
     Raises:
         DataError: There are none.
@@ -422,53 +392,33 @@ def _training_table(options: RunOptions) -> tuple[Table, Guess]:
     data, kind = options.data, KINDS[options.task]
     table = read_training(data)
     columns = kind.guess(table, data.text_columns, data.label_column)
-    for _rest, check in kind.checks:
+    for _option, check in kind.checks:
         check(table, columns)
     return table.first(data.max_train_samples), columns
 
 
 def _usable_rows(
     kind: TextKind, table: Table, columns: Guess, *, skip: bool, known: Collection[str] = ()
-) -> LabelledTexts:
+) -> _Rows:
     reader = RowReader(table, columns, skip=skip)
     blocks = kind.blocks(reader)
-    texts, places, answers = list[pa.Table](), list[int](), list[Any]()
+    texts, answers = list[pa.Table](), list[Any]()
     for block in reader.with_known_labels(blocks, known) if known else blocks:
-        places += block.places
         answers += block.answers
-        if block.places:
-            texts.append(_as_table(block.inputs, are_words=kind.sample == "word"))
+        if block.places and kind.has_words:
+            texts.append(pa.table({WORDS: pa.array(block.inputs, pa.list_(pa.string()))}))
+        elif block.places:
+            arrays = [pa.array(column, pa.string()) for column in zip(*block.inputs, strict=True)]
+            texts.append(pa.table(dict(zip(("text", "text_pair"), arrays, strict=False))))
     findings = reader.tally.findings()
-    refuse_problems(table, findings, len(places))
-    if not places:
+    refuse_problems(table, findings, len(answers))
+    if not answers:
         raise reader.no_usable_rows()
-    return LabelledTexts(pa.concat_tables(texts).combine_chunks(), answers, places, table, noted(findings))
-
-
-def _as_table(inputs: list[tuple[str, ...]], *, are_words: bool) -> pa.Table:
-    if are_words:
-        return pa.table({WORDS: pa.array(inputs, pa.list_(pa.string()))})
-    columns = [pa.array(texts, pa.string()) for texts in zip(*inputs, strict=True)]
-    return pa.table(dict(zip(("text", "text_pair"), columns, strict=False)))
-
-
-def _read_evaluation(
-    options: RunOptions, source: HeldOut, columns: Guess, labels: tuple[str, ...]
-) -> LabelledTexts:
-    """The usable rows of the evaluation data, by the columns and labels of the training data."""
-    data, kind = options.data, KINDS[options.task]
-    table = read_evaluation(source)
-    kind.check_eval(table, columns, source.instead)
-    table = table.first(data.max_eval_samples)
-    try:
-        return _usable_rows(kind, table, columns, skip=data.skip_bad_rows, known=labels)
-    except DataError as error:
-        error.fixes = (*error.fixes, source.instead)
-        raise
+    return _Rows(pa.concat_tables(texts).combine_chunks(), answers, noted(findings))
 
 
 def read_evaluation(source: HeldOut) -> Table:
-    """The table to evaluate on.
+    """Read the evaluation data.
 
     Raises:
         DataError: It is no file, or can't be read.
@@ -476,7 +426,7 @@ def read_evaluation(source: HeldOut) -> Table:
     if scheme_of(source.source) not in (None, Scheme.HUB):
         raise DataError(
             _("{source} can't be evaluated on").format(source=source.source),
-            _("A model that learns from texts of yours needs texts with the same labels."),
+            _("A model that is trained on texts needs texts with the same labels."),
             (source.instead,),
         )
     return read_held_out(source)
@@ -488,76 +438,74 @@ def _as_dataset(rows: pa.Table) -> "Dataset":
     return Dataset(rows.combine_chunks())
 
 
-# --- From texts to tokens, cut off where the model's sight or the person's wish ends
+# --- Tokens
 
 
 def encode_texts(
     options: RunOptions, data: TextData, tokenizer: Any, longest: int, reporter: Reporter
-) -> EncodedTexts:
-    """Tokenize training and evaluation data, and tell what is cut off.
+) -> tuple["Dataset", "Dataset | None"]:
+    """Tokenize training and evaluation data, and report what is cut off.
 
     Args:
-        options: What is asked.
-        data: The texts, or words.
-        tokenizer: The model's; a fast one where there are words.
-        longest: The most tokens the model can see.
-        reporter: Hears of what is lost.
+        options: The run's.
+        data: Texts or words.
+        tokenizer: The model's; a fast one for words.
+        longest: The most tokens of the model.
+        reporter: Gets the notes.
+
+    Returns:
+        Data sets of `input_ids`, `attention_mask` and `labels`: a class index or a number per text, or a class index
+        per token.
     """
     length = length_limit(options, longest)
-    tokenize = _tokenizing(tokenizer, length)
+    known = tokenizer_print(tokenizer)  # before it is used: tokenizing leaves the last length in it
+
+    def tokenize(part: Any) -> Any:
+        def make() -> Any:
+            return part.map(
+                lambda rows: encode_rows(rows, tokenizer, length),
+                batched=True,
+                remove_columns=part.column_names,
+                keep_in_memory=True,
+            )
+
+        return cached_tokens(tokens_key(part, known, length), make) if known else make()
+
     train = tokenize(data.train)
     evaluation = None if data.eval is None else tokenize(data.eval)
-    _tell_cut_texts(train, length, options.data.max_length, reporter)
+    _report_cut_texts(train, length, options.data.max_length, reporter)
     if WORDS in data.train.column_names:
-        _tell_lost_words(data.train, train, length, reporter)
-    return EncodedTexts(train, evaluation, data.labels)
+        _report_lost_words(data.train, train, length, reporter)
+    return train, evaluation
 
 
 def texts_of(part: Any) -> list[str]:
-    """All texts of a data set, those of pairs one after the other; words with a space before each but the first."""
+    """Return all texts of a data set, column by column; words are joined."""
     names = [name for name in ("text", "text_pair", WORDS) if name in part.column_names]
-    found = (part.with_format("arrow")[:][name].to_pylist() for name in names)
-    return [" ".join(text) if isinstance(text, list) else text for texts in found for text in texts]
+    columns = (_column(part, name).to_pylist() for name in names)
+    return [" ".join(text) if isinstance(text, list) else text for texts in columns for text in texts]
 
 
 def row_length(options: RunOptions, longest: int) -> int | None:
-    """Tokens of every row where padding is fixed; None: each batch decides."""
-    return min(options.data.max_length, longest) if options.data.padding is Padding.FIXED else None
+    """Return the tokens of every row with fixed padding, else None."""
+    return length_limit(options, longest) if options.data.padding is Padding.FIXED else None
 
 
 def length_limit(options: RunOptions, longest: int) -> int:
-    """The length asked for, or the model's own limit where that is shorter."""
+    """Return the length set in the options, or the model's limit if that is less."""
     return min(options.data.max_length, longest)
 
 
-def _tokenizing(tokenizer: Any, length: int) -> Callable[[Any], Any]:
-    """What tokenizes texts, or takes them from an earlier run with the same texts, tokenizer and length."""
-    known = tokenizer_print(tokenizer)
-
-    def tokenize(part: Any) -> Any:
-        if not known:
-            return _tokenize(part, tokenizer, length)
-        return cached_tokens(tokens_key(part, known, length), lambda: _tokenize(part, tokenizer, length))
-
-    return tokenize
-
-
-def _tokenize(part: Any, tokenizer: Any, length: int) -> Any:
-    """Replace texts by token ids, cut off at `length`; padding is left to the collator, batch by batch."""
-
-    def encode(rows: dict[str, list[Any]]) -> dict[str, Any]:
-        return encode_rows(rows, tokenizer, length)
-
-    return part.map(encode, batched=True, remove_columns=part.column_names, keep_in_memory=True)
-
-
 def encode_rows(rows: dict[str, list[Any]], tokenizer: Any, length: int) -> dict[str, Any]:
-    """What the model gets of texts, or of words, by column: `input_ids`, `labels` and what else the tokenizer makes.
+    """Tokenize texts or words, without padding.
 
     Args:
         rows: The columns `text`, `text_pair` (for pairs) and `label`, or `tokens` and `label`.
         tokenizer: The model's.
         length: Tokens at which texts are cut off.
+
+    Returns:
+        `labels`, and the columns the tokenizer makes, such as `input_ids`.
     """
     if WORDS in rows:
         return encode_words(rows[WORDS], rows["label"], tokenizer, length)
@@ -569,79 +517,60 @@ def encode_rows(rows: dict[str, list[Any]], tokenizer: Any, length: int) -> dict
 def encode_words(
     texts: list[list[str]], tags: list[list[int]], tokenizer: Any, length: int
 ) -> dict[str, list[Any]]:
-    """Token ids of texts given word by word, with a label for the first token of each word and none for the others.
+    """Tokenize words, with a label at the first token of each word.
 
-    A text of which no word comes to a token is left out: there is nothing to learn from it.
+    Texts without a labelled token are left out.
 
     Args:
         texts: The words of each text.
         tags: The class index of each word.
-        tokenizer: A fast one, which can tell the word of a token.
+        tokenizer: A fast one, with `word_ids`.
         length: Tokens at which texts are cut off.
     """
-    encoded = tokenizer(
-        [spaced(words, tokenizer) for words in texts],
-        is_split_into_words=True,
-        truncation=True,
-        max_length=length,
-    )
-    labels = [_at_first_tokens(encoded.word_ids(row), classes) for row, classes in enumerate(tags)]
+    words = [spaced(words, tokenizer) for words in texts]
+    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=length)
+    labels = []
+    for row, classes in enumerate(tags):
+        ids = encoded.word_ids(row)
+        pairs = zip([None, *ids], ids, strict=False)
+        labels.append([NO_LABEL if word in (None, last) else classes[word] for last, word in pairs])
     kept = [row for row, found in enumerate(labels) if any(label != NO_LABEL for label in found)]
     columns = {**encoded, "labels": labels}
     return {name: [values[row] for row in kept] for name, values in columns.items()}
 
 
 def spaced(words: list[str], tokenizer: Any) -> list[str]:
-    """The words as they stand in a running text: byte-level tokenizers take the space before a word for part of it."""
-    if not _is_byte_level(tokenizer):
+    """Add the spaces between words for byte-level tokenizers, which count them as part of the next word."""
+    steps = json.loads(tokenizer.backend_tokenizer.to_str()).get("pre_tokenizer") or {}
+    if all(step.get("type") != "ByteLevel" for step in steps.get("pretokenizers", [steps])):
         return words
     return [*words[:1], *(f" {word}" if word else "" for word in words[1:])]
 
 
-def _is_byte_level(tokenizer: Any) -> bool:
-    steps = json.loads(tokenizer.backend_tokenizer.to_str()).get("pre_tokenizer") or {}
-    all_steps = steps.get("pretokenizers", [steps])
-    return any(step.get("type") == "ByteLevel" for step in all_steps)
-
-
-def _at_first_tokens(words: list[int | None], classes: list[int]) -> list[int]:
-    """A label for each token: that of its word where it is the word's first."""
-    before = [None, *words]
-    return [
-        NO_LABEL if word is None or word == last else classes[word]
-        for last, word in zip(before, words, strict=False)
-    ]
-
-
-def _tell_cut_texts(train: Any, length: int, asked: int, reporter: Reporter) -> None:
-    """Say how many texts are as long as is allowed, and whether that is less than was asked for."""
+def _report_cut_texts(train: Any, length: int, max_length: int, reporter: Reporter) -> None:
     cut = sum(tokens >= length for tokens in lengths_of(train) or ())
-    title = _("{cut:,} of {train:,} texts reach {length:,} tokens").format(
-        cut=cut, train=len(train), length=length
+    title = _("{cut:,} of {count:,} texts reach {length:,} tokens").format(
+        cut=cut, count=len(train), length=length
     )
-    if cut and length < asked:
-        why = _("Anything beyond is cut off: the model can't see more. {asked:,} were asked for.").format(
-            asked=asked
-        )
-        reporter.warn("length-limit", title, why)
+    if cut and length < max_length:
+        why = _("The rest is cut off: the model is limited to less than the {asked:,} of the options.")
+        reporter.warn("length-limit", title, why.format(asked=max_length))
     elif cut:
-        reporter.note("texts-cut", title, _("Anything beyond is cut off."))
+        reporter.note("texts-cut", title, _("The rest is cut off."))
 
 
-def _tell_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) -> None:
-    """Say how many words are not learned from."""
+def _report_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) -> None:
     words = int(pc.sum(pc.list_value_length(_column(texts, WORDS))).as_py() or 0)
     labels = pc.list_flatten(_column(encoded, "labels")).to_numpy()
     lost = words - int(np.count_nonzero(labels != NO_LABEL))
     if lost:
-        count = _("{lost:,} of {words:,} words {value}").format(
-            lost=lost, words=words, value="is" if lost == 1 else "are"
+        title = ngettext(
+            "{lost:,} of {words:,} words is not trained on",
+            "{lost:,} of {words:,} words are not trained on",
+            lost,
         )
-        reporter.note(
-            "words-lost",
-            _("{count} not learned from").format(count=count),
-            _("They lie beyond {length} tokens, or the model has no token for them.").format(length=length),
-        )
+        why = _("They are beyond {length} tokens, or the model has no token for them.")
+        reporter.note("words-lost", title.format(lost=lost, words=words), why.format(length=length))
 
 
 def _column(part: Any, name: str) -> Any:

@@ -218,7 +218,7 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
         notes = ()
         rows = _inspect_evaluation(draft, options, apart, columns, found)
         eval_rows = None if train_rows is None else rows
-    words = kind.sample == "word"
+    words = kind.has_words
     at_hand = tokenizer_at_hand(
         options,
         lambda: [
@@ -250,7 +250,7 @@ def _check_answers(draft: Draft, options: RunOptions, columns: Guess, found: Gat
         check = partial(refuse_single, in_order(found.labels), where, fixes)
     draft.check("data.label_column", check)
     draft.findings += similar(found.labels)
-    draft.findings += told_of(found.labels, "word" if kind.sample == "word" else table.row_word)
+    draft.findings += told_of(found.labels, "word" if kind.has_words else table.row_word)
 
 
 def _inspect_evaluation(

@@ -5,7 +5,6 @@ from typing import Any
 
 from core.engine.data.batches import pad_as
 from core.engine.data.labelled_texts import (
-    EncodedTexts,
     encode_texts,
     load_labelled_texts,
     row_length,
@@ -42,26 +41,27 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         check_word_ids(options.model.source, tokenizer)
     longest = text.longest_text(config, tokenizer)
     if data is None:
-        labels = CLASSES if options.task.has_labels else ()
-        encoded = EncodedTexts(random_samples(options, config.vocab_size, longest), None, labels)
+        labels: tuple[str, ...] = CLASSES if options.task.has_labels else ()
+        train, evaluation = random_samples(options, config.vocab_size, longest), None
     else:
         for index, note in enumerate(data.notes):
             reporter.note(f"data-{index}", note)
         reporter.phase(Phase.TOKENIZING)
-        encoded = encode_texts(options, data, tokenizer, longest, reporter)
+        labels = data.labels
+        train, evaluation = encode_texts(options, data, tokenizer, longest, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    loaded = text.load_model(options, config, encoded.labels, tokenizer)
+    loaded = text.load_model(options, config, labels, tokenizer)
     metrics: Any = classification_metrics
     if labels_words:
-        metrics = tag_metrics(encoded.labels)
+        metrics = tag_metrics(labels)
     elif options.task is Task.TEXT_REGRESSION:
         metrics = regression_metrics
     return Prepared(
         model=apply_method(loaded.model, options, loaded.fresh),
-        train=encoded.train,
-        eval=encoded.eval,
+        train=train,
+        eval=evaluation,
         collator=pad_as(tokenizer, row_length(options, longest)),
-        labels=encoded.labels,
+        labels=labels,
         save_extras=lambda _folder: None,  # config and tokenizer are saved by Trainer itself
         processing_class=tokenizer,
         metrics=metrics,

@@ -130,7 +130,7 @@ def test_links_in_a_circle_end(tmp_path):
         ("a.txt", b"text\x00", "neither a table nor a text"),
         ("a.txt", b" \n\n", "empty"),
         ("a.txt", b"", "empty"),
-        ("nothing/.keep", b"", "holds no texts"),
+        ("nothing/.keep", b"", "no texts"),
         ("nothing/a.txt", b"", "only empty texts"),
     ],
 )
@@ -248,7 +248,7 @@ class TestBlocks:
         assert self.ids(self.made([STORY], 16, truncating)) == expected
         monkeypatch.setattr(running_text, "tokenizer_print", lambda _tokenizer: "")
         monkeypatch.setattr(running_text, "pieces", lambda text: text.splitlines(keepends=True))
-        monkeypatch.setattr(running_text, "TOGETHER_CHARACTERS", 100)
+        monkeypatch.setattr(running_text, "BATCH_CHARACTERS", 100)
         assert self.ids(self.made([STORY], 16)) == expected
 
     @pytest.mark.parametrize("end", [5, None])

@@ -121,15 +121,16 @@ def test_lost_words_and_cut_texts_are_reported(  # noqa: PLR0917
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[int] = []
-    tokenize = labelled_texts._tokenize
-    monkeypatch.setattr(labelled_texts, "_tokenize", lambda *args: made.append(1) or tokenize(*args))
+    encode = labelled_texts.encode_rows
+    monkeypatch.setattr(labelled_texts, "encode_rows", lambda *args: made.append(1) or encode(*args))
     data = TextData(Dataset.from_dict(rows), None, ("x", "y"), ("text",), "label")
     options = RunOptions(task=task, data=DataOptions(max_length=most))
     for run in (RunFolder(tmp_path / "first"), RunFolder(tmp_path / "from the cache")):
         run.path.mkdir()
         tokenizer = BertTokenizer(vocab={piece: index for index, piece in enumerate(PIECES)})
-        encoded = encode_texts(options, data, tokenizer, longest, Reporter(run))
-        assert max(map(len, encoded.train["input_ids"])) <= min(longest, most)
+        train, evaluation = encode_texts(options, data, tokenizer, longest, Reporter(run))
+        assert evaluation is None
+        assert max(map(len, train["input_ids"])) <= min(longest, most)
         events = EventReader(run.events_file).read_all() if run.events_file.exists() else ()
         assert [event.id for event in events if isinstance(event, MessageRaised)] == reported
     assert made == [1]

@@ -110,7 +110,7 @@ BAD: dict[str, tuple[Lay, Task | None, str]] = {
     "words without labels": (
         file("a.csv", f"text,label\n{GOOD}"),
         Task.TOKEN_CLASSIFICATION,
-        "2 words, 1 tag",
+        "words: 2, tags: 1",
     ),
     "words for images": (
         file("a.csv", f"text,label\n{GOOD}"),

@@ -251,7 +251,7 @@ def test_so_many_rows_are_used_as_are_asked_for(llama, text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("", "is empty"), ("a", "too short to learn from"), ("\0\0\0", "zero bytes")]
+    ("content", "message"), [("", "is empty"), ("a", "too short to train on"), ("\0\0\0", "zero bytes")]
 )
 def test_a_text_nothing_can_be_learned_from_is_told(llama, tmp_path, content, message):
     from tests.fakes.tiny_tokenizer import tiny_tokenizer
