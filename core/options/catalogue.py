@@ -1,7 +1,8 @@
-"""Declared options as rows, for forms, command line and reference page."""
+"""All declared options, their values by path, values as text, and the reference page."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,42 +40,39 @@ def options_of(section: str) -> tuple[Option, ...]:
 
 
 def copied(tree: Tree) -> Tree:
-    """A copy whose sections can be changed without changing those of `tree`."""
+    """A copy with its own sections."""
     return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
 
 
 def value_at(tree: Tree, path: str, default: Any = None) -> Any:
-    """The value at `section.option`, or at a key of the top; `default` where it is left out."""
-    section, _rest, name = path.rpartition(".")
+    """The value at `section.option` or at a top-level key, `default` if it is missing."""
+    section, _dot, name = path.rpartition(".")
     values = tree.get(section) if section else tree
     return values.get(name, default) if isinstance(values, dict) else default
 
 
 def put(tree: Tree, values: Mapping[str, Any]) -> None:
-    """Set options by their paths; what stands in place of a section, a mistake reported elsewhere, is left alone."""
+    """Set values by path. Entries that should be sections but are not, are left for validation to report."""
     for path, value in values.items():
-        section, _rest, name = path.rpartition(".")
+        section, _dot, name = path.rpartition(".")
         target = tree.setdefault(section, {}) if section else tree
         if isinstance(target, dict):
             target[name] = value
 
 
 def value_of(options: RunOptions, path: str) -> Any:
-    """The value that `options` holds at `path`; raises AttributeError for a path that is none."""
-    found: Any = options
-    for name in path.split("."):
-        found = getattr(found, name)
-    return found
+    """The value at `path`; raises AttributeError for an unknown path."""
+    return attrgetter(path)(options)
 
 
 Changes = Mapping[str, Any]
-"""Values by the path of their option, such as `{"memory.batch_size": 4}`."""
+"""Values by path, such as `{"memory.batch_size": 4}`."""
 
 
 def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
-    """`options` with the values of `changes`, plain or of the option's own type, in place of theirs."""
+    """A copy of `options` with `changes`, whose values may be plain or of the option's type."""
     for path, value in changes.items():
-        section, _rest, name = path.partition(".")
+        section, _dot, name = path.partition(".")
         value_type = options_by_path()[path].value_type
         typed = None if value is None else msgspec.convert(value, value_type, strict=False)
         changed = msgspec.structs.replace(getattr(options, section), **{name: typed})
@@ -86,16 +84,13 @@ EMPTY: tuple[object, ...] = ("", None, (), [], {})
 
 
 def is_changed(option: Option, value: object) -> bool:
-    """Whether a value differs from the default of an option that has one.
-
-    A model, data and their columns have none: they have to be chosen for every run.
-    """
+    """Whether a value differs from the option's default. Never true for options without one, such as the model."""
     has_default = option.advanced or option.default not in EMPTY
     return has_default and (tuple(value) if isinstance(value, list) else value) != option.default
 
 
 def changed_options(options: RunOptions) -> list[Option]:
-    """The options that have something to do and differ from their defaults."""
+    """The options that have an effect and differ from their defaults."""
     return [
         option
         for option in all_options()
@@ -103,11 +98,11 @@ def changed_options(options: RunOptions) -> list[Option]:
     ]
 
 
-# --- Values in words
+# --- Values as text
 
 
 def value_text(option: Option, value: Any) -> str:
-    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; one that does not fit stays as it is."""
+    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; an invalid value as `str` formats it."""
     if value in EMPTY:
         return _("not set")
     match option.kind, value:
@@ -127,21 +122,21 @@ def value_text(option: Option, value: Any) -> str:
 
 
 def number_words(option: Option, value: float) -> str:
-    """A number as a person reads it: `1,024`, `0.001`, `2e-5`; of a share its percent."""
+    """A number such as `1,024`, `0.001` or `2e-5`; a share in percent."""
     if _is_share(option, value):
         return f"{plain_number(round(100 * value, 8))} %"
     return f"{value:,}" if isinstance(value, int) else plain_number(value)
 
 
 def plain_number(value: float) -> str:
-    """A float as a person writes it: `3`, `0.001`, `2e-5`."""
+    """A float without padding: `3`, `0.001`, `2e-5`."""
     text = f"{value:.10g}"
     mantissa, exponential, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponential else text
 
 
 def unit_of(option: Option, value: Any) -> str:
-    """What a value counts: `batches`, or `batch` of 1; empty where its title says that, and behind a percent."""
+    """The unit of a value, such as `batches`, or `batch` for 1; empty if the title says it, and after a percentage."""
     if _is_share(option, value) or option.unit == option.title.lower():
         return ""
     if value == 1 and not isinstance(value, bool):
@@ -150,14 +145,14 @@ def unit_of(option: Option, value: Any) -> str:
 
 
 def unit_beside(option: Option, value: Any) -> str:
-    """What to say behind a field with a value in it as it is kept: a share is `0.05 of the run`."""
+    """The unit behind a field: that of a share of the run is `of the run`."""
     return _("of the run") if option.share_below_one and _is_share(option, value) else unit_of(option, value)
 
 
 def with_unit(option: Option, value: Any) -> str:
-    """A value with what it counts: `8 steps`, `1 batch`, `5 %`."""
-    words = value_text(option, value)
-    return words if value in EMPTY else f"{words} {unit_of(option, value)}".rstrip()
+    """A value with its unit: `8 steps`, `1 batch`, `5 %`."""
+    text = value_text(option, value)
+    return text if value in EMPTY else f"{text} {unit_of(option, value)}".rstrip()
 
 
 def _is_share(option: Option, value: Any) -> bool:
@@ -182,13 +177,16 @@ def as_text() -> str:
     """Every option on two lines, for a terminal."""
     lines = []
     for option in all_options():
-        value = f"{_expectation(option)}; default: {_default(option)}"
-        lines += [f"{option.path} ({value})", f"    {option.help}{_only_with(option)}"]
+        default = _("default: {value}").format(value=_default(option))
+        lines += [
+            f"{option.path} ({_expectation(option)}; {default})",
+            f"    {option.help}{_only_with(option)}",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def as_markdown() -> str:
-    """The reference page: a heading a section, a table row an option, a list for the choices."""
+    """The reference page: a heading per section, a table row per option, and the values of choices."""
     lines = [_HEAD.rstrip(), "", "## task", "", *_choices(all_options()[0])]
     for section, struct in SECTIONS.items():
         lines += ["", f"## {section}", "", (struct.__doc__ or "").strip(), ""]
@@ -201,13 +199,11 @@ def as_markdown() -> str:
 
 
 def _row(option: Option) -> str:
-    aliases = (
-        _(" Trainer's {aliases} is understood too.").format(aliases=", ".join(option.aliases))
-        if option.aliases
-        else ""
-    )
-    what = f"**{option.title}.** {option.help}{_only_with(option)}{aliases}".replace("|", "\\|")
-    return f"| `{option.name}` | {what} | {_expectation(option)} | {_default(option)} |"
+    what = f"**{option.title}.** {option.help}{_only_with(option)}"
+    if option.aliases:
+        what += _(" Trainer's {aliases} is understood too.").format(aliases=", ".join(option.aliases))
+    cells = (f"`{option.name}`", what.replace("|", "\\|"), _expectation(option), _default(option))
+    return f"| {' | '.join(cells)} |"
 
 
 def _only_with(option: Option) -> str:
@@ -215,8 +211,8 @@ def _only_with(option: Option) -> str:
 
 
 def needs_of(option: Option) -> str:
-    """What other options must be for this one to mean anything, such as "`model.method` lora or qlora"."""
-    return " and ".join(f"`{path}` {_either(values)}" for path, values in option.needs.items())
+    """The options that this one needs, such as "`model.method` lora or qlora"."""
+    return _(" and ").join(f"`{path}` {_either(values)}" for path, values in option.needs.items())
 
 
 def _either(values: tuple[Any, ...]) -> str:
@@ -224,9 +220,8 @@ def _either(values: tuple[Any, ...]) -> str:
     return _("{others} or {last}").format(others=", ".join(others), last=last) if others else last
 
 
-def _choices(option: Option) -> Iterator[str]:
-    for choice in option.choices:
-        yield f"- `{choice.value}`: {choice.title}. {choice.help}"
+def _choices(option: Option) -> list[str]:
+    return [f"- `{choice.value}`: {choice.title}. {choice.help}" for choice in option.choices]
 
 
 def _expectation(option: Option) -> str:
@@ -234,10 +229,10 @@ def _expectation(option: Option) -> str:
 
 
 def _default(option: Option) -> str:
-    if option.path == "task":
+    if option is TASK:
         return _("must be given")
     if option.default in EMPTY:
-        return "empty"
+        return _("empty")
     if isinstance(option.default, bool):
         return str(option.default).lower()
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)

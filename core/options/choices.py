@@ -8,13 +8,13 @@ from core.options.sources import VISION_MODELS
 
 
 class Described(StrEnum):
-    """Each member has its own label and sentence of help: equal strings of two enumerations are one key of a dict."""
+    """A string with a label and a sentence of help."""
 
     label: str
     help: str
 
     def __new__(cls, value: str, label: str = "", help: str = "") -> Self:
-        """The defaults are for type checkers, to whom `Task("chat")` is such a call."""
+        """Create a member; type checkers see `Task("chat")` as a call of this, hence the defaults."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.label, member.help = label, help
@@ -60,12 +60,12 @@ class Task(Described):
 
     @property
     def has_labels(self) -> bool:
-        """Whether the model tells apart classes with names."""
+        """Whether the model predicts named classes."""
         return self in (Task.TEXT_CLASSIFICATION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION)
 
     @property
     def writes_text(self) -> bool:
-        """Whether the model says the next token: a causal language model."""
+        """Whether the model is a causal language model."""
         return self in (Task.CAUSAL_LM, Task.CHAT, Task.PREFERENCE)
 
     @property
@@ -78,8 +78,8 @@ class Toggle(Described):
     """On, off, or automatic. A run file may say true and false too."""
 
     AUTO = "auto", _("Automatic"), _("Chosen for the data and this computer.")
-    ON = "on", _("On"), "Always."
-    OFF = "off", _("Off"), "Never."
+    ON = "on", _("On"), _("Always.")
+    OFF = "off", _("Off"), _("Never.")
 
 
 class Method(Described):
@@ -115,18 +115,18 @@ class Attention(Described):
     SDPA = (
         "sdpa",
         "sdpa",
-        "PyTorch's scaled dot product attention; selects the fastest kernel of this device.",
+        _("PyTorch's scaled dot product attention; selects the fastest kernel of this device."),
     )
     EAGER = "eager", "eager", _("Plain implementation: slower, keeps the whole attention matrix.")
     FLASH_2 = (
         "flash_attention_2",
         "FlashAttention 2",
-        "For NVIDIA GPUs since Ampere, in bf16 or fp16; needs the package flash-attn.",
+        _("For NVIDIA GPUs since Ampere, in bf16 or fp16; needs the package flash-attn."),
     )
     FLASH_3 = (
         "flash_attention_3",
         "FlashAttention 3",
-        "For NVIDIA Hopper GPUs, in bf16 or fp16; needs its own package.",
+        _("For NVIDIA Hopper GPUs, in bf16 or fp16; needs its own package."),
     )
 
 
@@ -149,7 +149,7 @@ class ChatTemplate(Described):
     """How a conversation is formatted as one text."""
 
     AUTO = "auto", _("Model's template"), _("ChatML if the model has none.")
-    CHATML = "chatml", "ChatML", "Each message between <|im_start|> and <|im_end|>, for any model."
+    CHATML = "chatml", "ChatML", _("Each message between <|im_start|> and <|im_end|>, for any model.")
 
 
 class LossOn(Described):
@@ -173,8 +173,8 @@ class Precision(Described):
         "tf32",
         _("fp32 with matrix multiplications in 10-bit precision, on NVIDIA GPUs since Ampere."),
     )
-    BF16 = "bf16", "bf16", "Half the activation memory with the range of fp32; no loss scaling."
-    FP16 = "fp16", "fp16", "Half the activation memory with loss scaling; needs a GPU."
+    BF16 = "bf16", "bf16", _("Half the activation memory with the range of fp32; no loss scaling.")
+    FP16 = "fp16", "fp16", _("Half the activation memory with loss scaling; needs a GPU.")
 
 
 class DeepSpeed(Described):
@@ -203,7 +203,7 @@ class Optimizer(Described):
     ADAMW = (
         "adamw",
         "AdamW",
-        "The usual choice; 8 bytes of state per parameter. Fused if this device supports it.",
+        _("The usual choice; 8 bytes of state per parameter. Fused if this device supports it."),
     )
     ADAM = "adam", _("Adam"), _("AdamW with weight decay added to the gradient.")
     ADAFACTOR = (
@@ -215,7 +215,7 @@ class Optimizer(Described):
     PAGED_ADAMW_8BIT = (
         "paged-adamw-8bit",
         _("AdamW, 8-bit, paged"),
-        "As AdamW, 8-bit; state is moved to main memory when the GPU runs out of memory.",
+        _("As AdamW, 8-bit; state is moved to main memory when the GPU runs out of memory."),
     )
     ADAMW_8BIT_TORCHAO = (
         "adamw-8bit-torchao",
@@ -225,12 +225,12 @@ class Optimizer(Described):
     LION_8BIT = (
         "lion-8bit",
         "Lion, 8-bit",
-        "1 byte of state per parameter; needs a 3 to 10 times lower learning rate.",
+        _("1 byte of state per parameter; needs a 3 to 10 times lower learning rate."),
     )
     ADEMAMIX = (
         "ademamix",
         "AdEMAMix",
-        "AdamW with a second, slower average of gradients; 12 bytes of state per parameter.",
+        _("AdamW with a second, slower average of gradients; 12 bytes of state per parameter."),
     )
     SGD = (
         "sgd",
@@ -282,7 +282,7 @@ PREFERENCE_COLUMNS = (
 
 
 class Speaker(StrEnum):
-    """Who says a message, as `data.roles` names it and as chat templates know it."""
+    """The role of a message, as in `data.roles` and chat templates."""
 
     SYSTEM = "system"
     USER = "user"
@@ -291,7 +291,7 @@ class Speaker(StrEnum):
 
     @property
     def in_words(self) -> str:
-        """What a sentence calls them."""
+        """The role in a sentence."""
         return {"system": _("the system prompt"), "user": _("the user"), "tool": _("a tool's answer")}.get(
             self.value, _("the assistant")
         )
@@ -301,11 +301,11 @@ DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 
 def device_title(name: str) -> str:
-    """A device's kind and, where it has one, its number: `CUDA 1`; a name of no known kind stays as it is."""
-    kind, _rest, index = name.partition(":")
+    """A device's kind and index: `CUDA 1`; an unknown name is returned unchanged."""
+    kind, _colon, index = name.partition(":")
     return f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else name
 
 
 def model_title(short_name: str) -> str:
-    """A model's name as its makers write it, where it is one of torchvision's."""
+    """The published name of a torchvision model; other names are returned unchanged."""
     return VISION_MODELS[short_name].title if short_name in VISION_MODELS else short_name

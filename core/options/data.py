@@ -47,13 +47,13 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Name of the split to train on if the data has several: a folder with train.csv and test.csv, "
             "train-00000-of-00002.parquet or subfolders train/ and test/, or a data set of the Hub. Empty: `train`."
         ),
-        group="Splits",
+        group=_("Splits"),
     )
     eval_split: str | None = option(
         None,
         _("Validation split"),
         _("Name of the split to evaluate on, instead of other data or a fraction of the training data."),
-        group="Splits",
+        group=_("Splits"),
     )
     eval_fraction: float = option(
         0.1,
@@ -77,7 +77,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Toggle.AUTO,
         _("Header"),
         _("Whether the first row of a CSV or TSV file contains column names. Automatic: detected."),
-        group="Reading",
+        group=_("Reading"),
         needs=FOR_TEXT,
     )
     skip_bad_rows: bool = option(
@@ -87,14 +87,14 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Skip and count rows that would stop a run: an empty answer, a value that is not a number, different "
             "numbers of words and tags, an unknown role."
         ),
-        group="Reading",
+        group=_("Reading"),
         needs=FOR_TEXT,
     )
     drop_duplicates: bool = option(
         False,
         _("Drop duplicate rows"),
         _("Drop training rows equal to an earlier one, before the validation split is made."),
-        group="Reading",
+        group=_("Reading"),
         needs=FOR_TEXT,
     )
     image_column: str | None = option(
@@ -116,21 +116,21 @@ class DataOptions(Section, frozen=True, kw_only=True):
         {},
         _("Roles"),
         _("Maps unknown role names in the data to system, user, assistant or tool."),
-        group="Conversations",
+        group=_("Conversations"),
         needs=FOR_CONVERSATIONS,
     )
     chat_template: ChatTemplate = option(
         ChatTemplate.AUTO,
         _("Chat template"),
         _("How a conversation is formatted as one text. Saved with the model."),
-        group="Conversations",
+        group=_("Conversations"),
         needs=FOR_CONVERSATIONS,
     )
     loss_on: LossOn = option(
         LossOn.ANSWERS,
         _("Loss on"),
         _("Which tokens of a conversation the loss is computed on."),
-        group="Conversations",
+        group=_("Conversations"),
         needs=FOR_CHAT,
     )
     packing: bool = option(
@@ -140,7 +140,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Put several conversations into one row, up to the maximum length: fewer steps, less padding. "
             "Attention doesn't cross conversations."
         ),
-        group="Batches",
+        group=_("Batches"),
         needs=FOR_CHAT,
     )
     max_length: int = option(
@@ -155,14 +155,14 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Padding.DYNAMIC,
         _("Padding"),
         _("To which length the rows of a batch are padded."),
-        group="Batches",
+        group=_("Batches"),
         needs=FOR_SINGLE_TEXTS,
     )
     group_by_length: Toggle = option(
         Toggle.AUTO,
         _("Group by length"),
         _("Batch texts of similar length together: less padding and faster, slightly less random."),
-        group="Batches",
+        group=_("Batches"),
         needs=FOR_SINGLE_TEXTS,
     )
     image_size: int = option(
@@ -200,7 +200,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "the data."
         ),
         unit="processes",
-        group="Loading",
+        group=_("Loading"),
         aliases=("dataloader_num_workers",),
         limits=(0, 64),
     )
@@ -209,7 +209,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         _("Prefetch factor"),
         _("Batches prepared in advance by each worker."),
         unit="batches",
-        group="Loading",
+        group=_("Loading"),
         aliases=("dataloader_prefetch_factor",),
         limits=(1, 64),
     )
@@ -217,6 +217,6 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Toggle.AUTO,
         _("Pinned memory"),
         _("Keep batches in page-locked memory, so that an NVIDIA GPU copies them while it computes."),
-        group="Loading",
+        group=_("Loading"),
         aliases=("dataloader_pin_memory",),
     )

@@ -1,4 +1,12 @@
-"""Declare an option: `batch_size: int = option(16, "Batch size", "Samples per forward pass.", limits=(1, 65_536))`."""
+"""Declaration of options.
+
+A section is a msgspec struct whose fields are declared with `option`::
+
+    class MemoryOptions(Section, frozen=True, kw_only=True):
+        batch_size: int = option(16, _("Batch size"), _("Samples per forward pass."), limits=(1, 65_536))
+
+The field's default is the option's; everything else is available from `options_in`.
+"""
 
 import types
 import typing
@@ -17,12 +25,15 @@ from core.options.sources import is_scratch
 if TYPE_CHECKING:
     from core.options import RunOptions
 
+# --- When an option applies
+
+
 Needs = Mapping[str, tuple[object, ...]]
-"""The values that other options must have for this one to mean anything, by path."""
+"""The values that other options must have for an option to apply, by path."""
 
 
-def _tasks(fits: Callable[[Task], bool]) -> Needs:
-    return {"task": tuple(filter(fits, Task))}
+def _tasks(condition: Callable[[Task], bool]) -> Needs:
+    return {"task": tuple(filter(condition, Task))}
 
 
 FOR_TEXT = _tasks(lambda task: task.reads_text)
@@ -30,31 +41,33 @@ FOR_IMAGES = _tasks(lambda task: task.reads_images)
 FOR_TEXT_COLUMNS = _tasks(lambda task: task.reads_text and not task.reads_conversations)
 FOR_LABEL_COLUMN = _tasks(lambda task: task.has_labels or task is Task.TEXT_REGRESSION)
 FOR_SINGLE_TEXTS = _tasks(lambda task: task.reads_text and task is not Task.CAUSAL_LM)
-"""Where a text is a sample, and not a part of one long text."""
+"""Each text is a sample, and not part of one long text."""
 FOR_CONVERSATIONS = _tasks(lambda task: task.reads_conversations)
 FOR_WRITING = _tasks(lambda task: task.writes_text)
 FOR_CHAT = _tasks(lambda task: task is Task.CHAT)
 FOR_PREFERENCE = _tasks(lambda task: task is Task.PREFERENCE)
 WITH_LORA: Needs = {"model.method": (Method.LORA, Method.QLORA)}
 WITH_DEEP_GRADIENTS: Needs = {"model.method": (Method.FULL, Method.LORA, Method.QLORA)}
-"""Where gradients go through the whole model. A classifier trained alone needs none of the activations below it."""
+"""Gradients pass through the whole model, so that its activations are needed."""
 _BETAS = tuple(kind for kind in Optimizer if kind not in (Optimizer.SGD, Optimizer.ADAFACTOR))
 WITH_BETAS: Needs = {"training.optimizer": _BETAS}
 WITH_EPSILON: Needs = {
     "training.optimizer": tuple(kind for kind in _BETAS if kind is not Optimizer.LION_8BIT)
 }
 
+# --- Options
+
 
 class Kind(Enum):
-    """What sort of value an option takes; decides the control a form shows."""
+    """The kind of value an option takes, which decides the form's control. The value describes it."""
 
-    TEXT = "a text"
-    TEXTS = "a list of texts"
-    WHOLE = "a whole number"
-    NUMBER = "a number"
-    SWITCH = "true or false"
-    CHOICE = "one of"
-    PAIRS = 'a table of texts, such as { prompt = "question" }'
+    TEXT = _("a text")
+    TEXTS = _("a list of texts")
+    WHOLE = _("a whole number")
+    NUMBER = _("a number")
+    SWITCH = _("true or false")
+    CHOICE = _("one of")
+    PAIRS = _('a table of texts, such as { prompt = "question" }')
 
 
 _KINDS: dict[Any, Kind] = {
@@ -81,26 +94,26 @@ class Option:
 
     Args:
         default: Its default.
-        title: The label a form shows.
-        help: One or two plain sentences.
-        unit: What the number counts, shown behind its field.
-        share_below_one: Whether a number below 1 is a fraction of the run, and counts nothing.
-        group: The heading below "More" in the form; empty: the form always shows it.
-        needs: The values that other options must have for it to mean anything.
-        of_scratch: Whether it acts for models from scratch only, or for all others only; None: for both.
-        aliases: Trainer's names for it; a run file may use them in its section or at its top.
-        is_path: Whether its value may be a file or folder (relative to the run file).
-        limits: The smallest and the largest value allowed; None: no limit.
-        above: The value it must be above.
-        path: Its name in a run file, such as `memory.batch_size`. This and what follows is read off the annotation.
-        value_type: The bare type, without None.
-        optional: Whether None is allowed.
+        title: Its label in the form.
+        help: One or two sentences.
+        unit: What a number counts, in the plural, shown behind its field.
+        share_below_one: Whether a number below 1 is a fraction of the run.
+        group: Heading of its group below "More" in the form; empty: it is always visible.
+        needs: The values that other options must have for it to apply.
+        of_scratch: Whether it is for models from scratch only (True), for other models only (False), or both (None).
+        aliases: Trainer's names for it, accepted in run files.
+        is_path: Whether its value may be a file or folder, relative to the run file.
+        limits: Minimum and maximum; None: no limit.
+        above: Exclusive minimum.
+        path: Its section and name, such as `memory.batch_size`. This and what follows is set by `options_in`.
+        value_type: The type of its values other than None.
+        optional: Whether it may be None.
     """
 
     default: Any
     title: str
     help: str
-    _rest: KW_ONLY
+    _keywords: KW_ONLY
     unit: str = ""
     share_below_one: bool = False
     group: str = ""
@@ -116,12 +129,12 @@ class Option:
 
     @property
     def section(self) -> str:
-        """The section it stands in, or an empty string for `task`."""
+        """Its section; empty for `task`."""
         return self.path.rpartition(".")[0]
 
     @property
     def name(self) -> str:
-        """Its key within the section."""
+        """Its name within the section."""
         return self.path.rpartition(".")[2]
 
     @property
@@ -130,13 +143,13 @@ class Option:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The values of an option with fixed values."""
+        """The values of an option with fixed values; empty for others."""
         members = self.value_type if self.kind is Kind.CHOICE else ()
         return tuple(Choice(item.value, item.label, item.help) for item in members)
 
     @property
     def advanced(self) -> bool:
-        """Whether the form keeps it under "More"."""
+        """Whether the form shows it below "More"."""
         return bool(self.group)
 
     @property
@@ -149,58 +162,57 @@ class Option:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of a whole, kept as 0 to 1 and shown in percent with one decimal at most."""
+        """Whether it is a fraction, shown in percent with at most one decimal."""
         return self.maximum is not None and self.maximum < 1 and round(self.maximum, 3) == self.maximum
 
     def applies(self, value_at: Callable[[str], Any]) -> bool:
-        """Whether the option means anything beside the values that `value_at` gives for other options' paths."""
+        """Whether the option applies, given the values of other options by path."""
         return all(value_at(path) in values for path, values in self.needs.items())
 
     def applies_to(self, options: "RunOptions") -> bool:
-        """Whether the option means anything in `options`."""
         return self.applies(lambda path: attrgetter(path)(options))
 
     def acts_in(self, options: "RunOptions") -> bool:
-        """Whether the option has anything to do in a run: it means something, and the model is of its kind."""
-        is_of_model = self.of_scratch in (None, is_scratch(options.model.source))
-        return is_of_model and self.applies_to(options)
+        """Whether the option applies and suits the model (see `of_scratch`)."""
+        suits_model = self.of_scratch in (None, is_scratch(options.model.source))
+        return suits_model and self.applies_to(options)
 
     def expectation(self) -> str:
-        """Say in words what a value must be, such as "a whole number of 1 or more"."""
+        """What a value must be, such as "a whole number of 1 or more"."""
         if self.kind is Kind.CHOICE:
-            return _("one of ") + ", ".join(choice.value for choice in self.choices)
-        limits = ""
-        if self.above is not None:
-            limits = _(" above {above:g}").format(above=self.above) + (
-                _(" and at most {maximum:,g}").format(maximum=self.maximum) if self.maximum else ""
-            )
+            return _("one of {values}").format(values=", ".join(choice.value for choice in self.choices))
+        if self.above is not None and self.maximum is not None:
+            text = _("{kind} above {above:g} and at most {maximum:,g}")
         elif self.minimum is not None and self.maximum is not None:
-            limits = _(" from {minimum:,.10g} to {maximum:,.10g}").format(
-                minimum=self.minimum, maximum=self.maximum
-            )
+            text = _("{kind} from {minimum:,.10g} to {maximum:,.10g}")
         elif self.minimum is not None:
-            limits = _(" of {minimum:,.10g} or more").format(minimum=self.minimum)
-        return f"{self.kind.value}{limits}"
+            text = _("{kind} of {minimum:,.10g} or more")
+        else:
+            return str(self.kind.value)
+        return text.format(kind=self.kind.value, above=self.above, minimum=self.minimum, maximum=self.maximum)
 
     def broken_limit(self, value: float) -> str:
-        """Which limit a number breaks, such as "must be 1 or more"; empty where it breaks none."""
+        """The limit that a number breaks, such as "must be 1 or more"; empty if it breaks none."""
         if self.above is not None and value <= self.above:
-            return _("must be above {above:g}").format(above=self.above)
+            return _("must be above {limit:g}").format(limit=self.above)
         if self.minimum is not None and value < self.minimum:
-            return _("must be {minimum:,g} or more").format(minimum=self.minimum)
+            return _("must be {limit:,g} or more").format(limit=self.minimum)
         if self.maximum is not None and value > self.maximum:
-            return _("must be {maximum:,.10g} or less").format(maximum=self.maximum)
+            return _("must be {limit:,.10g} or less").format(limit=self.maximum)
         return ""
 
 
+# --- Sections
+
+
 option: Any = Option
-"""For a field of a section: to type checkers its default has the field's type."""
+"""Declares a field of a section. It is `Any` for type checkers, because the field has the type of its default."""
 
 _DECLARED: dict[type, dict[str, Option]] = {}
 
 
 class _SectionMeta(msgspec.StructMeta):
-    """Takes the options out of a section's fields, which keep their defaults."""
+    """Replaces the options of a section by their defaults and stores them for `options_in`."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> type:
         declared = {key: value for key, value in namespace.items() if isinstance(value, Option)}
@@ -215,7 +227,7 @@ class Section(msgspec.Struct, metaclass=_SectionMeta, frozen=True, kw_only=True)
 
 
 def options_in(section: type[Section], name: str) -> list[Option]:
-    """The options declared in a section of this name, in order."""
+    """The options of a section with this name, in the order of their declaration."""
     hints = typing.get_type_hints(section)
     options = []
     for key, declared in _DECLARED[section].items():

@@ -30,17 +30,17 @@ OF_MACHINES: Mapping[str, tuple[str, ...]] = {
     "memory.offload_optimizer": (),
     "training.optimizer": ("adam", "adafactor", "sgd"),
 }
-"""Options whose values some machine refuses, each with the values that none does, beside its default.
+"""Options that some machine refuses, with the values that every machine supports besides the default.
 
-A test holds this against recorded machines.
+A test compares this with recorded machines.
 """
 
 OF_MODELS = ("model.method", "model.attention", "memory.activation_checkpointing")
-"""Options whose values some model refuses; none refuses their defaults."""
+"""Options that some model doesn't support; every model supports their defaults."""
 
 
 def machine_may_refuse(options: RunOptions) -> bool:
-    """Whether some machine refuses anything of `options`."""
+    """Whether `options` must be checked against this machine."""
     return any(
         value_of(options, path) not in (options_by_path()[path].default, *values)
         for path, values in OF_MACHINES.items()
@@ -48,7 +48,7 @@ def machine_may_refuse(options: RunOptions) -> bool:
 
 
 def model_may_refuse(options: RunOptions) -> bool:
-    """Whether some model lacks anything that `options` ask for."""
+    """Whether `options` must be checked against the model."""
     return any(value_of(options, path) != options_by_path()[path].default for path in OF_MODELS)
 
 
@@ -56,7 +56,7 @@ def model_may_refuse(options: RunOptions) -> bool:
 
 
 class Instead(msgspec.Struct, frozen=True):
-    """What "automatic" comes to where another option, at `path`, has the value `beside`."""
+    """The value of an automatic option if another one, at `path`, has the value `beside`."""
 
     path: str
     beside: str
@@ -65,7 +65,7 @@ class Instead(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """What "automatic" comes to for one option on one device, and why; `instead`, where other options matter."""
+    """The value of an automatic option on a device, with the reason; `instead` holds exceptions, the first one wins."""
 
     value: str
     reason: str
@@ -73,12 +73,12 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One device a run could be asked for.
+    """One device, available or not.
 
-    `name` is what goes into `device.name`. `reason` says why it isn't available and what to do, empty where it is.
-    `refusals` holds, by option and value (`{"training.optimizer": {"adamw-8bit": "..."}}`), why that choice can't be
-    taken on this device, `cautions` what to know before taking it; what stands in neither works. The value `*` stands
-    for every value but the option's default. `automatic` says what "auto" comes to. Bytes are bytes.
+    `name` is its value of `device.name`; `reason` says why it isn't available and what to do. `refusals` says, by
+    option and value (`{"training.optimizer": {"adamw-8bit": "..."}}`), why a choice doesn't work on this device,
+    `cautions` what to know about one that works; the value `*` stands for all values but the option's default.
+    `automatic` has the values of automatic options by path.
     """
 
     name: str
@@ -92,10 +92,10 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All devices, the available and the others, and what `device.name = "auto"` would take.
+    """All devices, and the name of the one that `device.name = "auto"` selects.
 
-    `choices` lists the values of the options that only this PyTorch can list (`device.compile_backend`); `notes` are
-    plain sentences about this machine that matter for training (an x86 Python on an Apple chip, ...).
+    `choices` has the values of options that depend on the installed PyTorch (`device.compile_backend`); `notes` are
+    sentences about this machine that matter for training, such as an x86 Python on an Apple chip.
     """
 
     devices: tuple[DeviceReport, ...]
@@ -113,97 +113,95 @@ ANY_OTHER = "*"
 
 
 def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
-    """The device that `device.name` stands for on this machine; None: there is no such one."""
+    """The device that a value of `device.name` selects. Returns None if there is no such device."""
     wanted = machine.automatic if name == "auto" else "cuda:0" if name == "cuda" else name
     return next((device for device in machine.devices if device.name == wanted), None)
 
 
 def refusal(device: DeviceReport, path: str, value: object) -> str:
-    """Why `value` can't be taken for the option at `path`; empty where it can."""
+    """Why the device doesn't support `value` for the option at `path`; empty if it does."""
     return _entry(device.refusals, path, value)
 
 
 def caution(device: DeviceReport, path: str, value: object) -> str:
-    """What to know before `value` is taken for the option at `path`; empty: nothing."""
+    """What to know about `value` for the option at `path`; empty for most values."""
     return _entry(device.cautions, path, value)
 
 
 def _entry(table: dict[str, dict[str, str]], path: str, value: object) -> str:
     by_value = table.get(path, {})
-    found = by_value.get(text_of(value), "")
-    if not found and value != options_by_path()[path].default:
-        found = by_value.get(ANY_OTHER, "")
-    return found
+    is_default = value == options_by_path()[path].default
+    return by_value.get(text_of(value), "") or ("" if is_default else by_value.get(ANY_OTHER, ""))
 
 
 def text_of(value: object) -> str:
-    """A value as it stands in a report: `true`, `bf16`, `4`."""
+    """A value as a key of `refusals`: `true`, `bf16`, `4`."""
     return str(value.value if isinstance(value, Enum) else value).lower() if value is not None else ""
 
 
 def half_precision(device: DeviceReport) -> Precision | None:
-    """bf16, or fp16 where the device has no bf16 or only imitates it; None: it has neither."""
+    """bf16, or fp16 if the device has no bf16 or only emulates it. Returns None if it has neither."""
     path = "device.precision"
     offered = [value for value in (Precision.BF16, Precision.FP16) if not refusal(device, path, value)]
     return min(offered, key=lambda value: bool(caution(device, path, value)), default=None)
 
 
 def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
-    """Everything in `options` that this machine can't do, each at its option and with a remedy."""
+    """The options that this machine doesn't support, with fixes."""
     name = options.device.name
     device = find_device(machine, name)
     if device is None or not device.available:
-        reason = device.reason if device else _("{name} is not a device of this computer").format(name=name)
-        if device is None and name == "auto":
+        if device is not None:
+            reason = device.reason
+        elif name == "auto":
             reason = _("this computer has no device that Hone can train on")
-        yield Problem("device.name", reason, _back_to_default(options_by_path()["device.name"], name))
+        else:
+            reason = _("{name} is not a device of this computer").format(name=name)
+        yield Problem("device.name", reason, _reset(options_by_path()["device.name"], name))
     else:
-        for option, value in _that_count(options):
-            reason = refusal(device, option.path, value)
-            if reason:
-                yield Problem(option.path, reason, _back_to_default(option, value))
+        for option, value in _applicable(options):
+            if reason := refusal(device, option.path, value):
+                yield Problem(option.path, reason, _reset(option, value))
     for path, values in machine.choices.items():
         option, value = options_by_path()[path], value_of(options, path)
         if values and option.applies_to(options) and value not in values:
-            fix = Fix(_("Use {values}").format(values=values[0]), {path: values[0]})
-            yield Problem(
-                path,
-                _('must be one of {values}, got "{value}"').format(values=", ".join(values), value=value),
-                (fix,),
+            message = _('must be one of {values}, got "{value}"').format(
+                values=", ".join(values), value=value
             )
+            yield Problem(path, message, (_use(path, values[0]),))
 
 
 def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
-    """What to know about choices that work here: each at its option. They stop nothing."""
+    """What to know about options that work on this machine."""
     device = find_device(machine, options.device.name)
     if device is not None and device.available:
-        for option, value in _that_count(options):
-            found = caution(device, option.path, value)
-            if found and not refusal(device, option.path, value):
-                yield Problem(option.path, found)
+        for option, value in _applicable(options):
+            message = caution(device, option.path, value)
+            if message and not refusal(device, option.path, value):
+                yield Problem(option.path, message)
 
 
-def _that_count(options: RunOptions) -> Iterator[tuple[Option, object]]:
-    """The options that mean something in `options`, with their values."""
+def _applicable(options: RunOptions) -> Iterator[tuple[Option, object]]:
     for option in all_options():
         if option.applies_to(options):
             yield option, value_of(options, option.path)
 
 
-def _back_to_default(option: Option, value: object) -> tuple[Fix, ...]:
-    """The fix that takes the default instead; where that is refused, the one that does without the option."""
-    if value == option.default:
-        without = [options_by_path()[path] for path in option.needs if path != "task"]
-        return tuple(
-            Fix(_("Do without: {title}").format(title=other.title), {other.path: other.default})
-            for other in without[:1]
-        )
-    label = (
-        _("Let Hone choose")
-        if option.default == "auto"
-        else _("Use {default}").format(default=text_of(option.default))
-    )
-    return (Fix(label, {option.path: option.default}),)
+def _reset(option: Option, value: object) -> tuple[Fix, ...]:
+    """A fix that sets the default, or, if that is refused, resets the option that this one needs."""
+    if value != option.default:
+        if option.default == "auto":
+            return (Fix(_("Let Hone choose"), {option.path: option.default}),)
+        return (_use(option.path, option.default),)
+    needed = next((options_by_path()[path] for path in option.needs if path != "task"), None)
+    if needed is None:
+        return ()
+    return (Fix(_("Do without: {title}").format(title=needed.title), {needed.path: needed.default}),)
+
+
+def _use(path: str, value: object) -> Fix:
+    label = f"{value:g}" if isinstance(value, float) else text_of(value)
+    return Fix(_("Use {value}").format(value=label), {path: value})
 
 
 # --- Hints
@@ -216,108 +214,90 @@ LARGE_TILE_GPUS = ("A100", "H100", "H200", "GH200", "B100", "B200", "GB200")
 
 
 def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, ...]:
-    """Everything worth knowing about `options` on this machine, each at its option; fixes are suggestions.
-
-    Args:
-        options: The run's.
-        machine: What is known of the machine; None: nothing yet.
-    """
+    """Advice about options that work, each with fixes as suggestions. `machine` is None until it is known."""
     device = find_device(machine, options.device.name) if machine else None
-    found = [*_batch_multiples(options, device), *_batch_norm(options), *_learning_rate(options)]
-    return (*found, *(cautions(machine, options) if machine else ()))
+    general = (*_batch_multiples(options, device), *_batch_norm(options), *_learning_rate(options))
+    return (*general, *(cautions(machine, options) if machine else ()))
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    """NVIDIA's GPUs multiply fp16 fastest where sizes are multiples of 8, on A100 of 64, and of 8 rather than of less.
+    """NVIDIA's GPUs multiply fastest with sizes that are multiples of 8; A100 and later, in fp16, of 64.
 
-    "Matrix Multiplication Background User's Guide", alignment for Tensor Cores: 16 bytes, on A100 128. Apple publishes
-    no such numbers. A batch of one to three has its reasons.
+    Source: NVIDIA, "Matrix Multiplication Background User's Guide": tensor cores want 16 bytes, on A100 128. Batches
+    below 4 are left alone.
     """
-    if device is None or not device.name.startswith("cuda"):
+    size, path = options.memory.batch_size, "memory.batch_size"
+    if device is None or not device.name.startswith("cuda") or size < TILE // 2:
         return
-    size = options.memory.batch_size
-    settled, precision = device.automatic.get("device.precision"), options.device.precision
-    is_fp16 = (settled.value if precision is Precision.AUTO and settled else precision.value) == "fp16"
-    tile = LARGE_TILE if is_fp16 and any(name in device.title for name in LARGE_TILE_GPUS) else TILE
-    if size < TILE // 2 or size % tile == 0:
+    resolved = settle(device, options) if device.automatic else options
+    is_large = resolved.device.precision == "fp16" and any(name in device.title for name in LARGE_TILE_GPUS)
+    tile = LARGE_TILE if is_large else TILE
+    if size % tile == 0:
         return
-    tiles = [each for each in (TILE, tile) if size % each and 2 * size >= each]
-    better = [max(each, (size + each // 2 - 1) // each * each) for each in tiles]
-    yield Problem(
-        "memory.batch_size",
-        _("{title} computes fastest with multiples of {tile}{value}").format(
-            title=device.title, tile=tile, value=", or else of 8" if tile > TILE else ""
-        ),
-        tuple(
-            Fix(_("Use {each}").format(each=each), {"memory.batch_size": each})
-            for each in dict.fromkeys(better)
-        ),
+    message = (
+        _("{title} computes fastest with multiples of {tile}")
+        if tile == TILE
+        else _("{title} computes fastest with multiples of {tile}, or else of 8")
     )
+    multiples = [each for each in (TILE, tile) if size % each and 2 * size >= each]
+    nearest = dict.fromkeys(max(each, (size + each // 2 - 1) // each * each) for each in multiples)
+    fixes = tuple(_use(path, each) for each in nearest)
+    yield Problem(path, message.format(title=device.title, tile=tile), fixes)
 
 
 def _batch_norm(options: RunOptions) -> Iterator[Problem]:
-    """Each small batch is normalised by its own statistics, so the result differs from one large batch."""
     name = Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     if options.memory.gradient_accumulation_steps > 1 and limits is not None and limits.normalises_batch:
-        yield Problem(
-            "memory.gradient_accumulation_steps",
-            _(
-                "{name} normalises each small batch by itself, so this is not quite the same as one "
-                "large batch"
-            ).format(name=name),
+        message = _(
+            "{name} normalizes each small batch by itself, so the result differs from one large batch"
         )
+        yield Problem("memory.gradient_accumulation_steps", message.format(name=name))
 
 
 def _learning_rate(options: RunOptions) -> Iterator[Problem]:
-    def hint(message: str, better: float) -> Problem:
-        path = "training.learning_rate"
-        return Problem(path, message, (Fix(_("Use {better:g}").format(better=better), {path: better}),))
-
+    path = "training.learning_rate"
     rate, optimizer, method = options.training.learning_rate, options.training.optimizer, options.model.method
-    is_lion = optimizer is Optimizer.LION_8BIT
-    if method in (Method.LORA, Method.QLORA) and rate < LORA_RATE / 4 and not is_lion:
-        yield hint(
-            f"LoRA's small matrices want a higher rate than the whole model; {LORA_RATE:g} is usual",
-            LORA_RATE,
-        )
-    is_pretrained = method is Method.FULL and not options.starts_random and options.task.reads_text
-    if is_pretrained and rate >= LORA_RATE and not is_lion and optimizer is not Optimizer.SGD:
-        yield hint(
-            f"{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual",
-            2e-5,
-        )
-    if is_lion and rate > 1e-5 and options.task.reads_text:
-        yield hint(
-            "Lion moves every weight by the whole rate; it wants one 3 to 10 times lower than AdamW", rate / 5
-        )
-    if optimizer is Optimizer.SGD and rate < 1e-3:
-        yield hint(
-            _("SGD moves by the gradient itself and wants a higher rate than AdamW: 1e-3 to 1e-1"), 0.01
-        )
+    if optimizer is Optimizer.LION_8BIT:
+        if rate > 1e-5 and options.task.reads_text:
+            message = _("Lion needs a learning rate 3 to 10 times lower than AdamW")
+            yield Problem(path, message, (_use(path, rate / 5),))
+        return
+    if method in (Method.LORA, Method.QLORA) and rate < LORA_RATE / 4:
+        message = _("LoRA needs a higher learning rate than full fine-tuning; {rate:g} is usual")
+        yield Problem(path, message.format(rate=LORA_RATE), (_use(path, LORA_RATE),))
+    if optimizer is Optimizer.SGD:
+        if rate < 1e-3:
+            message = _("SGD needs a higher learning rate than AdamW: 1e-3 to 1e-1")
+            yield Problem(path, message, (_use(path, 0.01),))
+    elif (
+        method is Method.FULL and not options.starts_random and options.task.reads_text and rate >= LORA_RATE
+    ):
+        message = _("{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual")
+        yield Problem(path, message.format(rate=rate), (_use(path, 2e-5),))
 
 
 # --- Resolve `auto`
 
 
-def settled_beside(found: Settled, options: RunOptions) -> Settled:
-    """What an automatic option comes to beside the others that were asked for."""
-    for other in found.instead:
+def settled_beside(settled: Settled, options: RunOptions) -> Settled:
+    """The value of an automatic option, given the other options."""
+    for other in settled.instead:
         if text_of(value_of(options, other.path)) == other.beside:
             return Settled(other.value, other.reason)
-    return found
+    return settled
 
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
-    """`options` with what "automatic" comes to on `device` in place of it."""
-    found = automatic_paths(device, options)
-    return with_changes(options, {path: settled.value for path, settled in found.items()})
+    """Resolve automatic options for `device`."""
+    automatic = automatic_paths(device, options)
+    return with_changes(options, {path: settled.value for path, settled in automatic.items()})
 
 
 def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:
-    """What is left to Hone in `options`, with what it comes to."""
+    """The automatic options among `options`, by path, with their values on `device`."""
     return {
-        path: settled_beside(found, options)
-        for path, found in device.automatic.items()
+        path: settled_beside(settled, options)
+        for path, settled in device.automatic.items()
         if value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
     }

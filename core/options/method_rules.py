@@ -1,4 +1,4 @@
-"""Rules between training methods: combinations that are refused."""
+"""Length of a run, defaults of each task, and combinations of training methods that are refused."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from core.options.sources import VISION_MODELS, Scheme, is_scratch, scheme_of
 
 
 class Advice(NamedTuple):
-    """One branch: where `condition` holds, do as `advice` says; `changes` sets the options that are meant."""
+    """One branch of a decision tree, with the options that follow the advice."""
 
     condition: str
     advice: str
@@ -29,7 +29,7 @@ class Advice(NamedTuple):
 
 
 def big_model_advice() -> tuple[Advice, ...]:
-    """The branches from the smallest model to the largest; the first that holds is the one to take.
+    """What to do about models of increasing size; the first condition that holds counts.
 
     Source: the decision tree in the guides "Efficient training on a single GPU" and "DeepSpeed" of transformers.
     """
@@ -40,7 +40,7 @@ def big_model_advice() -> tuple[Advice, ...]:
             {"memory.deepspeed": "off"},
         ),
         Advice(
-            "The weights and a batch fit; gradients and optimizer state do not",
+            _("The weights and a batch fit; gradients and optimizer state do not"),
             _("ZeRO-2, with the optimizer state in main memory."),
             {"memory.deepspeed": "zero-2", "memory.offload": "cpu"},
         ),
@@ -56,7 +56,7 @@ def big_model_advice() -> tuple[Advice, ...]:
         ),
         Advice(
             _("Its largest layer does not fit on the GPU by itself"),
-            _("ZeRO has to bring a layer whole. QLoRA packs it into a quarter of its size in bf16."),
+            _("ZeRO needs whole layers on the GPU. QLoRA quantizes them to a quarter of their size in bf16."),
             {"memory.deepspeed": "off", "model.method": "qlora"},
         ),
     )
@@ -66,22 +66,22 @@ def big_model_advice() -> tuple[Advice, ...]:
 
 
 MOST_EPOCHS = 20
-"""So many epochs are worth their time for a pretrained model: Mosbach et al. recommend them for small data, where 3 are
-usual ("On the Stability of Fine-tuning BERT", 2021). Of text read again, little is left to learn after 4 epochs and
-next to nothing after 40 (Muennighoff et al., "Scaling Data-Constrained Language Models", 2023)."""
+"""Useful epochs of a pretrained model: Mosbach et al. recommend 20 for small data, where 3 are usual ("On the Stability
+of Fine-tuning BERT", 2021). Repeating a text helps little after 4 epochs and hardly after 40 (Muennighoff et al.,
+"Scaling Data-Constrained Language Models", 2023)."""
 
-MOST_EPOCHS_FROM_NOTHING = 90
-"""For a model that has learned nothing yet: those of ResNet on ImageNet (Goyal et al., 2017)."""
+MOST_EPOCHS_FROM_SCRATCH = 90
+"""As for ResNet on ImageNet (Goyal et al., 2017)."""
 
 SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
 BATCH_PATHS = frozenset({"memory.batch_size", "memory.gradient_accumulation_steps"})
 STEP_PATHS = SAMPLE_PATHS | BATCH_PATHS | {"training.epochs", "training.max_steps"}
-"""Options that samples, batches and steps are made from."""
+"""Options that the number of steps depends on."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """Samples trained on and held out, and steps. `evaluated` is None where a file of its own is evaluated."""
+    """Samples and steps of a run. `evaluated` is None if other data is evaluated."""
 
     trained: int
     evaluated: int | None
@@ -90,16 +90,16 @@ class Extent:
 
 
 def extent(options: RunOptions, rows: int) -> Extent:
-    """Count samples and steps as Trainer does; rows that have to be dropped are not known yet.
+    """Count samples and steps as Trainer does; rows that will be skipped are not known yet.
 
     A last, smaller batch counts as one, and so do batches left over from accumulation.
     """
     data = options.data
     used = min(rows, data.max_train_samples or rows)
-    is_apart = bool(data.eval or data.eval_split)
-    held_out = 0 if is_apart else round(used * data.eval_fraction)
+    has_own = bool(data.eval or data.eval_split)
+    held_out = 0 if has_own else round(used * data.eval_fraction)
     trained = max(1, used - held_out)
-    return Extent(trained, None if is_apart else held_out, *steps_of(options, trained))
+    return Extent(trained, None if has_own else held_out, *steps_of(options, trained))
 
 
 def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
@@ -110,64 +110,59 @@ def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
 
 
 def with_batch_within(options: RunOptions, rows: int) -> RunOptions:
-    """The request with the largest batch that so many rows can make, which is what takes memory."""
+    """The options with a batch size of at most `rows`, which is what takes memory."""
     batch = max(1, min(options.memory.batch_size, rows))
     return msgspec.structs.replace(options, memory=msgspec.structs.replace(options.memory, batch_size=batch))
 
 
 def batch_hint(options: RunOptions, trained: int) -> Problem | None:
-    """A hint where a batch is larger than the data, which has `trained` samples to train on."""
+    """A hint if the batch size exceeds the `trained` samples."""
     if options.memory.batch_size <= trained:
         return None
-    return Problem(
-        "memory.batch_size",
-        _("larger than the data, which has {rows} to train on: an epoch is one step").format(
-            rows=counted(trained, "row")
-        ),
-        (Fix(_("Use {trained:,}").format(trained=trained), {"memory.batch_size": trained}),),
+    message = _("larger than the training data ({rows}): an epoch is one step").format(
+        rows=counted(trained, "row")
     )
+    return Problem("memory.batch_size", message, (_use("memory.batch_size", trained),))
 
 
 def most_epochs(options: RunOptions) -> float:
-    """How many epochs are worth their time: those asked for at least."""
-    most = MOST_EPOCHS_FROM_NOTHING if options.starts_random else MOST_EPOCHS
+    """The number of useful epochs, at least those of `options`."""
+    most = MOST_EPOCHS_FROM_SCRATCH if options.starts_random else MOST_EPOCHS
     return max(most, options.training.epochs)
 
 
 def useful_steps(options: RunOptions, trained: int) -> int:
-    """The steps of so many epochs on so many samples."""
+    """The steps of `most_epochs` on so many samples."""
     return math.ceil(most_epochs(options) * steps_of(options, trained)[1])
 
 
 def steps_hint(options: RunOptions, trained: int) -> Problem | None:
-    """A hint where the steps asked for on `trained` samples are more than are worth their time."""
+    """A hint if `training.max_steps` exceeds the useful steps on `trained` samples."""
     steps, useful = options.training.max_steps or 0, useful_steps(options, trained)
     if steps <= useful:
         return None
-    epochs = steps / steps_of(options, trained)[1]
-    return Problem(
-        "training.max_steps",
-        f"{steps:,} steps are {epochs:,.0f} epochs of this data; more than {useful:,} steps seldom help",
-        (Fix(_("Use {useful:,}").format(useful=useful), {"training.max_steps": useful}),),
+    message = _(
+        "{steps:,} steps are {epochs:,.0f} epochs of this data; more than {useful:,} steps seldom help"
     )
+    epochs = steps / steps_of(options, trained)[1]
+    path = "training.max_steps"
+    return Problem(path, message.format(steps=steps, epochs=epochs, useful=useful), (_use(path, useful),))
 
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
-    """The problem of a warm-up by epochs that is no shorter than the run of `steps`, as Trainer counts them."""
-    return _long_warm_up(options, steps) if options.training.max_steps is None else None
+    """The problem of a warm-up that is no shorter than a run by epochs; `steps` are counted as by Trainer."""
+    return _long_warmup(options, steps) if options.training.max_steps is None else None
 
 
-def _long_warm_up(options: RunOptions, steps: int) -> Problem | None:
-    if options.training.warmup < max(steps, 2):  # a run of one step has no end to reach
+def _long_warmup(options: RunOptions, steps: int) -> Problem | None:
+    warmup, path = options.training.warmup, "training.warmup"
+    if warmup < max(steps, 2):  # in a run of one step it makes no difference
         return None
+    message = _(
+        "{warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning rate is never reached"
+    )
     return Problem(
-        "training.warmup",
-        _(
-            "{warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning "
-            "rate "
-            "would never be reached"
-        ).format(warmup=options.training.warmup, steps=steps),
-        (Fix(_("A tenth of the run"), {"training.warmup": 0.1}),),
+        path, message.format(warmup=warmup, steps=steps), (Fix(_("A tenth of the run"), {path: 0.1}),)
     )
 
 
@@ -180,7 +175,7 @@ _FINE_TUNING = TrainingOptions(epochs=3, learning_rate=2e-5, warmup=0.1, weight_
 
 
 def starting_options(task: Task) -> RunOptions:
-    """Options that suit a first run of `task`; the names of its data are there to be replaced."""
+    """Options for a first run of `task`, with example names of data files."""
     match task:
         case Task.CAUSAL_LM:
             data = DataOptions(train="text.txt", max_length=256)
@@ -212,104 +207,97 @@ def starting_options(task: Task) -> RunOptions:
 # --- Rules
 
 
-DIVISIBLE = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.SGD)
-"""Optimizers of PyTorch's own, whose state is one number a weight or two, wherever the weight lies."""
-
 Rule = Callable[[RunOptions], Iterator[Problem]]
 
 LARGEST_RATE = 0.1
-"""Beyond it AdamW and its kin move each weight by more than most weights measure."""
+"""Above it AdamW and its relatives change each weight by more than most weights measure."""
+
+OPTIMIZERS_FOR_ZERO = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.SGD)
+"""Their state is one or two numbers per weight, so that ZeRO can partition it."""
+
+
+def _use(path: str, value: float) -> Fix:
+    return Fix(
+        _("Use {value}").format(value=f"{value:,}" if isinstance(value, int) else f"{value:g}"), {path: value}
+    )
+
+
+TRAIN_ALL = Fix(_("Train all weights"), {"model.method": "full"})
+TRAIN_LORA = Fix(_("Train LoRA"), {"model.method": "lora"})
+USE_ADAMW = Fix(_("Use AdamW"), {"training.optimizer": "adamw"})
+USE_BF16 = Fix(_("Use bf16"), {"device.precision": "bf16"})
+DONT_COMPILE = Fix(_("Don't compile"), {"device.compile": False})
 
 
 def _learning_rate(options: RunOptions) -> Iterator[Problem]:
-    rate = options.training.learning_rate
+    rate, path = options.training.learning_rate, "training.learning_rate"
     if rate > LARGEST_RATE and options.training.optimizer is not Optimizer.SGD:
-        suits = starting_options(options.task).training.learning_rate
-        yield Problem(
-            "training.learning_rate",
-            f"{rate:g} would destroy the weights within a few steps; {suits:g} is usual",
-            (Fix(_("Use {suits:g}").format(suits=suits), {"training.learning_rate": suits}),),
-        )
+        usual = starting_options(options.task).training.learning_rate
+        message = _("{rate:g} would destroy the weights within a few steps; {usual:g} is usual")
+        yield Problem(path, message.format(rate=rate, usual=usual), (_use(path, usual),))
 
 
-def _warm_up(options: RunOptions) -> Iterator[Problem]:
-    training = options.training
-    if training.warmup >= 1 and training.warmup != int(training.warmup):
-        message = f"must be a whole number of steps, or below 1; got {training.warmup:g}"
+def _warmup(options: RunOptions) -> Iterator[Problem]:
+    warmup, max_steps = options.training.warmup, options.training.max_steps
+    if warmup >= 1 and not warmup.is_integer():
+        message = _("must be a whole number of steps, or below 1; got {warmup:g}").format(warmup=warmup)
         yield Problem("training.warmup", message)
-    problem = _long_warm_up(options, training.max_steps) if training.max_steps is not None else None
-    if problem:
+    if max_steps is not None and (problem := _long_warmup(options, max_steps)):
         yield problem
-
-
-def _fix(label: str, path: str, value: Any) -> Fix:
-    return Fix(label, {path: value})
-
-
-TRAIN_ALL = _fix(_("Train everything"), "model.method", "full")
-TRAIN_LORA = _fix(_("Train LoRA"), "model.method", "lora")
-USE_ADAMW = _fix(_("Use AdamW"), "training.optimizer", "adamw")
-USE_BF16 = _fix(_("Compute in bf16"), "device.precision", "bf16")
-DONT_COMPILE = _fix(_("Don't compile"), "device.compile", False)
 
 
 def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is not Method.QLORA:
         return
     if options.task.reads_images:
-        lora = _fix(_("Train LoRA beside unpacked weights"), "model.method", "lora")
-        message = "QLoRA packs text models; a vision model is small enough for LoRA"
-        yield Problem("model.method", message, (lora,))
+        message = _("QLoRA quantizes text models; vision models are small enough for LoRA")
+        yield Problem("model.method", message, (TRAIN_LORA,))
     elif options.starts_random:
-        message = "QLoRA packs what a model has learned; random weights have to move"
-        yield Problem("model.method", message, (TRAIN_ALL,))
+        yield Problem(
+            "model.method", _("QLoRA needs pretrained weights: quantized ones are frozen"), (TRAIN_ALL,)
+        )
     if options.memory.deepspeed is not DeepSpeed.OFF:
-        off = _fix("Off", "memory.deepspeed", "off")
-        yield Problem("memory.deepspeed", _("ZeRO can't divide packed weights"), (off,))
+        fix = Fix(_("Off"), {"memory.deepspeed": "off"})
+        yield Problem("memory.deepspeed", _("ZeRO can't partition quantized weights"), (fix,))
 
 
 def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
-    """Random data is for timing: nothing is learned from it, whatever moves."""
-    if scheme_of(options.data.train) is Scheme.SYNTHETIC:
-        return
-    if options.model.method in (Method.LORA, Method.HEAD) and options.starts_random:
-        pretrained = _fix(_("Pretrained weights"), "model.pretrained", True)
+    is_for_timing = scheme_of(options.data.train) is Scheme.SYNTHETIC
+    if options.model.method in (Method.LORA, Method.HEAD) and options.starts_random and not is_for_timing:
+        pretrained = Fix(_("Use pretrained weights"), {"model.pretrained": True})
         fixes = (TRAIN_ALL,) if is_scratch(options.model.source) else (TRAIN_ALL, pretrained)
-        message = "would freeze random weights; start from pretrained ones or train everything"
+        message = _("would freeze random weights; use pretrained ones or train all weights")
         yield Problem("model.method", message, fixes)
 
 
 def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
-    """Clipping and unscaling come too late for gradients that torchao has moved (its README says so of clipping)."""
+    """Torchao offloads gradients before they could be clipped or unscaled (its README says so of clipping)."""
     path, training = "memory.offload_optimizer", options.training
     if not options.memory.offload_optimizer:
         return
     if training.optimizer is not Optimizer.ADAMW:
-        yield Problem(
-            path,
-            _("moves AdamW's state, not that of {optimizer}").format(optimizer=training.optimizer),
-            (USE_ADAMW,),
+        message = _("offloads the state of AdamW, not that of {optimizer}").format(
+            optimizer=training.optimizer
         )
+        yield Problem(path, message, (USE_ADAMW,))
     if options.memory.deepspeed is not DeepSpeed.OFF:
-        fix = _fix(_("Leave it to DeepSpeed"), path, False)
-        yield Problem(path, _("DeepSpeed moves the optimizer itself; choose one"), (fix,))
+        fix = Fix(_("Leave it to DeepSpeed"), {path: False})
+        yield Problem(path, _("DeepSpeed offloads the optimizer itself; choose one"), (fix,))
     if training.max_grad_norm:
-        fix = _fix(_("Don't clip"), "training.max_grad_norm", 0.0)
-        message = "can't clip gradients that are in main memory already; use 0"
-        yield Problem("training.max_grad_norm", message, (fix,))
+        fix = Fix(_("Don't clip"), {"training.max_grad_norm": 0.0})
+        yield Problem("training.max_grad_norm", _("offloaded gradients can't be clipped; use 0"), (fix,))
     if options.device.precision is Precision.FP16:
-        message = _("fp16's loss scaling doesn't reach gradients that are in main memory already")
+        message = _("the loss scaling of fp16 doesn't work with offloaded gradients")
         yield Problem("device.precision", message, (USE_BF16,))
 
 
 def _flash_attention(options: RunOptions) -> Iterator[Problem]:
-    attention, precision = options.model.attention, options.device.precision
+    path, attention, precision = "model.attention", options.model.attention, options.device.precision
     is_flash = attention in (Attention.FLASH_2, Attention.FLASH_3)
     if is_flash and precision in (Precision.FP32, Precision.TF32):
-        message = _("{attention} computes in bf16 or fp16, and {precision} is asked for").format(
-            attention=attention, precision=precision
-        )
-        yield Problem("model.attention", message, (USE_BF16, _fix(_("Use sdpa"), "model.attention", "sdpa")))
+        message = _("{attention} needs bf16 or fp16, got {precision}")
+        fixes = (USE_BF16, Fix(_("Use sdpa"), {path: "sdpa"}))
+        yield Problem(path, message.format(attention=attention, precision=precision), fixes)
 
 
 def _offload_folder(options: RunOptions) -> Iterator[Problem]:
@@ -322,48 +310,42 @@ def _offload_folder(options: RunOptions) -> Iterator[Problem]:
     elif Path(folder).is_absolute() and not Path(folder).is_dir():
         yield Problem("memory.offload_folder", _("there is no folder {folder}").format(folder=folder))
     if memory.deepspeed is DeepSpeed.ZERO_2:  # DeepSpeed 0.19.8 accepts it, and keeps the state in memory
-        zero_3 = _fix(_("Use ZeRO-3"), "memory.deepspeed", "zero-3")
-        fixes = (zero_3, _fix(_("Use main memory"), "memory.offload", "cpu"))
-        yield Problem("memory.offload", _("only ZeRO-3 can put something on a disk"), fixes)
+        fixes = (
+            Fix(_("Use ZeRO-3"), {"memory.deepspeed": "zero-3"}),
+            Fix(_("Use main memory"), {"memory.offload": "cpu"}),
+        )
+        yield Problem("memory.offload", _("only ZeRO-3 can offload to a disk"), fixes)
 
 
 def _zero(options: RunOptions) -> Iterator[Problem]:
-    """What doesn't go together with ZeRO, which cuts weights and state into flat pieces and runs the model itself."""
     if options.memory.deepspeed is DeepSpeed.OFF:
         return
     optimizer = options.training.optimizer
-    if optimizer not in DIVISIBLE:
-        by_rows = optimizer is Optimizer.ADAFACTOR
-        reason = _("keeps its state by rows and columns") if by_rows else _("is not one of PyTorch's own")
-        message = _("ZeRO divides an optimizer's state, and {optimizer} {reason}").format(
-            optimizer=optimizer, reason=reason
-        )
+    if optimizer not in OPTIMIZERS_FOR_ZERO:
+        message = _("ZeRO can't partition the state of {optimizer}").format(optimizer=optimizer)
         yield Problem("training.optimizer", message, (USE_ADAMW,))
     if options.device.compile:
-        message = _("DeepSpeed runs the model in an engine of its own, which is not compiled")
-        yield Problem("device.compile", message, (DONT_COMPILE,))
+        yield Problem("device.compile", _("DeepSpeed runs models uncompiled"), (DONT_COMPILE,))
 
 
 def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
-    """Found with torch 2.13: the compiled recomputation reads statistics that the forward has changed by then."""
+    """With torch 2.13 the compiled recomputation reads statistics that the forward pass has already changed."""
     path, name = "memory.activation_checkpointing", Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     recomputes = options.memory.activation_checkpointing and options.device.compile
     if recomputes and limits is not None and limits.normalises_batch:
-        message = _("{name} normalises batches, and a compiled model can't compute that again").format(
-            name=name
-        )
-        yield Problem(path, message, (_fix(_("Keep the activations"), path, False), DONT_COMPILE))
+        message = _("{name} has batch norm, which a compiled model can't recompute").format(name=name)
+        yield Problem(path, message, (Fix(_("Keep the activations"), {path: False}), DONT_COMPILE))
 
 
 def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is Method.HEAD and options.task.writes_text:
-        message = _("a model that writes has no last layer of its own: it is the table of its tokens")
+        message = _("a text generation model has no classifier to train")
         yield Problem("model.method", message, (TRAIN_LORA, TRAIN_ALL))
 
 
 METHOD_RULES: tuple[Rule, ...] = (
-    _warm_up,
+    _warmup,
     _frozen_random_weights,
     _offloaded_optimizer,
     _flash_attention,
@@ -371,7 +353,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     _compiled_batch_norm,
     _zero,
 )
-"""Those that hold whatever the task is."""
+"""Rules that don't depend on the task."""
 
 METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _quantized_weights, _last_layer_of_generator)
-"""Those that look at the task."""
+"""Rules that depend on the task."""

@@ -30,17 +30,17 @@ log = logging.getLogger("hone")
 
 
 def keep(tree: Tree) -> None:
-    """Keep the values of a form; where that can't be written, only this is lost."""
+    """Save the values of the form; failure is only logged."""
     try:
         content = tomli_w.dumps(tree).encode()
         _last_form_file().parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_last_form_file(), content)
-    except (OSError, ValueError) as error:  # ValueError: half a character in a path, which no UTF-8 holds
-        log.warning("the form can't be kept: %s", error)
+    except (OSError, ValueError) as error:  # ValueError: a path with a lone surrogate
+        log.warning("the form can't be saved: %s", error)
 
 
 def find_last_form() -> Tree | None:
-    """The values kept last; None where there are none, or the file is damaged or of another Hone."""
+    """The values saved last. Returns None if there are none, or the file is damaged or of another schema."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         tree = tomllib.loads(_last_form_file().read_text(encoding="utf-8"))
         if tree.get("schema") == SCHEMA and tree.get("task") in [task.value for task in Task]:
@@ -79,17 +79,17 @@ class Difference:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All of them, in the order of their files' names."""
+    """All presets, in the order of their file names."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.hone")))
 
 
 def find_preset(name: str) -> Preset | None:
-    """The preset of this name, such as `fits-in-8-gb`."""
+    """The preset of a name such as `fits-in-8-gb`. Returns None if there is none."""
     return next((preset for preset in presets() if preset.name == name), None)
 
 
 def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:
-    """What `preset` would change in a form that holds `tree`; options the tree leaves out have their defaults."""
+    """What `preset` would change in `tree`, in which missing options have their defaults."""
     values = {path: value_at(preset.tree, path) for path in options_by_path()}
     return tuple(
         Difference(path, before, after)
@@ -108,33 +108,31 @@ def _read(path: Path) -> Preset:
 # --- Recent data
 
 
-MOST = 8
+MOST_RECENT = 8
 
 
 def recent() -> tuple[str, ...]:
-    """Sources as `data.train` takes them, the newest first; those that are gone are left out."""
-    return tuple(source for source in _kept() if scheme_of(source) or Path(source).exists())
+    """Recent values of `data.train`, newest first, without files that no longer exist."""
+    return tuple(source for source in _saved() if scheme_of(source) or Path(source).exists())
 
 
 def remember(source: str) -> None:
-    """Put a source first; one that is no file, folder or data set of the Hub is not worth it."""
+    """Put a file, folder or data set of the Hub first; other sources are not saved."""
     is_path = scheme_of(source) is None and Path(source).is_absolute()
-    if not (is_path or scheme_of(source) is Scheme.HUB):
-        return
-    before = _kept()
-    kept = [source, *(other for other in before if other != source)][:MOST]
-    if kept == before:
+    before = _saved()
+    sources = [source, *(other for other in before if other != source)][:MOST_RECENT]
+    if not (is_path or scheme_of(source) is Scheme.HUB) or sources == before:
         return
     try:
         _recent_data_file().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_recent_data_file(), msgspec.json.encode(kept))
+        write_atomically(_recent_data_file(), msgspec.json.encode(sources))
     except OSError as error:
-        log.warning("what was trained on can't be kept: %s", error)
+        log.warning("recent data can't be saved: %s", error)
 
 
-def _kept() -> list[str]:
+def _saved() -> list[str]:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(_recent_data_file().read_bytes(), type=list[str])[:MOST]
+        return msgspec.json.decode(_recent_data_file().read_bytes(), type=list[str])[:MOST_RECENT]
     return []
 
 
@@ -145,42 +143,37 @@ def _recent_data_file() -> Path:
 # --- Guess the task
 
 
-LOOKED_AT_BYTES = 64 << 10
-FIRST_BYTES = 4 << 10
-"""So much of a text tells whether its lines are rows."""
-LOOKED_AT_FILES = 200
-LOOKED_AT_ENTRIES = 2000
+SAMPLED_BYTES = 64 << 10
+SAMPLED_FILES = 200
+SAMPLED_ENTRIES = 2000
 
 IMAGE_FORMATS = {
     **{".bmp": "BMP", ".gif": "GIF", ".jpeg": "JPEG", ".jpg": "JPEG", ".png": "PNG"},
     **{".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP"},
 }
-"""Pillow's name of what an image may hold, by ending: left to the content it starts Ghostscript on PostScript."""
+"""Pillow's formats by file name ending; on its own Pillow would run Ghostscript on PostScript."""
 WORD_ENDINGS = frozenset({".conll", ".conllu", ".conll2003", ".bio", ".iob", ".iob2"})
-PROSE_ENDINGS = frozenset({".txt", ".md", ".markdown", ".text"})
-MARKED_UP = frozenset({".md", ".markdown"})
-"""Never a table, whatever their lines look like."""
+MARKDOWN_ENDINGS = frozenset({".md", ".markdown"})
+PROSE_ENDINGS = frozenset({".txt", ".text"}) | MARKDOWN_ENDINGS
 JSON_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
 TABLE_ENDINGS = frozenset({".csv", ".tsv", ".tab", ".parquet", ".pq"})
 DATA_ENDINGS = IMAGE_FORMATS.keys() | WORD_ENDINGS | PROSE_ENDINGS | JSON_ENDINGS | TABLE_ENDINGS
-"""What is called so is meant as data, whether it is there or not; compressed it ends in `.gz`, too."""
+"""File name endings of data; compressed files have `.gz` as well."""
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _KEY = re.compile(r'"([A-Za-z_]{2,24})"\s*:')
-_PREFERENCE = frozenset({"chosen", "rejected"})
-_CHAT = frozenset({"messages", "conversations", "conversation", "instruction", "completion", "dialogue"})
-_WORDS = frozenset({"tokens", "ner_tags", "words"})
+_CHAT_KEYS = frozenset({"messages", "conversations", "conversation", "instruction", "completion", "dialogue"})
 
 
 def guess_task(source: str) -> Task:
-    """The task a source is most likely for; texts to classify where nothing tells."""
+    """The most likely task of a source, text classification by default."""
     return find_task(source) or Task.TEXT_CLASSIFICATION
 
 
 def find_task(source: str) -> Task | None:
-    """The task a source is for; None where nothing tells, as of a table: its columns may be anything.
+    """The task that a source suits by its name and beginning.
 
-    Folders of images, IDX files and the built-in digits are images. A file that can't be opened tells nothing.
+    Returns None if unknown, as for a table, whose columns may hold anything, or a file that can't be read.
     """
     if scheme_of(source) is not None:
         return Task.IMAGE_CLASSIFICATION if scheme_of(source) is Scheme.BUILTIN else None
@@ -192,20 +185,19 @@ def find_task(source: str) -> Task | None:
 
 
 def _of_folder(folder: Path) -> Task | None:
-    """What most of the first files are, in a folder and in the folders right below it."""
+    """The task that most files suit among the first in a folder and in its subfolders."""
     endings: list[str] = []
-    for path in sorted(_entries(folder, LOOKED_AT_ENTRIES)):
-        files = [path] if path.is_file() else _entries(path, LOOKED_AT_FILES // 10) if path.is_dir() else []
+    for path in sorted(_entries(folder, SAMPLED_ENTRIES)):
+        files = [path] if path.is_file() else _entries(path, SAMPLED_FILES // 10) if path.is_dir() else []
         endings += [file.suffix.lower() for file in files if file.is_file()]
-        if len(endings) >= LOOKED_AT_FILES:
+        if len(endings) >= SAMPLED_FILES:
             break
-    if 2 * sum(ending in IMAGE_FORMATS for ending in endings) > len(endings) or not endings:
+    if not endings or 2 * sum(ending in IMAGE_FORMATS for ending in endings) > len(endings):
         return Task.IMAGE_CLASSIFICATION
     return Task.CAUSAL_LM if 2 * sum(ending in PROSE_ENDINGS for ending in endings) > len(endings) else None
 
 
 def _entries(folder: Path, most: int) -> list[Path]:
-    """The first of what is in a folder, as it comes: of a hundred thousand images not all are listed."""
     with os.scandir(folder) as entries:
         return [Path(entry.path) for entry in islice(entries, most)]
 
@@ -217,21 +209,25 @@ def _of_file(path: Path) -> Task | None:
         return Task.IMAGE_CLASSIFICATION
     if ending in WORD_ENDINGS:
         return Task.TOKEN_CLASSIFICATION
-    if ending in PROSE_ENDINGS:
-        return Task.CAUSAL_LM if ending in MARKED_UP else _of_text(path)
-    return _of_json(path) if ending in JSON_ENDINGS and ending == path.suffix.lower() else None
+    if ending in MARKDOWN_ENDINGS:
+        return Task.CAUSAL_LM
+    if ending in JSON_ENDINGS and ending == path.suffix.lower():
+        return _of_json(_beginning(path))
+    return _of_text(_beginning(path)) if ending in PROSE_ENDINGS else None
 
 
-def _of_text(path: Path) -> Task | None:
-    """What a text without an ending of its own is for: tables and lists of words end in `.txt` as prose does."""
-    is_compressed = path.suffix.lower() == ".gz"
-    with gzip.GzipFile(path) if is_compressed else path.open("rb") as file:
-        start = file.read(FIRST_BYTES).decode("utf-8", errors="replace")
-    if start.lstrip("\ufeff \r\n").startswith(("{", "[")):
+def _beginning(path: Path) -> str:
+    with gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return file.read(SAMPLED_BYTES).decode("utf-8", errors="replace")
+
+
+def _of_text(text: str) -> Task | None:
+    """Tables and lists of words may end in `.txt` like prose."""
+    if text.lstrip("\ufeff \r\n").startswith(("{", "[")):
         return None
-    lines = start.splitlines()
-    whole = lines[:-1] if len(start.encode()) >= FIRST_BYTES else lines
-    rows = [line for line in whole if line.strip()]
+    lines = text.splitlines()
+    complete = lines[:-1] if len(text.encode()) >= SAMPLED_BYTES else lines
+    rows = [line for line in complete if line.strip()]
     words = [row.split() for row in rows if not row.startswith(("#", "-DOCSTART-"))]
     widths = {len(row) for row in words}
     if len(widths) == 1 and min(widths) > 1 and all(_TAG.fullmatch(row[-1]) for row in words):
@@ -241,12 +237,10 @@ def _of_text(path: Path) -> Task | None:
     return None if is_table else Task.CAUSAL_LM
 
 
-def _of_json(path: Path) -> Task | None:
-    with path.open("rb") as file:
-        text = file.read(LOOKED_AT_BYTES).decode("utf-8", errors="replace")
+def _of_json(text: str) -> Task | None:
     keys = {key.lower() for key in _KEY.findall(text)}
-    if keys >= _PREFERENCE:
+    if keys >= {"chosen", "rejected"}:
         return Task.PREFERENCE
-    if keys & _CHAT:
+    if keys & _CHAT_KEYS:
         return Task.CHAT
-    return Task.TOKEN_CLASSIFICATION if keys & _WORDS else None
+    return Task.TOKEN_CLASSIFICATION if keys & {"tokens", "ner_tags", "words"} else None

@@ -18,13 +18,13 @@ from core.options import SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, copied, options_by_path, put
 from core.options.declare import Kind
 from core.options.sources import scheme_of
-from core.options.trainer_args import in_our_words
+from core.options.trainer_args import rename_arguments
 from core.options.validate import check_tree
 
 ENDINGS = (".hone", ".toml")
 
 _NOT_TOML = (ValueError, RecursionError)
-"""Wrong TOML, a number of thousands of digits, endless nesting."""
+"""Raised for invalid TOML, numbers of thousands of digits, and deep nesting."""
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
@@ -39,14 +39,14 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
     """
     tree = read_tree(path)
     problems = apply_overrides(tree, overrides, Path.cwd())
-    options, found = check_tree(tree)
-    if options is None or problems or found:
-        raise OptionsError((*problems, *found), str(path))
+    options, invalid = check_tree(tree)
+    if options is None or problems or invalid:
+        raise OptionsError((*problems, *invalid), str(path))
     return options
 
 
 def read_tree(path: Path) -> Tree:
-    """The plain values of a run file, its paths made absolute, otherwise unchecked.
+    """The plain values of a run file, with absolute paths, otherwise unchecked.
 
     Raises:
         OptionsError: The file can't be read, isn't TOML, or holds no option.
@@ -66,27 +66,22 @@ def read_tree(path: Path) -> Tree:
             error=error, text=_backslash_hint(text)
         )
         raise OptionsError((Problem("", reason),), str(path)) from error
-    if not _has_option(tree):
+    if all(key == "schema" or value == {} for key, value in tree.items()):
         raise OptionsError((Problem("", _("is no run file: it holds no option")),), str(path))
-    return with_absolute_paths(in_our_words(tree).tree, path.resolve().parent)
-
-
-def _has_option(tree: Tree) -> bool:
-    """Whether anything is asked for; a schema and empty sections ask for nothing."""
-    return any(key != "schema" and value != {} for key, value in tree.items())
+    return with_absolute_paths(rename_arguments(tree)[0], path.resolve().parent)
 
 
 def _backslash_hint(text: str) -> str:
-    """What to do where the backslashes in a text are all that keeps it from being TOML, as in "C:\\data"."""
+    """What to do if the backslashes of Windows paths are all that is wrong with a TOML file."""
     try:
         load_toml(text.replace("\\", "\\\\"))
     except _NOT_TOML:
         return ""
-    return "; write Windows paths in 'single quotes' or with forward slashes"
+    return _("; write Windows paths in 'single quotes' or with forward slashes")
 
 
 def with_absolute_paths(tree: Tree, base: Path) -> Tree:
-    """A copy of `tree` in which every relative path starts at `base`."""
+    """A copy of `tree` with relative paths resolved against `base`."""
     resolved = copied(tree)
     for option in all_options():
         values = resolved.get(option.section)
@@ -112,12 +107,15 @@ def absolute(value: str, base: Path, *, must_exist: bool) -> str:
 
 
 def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
-    """Set `section.option=value` pairs in `tree`, whatever stood there; returns the problems of unreadable pairs.
+    """Set `section.option=value` pairs in `tree`, replacing its values.
 
-    Trainer's names are understood among them as in a file, and contradict each other as there.
+    Trainer's names are understood as in a file.
+
+    Returns:
+        The problems of pairs that can't be read.
     """
-    given, problems = _overrides(overrides)
-    renamed = in_our_words(given).tree
+    overriding, problems = _parse_overrides(overrides)
+    renamed, _notes = rename_arguments(overriding)
     for key, value in with_absolute_paths(renamed, base).items():
         if isinstance(value, dict) and isinstance(tree.get(key, {}), dict):
             tree.setdefault(key, {}).update(value)
@@ -126,69 +124,71 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
     return problems
 
 
-def _overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
-    """The pairs as a tree of their own; the last of two for the same option counts."""
-    given: Tree = {}
+def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
+    """The pairs as a tree of their own; the last pair of an option counts."""
+    tree: Tree = {}
     problems: list[Problem] = []
     for override in overrides:
-        path, equals, text = override.partition("=")
-        path = path.strip()
-        section, _rest, name = path.rpartition(".")
+        path, equals, text = (part.strip() for part in override.partition("="))
+        section, _dot, name = path.rpartition(".")
         if not equals or not path:
-            problems.append(
-                Problem(path or override, "--set takes section.option=value, such as memory.batch_size=8")
+            message = _("--set takes section.option=value, such as memory.batch_size=8")
+            problems.append(Problem(path or override, message))
+        elif section and section not in SECTIONS:
+            homes = [option.path for option in all_options() if option.name == name]
+            likely = homes or difflib.get_close_matches(section, SECTIONS, n=1)
+            message = (
+                _("there is no section {section}; did you mean {likely}?").format(
+                    section=section, likely=likely[0]
+                )
+                if likely
+                else _("there is no section {section}; known here: {sections}").format(
+                    section=section, sections=", ".join(SECTIONS)
+                )
             )
-            continue
-        if section and section not in SECTIONS:
-            problems.append(_unknown_section(section, name))
-            continue
-        put(given, {path: parse_value(path, text.strip())})
-    return given, problems
-
-
-def _unknown_section(section: str, name: str) -> Problem:
-    homes = [option.path for option in all_options() if option.name == name]
-    likely = homes or difflib.get_close_matches(section, SECTIONS, n=1)
-    hint = f"; did you mean {likely[0]}?" if likely else f"; known here: {', '.join(SECTIONS)}"
-    return Problem(
-        f"{section}.{name}", _("there is no section {section}{hint}").format(section=section, hint=hint)
-    )
+            problems.append(Problem(path, message))
+        else:
+            put(tree, {path: parse_value(path, text)})
+    return tree, problems
 
 
 def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Which of Trainer's names a run file and `--set` use, and what they are called here."""
+    """Notes on Trainer's names in a run file and in `--set`. Empty for a file that can't be read."""
     try:
-        of_file = in_our_words(load_toml(read_text(path))).notes
-    except (OSError, *_NOT_TOML):  # whoever reads it says so
-        of_file = ()
-    return (*of_file, *in_our_words(_overrides(overrides)[0]).notes)
+        tree = load_toml(read_text(path))
+    except (OSError, *_NOT_TOML):
+        tree = {}
+    return (*rename_arguments(tree)[1], *rename_arguments(_parse_overrides(overrides)[0])[1])
 
 
 def parse_value(path: str, text: str) -> Any:
-    """Read an option's value from text: by the option's kind, else as TOML, else the text itself."""
+    """Parse an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
     option = options_by_path().get(path)
     if option is not None and option.optional and text in ("", "none"):
         return None
-    if option is not None and option.kind in (Kind.TEXT, Kind.CHOICE):
-        return text.strip("\"'")
-    if option is not None and option.kind is Kind.TEXTS and not text.startswith("["):
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if option is not None and option.kind is Kind.PAIRS and not text.startswith("{"):
-        return pairs(text)
+    match option.kind if option else None:
+        case Kind.TEXT | Kind.CHOICE:
+            return text.strip("\"'")
+        case Kind.SWITCH:
+            text = text.lower()
+        case Kind.TEXTS if not text.startswith("["):
+            return [part.strip() for part in text.split(",") if part.strip()]
+        case Kind.PAIRS if not text.startswith("{"):
+            return pairs(text)
     try:
         return load_toml(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
+    except _NOT_TOML:
         return text
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Read `name=value, name=value`; what has no `=` gets an empty value, which whoever checks it will name."""
+    """Parse `name=value, name=value`; a part without `=` gets an empty value, which validation reports."""
     parts = (part.partition("=") for part in text.split(",") if part.strip())
-    return {name.strip(): value.strip() for name, _rest, value in parts}
+    return {name.strip(): value.strip() for name, _equals, value in parts}
 
 
 def to_tree(options: RunOptions) -> Tree:
-    """Plain values of all options, those that are None left out (TOML has no null)."""
+    """Plain values of all options except those that are None (TOML has no null)."""
     tree = msgspec.to_builtins(options)
     ordered: Tree = {"schema": tree["schema"], "task": tree["task"]}
     for section in SECTIONS:
@@ -202,7 +202,7 @@ def dumps(options: RunOptions) -> str:
 
 
 def dumps_with_help(options: RunOptions) -> str:
-    """The options of this task as TOML with a comment above each: what it is, and what it may be."""
+    """The options of this task as TOML, each with its help as a comment above."""
     tree = to_tree(options)
     lines = [f"schema = {tree['schema']}", f'task = "{tree["task"]}"']
     for section in SECTIONS:
@@ -215,7 +215,7 @@ def dumps_with_help(options: RunOptions) -> str:
 
 
 def _line(name: str, value: Any) -> str:
-    """One option on one line: TOML's own writer would give a table of texts a section of its own."""
+    """An option on one line; `tomli_w` would write a table of texts as a section."""
     if value is None:
         return f"# {name} ="
     if isinstance(value, dict):
@@ -224,15 +224,7 @@ def _line(name: str, value: Any) -> str:
     return tomli_w.dumps({name: value}).rstrip()
 
 
-def write(options: RunOptions, path: Path, head: str = "") -> None:
-    """Write a run file, whole or not at all.
-
-    Args:
-        options: What it asks for.
-        path: The file.
-        head: A line about where it came from, to stand above as a comment.
-    """
-    shown = "".join(
-        letter if letter.isprintable() else "?" for letter in head
-    )  # TOML allows no others in comments
-    write_atomically(path, (f"# {shown}\n\n" * bool(head) + dumps(options)).encode())
+def write(options: RunOptions, path: Path, comment: str = "") -> None:
+    """Write a run file atomically, with an optional comment line at its top."""
+    printable = "".join(letter if letter.isprintable() else "?" for letter in comment)  # as TOML requires
+    write_atomically(path, (f"# {printable}\n\n" * bool(comment) + dumps(options)).encode())

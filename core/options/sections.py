@@ -61,14 +61,14 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         _("CPU threads"),
         _("Threads used for computation on the CPU. Empty: one per core."),
         unit="threads",
-        group="Processor",
+        group=_("Processor"),
         limits=(1, 1024),
     )
     processes: int = option(
         1,
         _("Processes"),
         _("Processes that train one model together. Hone supports one."),
-        group="Processor",
+        group=_("Processor"),
         aliases=("num_processes", "nproc_per_node"),
         limits=(1, 64),
     )
@@ -79,14 +79,14 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
             "Compile the model with torch.compile. The first steps take a minute or more; later "
             "steps are faster."
         ),
-        group="Compiler",
+        group=_("Compiler"),
         aliases=("torch_compile",),
     )
     compile_backend: str = option(
         "inductor",
         _("Compile backend"),
         _("Backend of torch.compile."),
-        group="Compiler",
+        group=_("Compiler"),
         needs={"device.compile": (True,)},
         aliases=("torch_compile_backend",),
     )
@@ -94,7 +94,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         "default",
         _("Compile mode"),
         _("Optimization mode of the inductor backend."),
-        group="Compiler",
+        group=_("Compiler"),
         needs={"device.compile": (True,), "device.compile_backend": ("inductor",)},
         aliases=("torch_compile_mode",),
     )
@@ -243,7 +243,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         Attention.SDPA,
         _("Attention"),
         _("Implementation of attention. Same results, different time and memory."),
-        group="Computation",
+        group=_("Computation"),
         needs=FOR_TEXT,
         aliases=("attn_implementation",),
     )
@@ -262,7 +262,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
             "Number of newest checkpoints to keep. 0: a checkpoint is saved only when the run is stopped or paused, "
             "and a finished run can't be extended. The trained model is always saved."
         ),
-        group="Checkpoints",
+        group=_("Checkpoints"),
         limits=(0, 1000),
     )
     save_steps: int = option(
@@ -270,7 +270,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         _("Save every"),
         _("Save a checkpoint every so many steps, and at the end. 0: after each epoch."),
         unit="steps",
-        group="Checkpoints",
+        group=_("Checkpoints"),
         limits=(0, 10_000_000),
     )
     keep_best: bool = option(
@@ -281,21 +281,21 @@ class OutputOptions(Section, frozen=True, kw_only=True):
             "checkpoint. Compared by the first of accuracy, F1, Pearson, perplexity and loss that the task has. "
             "Needs validation data."
         ),
-        group="Checkpoints",
+        group=_("Checkpoints"),
     )
     predictions: int = option(
         16,
         _("Sample predictions"),
         _("Validation examples, chosen by seed, whose predictions are saved at every evaluation. 0: none."),
         unit="examples",
-        group="Predictions",
+        group=_("Predictions"),
         limits=(0, 256),
     )
     prompts: tuple[str, ...] = option(
         (),
         _("Own prompts"),
         _("Your own prompts, which the model continues or answers at every evaluation."),
-        group="Predictions",
+        group=_("Predictions"),
         needs=FOR_WRITING,
     )
     tensorboard: bool = option(
@@ -323,7 +323,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         _("Maximum steps"),
         _("Stop after this many optimizer steps, whatever the epochs. Empty: by epochs."),
         unit="steps",
-        group="Length",
+        group=_("Length"),
         limits=(1, None),
     )
     learning_rate: float = option(
@@ -372,21 +372,21 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         0.0,
         _("Weight decay"),
         _("Pulls weights, except biases and normalization layers, towards zero."),
-        group="Optimizer",
+        group=_("Optimizer"),
         limits=(0.0, 1.0),
     )
     max_grad_norm: float = option(
         1.0,
         _("Max gradient norm"),
         _("Gradients are clipped to this norm. 0: no clipping."),
-        group="Optimizer",
+        group=_("Optimizer"),
         limits=(0.0, None),
     )
     beta1: float = option(
         0.9,
         _("Beta 1"),
         _("Decay rate of the running average of gradients: 0.9 averages about ten steps."),
-        group="Optimizer",
+        group=_("Optimizer"),
         needs=WITH_BETAS,
         aliases=("adam_beta1",),
         limits=(0.0, 0.999999),
@@ -395,7 +395,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         0.999,
         _("Beta 2"),
         _("Decay rate of the running average of squared gradients: 0.999 averages about a thousand steps."),
-        group="Optimizer",
+        group=_("Optimizer"),
         needs=WITH_BETAS,
         aliases=("adam_beta2",),
         limits=(0.0, 0.999999),
@@ -404,7 +404,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         1e-8,
         _("Epsilon"),
         _("Added to the denominator for numerical stability."),
-        group="Optimizer",
+        group=_("Optimizer"),
         needs=WITH_EPSILON,
         aliases=("adam_epsilon",),
         above=0.0,
@@ -414,7 +414,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         0.9,
         _("Momentum"),
         _("Fraction of the previous update added to the current one."),
-        group="Optimizer",
+        group=_("Optimizer"),
         needs={"training.optimizer": (Optimizer.SGD,)},
         limits=(0.0, 0.999999),
     )
@@ -422,13 +422,13 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         42,
         _("Seed"),
         _("The same seed on the same computer gives the same results."),
-        group="Repeatability",
+        group=_("Repeatability"),
         limits=(0, 2**32 - 1),
     )
     deterministic: bool = option(
         False,
         _("Full determinism"),
         _("Use deterministic kernels only: slower, and an operator without one fails."),
-        group="Repeatability",
+        group=_("Repeatability"),
         aliases=("full_determinism",),
     )

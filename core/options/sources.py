@@ -5,8 +5,9 @@ Data: `builtin:digits`, `synthetic:512x128`, `synthetic:512x64-128` (texts of 64
 """
 
 import json
+import re
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import Enum, StrEnum
 from pathlib import Path
 
 import msgspec
@@ -22,43 +23,35 @@ RANDOM_WEIGHTS = Fix(_("Start with random weights"), {"model.pretrained": False}
 
 PICKLED = (".bin", ".pt", ".pth")
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-"""Where the weights are, and what else names the files with parts of them."""
 ADAPTER, MATRICES = "adapter_config.json", "adapter_model.safetensors"
 
 
 class Lack(Enum):
-    """What keeps a folder from being a model to start from."""
+    """Why a folder is no model to start from: what is missing, and what to do, with `{folder}` in place of its path."""
 
-    CONFIG = auto()
-    KIND = auto()
-    """There is a config.json, but no model's: it names no kind of model."""
-    WEIGHTS = auto()
-    SAFE_WEIGHTS = auto()
-    """There are weights, but in a format that can run code when opened."""
-    PARTS = auto()
-    """The index names a part that is missing, lies elsewhere, or is in such a format."""
-    ALL_BUT_ADAPTER = auto()
-    """There are LoRA matrices, but not the model they were trained beside."""
-
-
-SAID = {
-    Lack.CONFIG: "there is no config.json in {}; choose the folder that has config.json and model.safetensors in it",
-    Lack.KIND: "config.json in {} names no kind of model (model_type); choose the folder of a model",
-    Lack.WEIGHTS: "there is no model.safetensors in {}; copy the model's weights there",
-    Lack.SAFE_WEIGHTS: "the weights in {} are in a format that can run code when opened; "
-    "use a copy of the model with .safetensors files",
-    Lack.PARTS: f"{{}}: {INDEX} names a part of the weights that isn't a .safetensors file in this folder; copy all "
-    "parts there, from where the model is from",
-    Lack.ALL_BUT_ADAPTER: "{} holds LoRA matrices without their model; choose the model they were trained beside",
-}
-"""What is missing, and what to do; for the folder."""
+    CONFIG = _(
+        "there is no config.json in {folder}; choose the folder that contains config.json and model.safetensors"
+    )
+    KIND = _("config.json in {folder} names no kind of model (model_type); choose the folder of a model")
+    WEIGHTS = _("there is no model.safetensors in {folder}; copy the model's weights there")
+    SAFE_WEIGHTS = _(
+        "the weights in {folder} are in a format that can run code when opened; use a copy of the model with "
+        ".safetensors files"
+    )
+    PARTS = _(
+        "{folder}: model.safetensors.index.json names weights that are no .safetensors files in this folder; copy all "
+        "of them there from the source of the model"
+    )
+    ALL_BUT_ADAPTER = _(
+        "{folder} holds a LoRA adapter without its model; choose the model it was trained with"
+    )
 
 
 def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
-    """What is missing in `folder`; None where nothing is.
+    """What is missing in a model folder. Returns None if it is complete.
 
     Raises:
-        OSError: It can't be looked into.
+        OSError: The folder can't be read.
     """
     endings = {path.suffix for path in folder.iterdir()}
     has_adapter, is_whole = (folder / ADAPTER).is_file(), (folder / WHOLE).is_file()
@@ -67,8 +60,7 @@ def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
     if not (folder / "config.json").is_file():
         return Lack.CONFIG
     if has_adapter and not (folder / MATRICES).is_file():
-        return Lack.SAFE_WEIGHTS  # transformers would load the matrices beside the model, pickled as they are
-    # A config of old names no kind; transformers may know it by the folder's name.
+        return Lack.SAFE_WEIGHTS  # transformers would load a pickled adapter with the model
     if is_whole or is_there(folder / INDEX):
         is_safe = is_whole or not needs_weights or names_safe_parts(folder / INDEX, folder)
         return None if is_safe else Lack.PARTS
@@ -83,7 +75,7 @@ class _Index(msgspec.Struct):
 
 
 def names_safe_parts(index: Path, folder: Path | None = None) -> bool:
-    """Whether an index names .safetensors files beside it and nothing else; all of them there, where `folder` is given.
+    """Whether an index names only .safetensors files of its own folder, all of them in `folder` if that is given.
 
     transformers loads whatever an index names: pickled files, and files of other folders.
     """
@@ -100,10 +92,7 @@ def names_safe_parts(index: Path, folder: Path | None = None) -> bool:
 
 
 def _names_kind(config: Path) -> bool:
-    """Whether a config.json says what kind of model it is of, as all do that transformers writes.
-
-    Of a damaged one that can't be told: whoever loads it says what is wrong with it.
-    """
+    """Whether a config.json is that of a model. True for a damaged one: loading it gives the reason."""
     try:
         content = json.loads(read_small(config))
     except (ValueError, RecursionError):
@@ -118,7 +107,7 @@ DIGITS = "builtin:digits"
 
 
 class Scheme(StrEnum):
-    """What stands before the colon."""
+    """What stands before the colon of a source."""
 
     BUILTIN = "builtin"
     SYNTHETIC = "synthetic"
@@ -128,7 +117,7 @@ class Scheme(StrEnum):
     RUN = "run"
 
     def name_of(self, source: str) -> str | None:
-        """What follows this scheme in `source`; None where `source` is something else."""
+        """What follows this scheme in `source`. Returns None for other sources."""
         return source.removeprefix(f"{self}:") if source.startswith(f"{self}:") else None
 
     def of(self, name: str) -> str:
@@ -137,55 +126,55 @@ class Scheme(StrEnum):
 
 
 def scheme_of(source: str) -> Scheme | None:
-    """The scheme of a source; None for a path or an id on the Hub."""
-    head, colon, _rest = source.partition(":")
+    """The scheme of a source. Returns None for a path or an id on the Hub."""
+    head, colon, _name = source.partition(":")
     return Scheme(head) if colon and head in list(Scheme) else None
 
 
 def unknown_scheme(source: str) -> str:
-    """What stands before the colon of a source that isn't a path and has no known scheme; empty for all others."""
-    head, colon, _rest = source.partition(":")
-    is_plain = colon and len(head) > 1 and head.isalpha() and not Path(source).is_absolute()
-    return head if is_plain and scheme_of(source) is None else ""
+    """The scheme of a source that is neither a path nor has a known scheme; empty for other sources."""
+    head, colon, _name = source.partition(":")
+    is_scheme = colon and len(head) > 1 and head.isalpha() and not Path(source).is_absolute()
+    return head if is_scheme and scheme_of(source) is None else ""
 
 
 def hub_data(name: str) -> tuple[str, str]:
-    """The data set and its subset, empty for the first, of what follows `hub:`: OWNER/NAME or OWNER/NAME/SUBSET."""
+    """The data set and its subset (empty for the first) of what follows `hub:`: OWNER/NAME or OWNER/NAME/SUBSET."""
     parts = name.split("/", 2)
     return "/".join(parts[:2]), parts[2] if len(parts) == 3 else ""
 
 
 def parse_synthetic(source: str) -> tuple[int, int] | None:
-    """Samples and length of `synthetic:512x128`, of `synthetic:512x64-128` the longest; None where it isn't that."""
-    found = _parse_synthetic(source)
-    return (found[0], found[2]) if found else None
+    """Samples and maximum length of `synthetic:512x128` or `synthetic:512x64-128`. Returns None for other sources."""
+    sizes = _synthetic_sizes(source)
+    return (sizes[0], sizes[2]) if sizes else None
 
 
 def synthetic_lengths(source: str) -> tuple[int, int] | None:
-    """The fewest and the most tokens of random samples, which may be the same; None where `source` isn't such."""
-    found = _parse_synthetic(source)
-    return found[1:] if found else None
+    """Minimum and maximum length of random samples. Returns None for other sources."""
+    sizes = _synthetic_sizes(source)
+    return sizes[1:] if sizes else None
 
 
-def _parse_synthetic(source: str) -> tuple[int, int, int] | None:
-    """Samples, shortest and longest."""
-    samples, _rest, length = (Scheme.SYNTHETIC.name_of(source) or "").partition("x")
-    shortest, dash, longest = length.partition("-")
-    parts = (samples, shortest, longest if dash else shortest)
-    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
+def _synthetic_sizes(source: str) -> tuple[int, int, int] | None:
+    """Samples, minimum and maximum length."""
+    match = re.fullmatch(
+        r"([0-9]{1,18})x([0-9]{1,18})(?:-([0-9]{1,18}))?", Scheme.SYNTHETIC.name_of(source) or ""
+    )
+    if match is None:
         return None
-    found = (int(parts[0]), int(parts[1]), int(parts[2]))
-    return found if found[0] > 0 and 0 < found[1] <= found[2] else None
+    samples, shortest, longest = (int(part) for part in (match[1], match[2], match[3] or match[2]))
+    return (samples, shortest, longest) if samples > 0 and 0 < shortest <= longest else None
 
 
 def synthetic(samples: int, length: int, shortest: int | None = None) -> str:
-    """The source of so many random samples, each of so many tokens or pixels, or of `shortest` to `length`."""
+    """The source of random samples of `length` tokens or pixels, or of `shortest` to `length`."""
     lengths = str(length) if shortest in (None, length) else f"{shortest}-{length}"
     return Scheme.SYNTHETIC.of(f"{samples}x{lengths}")
 
 
 def short_name(source: str) -> str:
-    """What follows the scheme, or the last part of a path or id; a folder called `model` goes by the one it lies in."""
+    """What follows the scheme, or the last part of a path or id; for a folder called `model`, its parent's name."""
     scheme = scheme_of(source)
     if scheme in (None, Scheme.RUN):  # a run may be named by its path
         path = Path(source.removeprefix(f"{Scheme.RUN}:"))
@@ -197,10 +186,10 @@ def short_name(source: str) -> str:
 
 
 class VisionModel(msgspec.Struct, frozen=True):
-    """A vision model: sizes in pixels below which it can't be trained, and its name as its makers write it.
+    """A vision model: the smallest image sizes in pixels it can be trained with, and its published name.
 
-    `smallest` holds for every batch, `smallest_alone` for a batch of one image: batch normalisation needs more than
-    one value a channel, so a single image must still be larger than 1 x 1 where the network ends.
+    `smallest_alone` holds for a batch of one image: batch norm needs more than one value per channel, so a single
+    image must be larger than 1 x 1 at the end of the network.
     """
 
     smallest: int
@@ -209,7 +198,7 @@ class VisionModel(msgspec.Struct, frozen=True):
 
     @property
     def normalises_batch(self) -> bool:
-        """Whether the model has batch normalisation: nothing else makes a single image need more pixels."""
+        """Whether the model has batch norm."""
         return self.smallest_alone > self.smallest
 
 
@@ -221,14 +210,14 @@ VISION_MODELS: dict[str, VisionModel] = {
     "alexnet": VisionModel(63, 63, "AlexNet"),
     "vgg16": VisionModel(32, 32, "VGG-16"),
 }
-"""The torchvision models Hone trains, smallest computation per accuracy first; the sizes are held by a test."""
+"""The torchvision models Hone trains, those with the least computation per accuracy first."""
 
 
 # --- Models from scratch
 
 
 LEAST_POSITIONS = 256
-"""A model from scratch has at least this many positions, so that longer texts can be tried on it later."""
+"""Positions of a model from scratch, so that longer texts can be tried on it later."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +232,7 @@ class ScratchModel:
     inner: int
 
     def parameters(self, vocabulary: int, positions: int = LEAST_POSITIONS) -> int:
-        """How many weights it has, without the head of a classifier."""
+        """Number of weights without a classifier."""
         hidden, inner = self.hidden, self.inner
         if self.writes:
             block = 4 * hidden * hidden + 3 * hidden * inner + 2 * hidden
@@ -254,9 +243,12 @@ class ScratchModel:
 
     @property
     def help(self) -> str:
-        kind = _("Writes text") if self.writes else _("Reads text")
-        millions = self.parameters(1024) / 1e6
-        return f"{kind}; {self.layers} layers, {self.hidden} wide, {millions:.1f} million weights."
+        text = (
+            _("Writes text; {layers} layers of width {hidden}, {millions:.1f} million weights.")
+            if self.writes
+            else _("Reads text; {layers} layers of width {hidden}, {millions:.1f} million weights.")
+        )
+        return text.format(layers=self.layers, hidden=self.hidden, millions=self.parameters(1024) / 1e6)
 
 
 SCRATCH_MODELS = {
@@ -267,14 +259,14 @@ SCRATCH_MODELS = {
     "bert-mini": ScratchModel(_("Bert, mini"), False, layers=4, hidden=256, heads=4, inner=1024),
     "bert-small": ScratchModel(_("Bert, small"), False, layers=4, hidden=512, heads=8, inner=2048),
 }
-"""By name. The Berts have the sizes of https://github.com/google-research/bert#bert, the Llamas Hone's own."""
+"""By name. The Berts have the sizes of https://github.com/google-research/bert#bert."""
 
 TIMED_MODELS = {
     "minilm": ScratchModel(_("MiniLM size"), False, layers=6, hidden=384, heads=12, inner=1536),
     "bert-base": ScratchModel("BERT-base", False, layers=12, hidden=768, heads=12, inner=3072),
     "bert-large": ScratchModel("BERT-large", False, layers=24, hidden=1024, heads=16, inner=4096),
 }
-"""Sizes that benchmarks measure without downloading anything; the lists to choose from leave them out."""
+"""Sizes for benchmarks without a download; forms don't offer them."""
 
 
 def is_scratch(source: str) -> bool:
@@ -283,11 +275,11 @@ def is_scratch(source: str) -> bool:
 
 
 def scratch_model(source: str) -> ScratchModel | None:
-    """The model of `scratch:NAME`; None where `source` is something else, or no such model is known."""
+    """The model of `scratch:NAME`. Returns None for other sources and unknown names."""
     name = Scheme.SCRATCH.name_of(source) or ""
     return SCRATCH_MODELS.get(name) or TIMED_MODELS.get(name)
 
 
 def positions_of(max_length: int) -> int:
-    """How many tokens a model from scratch sees at once where texts are cut off at `max_length`."""
+    """Positions of a model from scratch for texts of `max_length` tokens."""
     return max(LEAST_POSITIONS, max_length)

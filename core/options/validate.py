@@ -1,12 +1,12 @@
 """Validate options against each other and against files.
 
-A rule is a function from options to problems. `RULES` apply to every task, `TASK_RULES` to one.
+A rule is a function from options to problems. `RULES` don't depend on the task, `TASK_RULES` do.
 """
 
 import difflib
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,13 @@ from core.options import SCHEMA, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
 from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
 from core.options.data import DataOptions
-from core.options.declare import Kind, Option
+from core.options.declare import Option
 from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
 from core.options.past_runs import problem_with
 from core.options.sections import ModelOptions
 from core.options.sources import (
     DIGITS,
     RANDOM_WEIGHTS,
-    SAID,
     SCRATCH_MODELS,
     VISION_MODELS,
     Lack,
@@ -40,63 +39,51 @@ from core.options.sources import (
     unknown_scheme,
     what_lacks,
 )
-from core.options.trainer_args import explanation
+from core.options.trainer_args import explain_argument
 
 # --- Rules of the data
 
 
 EVAL, SPLIT, FRACTION, TRAIN_SPLIT = "data.eval", "data.eval_split", "data.eval_fraction", "data.train_split"
 DEFAULT_FRACTION = DataOptions().eval_fraction
-HOLD_OUT = Fix(_("Hold out a fraction of it instead"), {SPLIT: None})
 
 
 def splits(options: RunOptions) -> Iterator[Problem]:
-    """Validation data is named once, is another split than the one trained on, and is there to be had."""
+    """Validation data is given in one way only, and differs from the training data."""
     data = options.data
+    name = Path(data.eval or "").name
+    split = _("the split {name}").format(name=data.eval_split)
+    use_fraction = Fix(_("Use a fraction of the training data instead"), {SPLIT: None})
     if data.eval and data.eval_split:
-        yield Problem(
-            SPLIT,
-            "there is evaluation data of its own; give one of the two",
-            (
-                Fix(_("Evaluate on the split {eval_split}").format(eval_split=data.eval_split), {EVAL: None}),
-                Fix(_("Evaluate on {name}").format(name=Path(data.eval).name), {SPLIT: None}),
-            ),
+        fixes = (
+            Fix(_("Evaluate on {data}").format(data=split), {EVAL: None}),
+            Fix(_("Evaluate on {data}").format(data=name), {SPLIT: None}),
         )
+        yield Problem(SPLIT, _("validation data is given as well; keep one of the two"), fixes)
     if (data.eval or data.eval_split) and data.eval_fraction not in (0.0, DEFAULT_FRACTION):
-        named = (
-            Path(data.eval).name
-            if data.eval
-            else _("the split {eval_split}").format(eval_split=data.eval_split)
+        given = name if data.eval else split
+        percent = _("Use {percent:g} % of the training data").format(percent=100 * data.eval_fraction)
+        fixes = (
+            Fix(_("Evaluate on {data}").format(data=given), {FRACTION: DEFAULT_FRACTION}),
+            Fix(percent, {EVAL if data.eval else SPLIT: None}),
         )
-        yield Problem(
-            FRACTION,
-            f"nothing is held out beside {named}; give one of the two",
-            (
-                Fix(_("Evaluate on {named}").format(named=named), {FRACTION: DEFAULT_FRACTION}),
-                Fix(
-                    _("Hold out {eval_fraction:g} % of the training data").format(
-                        eval_fraction=100 * data.eval_fraction
-                    ),
-                    {EVAL if data.eval else SPLIT: None},
-                ),
-            ),
-        )
-    is_made = scheme_of(data.train) is Scheme.BUILTIN or parse_synthetic(data.train) is not None
-    if data.train and (is_made or (is_there(Path(data.train)) and Path(data.train).is_file())):
-        message = _("{name} isn't divided into splits").format(name=Path(data.train).name)
+        message = _("no fraction is used because {data} is given; keep one of the two").format(data=given)
+        yield Problem(FRACTION, message, fixes)
+    is_generated = scheme_of(data.train) is Scheme.BUILTIN or parse_synthetic(data.train) is not None
+    if data.train and (is_generated or (is_there(Path(data.train)) and Path(data.train).is_file())):
+        message = _("{name} has no splits").format(name=Path(data.train).name)
         if data.train_split:
             yield Problem(TRAIN_SPLIT, message, (Fix(_("Use all of it"), {TRAIN_SPLIT: None}),))
         if data.eval_split:
-            yield Problem(SPLIT, message, (HOLD_OUT,))
-    trained = data.train_split or "train"
-    if data.eval_split == trained:
-        message = f"“{trained}” is trained on; evaluated on it, the model only shows what it knows by heart"
-        yield Problem(SPLIT, message, (HOLD_OUT,))
+            yield Problem(SPLIT, message, (use_fraction,))
+    if data.eval_split == (data.train_split or "train"):
+        message = _("“{split}” is the training split; evaluate on data that the model isn't trained on")
+        yield Problem(SPLIT, message.format(split=data.eval_split), (use_fraction,))
 
 
 def _sources(options: RunOptions) -> Iterator[tuple[str, str]]:
-    """The data sources that are given, each with its option."""
-    for path in ("data.train", "data.eval"):
+    """The data sources that are given, each with the path of its option."""
+    for path in ("data.train", EVAL):
         source = value_of(options, path)
         if source:
             yield path, source
@@ -104,184 +91,148 @@ def _sources(options: RunOptions) -> Iterator[tuple[str, str]]:
 
 def _data_chosen(options: RunOptions) -> Iterator[Problem]:
     if not options.data.train:
-        yield Problem("data.train", _("choose the data to train on"))
+        yield Problem("data.train", _("choose training data"))
     for path, source in _sources(options):
         match scheme_of(source):
             case Scheme.BUILTIN if source != DIGITS:
-                fix = Fix(_("Use the digits"), {path: DIGITS})
-                yield Problem(path, f"there is no {source}; {DIGITS} is", (fix,))
+                message = _("there is no {source}, only {digits}").format(source=source, digits=DIGITS)
+                yield Problem(path, message, (_use(path, DIGITS),))
             case Scheme.SYNTHETIC if parse_synthetic(source) is None:
-                example = synthetic(512, 128)
-                yield Problem(
-                    path,
-                    _("must read synthetic:SAMPLESxLENGTH, such as {example}, got {source}").format(
-                        example=example, source=source
-                    ),
-                )
+                message = _("must be synthetic:SAMPLESxLENGTH, such as {example}, got {source}")
+                yield Problem(path, message.format(example=synthetic(512, 128), source=source))
             case Scheme.TORCHVISION | Scheme.SCRATCH | Scheme.RUN:
-                yield Problem(path, f"{source} is a model; choose data")
-            case None:  # of the Hub's, whoever reads it looks whether it is here
-                yield from _missing(path, source)
-
-
-def _missing(path: str, source: str, kind: str = _("file or folder")) -> Iterator[Problem]:
-    reason = why_missing(Path(source), kind)
-    if reason:
-        yield Problem(path, reason)
-
-
-def _random_lengths(options: RunOptions) -> Iterator[Problem]:
-    """Random texts may be of different lengths where rows are padded."""
-    if options.task.reads_text and not options.task.writes_text:
-        return
-    for path, source in _sources(options):
-        shortest, longest = synthetic_lengths(source) or (0, 0)
-        if shortest != longest:
-            same = synthetic(*(parse_synthetic(source) or (1, 1)))
-            message = f"{source} is for tasks that say something of a text; {options.task} needs one length"
-            yield Problem(path, message, (Fix(_("Use {same}").format(same=same), {path: same}),))
+                yield Problem(path, _("{source} is a model; choose data").format(source=source))
+            case None if reason := why_missing(Path(source)):
+                yield Problem(path, reason)
 
 
 def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
-    if options.task.reads_images:
-        return
+    """Images are for image tasks; random samples are for timing only, and rows of one text have one length."""
+    task = options.task
     for path, source in _sources(options):
-        if source == DIGITS:
-            yield Problem(path, f"{source} are images; {options.task} needs texts")
-    hold_out = (Fix(_("Evaluate on no data of its own"), {EVAL: None}),)
-    if parse_synthetic(options.data.eval or ""):
-        yield Problem(EVAL, "random texts can't be evaluated on; give real ones or none", hold_out)
-    elif options.data.eval and parse_synthetic(options.data.train):
-        yield Problem(
-            EVAL, _("{train} is for timing and is never evaluated").format(train=options.data.train), hold_out
-        )
+        if source == DIGITS and not task.reads_images:
+            message = _("{source} are images; {task} needs texts").format(source=source, task=task)
+            yield Problem(path, message)
+        shortest, longest = synthetic_lengths(source) or (0, 0)
+        if shortest != longest and (task.reads_images or task.writes_text):
+            same = synthetic(*(parse_synthetic(source) or (1, 1)))
+            message = _("{source} has several lengths; {task} needs one").format(source=source, task=task)
+            yield Problem(path, message, (_use(path, same),))
+    if task.reads_text and options.data.eval:
+        without = (Fix(_("Use no validation data"), {EVAL: None}),)
+        if parse_synthetic(options.data.eval):
+            yield Problem(EVAL, _("random texts can't be evaluated on; choose real ones or none"), without)
+        elif parse_synthetic(options.data.train):
+            message = _("{train} is for timing and is never evaluated").format(train=options.data.train)
+            yield Problem(EVAL, message, without)
 
 
 def _text_columns(options: RunOptions) -> Iterator[Problem]:
     columns, label = options.data.text_columns, options.data.label_column
     if len(columns) > 2:
-        yield Problem("data.text_columns", f"takes one column, or two for pairs; got {len(columns)}")
+        message = _("must be one column, or two for pairs; got {count}").format(count=len(columns))
+        yield Problem("data.text_columns", message)
     if len(set(columns)) < len(columns):
-        yield Problem(
-            "data.text_columns",
-            _("names the same column twice: {columns}").format(columns=", ".join(columns)),
-        )
+        message = _("names the same column twice: {columns}").format(columns=", ".join(columns))
+        yield Problem("data.text_columns", message)
     if label in columns:
-        yield Problem("data.label_column", f"{label} is a text column too; choose the answer's column")
+        message = _("{column} is already a text column; choose another one").format(column=label)
+        yield Problem("data.label_column", message)
 
 
 # --- Rules of the model
 
 
-VISION_MODEL = Fix(_("Use ResNet-18"), {"model.source": Scheme.TORCHVISION.of("resnet18")})
-
-
 def _model_chosen(options: RunOptions) -> Iterator[Problem]:
     source = options.model.source
     if not source:
-        yield Problem("model.source", _("choose a model to start from"))
-    elif unknown_scheme(source):
-        yield Problem(
-            "model.source",
-            f"there is no source called {unknown_scheme(source)}:; give a folder, an id on the Hub, "
-            "torchvision:NAME, scratch:NAME or run:NAME",
+        yield Problem("model.source", _("choose a model"))
+    elif scheme := unknown_scheme(source):
+        message = _(
+            "there is no source called {scheme}:; use a folder, an id on the Hub, torchvision:NAME, scratch:NAME or "
+            "run:NAME"
         )
+        yield Problem("model.source", message.format(scheme=scheme))
 
 
 def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
-    source = options.model.source
+    path, source, task = "model.source", options.model.source, options.task
     match scheme_of(source):
-        case Scheme.TORCHVISION:
-            name = source.partition(":")[2]
-            if options.task.reads_text:
-                yield Problem("model.source", f"{source} sees images; {options.task} needs a text model")
-            elif name not in VISION_MODELS:
-                fixes, _close = _similar(name, VISION_MODELS, Scheme.TORCHVISION)
-                message = f"no vision model called {name!r}; there are {', '.join(VISION_MODELS)}"
-                yield Problem("model.source", message, fixes)
+        case Scheme.TORCHVISION if task.reads_text:
+            message = _("{source} is a vision model; {task} needs a text model")
+            yield Problem(path, message.format(source=source, task=task))
+        case Scheme.TORCHVISION if source.partition(":")[2] not in VISION_MODELS:
+            yield _unknown_model(source, list(VISION_MODELS))
         case Scheme.BUILTIN | Scheme.SYNTHETIC | Scheme.HUB:
-            yield Problem("model.source", f"{source} is data; choose a model")
+            yield Problem(path, _("{source} is data; choose a model").format(source=source))
         case Scheme.SCRATCH:
             yield from _model_from_scratch(options)
-        case Scheme.RUN:
-            problem = problem_with(source, options.task)
-            if problem:
-                yield problem
+        case Scheme.RUN if problem := problem_with(source, task):
+            yield problem
         case None if Path(source).is_absolute():
             yield from _model_folder(source, needs_weights=options.model.pretrained)
 
 
-def _similar(name: str, known: Any, scheme: Scheme) -> tuple[tuple[Fix, ...], list[str]]:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return tuple(
-        Fix(_("Use {other}").format(other=other), {"model.source": scheme.of(other)}) for other in close
-    ), close
+def _unknown_model(source: str, names: list[str]) -> Problem:
+    scheme, _colon, name = source.partition(":")
+    similar = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    message = _("there is no {source}; choose one of {names}").format(source=source, names=", ".join(names))
+    return Problem(
+        "model.source", message, tuple(_use("model.source", f"{scheme}:{each}") for each in similar)
+    )
 
 
 def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
-    source, writes = options.model.source, options.task.writes_text
-    found = scratch_model(source)
-    fitting = [name for name, model in SCRATCH_MODELS.items() if model.writes or not writes]
-    if options.task.reads_images:
-        message = f"{source} reads text; {options.task} needs a vision model"
-        yield Problem("model.source", message, (VISION_MODEL,))
-    elif found is None:
-        name = source.partition(":")[2]
-        fixes, close = _similar(name, fitting, Scheme.SCRATCH)
-        rest = f"; did you mean {close[0]}? There are" if close else "; there are"
-        message = _("no model called {name!r} from scratch{rest} {fitting}").format(
-            name=name, rest=rest, fitting=", ".join(fitting)
+    path, source, task = "model.source", options.model.source, options.task
+    model = scratch_model(source)
+    fitting = [name for name, each in SCRATCH_MODELS.items() if each.writes or not task.writes_text]
+    if task.reads_images:
+        message = _("{source} reads text; {task} needs a vision model").format(source=source, task=task)
+        yield Problem(path, message, (_use(path, Scheme.TORCHVISION.of("resnet18")),))
+    elif model is None:
+        yield _unknown_model(source, fitting)
+    elif task.writes_text and not model.writes:
+        message = _("{source} can't write text; choose one of {names}")
+        fix = _use(path, Scheme.SCRATCH.of("llama-small"))
+        yield Problem(path, message.format(source=source, names=", ".join(fitting)), (fix,))
+    elif task.reads_conversations and parse_synthetic(options.data.train) is None:
+        message = _(
+            "a model from scratch has to learn to write first: train it for text generation, then start from that run "
+            "with run:NAME"
         )
-        yield Problem("model.source", message, fixes)
-    elif writes and not found.writes:
-        fix = Fix(_("Use llama-small"), {"model.source": Scheme.SCRATCH.of("llama-small")})
-        yield Problem("model.source", f"{source} reads and can't write; {', '.join(fitting)} can", (fix,))
-    elif options.task.reads_conversations and parse_synthetic(options.data.train) is None:
-        yield Problem(
-            "model.source",
-            _(
-                "a model from scratch has to learn to write first: train it for text generation, then start from that "
-                "run with run:NAME"
-            ),
-            (Fix(_("Train it for text generation"), {"task": Task.CAUSAL_LM.value}),),
-        )
+        fix = Fix(_("Train it for text generation"), {"task": Task.CAUSAL_LM.value})
+        yield Problem(path, message, (fix,))
 
 
 def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
-    missing = list(_missing("model.source", source, _("model folder")))
-    if missing:
-        yield from missing
+    path = "model.source"
+    if reason := why_missing(Path(source), _("model folder")):
+        yield Problem(path, reason)
     elif not Path(source).is_dir():
-        yield Problem("model.source", f"{source} is a file; choose the folder with the model in it")
+        yield Problem(path, _("{source} is a file; choose the folder of the model").format(source=source))
     else:
         try:
             lack = what_lacks(Path(source), needs_weights=needs_weights)
         except OSError as error:
-            yield Problem(
-                "model.source",
-                _("{source} can't be looked into: {strerror}").format(
-                    source=source, strerror=error.strerror or error
-                ),
+            message = _("{source} can't be read: {error}").format(
+                source=source, error=error.strerror or error
             )
+            yield Problem(path, message)
             return
         if lack is not None:
             fixes = () if lack in (Lack.CONFIG, Lack.KIND) else (RANDOM_WEIGHTS,)
-            yield Problem("model.source", SAID[lack].format(source), fixes)
+            yield Problem(path, lack.value.format(folder=source), fixes)
 
 
 def _vocabulary(options: RunOptions) -> Iterator[Problem]:
-    """Only a model from scratch gets a tokenizer of its own."""
-    default = ModelOptions().vocabulary
+    path, default = "model.vocabulary", ModelOptions().vocabulary
     if options.model.vocabulary != default and not is_scratch(options.model.source):
-        yield Problem(
-            "model.vocabulary",
-            "is only for a model from scratch: others come with their tokenizer; take it out",
-            (Fix(_("Take it out"), {"model.vocabulary": default}),),
-        )
+        message = _("is only for a model from scratch: other models have their own tokenizer; remove it")
+        yield Problem(path, message, (Fix(_("Remove it"), {path: default}),))
 
 
 def _image_size(options: RunOptions) -> Iterator[Problem]:
-    """Images must be large enough for the model; some models train no single small image."""
+    """Images must be large enough for the model; with batch norm a single small image is not enough."""
     name = Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     if options.task.reads_text or limits is None:
@@ -293,21 +244,12 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
     path, value = ("data.train", synthetic(random[0], rounded)) if random else ("data.image_size", rounded)
     larger = Fix(_("Images of {rounded} pixels").format(rounded=rounded), {path: value})
     if size < limits.smallest:
-        yield Problem(
-            path,
-            _("{name} needs images of {smallest} pixels or more, got {size}").format(
-                name=name, smallest=limits.smallest, size=size
-            ),
-            (larger,),
-        )
+        message = _("{name} needs images of {smallest} pixels or more, got {size}")
+        yield Problem(path, message.format(name=name, smallest=limits.smallest, size=size), (larger,))
     elif options.memory.batch_size == 1 and size < limits.smallest_alone:
-        yield Problem(
-            "memory.batch_size",
-            _(
-                "{name} normalises over a batch: with images of {size} pixels it needs 2 or more in one"
-            ).format(name=name, size=size),
-            (Fix(_("Batch size 2"), {"memory.batch_size": 2}), larger),
-        )
+        message = _("{name} has batch norm: with images of {size} pixels it needs a batch size of 2 or more")
+        two = Fix(_("Batch size 2"), {"memory.batch_size": 2})
+        yield Problem("memory.batch_size", message.format(name=name, size=size), (two, larger))
 
 
 # --- Other rules
@@ -315,37 +257,35 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
 
 def _device(options: RunOptions) -> Iterator[Problem]:
     name = options.device.name
-    index = name.removeprefix("cuda:")
-    if name not in ("auto", "cpu", "mps", "cuda") and not (name.startswith("cuda:") and index.isdecimal()):
-        yield Problem(
-            "device.name", _('must be auto, cuda, cuda:NUMBER, mps or cpu, got "{name}"').format(name=name)
-        )
+    if re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]+)?", name) is None:
+        message = _('must be auto, cuda, cuda:NUMBER, mps or cpu, got "{name}"').format(name=name)
+        yield Problem("device.name", message)
     if name == "cpu" and options.device.precision is Precision.FP16:
-        fixes = (
-            Fix(_("Use bf16"), {"device.precision": "bf16"}),
-            Fix(_("Use fp32"), {"device.precision": "fp32"}),
-        )
-        yield Problem("device.precision", f"fp16 {FP16_NEEDS_GPU}", fixes)
+        fixes = tuple(_use("device.precision", value) for value in ("bf16", "fp32"))
+        yield Problem("device.precision", FP16_NEEDS_GPU, fixes)
 
 
 def _without_effect(options: RunOptions) -> Iterator[Problem]:
-    """Options that somebody set and that mean nothing beside the others."""
+    """Options that were set and have no effect together with the others."""
     for option in all_options():
         if not option.applies_to(options) and value_of(options, option.path) != option.default:
-            yield Problem(
-                option.path,
-                f"is only for {needs_of(option)} and would change nothing here; take it out",
-                (Fix(_("Take it out"), {option.path: option.default}),),
+            message = _("is only for {options} and has no effect here; remove it").format(
+                options=needs_of(option)
             )
+            yield Problem(option.path, message, (Fix(_("Remove it"), {option.path: option.default}),))
 
 
 def _prompts(options: RunOptions) -> Iterator[Problem]:
-    prompts = options.output.prompts
-    empty = [number for number, prompt in enumerate(prompts, start=1) if not prompt.strip()]
-    if empty:
-        fix = Fix(_("Leave out empty ones"), {"output.prompts": [one for one in prompts if one.strip()]})
-        message = f"prompt {empty[0]} is empty; write something or leave it out"
-        yield Problem("output.prompts", message, (fix,))
+    path, prompts = "output.prompts", options.output.prompts
+    filled = [prompt for prompt in prompts if prompt.strip()]
+    if len(filled) < len(prompts):
+        number = next(i for i, prompt in enumerate(prompts, start=1) if not prompt.strip())
+        message = _("prompt {number} is empty; write one or remove it").format(number=number)
+        yield Problem(path, message, (Fix(_("Remove empty prompts"), {path: filled}),))
+
+
+def _use(path: str, value: str) -> Fix:
+    return Fix(_("Use {value}").format(value=value), {path: value})
 
 
 RULES: tuple[Rule, ...] = (
@@ -361,7 +301,6 @@ TASK_RULES: tuple[Rule, ...] = (
     _model_fits_task,
     _vocabulary,
     _data_fits_task,
-    _random_lengths,
     _image_size,
     *METHOD_TASK_RULES,
     _without_effect,
@@ -369,7 +308,7 @@ TASK_RULES: tuple[Rule, ...] = (
 
 
 def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Problem, ...]:
-    """Everything the rules find; with `task_is_known` False only of those that don't look at the task."""
+    """The problems of options that don't go together. `TASK_RULES` are left out if the task isn't known."""
     rules = (*RULES, *TASK_RULES) if task_is_known else RULES
     return tuple(problem for rule in rules for problem in rule(options))
 
@@ -377,9 +316,7 @@ def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Pro
 # --- Validation
 
 
-LARGEST_WHOLE = 2**63 - 1
-"""Whole numbers beyond this fit neither into 64 bits nor, sooner or later, into a float."""
-
+LARGEST_INTEGER = 2**63 - 1
 SHOWN_CHARACTERS = 80
 
 
@@ -387,134 +324,114 @@ def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
     """Turn plain values into options and check whether they go together.
 
     Returns:
-        The options, or None if a value can't be read, and all problems found: unknown keys, wrong types, broken
-        limits, files that aren't there, and choices that don't go together.
+        The options, or None if a value is invalid, and all problems: unknown names, wrong types, values out of range,
+        missing files, and choices that exclude each other.
     """
-    read = _read(tree)
-    named = {problem.path for problem in read.unreadable}
-    stand_in = read.task or next(iter(Task))
-    ruled = problems_of(RunOptions(task=stand_in, **read.sections), task_is_known=read.task is not None)
-    others = (problem for problem in ruled if problem.path not in named)
-    return read.options, (*read.unknown, *read.unreadable, *others)
+    task, sections, unknown, invalid = _read(tree)
+    options = RunOptions(task=task or next(iter(Task)), **sections)  # defaults in place of invalid values
+    paths = {problem.path for problem in invalid}
+    ruled = (one for one in problems_of(options, task_is_known=task is not None) if one.path not in paths)
+    return None if invalid else options, (*unknown, *invalid, *ruled)
 
 
 def read_options(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """Turn plain values into options and nothing more: no file they name is looked at.
+    """Turn plain values into options without checking files or combinations.
 
     Returns:
-        The options, or None if a value can't be read, and the problems of keys and values.
+        The options, or None if a value is invalid, and the problems of names and values.
     """
-    read = _read(tree)
-    return read.options, (*read.unknown, *read.unreadable)
+    task, sections, unknown, invalid = _read(tree)
+    options = None if invalid or task is None else RunOptions(task=task, **sections)
+    return options, (*unknown, *invalid)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What could be read of a tree; defaults stand in for what could not, None for the task."""
-
-    task: Task | None
-    sections: dict[str, Any]
-    unknown: tuple[Problem, ...]
-    unreadable: tuple[Problem, ...]
-
-    @property
-    def options(self) -> RunOptions | None:
-        if self.unreadable or self.task is None:
-            return None
-        return RunOptions(task=self.task, **self.sections)
-
-
-def _read(tree: Tree) -> _Read:
-    unreadable: list[Problem] = []
-    schema = tree.get("schema", SCHEMA)
-    if schema != SCHEMA:
-        message = f"this Hone reads run files of schema {SCHEMA}, got {schema!r}; a newer Hone may read it"
-        unreadable.append(Problem("schema", message))
+def _read(tree: Tree) -> tuple[Task | None, dict[str, Any], list[Problem], list[Problem]]:
+    """The task (None if invalid), the sections without invalid values, unknown names, and invalid values."""
+    invalid: list[Problem] = []
+    if (schema := tree.get("schema", SCHEMA)) != SCHEMA:
+        message = _("this Hone reads run files of schema {known}, got {schema!r}; a newer Hone may read it")
+        invalid.append(Problem("schema", message.format(known=SCHEMA, schema=schema)))
     sections: dict[str, Any] = {}
-    for section, struct in SECTIONS.items():
-        values, read = tree.get(section, {}), {}
-        if not isinstance(values, dict):
-            message = _("must be a section ([{section}] and its options below), got {values}").format(
-                section=section, values=_show(values)
-            )
-            unreadable.append(Problem(section, message))
-            values = {}
-        for option in options_of(section):
-            if option.name in values:
-                read[option.name], problem = _value(option, values[option.name])
-                if problem:
-                    unreadable.append(problem)
-                    del read[option.name]
-        sections[section] = struct(**read)
-    task, problem = _value(options_by_path()["task"], tree.get("task"))
-    if problem:
-        unreadable.append(problem)
-    return _Read(task, sections, tuple(_unknown_keys(tree)), tuple(unreadable))
+    for name, struct in SECTIONS.items():
+        entries, values = tree.get(name, {}), {}
+        if not isinstance(entries, dict):
+            message = _("must be a section ([{section}] and its options below), got {value}")
+            invalid.append(Problem(name, message.format(section=name, value=_show(entries))))
+            entries = {}
+        for option in options_of(name):
+            if option.name in entries:
+                try:
+                    values[option.name] = _convert(option, entries[option.name])
+                except _InvalidValue as error:
+                    invalid.append(error.problem)
+        sections[name] = struct(**values)
+    task: Task | None = None
+    try:
+        task = _convert(options_by_path()["task"], tree.get("task"))
+    except _InvalidValue as error:
+        invalid.append(error.problem)
+    return task, sections, list(_unknown_names(tree)), invalid
 
 
-def _unknown_keys(tree: Tree) -> Iterator[Problem]:
+def _unknown_names(tree: Tree) -> Iterator[Problem]:
     known = ["task", "schema", *SECTIONS]
-    for key, values in tree.items():
+    for key, entries in tree.items():
         if key not in known:
             yield _unknown(tree, "", key, known)
-        elif key in SECTIONS and isinstance(values, dict):
+        elif key in SECTIONS and isinstance(entries, dict):
             names = [option.name for option in options_of(key)]
-            yield from (_unknown(tree, key, name, names) for name in values if name not in names)
+            yield from (_unknown(tree, key, name, names) for name in entries if name not in names)
 
 
-def _unknown(tree: Tree, section: str, key: str, known: list[str]) -> Problem:
-    path = f"{section}.{key}" if section else key
-    said = explanation(tree, section, key)  # of a name of Trainer's
-    if said:
-        return Problem(path, said)
-    homes = [option.path for option in all_options() if option.name == key]
-    if homes:
-        return Problem(path, f"no such option here; did you mean {homes[0]}?")
-    close = difflib.get_close_matches(key, known, n=1)
-    rest = (
-        _("did you mean {close}?").format(close=close[0])
-        if close
-        else _("known here: {known}").format(known=", ".join(known))
-    )
-    return Problem(path, f"no such option; {rest}")
+def _unknown(tree: Tree, section: str, name: str, known: list[str]) -> Problem:
+    homes = [option.path for option in all_options() if option.name == name]
+    similar = homes or difflib.get_close_matches(name, known, n=1)
+    message = explain_argument(tree, section, name)
+    if not message and similar:
+        message = _("no such option here; did you mean {option}?").format(option=similar[0])
+    elif not message:
+        message = _("no such option here; known are {options}").format(options=", ".join(known))
+    return Problem(f"{section}.{name}" if section else name, message)
 
 
-def _value(option: Option, value: object) -> tuple[Any, Problem | None]:
-    """The value in the option's type, or what is wrong with it."""
+class _InvalidValue(Exception):  # noqa: N818 - carries a problem and is always caught here
+    def __init__(self, option: Option, message: str, fixes: tuple[Fix, ...] = ()) -> None:
+        super().__init__(message)
+        self.problem = Problem(option.path, message, fixes)
+
+
+def _convert(option: Option, value: object) -> Any:
+    """The value in the option's type; raises _InvalidValue."""
     if value is None:
-        missing = f"is missing; it must be {option.expectation()}"
-        return None, None if option.optional else Problem(option.path, missing)
+        if option.optional:
+            return None
+        message = _("is missing; it must be {expectation}").format(expectation=option.expectation())
+        raise _InvalidValue(option, message)
     if option.value_type is Toggle and isinstance(value, bool):
-        return (Toggle.ON if value else Toggle.OFF), None
-    broken = _broken_limit(option, value)
-    if broken:
-        return None, Problem(option.path, _("{broken}, got {show}").format(broken=broken, show=_show(value)))
+        return Toggle.ON if value else Toggle.OFF
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+            broken = _("is far too large a number")
+        else:
+            broken = option.broken_limit(value) if math.isfinite(value) else _("must be a finite number")
+        if broken:
+            raise _InvalidValue(option, _("{broken}, got {value}").format(broken=broken, value=_show(value)))
     try:
-        return msgspec.convert(value, option.value_type), None
-    except msgspec.ValidationError:
-        values = [choice.value for choice in option.choices] if option.kind is Kind.CHOICE else []
-        close = difflib.get_close_matches(str(value), values, n=1)
-        fixes = tuple(Fix(_("Use {match}").format(match=match), {option.path: match}) for match in close)
-        return None, Problem(
-            option.path,
-            _("must be {expectation}, got {show}").format(
-                expectation=option.expectation(), show=_show(value)
-            ),
-            fixes,
+        return msgspec.convert(value, option.value_type)
+    except msgspec.ValidationError as error:
+        values = [choice.value for choice in option.choices]
+        fixes = tuple(
+            _use(option.path, match) for match in difflib.get_close_matches(str(value), values, n=1)
         )
-
-
-def _broken_limit(option: Option, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return ""
-    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
-        return _("is far too large a number")
-    return option.broken_limit(value) if math.isfinite(value) else _("must be a finite number")
+        message = _("must be {expectation}, got {value}").format(
+            expectation=option.expectation(), value=_show(value)
+        )
+        raise _InvalidValue(option, message, fixes) from error
 
 
 def _show(value: object) -> str:
     try:
         text = f'"{value}"' if isinstance(value, str) else str(value)
-    except ValueError:  # Python writes out no number of more than 4,300 digits
-        return _("a number too long to write out")
+    except ValueError:  # Python prints no number of more than 4,300 digits
+        return _("a number too long to print")
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -20,7 +20,7 @@ from core.engine.training.failures import is_out_of_memory
 from core.options import sources
 from core.options.choices import Task
 from core.options.past_runs import is_run, model_folder
-from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, SAID, Lack, names_safe_parts, what_lacks
+from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, Lack, names_safe_parts, what_lacks
 from core.services import hub
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
@@ -68,7 +68,7 @@ TITLE = {
 
 
 def _told(lack: Lack, folder: Path) -> str:
-    said = SAID[lack].format(folder)
+    said = lack.value.format(folder=folder)
     return f"{said[:1].upper()}{said[1:]}."
 
 

@@ -198,12 +198,12 @@ LORA = ("adapter_config.json", "adapter_model.safetensors", "config.json")
         ("text-classification", Task.TEXT_REGRESSION, (), (), ""),
         ("text-classification", Task.CAUSAL_LM, (), (), "can't be used for"),
         ("image-classification", Task.CAUSAL_LM, (), (), "can't be used for"),
-        ("image-classification", Task.IMAGE_CLASSIFICATION, ("adapter_config.json",), (), "torchvision's"),
+        ("image-classification", Task.IMAGE_CLASSIFICATION, ("adapter_config.json",), (), "torchvision"),
         ("causal-lm", Task.CAUSAL_LM, LORA, (), ""),
-        ("causal-lm", Task.CAUSAL_LM, LORA, ("model/adapter_model.safetensors",), "isn't whole"),
-        ("causal-lm", Task.CAUSAL_LM, (), ("model/config.json",), "isn't whole"),
+        ("causal-lm", Task.CAUSAL_LM, LORA, ("model/adapter_model.safetensors",), "incomplete"),
+        ("causal-lm", Task.CAUSAL_LM, (), ("model/config.json",), "incomplete"),
         ("causal-lm", Task.CAUSAL_LM, (), ("model/config.json", "model/model.safetensors", "model"), "no model"),
-        ("causal-lm", Task.CAUSAL_LM, (), ("run.toml",), "nobody knows what past learned"),
+        ("causal-lm", Task.CAUSAL_LM, (), ("run.toml",), "task of past is unknown"),
     ],
 )  # fmt: skip
 def test_a_run_s_model_must_be_whole_and_fit_the_task(home, learned, task, files, *, gone, says):

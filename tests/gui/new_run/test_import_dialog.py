@@ -21,9 +21,9 @@ def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
     assert dict(sheet._rows.rows()) == {
         "learning_rate 3e-5": "Learning rate: 3e-5",
         "per_device_train_batch_size 8": "Batch size: 8",
-        "group_by_length (not said)": "Group by length: Off",
-        "fp16 and bf16 (not said)": "Precision: fp32",
-        "warmup_shape": "Hone knows no such name",
+        "group_by_length (not given)": "Group by length: Off",
+        "fp16 and bf16 (not given)": "Precision: fp32",
+        "warmup_shape": "Unknown name",
     }
     with qtbot.waitSignal(sheet.imported) as caught:
         sheet._take.click()

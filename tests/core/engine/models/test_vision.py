@@ -324,7 +324,7 @@ class TestPastRuns:
         first, _ = prepared(asked("torchvision:squeezenet1_0", Method.LORA, pretrained=False), tmp_path)
         first.model.save_pretrained(past)
         first.save_extras(past)
-        assert "LoRA matrices" in refusal(asked("run:past"), tmp_path).detail
+        assert "LoRA adapter" in refusal(asked("run:past"), tmp_path).detail
 
     def test_a_damaged_recipe(self, past, tmp_path):
         (past / "model.safetensors").touch()
@@ -335,7 +335,7 @@ class TestPastRuns:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("torchvision:resnet81", "no vision model called"),
+        ("torchvision:resnet81", "there is no torchvision:"),
         ("scratch:llama-tiny", "reads text"),
         ("builtin:digits", "is data"),
         ("org/some-vit", ""),

@@ -1,9 +1,9 @@
-"""Every argument the installed Trainer takes is either an option of Hone or told what to do about."""
+"""Every argument the installed Trainer takes is either an option of Hone or explained."""
 
 import dataclasses
 
 from core.engine.environment import prepare_torchvision
-from core.options.trainer_args import Known, translate
+from core.options.trainer_args import translate
 
 prepare_torchvision()
 
@@ -34,8 +34,8 @@ def test_trainers_own_defaults_ask_for_nothing_else():
     asked = {
         path: value
         for name, default in fields.items()
-        if isinstance(known := translate(name, default), Known)
-        for path, value in known.values.items()
+        if (translation := translate(name, default)) is not None
+        for path, value in translation.values.items()
         if value is not None and default is not dataclasses.MISSING
     }
     assert asked["data.pin_memory"] == "auto"
