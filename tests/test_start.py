@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bootstrap import checks, display, environment, graphics, main, pip, pythons, system_libraries
+from bootstrap import checks, environment, graphics, main, pip, pythons, system_libraries
 from bootstrap.environment import (
     Environment,
     Stamp,
@@ -233,7 +233,7 @@ def test_only_the_libraries_of_one_platform_are_asked_for(platforms, absent, ask
     ],
 )
 def test_the_platforms_are_those_qt_would_try(environ, platforms):
-    assert display.platforms(environ) == platforms
+    assert main.qt_platforms(environ) == platforms
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_the_platforms_are_those_qt_would_try(environ, platforms):
     ],
 )
 def test_the_display_is_looked_for_on_linux(system, environ, has_one):
-    assert (display.why_none(system, environ) == "") is has_one
+    assert (main.why_no_window(system, environ) == "") is has_one
 
 
 @needs_scripts

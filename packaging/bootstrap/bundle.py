@@ -1,4 +1,4 @@
-"""Build the program that needs no Python, use it, pack it, and tell what it weighs and takes."""
+"""Build the program that needs no Python, use it, pack it, and tell what it weighs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,13 @@ import tarfile
 import time
 from pathlib import Path
 
-from bootstrap import (
-    bundle_times,
-    debian,
-    mishaps,
-    package_trial,
-    shared_libraries,
-    sizes,
-    smoke,
-    start_script,
-    trial,
-)
+from bootstrap import debian, linux, mishaps, smoke
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 
 DEB_GOAL = 350e6
 GZIP_LEVEL = 6
-STAGES = ("build", "smoke", "mishaps", "times", "pack", "install")
+STAGES = ("build", "smoke", "mishaps", "pack", "install")
 
 
 def main(environment: Environment, arguments: list[str]) -> int:
@@ -40,7 +30,7 @@ def main(environment: Environment, arguments: list[str]) -> int:
         prog="start.py bundle",
         description="Build a program that needs no Python for this system: in dist/, with archives beside it.",
         epilog="Stages: build (PyInstaller), smoke (the program is used, in a folder that can't be written to), "
-        "mishaps (what it says where something is wrong), times, pack (archives), install (the .deb into a scratch "
+        "mishaps (what it says where something is wrong), pack (archives), install (the .deb into a scratch "
         "root, used there, with its window on a screen made by Xvfb).",
     )
     parser.add_argument(
@@ -63,25 +53,23 @@ def main(environment: Environment, arguments: list[str]) -> int:
         build(environment)
     elif not folder.is_dir():
         raise SetupError(f"There is no bundle in {folder} yet; leave --only away to build it.")
-    print(f"\n{folder}, its largest parts\n{sizes.table(folder)}", flush=True)
+    print(f"\n{folder}, its largest parts\n{debian.table(folder)}", flush=True)
     program = program_in(environment.root)
     if "smoke" in stages:
-        with trial.read_only(program.parent):
+        with smoke.read_only(program.parent):
             smoke.run(program, environment.root)
     if "mishaps" in stages:
         mishaps.run(program)
-    if "times" in stages:
-        bundle_times.measure(program, [environment.python, "-P", "-m", "gui"], environment.root)
     made = pack(environment.root, folder) if "pack" in stages else archives(environment.root)
     for path in made:
-        print(f"{path}, {path.stat().st_size / sizes.MB:,.0f} MB", flush=True)
+        print(f"{path}, {path.stat().st_size / debian.MB:,.0f} MB", flush=True)
     for path in made:
         if path.suffix == ".deb":
             print(
-                f"  goal {DEB_GOAL / sizes.MB:.0f} MB: {'reached' if path.stat().st_size <= DEB_GOAL else 'missed'}"
+                f"  goal {DEB_GOAL / debian.MB:.0f} MB: {'reached' if path.stat().st_size <= DEB_GOAL else 'missed'}"
             )
             if "install" in stages:
-                package_trial.run(path, environment.root)
+                smoke.try_package(path, environment.root)
     return 0
 
 
@@ -172,12 +160,12 @@ def pack(root: Path, folder: Path) -> list[Path]:
     if not sys.platform.startswith("linux"):
         return []
     began = time.monotonic()
-    start_script.put_into(folder, root / "packaging" / "linux" / start_script.NAME)
+    linux.put_into(folder, root / "packaging" / "linux" / linux.NAME)
     archive = tar(folder, named(root, ".tar.gz"))
     if not debian.can_build():
         print("No .deb is made: that takes dpkg-deb, which Debian and Ubuntu have.")
         return [archive]
-    depends = shared_libraries.debian_packages(folder)
+    depends = linux.debian_packages(folder)
     print(f"\nTaken from the system: {', '.join(depends)}")
 
     def control(size: int) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from bootstrap import bundle, checks, display, old_systems, pythons, system_libraries
+from bootstrap import bundle, checks, old_systems, pythons, system_libraries
 from bootstrap.environment import FOR_BUNDLES, Environment, set_up
 from bootstrap.errors import SetupError
 
@@ -81,14 +83,14 @@ def run(command: str, more: list[str]) -> int:
 def open_hone(environment: Environment) -> int:
     """Open the window; without a display, train the first run in the terminal instead."""
     hone = environment.program("hone")
-    reason = display.why_none()
+    reason = why_no_window()
     if reason:
         print(
             f"{reason} Training the first example here in the terminal instead (Ctrl-C stops it).\n",
             flush=True,
         )
         return wait_for([hone, "train", str(FIRST_RUN)])
-    system_libraries.ensure(display.platforms())
+    system_libraries.ensure(qt_platforms())
     return wait_for([hone])
 
 
@@ -100,3 +102,25 @@ def wait_for(command: list[str]) -> int:
             return process.wait()
         except KeyboardInterrupt:
             continue
+
+
+def why_no_window(system: str = sys.platform, environ: Mapping[str, str] = os.environ) -> str:
+    """Say why no window can be opened; empty where one can.
+
+    Only Linux (and its like) is asked: elsewhere Qt finds the screen by itself.
+    """
+    if system in ("darwin", "win32") or qt_platforms(environ):
+        return ""
+    return "There is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set), so the window can't open."
+
+
+def qt_platforms(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The platforms Qt may open a window on here, by its names, in the order it tries them; none without a display.
+
+    A chosen QT_QPA_PLATFORM, such as `offscreen` or `wayland;xcb`, is taken at its word.
+    """
+    chosen = environ.get("QT_QPA_PLATFORM")
+    if chosen:
+        return tuple(name.partition(":")[0] for name in chosen.split(";"))
+    displays = {"wayland": "WAYLAND_DISPLAY", "xcb": "DISPLAY"}
+    return tuple(name for name, variable in displays.items() if environ.get(variable))

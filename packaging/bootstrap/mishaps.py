@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bootstrap import another_version
 from bootstrap.errors import SetupError
-from bootstrap.trial import NOBODY, PAINTED, Done, Person, judged, said_by, somebody
+from bootstrap.smoke import NOBODY, PAINTED, Done, Person, judged, somebody
 
 CLOSED = 'exec "$0" "$@" 0<&- 1>&- 2>&-'
 NO_FILES = 'ulimit -f 0; exec "$0" "$@"'
@@ -172,33 +171,12 @@ def strange_arguments(person: Person, program: Path) -> str:
 
 
 def two_at_once(person: Person, program: Path) -> str:
-    """A second one hands over to the first."""
-    return _hands_over(person, program, program)
-
-
-def two_versions(person: Person, program: Path) -> str:
-    """Another version hands over to this one and the other way round, and each sees what the other one trained."""
-    own = said_by(person, [program, "--version"], {}).split()[-1]
-    other = f"{own[:-1]}{(int(own[-1]) + 1) % 10}"
-    folder = program.parent.with_name("hone-of-another-version")
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        twin = another_version.copy(program, folder, own, other)
-        said = judged(person.run([twin, "--version"]), 0, other)
-        said = said or _hands_over(person, program, twin) or _hands_over(person, twin, program)
-        said = said or judged(_train(person, twin), 0)
-        return said or judged(person.run([program, "runs"]), 0, "digits")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _hands_over(person: Person, first: Path, second: Path) -> str:
-    """Whether the second start, with a run file to open, is heard by the first and ends."""
-    example = second.parent / "_internal/resources/examples/digits.hone"
-    opened = person.start([first], output=subprocess.DEVNULL)
+    """A second one, with a run file to open, hands over to the first and ends."""
+    example = program.parent / "_internal/resources/examples/digits.hone"
+    opened = person.start([program], output=subprocess.DEVNULL)
     try:
         time.sleep(10)
-        return judged(person.run([second, example], limit=PATIENCE), 0, "open already")
+        return judged(person.run([program, example], limit=PATIENCE), 0, "open already")
     finally:
         opened.kill()
         opened.wait()
@@ -216,5 +194,4 @@ CASES = (
     Case("a run file that is none", damaged_run_file),
     Case("data, a path to nothing, and no path at all", strange_arguments),
     Case("two at once", two_at_once),
-    Case("two versions side by side", two_versions),
 )

@@ -1,20 +1,157 @@
-"""A frozen Hone in use, from its version to its window: a step for each library that freezing may have lost."""
+"""A built Hone in use: started by a new user in a new home, a step for each library that freezing may have lost."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import stat
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bootstrap.errors import SetupError
-from bootstrap.trial import PAINTED, Person, judged, somebody
 
+HOME_NAME = "Zoë’s öld hôme 日本"
+"""As people have them: with spaces, and with letters beyond ASCII."""
+TEMPORARY_NAME = "t ö"
+"""As odd, and short: sockets are made in there, whose paths may have 103 bytes on a Mac."""
+NOBODY = 65534
+PAINTED = {"HONE_QUIT_AFTER_PAINT": "1"}
+"""The window closes by itself once it is painted."""
+SECONDS = 1800
 if TYPE_CHECKING:
-    from bootstrap.trial import Command
+    Command = Sequence[str | Path]
+
+KEPT_AWAY = ("PYTHON", "VIRTUAL_ENV", "QT_", "HONE_", "HF_", "LD_", "XDG_", "PIP_")
+
+
+class Done(NamedTuple):
+    """How a program ended, and everything it said."""
+
+    status: int
+    said: str
+
+
+class Person(NamedTuple):
+    """Somebody who starts Hone: a home, its variables, and whether root lends the process to nobody."""
+
+    home: Path
+    environ: Mapping[str, str]
+    lends: bool
+
+    def start(
+        self, command: Command, more: Mapping[str, str] | None = None, output: int | None = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start a program as this person, in its home.
+
+        Args:
+            command: The program and its arguments.
+            more: Variables beside those of the person.
+            output: Where what it says goes, as `subprocess` takes it; None: where ours goes.
+
+        Raises:
+            SetupError: It can't be started.
+        """
+        try:
+            return subprocess.Popen(
+                [str(part) for part in command],
+                cwd=self.home,
+                env={**self.environ, **(more or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                text=True,
+                errors="replace",
+                user=NOBODY if self.lends else None,
+                group=NOBODY if self.lends else None,
+                extra_groups=[] if self.lends else None,
+            )
+        except OSError as error:
+            raise SetupError(f"The program doesn't start: {error}") from error
+
+    def run(
+        self,
+        command: Command,
+        more: Mapping[str, str] | None = None,
+        output: int | None = subprocess.PIPE,
+        limit: float = SECONDS,
+    ) -> Done:
+        """Run a program to its end; as in `start`, and `limit` is how many seconds it may take.
+
+        Raises:
+            SetupError: It can't be started, or takes too long.
+        """
+        process = self.start(command, more, output)
+        try:
+            said, complained = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.communicate()
+            raise SetupError(f"The program was not done after {limit:.0f} s: {command[:3]}") from error
+        return Done(process.returncode, f"{said or ''}{complained or ''}")
+
+    def give(self, path: Path) -> None:
+        """Make a file or folder the person's own."""
+        if self.lends:
+            os.chown(path, NOBODY, NOBODY)
+
+
+@contextmanager
+def somebody(*, is_us: bool = False) -> Iterator[Person]:
+    """A person with a new home, which is gone afterwards. Where this is root, it isn't root, unless it `is_us`."""
+    # A Mac's own folder for temporary files has 50 letters already.
+    place = "/tmp" if sys.platform == "darwin" else None
+    with tempfile.TemporaryDirectory(prefix="hone-trial-", dir=place, ignore_cleanup_errors=True) as folder:
+        home, temporary = Path(folder) / HOME_NAME, Path(folder) / TEMPORARY_NAME
+        home.mkdir()
+        temporary.mkdir(0o700)
+        Path(folder).chmod(0o755)
+        lends = not is_us and hasattr(os, "geteuid") and os.geteuid() == 0
+        environ = {name: text for name, text in os.environ.items() if not name.startswith(KEPT_AWAY)}
+        environ.update(HOME=str(home), USERPROFILE=str(home), TMPDIR=str(temporary), HF_HUB_OFFLINE="1")
+        if sys.platform.startswith("linux"):
+            environ["QT_QPA_PLATFORM"] = "offscreen"
+        person = Person(home, environ, lends)
+        person.give(home)
+        person.give(temporary)
+        yield person
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Take everybody's leave to write in a folder away for a while; Windows has no such thing for folders."""
+    if sys.platform == "win32":
+        yield
+        return
+    paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in paths}
+    for path, mode in modes.items():
+        path.chmod(mode & ~0o222)
+    try:
+        yield
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+
+
+def judged(done: Done, status: int, words: str = "") -> str:
+    """Why an end isn't what it should be, empty where it is: its status, what it says, and no traceback."""
+    said = done.said.strip()
+    if "Traceback" in said:
+        return f"a traceback: {said[-1500:]}"
+    if done.status != status:
+        return f"it ended with {done.status}, not {status}, and said: {said[-1500:]}"
+    if words not in said:
+        return f"it never said “{words}”, but: {said[-1500:]}"
+    return ""
+
 
 ROWS = 24
 DIGITS = "resources/examples/digits.hone"
@@ -153,3 +290,105 @@ def steps(home: Path, number: str) -> list[Step]:
 def _train(file: str, name: str, *changes: str) -> list[str]:
     flags = [part for change in changes for part in ("--set", change)]
     return ["train", file, "--run-dir", name, *flags]
+
+
+PACKAGE = "hone"
+OF_DPKG = "var/lib/dpkg"
+"""Where dpkg keeps account, below the root it installs into."""
+
+
+def try_package(package: Path, checkout: Path) -> None:
+    """Install a .deb into a scratch root, let somebody who isn't root use it there, and remove it.
+
+    Where Xvfb makes a screen, the window opens on that.
+
+    Args:
+        package: The .deb.
+        checkout: What it was built from.
+
+    Raises:
+        SetupError: It can't be installed or removed, or a step failed.
+    """
+    with somebody() as person:
+        root = person.home.parent / "root"
+        ask_for_dependencies(package)
+        program = install_package(package, root)
+        print(f"\n{package.name} is installed in {root}, by dpkg", flush=True)
+        use(person, program, checkout, *_on_a_screen(person))
+        remove_package(root)
+        print(f"\n{package.name} is removed again, and left nothing", flush=True)
+
+
+def ask_for_dependencies(package: Path) -> None:
+    """Ask apt, where there is one, whether it would install the package with all that it depends on.
+
+    Raises:
+        SetupError: It wouldn't.
+    """
+    if shutil.which("apt-get") is None:
+        print("What the .deb depends on is not tried: that takes apt-get.")
+        return
+    said = _output("apt-get", "--simulate", "install", str(package.absolute()))
+    also = [line.split()[1] for line in said.splitlines() if line.startswith("Inst ")]
+    print(f"apt would install {', '.join(also) or 'nothing more'}", flush=True)
+
+
+def install_package(package: Path, root: Path) -> Path:
+    """Have dpkg install a package into an empty root; returns the program that the link in the path leads to.
+
+    Raises:
+        SetupError: dpkg failed, or the package isn't what it notes as installed.
+    """
+    for name in ("info", "updates", "triggers"):
+        (root / OF_DPKG / name).mkdir(parents=True)
+    for name in ("status", "available"):
+        (root / OF_DPKG / name).touch()
+    _dpkg(root, "--install", str(package))
+    status = _output("dpkg-query", f"--admindir={root / OF_DPKG}", "-W", "-f=${Status}", PACKAGE)
+    if status != "install ok installed":
+        raise SetupError(f"After dpkg has installed {package.name}, its state is “{status}”.")
+    return root / (root / "usr/bin" / PACKAGE).readlink().relative_to("/")
+
+
+def remove_package(root: Path) -> None:
+    """Have dpkg remove the package with all that belongs to it.
+
+    Raises:
+        SetupError: dpkg failed, or something stays.
+    """
+    _dpkg(root, "--purge", PACKAGE)
+    left = [path for path in root.rglob("*") if path.is_file() and not path.is_relative_to(root / OF_DPKG)]
+    if left:
+        raise SetupError(
+            f"After dpkg has removed the package, this is left: {', '.join(map(str, left[:5]))}."
+        )
+
+
+def _dpkg(root: Path, *arguments: str) -> None:
+    """What it depends on isn't in a scratch root; apt was asked about that. Who isn't root owns what dpkg writes."""
+    not_root = [] if os.geteuid() == 0 else ["--force-not-root", "--force-bad-path"]
+    log = root / OF_DPKG / "log"
+    _output("dpkg", f"--root={root}", f"--log={log}", "--force-depends", *not_root, *arguments)
+
+
+def _output(*command: str) -> str:
+    """What a program prints, in English, that has to succeed.
+
+    Raises:
+        SetupError: It fails.
+    """
+    english = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=english)
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+        raise SetupError(f"{command[0]} {command[-2]} {command[-1]} failed and said:\n{tail}")
+    return done.stdout
+
+
+def _on_a_screen(person: Person) -> tuple[list[str], dict[str, str]]:
+    """What starts the window on a screen made by Xvfb, and its variables; nothing where there is no Xvfb."""
+    if shutil.which("xvfb-run") is None:
+        return [], {}
+    # xvfb-run stumbles over spaces in the folder for temporary files; the program must not.
+    through = ["xvfb-run", "-a", "-s", "-screen 0 1400x900x24", "env", f"TMPDIR={person.environ['TMPDIR']}"]
+    return through, {"QT_QPA_PLATFORM": "xcb", "TMPDIR": "/tmp"}

@@ -46,7 +46,7 @@ def ensure(platforms: Sequence[str] = ()) -> None:
     """Install what Qt lacks on this Linux system, where that is allowed. Elsewhere Qt brings everything along.
 
     Args:
-        platforms: Qt's names of the platforms it may open a window on (see `display.platforms`); one of them is enough.
+        platforms: Qt's names of the platforms it may open a window on (see `main.qt_platforms`); one of them is enough.
 
     Raises:
         SetupError: Something is missing and only the person may install it; it holds the line to run.

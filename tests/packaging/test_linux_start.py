@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import start_script
+from bootstrap import linux
 from bootstrap.errors import SetupError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "packaging" / "linux"
@@ -24,7 +24,7 @@ def folder(tmp_path):
     (folder / "_internal").mkdir()
     (folder / "_internal" / "libnew.so").write_bytes(b"\x7fELF GLIBC_2.17\0 GLIBC_2.36\0")
     program(folder / "hone", 'echo "started $*"')
-    start_script.put_into(folder, SCRIPTS / "start-hone.sh")
+    linux.put_into(folder, SCRIPTS / "start-hone.sh")
     return folder
 
 
@@ -114,7 +114,7 @@ def test_an_appimage_stays_until_what_the_window_left_training_is_done(folder, t
     ],
 )
 def test_it_names_systems_that_have_what_the_bundle_asks_for(minor, names):
-    assert start_script.systems_with(minor) == names
+    assert linux.systems_with(minor) == names
 
 
 def test_nothing_in_it_is_left_to_be_filled_in(folder):
@@ -125,7 +125,7 @@ def test_nothing_in_it_is_left_to_be_filled_in(folder):
 
 def test_a_c_library_that_nobody_has_is_refused():
     with pytest.raises(SetupError, match=r"glibc 3\.0"):
-        start_script.filled("", (3, 0))
+        linux.filled("", (3, 0))
 
 
 def make_appimage(folder, image, **environment):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import smoke, trial
+from bootstrap import smoke
 from bootstrap.errors import SetupError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def test_each_step_that_fails_is_named(tmp_path, capsys):
         f"#!/bin/sh\ncase $1 in --version) echo hone {smoke.version(ROOT)};; *) exit 3;; esac\n"
     )
     program.chmod(0o755)
-    with trial.somebody(is_us=True) as person, pytest.raises(SetupError, match="the window is painted"):
+    with smoke.somebody(is_us=True) as person, pytest.raises(SetupError, match="the window is painted"):
         smoke.use(person, program, ROOT)
     words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if " s  " in line]
     assert words == ["ok"] + ["FAILED"] * len(smoke.steps(tmp_path, ""))

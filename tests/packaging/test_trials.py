@@ -1,15 +1,14 @@
-"""What tries a bundle out, without one: the home it is given, what is told, another version, a package put in place."""
+"""What tries a bundle out, without one: the home it is given, what is told, a package put in place."""
 
 import os
 import shutil
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 
 import pytest
 
-from bootstrap import another_version, bundle_times, debian, mishaps, package_trial, trial
+from bootstrap import debian, mishaps, smoke
 from bootstrap.errors import SetupError
 from bootstrap.mishaps import Case, NotTriedError
 
@@ -26,18 +25,13 @@ def test_a_mac_s_sockets_have_room_in_the_folder_for_temporary_files(tmp_path, m
     usual.mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(usual))
     monkeypatch.setattr(sys, "platform", "darwin")
-    with trial.somebody(is_us=True) as person:
+    with smoke.somebody(is_us=True) as person:
         place = person.environ["TMPDIR"]
         assert " " in place
         assert not place.isascii()
         assert len(os.fsencode(f"/private{place}/{SOCKET_OF_TORCH}")) <= LONGEST_OF_A_MAC
         assert Path(place).stat().st_mode & 0o777 == 0o700
     assert not Path(place).exists()
-
-
-def test_times_are_told_where_the_system_does_not_say_how_busy_it_is(monkeypatch):
-    monkeypatch.delattr(os, "getloadavg", raising=False)
-    assert bundle_times.busy() == f"{os.cpu_count()} cores"
 
 
 def cannot(person, program):
@@ -62,31 +56,7 @@ def test_a_mishap_that_was_not_tried_says_so(look, line, passes, tmp_path, capsy
 def test_hiding_libraries_takes_what_not_everybody_has(lends, words, tmp_path, monkeypatch):
     monkeypatch.setattr(mishaps.shutil, "which", lambda name: None)
     with pytest.raises(NotTriedError, match=words):
-        mishaps.no_libraries(trial.Person(tmp_path, {}, lends), tmp_path / "hone")
-
-
-def program_of(version):
-    """As PyInstaller packs byte code where the recipe has it stored: one piece after the other."""
-    modules = [b"code of core/cli/main.py 0.1.0", b"\xe3 core/base/settings.py VERSION " + version, b"more"]
-    return b"ELF" + b"".join(zlib.compress(module, 0) for module in modules)
-
-
-def test_another_version_is_the_same_program_but_for_its_number():
-    assert another_version.changed(program_of(b"0.1.0"), b"0.1.0", b"0.1.1") == program_of(b"0.1.1")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"ELF core/base/settings.py 0.1.0",
-        b"ELF" + zlib.compress(b"core/base/settings.py 0.1.0 0.1.0", 0),
-    ],
-    ids=["nothing", "not stored", "twice"],
-)
-def test_a_version_that_is_not_found_is_told(content):
-    with pytest.raises(SetupError, match="isn't where"):
-        another_version.changed(content, b"0.1.0", b"0.1.1")
+        mishaps.no_libraries(smoke.Person(tmp_path, {}, lends), tmp_path / "hone")
 
 
 @pytest.fixture
@@ -109,21 +79,21 @@ def package(tmp_path):
 @needs_dpkg
 def test_a_package_is_installed_by_dpkg_and_removed_with_all_of_it(package, tmp_path):
     root = tmp_path / "scratch"
-    program = package_trial.install(package, root)
+    program = smoke.install_package(package, root)
     assert program == root / "opt/hone/hone"
     assert os.access(program, os.X_OK)
     assert (root / "usr/share/applications/hone.desktop").is_file()
-    package_trial.remove(root)
+    smoke.remove_package(root)
     assert not program.exists()
 
 
 @needs_dpkg
 def test_what_a_package_leaves_is_told(package, tmp_path):
     root = tmp_path / "scratch"
-    program = package_trial.install(package, root)
+    program = smoke.install_package(package, root)
     (program.parent / "of nobody").touch()
     with pytest.raises(SetupError, match=r"this is left: .*of nobody"):
-        package_trial.remove(root)
+        smoke.remove_package(root)
 
 
 @needs_dpkg
@@ -131,4 +101,4 @@ def test_a_package_that_is_none_is_told_in_dpkg_s_words(tmp_path):
     broken = tmp_path / "hone.deb"
     broken.write_bytes(b"no archive")
     with pytest.raises(SetupError, match=r"dpkg --install .*hone\.deb failed and said:\ndpkg-deb: error"):
-        package_trial.install(broken, tmp_path / "scratch")
+        smoke.install_package(broken, tmp_path / "scratch")
