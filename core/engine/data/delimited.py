@@ -1,14 +1,15 @@
-"""CSV and its relatives, split by Arrow; the delimiter, the quoting and the header are read off the content."""
+"""CSV and its relatives, split by Arrow, and CoNLL; delimiter, quoting and header are found out from the content."""
 
 import csv
 import io
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,22 +17,87 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from core.base.errors import DataError, Fix
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data.text_files import (
     DELIMITER_NAMES,
     ENDINGS,
     NewWriter,
-    Numbers,
     ParsedRows,
     RowWriter,
     TextFile,
     ending,
     listed,
-    mismatch,
+    not_readable,
     refuse_repeated,
 )
 
-# --- The delimiter and the quoting of a file of rows, read off its content
+# --- The delimiter
+
+
+DELIMITERS = {",": "CSV", "\t": "TSV", ";": _("CSV with semicolons"), "|": _("CSV with bars")}
+SAMPLE_CHARACTERS = 1 << 16
+SAMPLE_ROWS = 100
+LIKELY = 0.5
+CERTAIN = 0.95
+"""Shares of rows with the same number of columns; many lines of prose have one comma, too."""
+
+
+def is_split(_path: Path, text: str) -> bool:
+    """Whether the lines at the beginning of a text have common columns."""
+    delimiter, share = _best_delimiter(text)
+    return share > (LIKELY if delimiter == "\t" else CERTAIN)
+
+
+def _find_delimiter(path: Path, text: str) -> str:
+    """The delimiter that splits the first rows most evenly into two columns or more.
+
+    Raises:
+        DataError: There is none, and the file name extension isn't that of a table.
+    """
+    delimiter, share = _best_delimiter(text)
+    if ending(path) in ENDINGS:  # a single column, or a file that is refused later, with its first ragged row
+        return (delimiter if share else "") or ("\t" if ending(path) in (".tsv", ".tab") else ",")
+    if not is_split(path, text):
+        raise not_readable(
+            path,
+            _("neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns"),
+            _("Choose a table with a column of texts and one of labels, or the task that continues a text"),
+        )
+    return delimiter
+
+
+def _best_delimiter(text: str) -> tuple[str, float]:
+    """The delimiter, and the share of rows with as many columns as the first one."""
+    sample = text[:SAMPLE_CHARACTERS]
+    shares = {
+        delimiter: max(_even_share(sample, delimiter, is_quoted) for is_quoted in (True, False))
+        for delimiter in DELIMITERS
+    }
+    best = max(shares, key=lambda delimiter: shares[delimiter])
+    return best, shares[best]
+
+
+def _even_share(sample: str, delimiter: str, is_quoted: bool) -> float:
+    rows = _first_rows(sample, delimiter, is_quoted)
+    if not rows or len(rows[0]) < 2:
+        return 0.0
+    complete = rows[1:-1] or rows[1:] or rows  # the last one may be cut off by the end of the sample
+    return sum(len(row) == len(rows[0]) for row in complete) / len(complete)
+
+
+def _first_rows(text: str, delimiter: str, is_quoted: bool) -> list[list[str]]:
+    """The first rows that aren't empty, up to one that is longer than `csv` reads."""
+    quoting: Any = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows += islice(
+            filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)),
+            SAMPLE_ROWS,
+        )
+    return rows
+
+
+# --- The header
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -58,101 +124,10 @@ OTHER_NAMES = _names(
 )
 ALL_NAMES = frozenset((*LABEL_NAMES, *TEXT_NAMES, *OTHER_NAMES, *chain.from_iterable(PAIR_NAMES)))
 
-DELIMITERS = {",": "CSV", "\t": "TSV", ";": _("CSV with semicolons"), "|": _("CSV with bars")}
-SAMPLE_CHARACTERS = 1 << 16
-SAMPLE_ROWS = 100
-LIKELY = 0.5
-SURELY = 0.95
-"""Shares of rows alike: prose, too, has a comma in many of its lines."""
-
-Quoting = Literal[0, 3]
-"""csv.QUOTE_MINIMAL and csv.QUOTE_NONE."""
-
-
-def find_delimiter(path: Path, text: str) -> str:
-    """The delimiter that splits the first rows most evenly into two columns or more.
-
-    Raises:
-        DataError: There is none, and the ending doesn't say that it is a table.
-    """
-    best, share = _best(text)
-    is_table = ending(path) in ENDINGS
-    if share > (LIKELY if is_table or best == "\t" else SURELY):
-        return best
-    if is_table:  # a single column, or a file that will be refused with its first ragged row named
-        return best or ("\t" if ending(path) in (".tsv", ".tab") else ",")
-    raise mismatch(
-        path,
-        _("neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns"),
-        _("Choose a table with a column of texts and one of labels, or the task that continues a text"),
-    )
-
-
-def is_split(path: Path, text: str) -> bool:
-    """Whether the lines of a file that doesn't say so by its ending have common columns."""
-    best, share = _best(text)
-    return share > (LIKELY if best == "\t" else SURELY)
-
-
-def _best(text: str) -> tuple[str, float]:
-    sample = text[:SAMPLE_CHARACTERS]
-    best, best_share = "", 0.0
-    for delimiter in DELIMITERS:
-        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
-            share = _even_share(sample, delimiter, quoting)
-            if share > best_share:
-                best, best_share = delimiter, share
-    return best, best_share
-
-
-def _even_share(sample: str, delimiter: str, quoting: Quoting) -> float:
-    rows = sample_rows(sample, delimiter, quoting)
-    if not rows or len(rows[0]) < 2:
-        return 0.0
-    complete = rows[1:-1] or rows[1:] or rows  # the last one may be cut off by the sample's end
-    return sum(len(row) == len(rows[0]) for row in complete) / len(complete)
-
-
-def sample_rows(sample: str, delimiter: str, quoting: Quoting) -> list[list[str]]:
-    """The first rows of a text that aren't empty; none where a field is beyond the limit of csv."""
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quoting)
-    try:
-        return [row for row in islice(reader, SAMPLE_ROWS) if row]
-    except csv.Error:
-        return []
-
-
-def badly_quoted_line(blocks: Iterable[bytes], delimiter: str, most: int, newline: str = "\n") -> int | None:
-    """The first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it; None: no such.
-
-    Args:
-        blocks: The file, block by block.
-        delimiter: What stands between two fields.
-        most: No single field is longer than so many bytes.
-        newline: What ends lines.
-    """
-    mark = re.escape(delimiter.encode())
-    value = rb'(?:"(?:[^"]|"")*+"|[^"%b\r\n][^%b\r\n]*+|)' % (mark, mark)
-    fields = re.compile(rb"(?:%b[%b\r\n])*+" % (value, mark))
-    last = re.compile(value)
-    rest, line = b"", 1
-    for block in blocks:
-        text = rest + block
-        found = fields.match(text)
-        end = found.end() if found else 0
-        rest, line = text[end:], line + text.count(newline.encode(), 0, end)
-        if len(rest) > most:
-            return line
-    return None if last.fullmatch(rest) else line
-
-
-# --- Whether a delimited file names its columns in its first row, or begins with data at once
-
-
 LONG_TEXT = 40
-"""Characters that a column's name hardly ever has."""
-FEWEST_BELOW = 3
-"""Below the first one; with fewer, the first row counts as the header."""
+"""Characters; column names are hardly ever longer."""
+FEWEST_ROWS = 3
+"""With fewer rows below it, the first row is taken for the header."""
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?\s*")
 
@@ -160,20 +135,20 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?\s*")
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row names the columns.
 
-    It does unless something in it looks like the rows below, such as a number where there are numbers or a label that
-    comes again, and nothing in it looks like a name.
+    It does unless something in it looks like the rows below, such as a number among numbers or a label that comes
+    again, and nothing in it looks like a name.
     """
     first = [value.strip() for value in rows[0]]
     below = [[value.strip() for value in row] for row in rows[1:] if len(row) == len(first)]
     below = [row for row in below if row != first]
-    if len(below) < FEWEST_BELOW or any(value.lower() in ALL_NAMES for value in first):
+    if len(below) < FEWEST_ROWS or any(value.lower() in ALL_NAMES for value in first):
         return True
-    signs = [_sign(value, [row[place] for row in below]) for place, value in enumerate(first)]
+    signs = [_name_sign(value, column) for value, column in zip(first, zip(*below, strict=True), strict=True)]
     return max(signs) == 1 or min(signs) == 0
 
 
-def _sign(first: str, below: list[str]) -> int:
-    """1 where the first value of a column looks like its name, -1 where it looks like those below, else 0."""
+def _name_sign(first: str, below: Sequence[str]) -> int:
+    """1 if the first value of a column looks like its name, -1 if it looks like the values below, else 0."""
     filled = [value for value in below if value]
     if not first or not filled:
         return 0
@@ -185,311 +160,226 @@ def _sign(first: str, below: list[str]) -> int:
     return -1 if len(first) > LONG_TEXT and sum(map(len, filled)) / len(filled) > LONG_TEXT else 0
 
 
-def named(header: Sequence[str]) -> list[str]:
-    """The columns' names; those without one are called "column 3"."""
-    return [name or f"column {number}" for number, name in enumerate(header, 1)]
-
-
-# --- CSV and its relatives, split by Arrow; the delimiter
+# --- Reading with quotes as marks, or as plain characters
 
 
 BLOCK_BYTES = 16 * 2**20
 """No single row may be longer."""
 RAGGED_SHARE = 0.01
-"""Up to this share, lines of rows that don't fit the header are left out with a note; beyond, the file is refused."""
+"""Up to this share, rows with another number of columns are left out with a note; beyond, the file is refused."""
+LINES_IN_CELL = 5
+"""A cell with so many line breaks or more, whose lines nearly all look like rows, has likely swallowed rows."""
 NOT_CLOSED = _("a quote that opens isn't closed")
-MANY_LINES = 10
-"""A cell of more, or cells with more in all, most of which look like rows, were likely not meant to be cells."""
 
-_LEAD = re.compile(r'[\r\n]*(?:"?sep=[^\r\n"]"?(?:\r\n|\r|\n))?[\r\n]*', re.IGNORECASE)
-"""Empty lines, and the line by which Excel tells the delimiter."""
+_LEAD = re.compile(r'[\r\n]*(?:"?sep=([^\r\n"])"?(?:\r\n|\r|\n))?[\r\n]*', re.IGNORECASE)
+"""Empty lines, and the line by which Excel names the delimiter."""
 
 
 @dataclass(frozen=True)
-class _Form:
-    """How a file is split: `lead` is text before the first row, `lines_before` its lines."""
+class _Layout:
+    """How a file is split. Before the first row there are `skip` characters in `lines_before` lines."""
 
-    source: TextFile
     delimiter: str
-    header: bool
+    has_header: bool
     columns: tuple[str, ...]
-    lead: str
-
-    @property
-    def lines_before(self) -> int:
-        """Lines before the first row."""
-        return len(self.lead.splitlines())
-
-    @property
-    def fitting(self) -> str:
-        """What rows must fit."""
-        return "header" if self.header else _("first row")
+    skip: int
+    lines_before: int
 
 
 @dataclass
-class _Ragged:
-    """Rows that don't fit: all their numbers, their lines, and what the first one of them is that isn't blank."""
-
-    newline: str
-    numbers: "array[int]" = field(default_factory=lambda: array("q"))
-    blank: int = 0
-    lines: int = 0
-    first: int = 0
-    columns: int = 0
-    text: str = ""
-
-    @property
-    def count(self) -> int:
-        """How many there are, without those that hold nothing but delimiters and white space."""
-        return len(self.numbers) - self.blank
-
-    def take(self, row: Any) -> str:
-        """Note a row that Arrow can't fit in."""
-        self.numbers.append(row.number)
-        if not row.text.strip(',;|" \t\r\n'):
-            self.blank += 1
-            return "skip"
-        self.lines += 1 + row.text.rstrip().count(self.newline)
-        if not self.first:
-            self.first, self.columns, self.text = row.number, row.actual_columns, row.text[:80]
-        return "skip"
-
-
-@dataclass
-class _LongCells:
-    """Cells of three lines or more: how many, their lines, and those of cells whose lines look like rows.
-
-    `found` are the lines and the first row of all that do, `large` of those with more than `MANY_LINES`.
-    """
-
-    form: _Form
-    rows: int = 0
-    count: int = 0
-    lines: int = 0
-    found: tuple[int, int] = (0, 0)
-    large: tuple[int, int] = (0, 0)
-
-    def take(self, column: Any, numbers: Numbers) -> int:
-        """Look through the cells of a column, the rows of which have these numbers; returns how many lines they add."""
-        newline, delimiter, others = self.form.source.newline, self.form.delimiter, len(self.form.columns) - 1
-        breaks = pc.count_substring(column, newline).to_numpy()
-        (at,) = np.nonzero(breaks > 1)
-        self.rows += len(breaks)
-        self.count += len(at)
-        self.lines += int(breaks[at].sum()) + len(at)
-        delimiters = pc.count_substring(column.take(at), delimiter).to_numpy()
-        for row in at[(breaks[at] > MANY_LINES) | (delimiters == breaks[at] * others)]:
-            first, *inner, last = column[row].as_py().split(newline)
-            alike = sum(line.count(delimiter) == others for line in (*inner, last + first))
-            if alike >= SURELY * int(breaks[row]):
-                added, number = int(breaks[row]), int(numbers[row]) + self.form.lines_before
-                self.found = (self.found[0] + added, self.found[1] or number)
-                if added > MANY_LINES and others:
-                    self.large = (self.large[0] + added, self.large[1] or number)
-        return int(breaks.sum())
-
-    def swallowed(self, lines: int) -> tuple[int, int]:
-        """Lines in cells that were likely not meant to be there, and the first row with some; `lines` are the file's.
-
-        Where there is one column, texts of many lines look the same: few rows must then hold most lines.
-        """
-        if len(self.form.columns) == 1:
-            is_likely = self.found[0] > LIKELY * lines and self.count < LIKELY * self.rows
-        else:
-            is_likely = self.found[0] > LIKELY * self.lines
-        is_much = self.found[0] > max(MANY_LINES, RAGGED_SHARE * lines)
-        return self.found if is_likely and is_much else self.large
-
-
-@dataclass(frozen=True)
 class _Reading:
-    """A file split one way: the rows that fit and their lines, and the rows that don't.
+    """A file split one way.
 
-    `swallowed` are lines in cells that look like rows, the first of them in row `swallower`. `bad_quote` is the first
-    line in which a quote opens and isn't closed; `took_lines` whether with quotes as marks it takes further lines.
+    Rows with another number of columns than the first one are skipped: `skipped` has their numbers, `ragged` counts
+    those that aren't blank, `first_ragged` is number, columns and text of the first. `swallowed` counts lines inside
+    cells that look like rows; the first of them are in row `swallower`.
     """
 
     rows: RowWriter
-    ragged: _Ragged
-    lines: int
     is_quoted: bool
+    count: int = 0
+    skipped: "array[int]" = field(default_factory=lambda: array("q"))
+    ragged: int = 0
+    first_ragged: tuple[int, int, str] = (0, 0, "")
     swallowed: int = 0
     swallower: int = 0
-    bad_quote: int | None = None
-    took_lines: bool = False
 
-    @property
-    def lost(self) -> int:
-        """Lines that aren't trained on as what they are."""
-        return self.ragged.lines + (self.swallowed if self.bad_quote else 0)
+    def skip(self, row: Any) -> str:
+        """Skip a row that Arrow can't fit in."""
+        self.skipped.append(row.number)
+        if row.text.strip(',;|" \t\r\n'):
+            if not self.ragged:
+                self.first_ragged = (row.number, row.actual_columns, row.text[:80])
+            self.ragged += 1
+        return "skip"
 
 
 def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -> ParsedRows:
-    """Split a text into rows and columns; every value stays a text.
+    """Split a text into rows and columns; every value stays text.
+
+    Quotes are marks if every field that begins with one ends with one. Otherwise they are plain characters if all rows
+    then have the same number of columns; if not, the reading in which more rows do counts.
 
     Args:
         source: The file.
-        new_writer: Where its rows go.
+        new_writer: Creates the writer of its rows.
         header: Whether the first row names the columns; None finds out.
 
     Raises:
-        DataError: There are no rows below the header, column names repeat, or rows don't fit the header.
+        DataError: There are no rows below the header, column names repeat, or too many rows are ragged.
     """
-    form = _form(source, header)
-    if form.header:
-        refuse_repeated(source.path, form.columns)
-    reading = _read_best(form, new_writer)
-    if not reading.lines and not reading.ragged.count:
+    layout = _find_layout(source, header)
+    if layout.has_header:
+        refuse_repeated(source.path, layout.columns)
+    bad_quote = None
+    if source.has_quotes:
+        bad_quote = _badly_quoted_line(
+            _without_lead(source, layout), layout.delimiter, BLOCK_BYTES, source.newline
+        )
+        bad_quote = bad_quote and bad_quote + layout.lines_before
+    reading = _read(source, layout, new_writer, is_quoted=source.has_quotes and bad_quote is None)
+    if bad_quote and reading.ragged:
+        with suppress(DataError):  # a row too long: an open quote swallows the rest of the file
+            quoted = _read(source, layout, new_writer, is_quoted=True)
+            reading, other = (quoted, reading) if quoted.count > reading.count else (reading, quoted)
+            other.rows.discard()
+    if not reading.count and not reading.ragged:
         raise DataError(
             _("{name} has a header but no rows").format(name=source.path.name),
             _("{path}: the only row names the columns {columns}.").format(
-                path=source.path, columns=listed(form.columns)
+                path=source.path, columns=listed(layout.columns)
             ),
             (Fix(_("Choose a file with rows below its header")),),
         )
-    _refuse_ragged(form, reading)
-    how = {"header": _("in the first row") if form.header else "none"}
-    if len(form.columns) > 1:
+    if reading.ragged > RAGGED_SHARE * (reading.count + reading.ragged):
+        raise _too_ragged(source.path, layout, reading, bad_quote)
+    how = {"header": _("in the first row") if layout.has_header else "none"}
+    if len(layout.columns) > 1:
         quoting = _("double quotes") if reading.is_quoted else "none"
-        how = {"delimiter": DELIMITER_NAMES[form.delimiter], "quoting": quoting, **how}
-    return ParsedRows(reading.rows, DELIMITERS[form.delimiter], "row", tuple(_notes(form, reading)), how)
+        how = {"delimiter": DELIMITER_NAMES[layout.delimiter], "quoting": quoting, **how}
+    notes = tuple(_notes(source.path.name, layout, reading, bad_quote))
+    return ParsedRows(reading.rows, DELIMITERS[layout.delimiter], "row", notes, how)
 
 
-def _form(source: TextFile, header: bool | None) -> _Form:
+def _find_layout(source: TextFile, header: bool | None) -> _Layout:
     head = source.head(BLOCK_BYTES)
-    found = _LEAD.match(head)
-    lead = found.group() if found else ""
-    head = head[len(lead) :]
-    said = re.search(r"sep=(.)", lead, re.IGNORECASE)
-    delimiter = said[1] if said and said[1] in DELIMITERS else find_delimiter(source.path, head)
-    first = [value.strip() for value in _first_row(source, head, delimiter)]
-    rows = sample_rows(head[:SAMPLE_CHARACTERS], delimiter, _quoting(head[:SAMPLE_CHARACTERS], delimiter))
-    complete = rows[:-1] if len(head) > SAMPLE_CHARACTERS else rows
-    has_names = has_header(complete) if header is None and complete else header is not False
-    columns = first if has_names else [""] * len(first)
-    return _Form(source, delimiter, has_names, tuple(columns), lead)
+    lead = _LEAD.match(head)
+    skip, named = (lead.end(), lead[1]) if lead else (0, None)
+    text = head[skip:]
+    delimiter = named if named in DELIMITERS else _find_delimiter(source.path, text)
+    sample = text[:SAMPLE_CHARACTERS]
+    is_quoted = _even_share(sample, delimiter, True) >= _even_share(sample, delimiter, False)
+    rows = _first_rows(text, delimiter, is_quoted)
+    if not rows:
+        raise _too_long(source.path, _("the first row"))
+    has_names = has_header(rows) if header is None else header
+    columns = [value.strip() for value in rows[0]] if has_names else [""] * len(rows[0])
+    return _Layout(delimiter, has_names, tuple(columns), skip, len(head[:skip].splitlines()))
 
 
-def _quoting(sample: str, delimiter: str) -> Quoting:
-    """Whether quotes are marks, as the first line has it, or all of the sample where a name goes over two lines."""
-    pieces = (sample.partition("\n")[0].rstrip("\r"), sample.rpartition("\n")[0])
-    is_quoted = any(
-        badly_quoted_line((piece.encode(),), delimiter, len(sample) * 4) is None for piece in pieces if piece
+def _badly_quoted_line(
+    blocks: Iterable[bytes], delimiter: str, longest: int, newline: str = "\n"
+) -> int | None:
+    """The first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it.
+
+    Args:
+        blocks: The file, block by block.
+        delimiter: Between two fields.
+        longest: The most bytes that a field may have.
+        newline: The line ending.
+
+    Returns:
+        None if all quotes are closed.
+    """
+    mark = re.escape(delimiter.encode())
+    value = rb'(?:"(?:[^"]|"")*+"|[^"%b\r\n][^%b\r\n]*+|)' % (mark, mark)
+    fields = re.compile(rb"(?:%b[%b\r\n])*+" % (value, mark))
+    rest, line = b"", 1
+    for block in blocks:
+        text = rest + block
+        match = fields.match(text)
+        end = match.end() if match else 0
+        rest, line = text[end:], line + text.count(newline.encode(), 0, end)
+        if len(rest) > longest:
+            return line
+    return None if re.fullmatch(value, rest) else line
+
+
+def _read(source: TextFile, layout: _Layout, new_writer: NewWriter, *, is_quoted: bool) -> _Reading:
+    """Split a file with Arrow: in small blocks, which take less memory, or in large ones if a row doesn't fit.
+
+    Raises:
+        DataError: A row doesn't fit into a large one either.
+    """
+    schema = pa.schema(
+        [(name or f"column {number}", pa.string()) for number, name in enumerate(layout.columns, 1)]
     )
-    return csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    reason = ""
+    for size in (BLOCK_BYTES // 8, BLOCK_BYTES):
+        reading = _Reading(new_writer(schema), is_quoted)
+        try:
+            _add_rows(reading, source, layout, schema, size)
+        except pa.ArrowInvalid as error:
+            reading.rows.discard()
+            reason = str(error)
+        else:
+            return reading
+    raise _too_long(source.path, reason)
 
 
-def _first_row(source: TextFile, head: str, delimiter: str) -> list[str]:
-    quoting = _quoting(head[:SAMPLE_CHARACTERS], delimiter)
-    try:
-        return next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter, quoting=quoting))
-    except csv.Error as error:
-        raise _too_long(source, str(error)) from error
-
-
-def _read_best(form: _Form, new_writer: NewWriter) -> _Reading:
-    """Read with quotes as marks where they are used as such throughout, else as plain characters.
-
-    Where neither holds, as when a few rows of a quoted file are broken, the reading that loses fewer lines counts.
-
-    Raises:
-        DataError: A row is too long to be one.
-    """
-    if not form.source.has_quotes:
-        return _read(form, new_writer, csv.QUOTE_NONE)
-    bad = badly_quoted_line(_without_lead(form), form.delimiter, BLOCK_BYTES, form.source.newline)
-    if bad is None:
-        return _read(form, new_writer, csv.QUOTE_MINIMAL)
-    bad += form.lines_before
-    plain = replace(_read(form, new_writer, csv.QUOTE_NONE), bad_quote=bad)
-    if not plain.ragged.count:
-        return plain
-    try:
-        quoted = replace(_read(form, new_writer, csv.QUOTE_MINIMAL), bad_quote=bad)
-    except DataError:  # a quote that is never closed swallows the rest of the file
-        return replace(plain, took_lines=True)
-    best, other = (quoted, plain) if quoted.lost < plain.lost else (plain, quoted)
-    other.rows.discard()
-    return replace(best, took_lines=quoted.lost > quoted.ragged.count)
-
-
-def _read(form: _Form, new_writer: NewWriter, quoting: Quoting) -> _Reading:
-    """Split the rows: in small blocks, which takes less memory, or in large ones where a row doesn't fit.
-
-    Raises:
-        DataError: A row is too long for the large ones, too.
-    """
-    try:
-        return _read_in_blocks(form, new_writer, quoting, BLOCK_BYTES // 8)
-    except (csv.Error, pa.ArrowInvalid):
-        pass
-    try:
-        return _read_in_blocks(form, new_writer, quoting, BLOCK_BYTES)
-    except (csv.Error, pa.ArrowInvalid) as error:
-        raise _too_long(form.source, str(error)) from error
-
-
-def _read_in_blocks(form: _Form, new_writer: NewWriter, quoting: Quoting, size: int) -> _Reading:
-    """Split the rows; every value stays the text it is in the file."""
-    schema = pa.schema([(name, pa.string()) for name in named(form.columns)])
-    rows, ragged = new_writer(schema), _Ragged(form.source.newline)
-    kept, place, cells = 0, 2 if form.header else 1, _LongCells(form)
-    is_quoted = quoting == csv.QUOTE_MINIMAL
-    try:
-        for batch in _batches(form, quoting, ragged, size):
-            numbers, place = _numbers(place, batch.num_rows, ragged)
-            rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers + form.lines_before)
-            kept += batch.num_rows
-            for column in batch.columns if is_quoted else ():
-                kept += cells.take(column, numbers)
-    except BaseException:
-        rows.discard()
-        raise
-    return _Reading(rows, ragged, kept, is_quoted, *cells.swallowed(kept))
-
-
-def _batches(form: _Form, quoting: Quoting, ragged: _Ragged, size: int) -> Iterator[pa.RecordBatch]:
-    is_quoted = quoting == csv.QUOTE_MINIMAL
-    keys = [str(number) for number in range(len(form.columns))]
+def _add_rows(reading: _Reading, source: TextFile, layout: _Layout, schema: pa.Schema, size: int) -> None:
+    """Add all rows, read in blocks of `size` bytes, with their numbers."""
+    keys = [str(number) for number in range(len(layout.columns))]
+    place = 2 if layout.has_header else 1
     with arrow_csv.open_csv(
-        _Bytes(_without_lead(form)),
+        _Bytes(_without_lead(source, layout)),
         read_options=arrow_csv.ReadOptions(
             use_threads=False,
             block_size=size,
             column_names=keys,
-            skip_rows_after_names=int(form.header),
+            skip_rows_after_names=int(layout.has_header),
         ),
         parse_options=arrow_csv.ParseOptions(
-            delimiter=form.delimiter,
-            quote_char='"' if is_quoted else False,
-            newlines_in_values=is_quoted,
+            delimiter=layout.delimiter,
+            quote_char='"' if reading.is_quoted else False,
+            newlines_in_values=reading.is_quoted,
             ignore_empty_lines=False,
-            invalid_row_handler=ragged.take,
+            invalid_row_handler=reading.skip,
         ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
         ),
-    ) as reader:
-        yield from reader
+    ) as batches:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            skipped = np.array(reading.skipped, np.int64)
+            skipped = skipped[np.searchsorted(skipped, place) :]
+            candidates = np.arange(place, place + batch.num_rows + len(skipped))
+            numbers = candidates[~np.isin(candidates, skipped)][: batch.num_rows]
+            place = int(numbers[-1]) + 1
+            numbers += layout.lines_before
+            reading.rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers)
+            reading.count += batch.num_rows
+            for column in batch.columns if reading.is_quoted else ():
+                _count_swallowed(reading, column, numbers, source.newline, layout)
 
 
-def _numbers(place: int, count: int, ragged: _Ragged) -> tuple[Numbers, int]:
-    """The numbers of the next `count` rows that fit, from row `place` on, and the place after them."""
-    skipped = np.frombuffer(ragged.numbers, np.int64) if ragged.numbers else np.zeros(0, np.int64)
-    skipped = skipped[np.searchsorted(skipped, place) :].copy()  # a view would keep the list from growing
-    end = place + count
-    while True:
-        inside = int(np.searchsorted(skipped, end))
-        if end == place + count + inside:
-            break
-        end = place + count + inside
-    numbers = np.setdiff1d(np.arange(place, end), skipped[:inside], assume_unique=True)
-    return numbers, end
+def _count_swallowed(reading: _Reading, column: Any, numbers: Any, newline: str, layout: _Layout) -> None:
+    """Count the lines in the cells of a column that look like rows."""
+    others = len(layout.columns) - 1
+    breaks = pc.count_substring(column, newline).to_numpy()
+    (large,) = np.nonzero(breaks >= LINES_IN_CELL)
+    for row in large if others else ():
+        inside = column[row].as_py().split(newline)[1:-1]
+        if sum(line.count(layout.delimiter) == others for line in inside) >= CERTAIN * len(inside):
+            reading.swallowed += int(breaks[row])
+            reading.swallower = reading.swallower or int(numbers[row])
 
 
-def _without_lead(form: _Form) -> Iterator[bytes]:
-    left = len(form.lead)
-    for block in form.source.blocks():  # nothing but ASCII leads
+def _without_lead(source: TextFile, layout: _Layout) -> Iterator[bytes]:
+    left = layout.skip
+    for block in source.blocks():  # what is left out is ASCII
         yield block[left:]
         left = max(0, left - len(block))
 
@@ -505,7 +395,7 @@ class _Bytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, which is one block to Arrow, unless the end comes before."""
+        """Fill the buffer unless the end comes before: Arrow takes it for one block."""
         done = 0
         while done < len(buffer):
             self._left = self._left or memoryview(next(self._blocks, b""))
@@ -517,125 +407,97 @@ class _Bytes(io.RawIOBase):
         return done
 
 
-def _too_long(source: TextFile, error: str) -> DataError:
+def _too_long(path: Path, error: str) -> DataError:
     return DataError(
-        _("{name} can't be split into rows").format(name=source.path.name),
-        f"{source.path}: a row seems to be longer than {BLOCK_BYTES >> 20} MiB; a quote may be left open ({error}).",
+        _("{name} can't be split into rows").format(name=path.name),
+        _("{path}: a row seems to be longer than {size} MiB; a quote may be left open ({error}).").format(
+            path=path, size=BLOCK_BYTES >> 20, error=error
+        ),
         (Fix(_('Close every text that begins with a " by another one')),),
     )
 
 
-def _refuse_ragged(form: _Form, reading: _Reading) -> None:
-    path, ragged, bad = form.source.path, reading.ragged, reading.bad_quote
-    if reading.lost <= RAGGED_SHARE * (reading.lines + ragged.lines):
-        return
-    if bad and reading.took_lines:
-        raise DataError(
-            _("{name}, line {bad:,}: {not_closed}").format(name=path.name, bad=bad, not_closed=NOT_CLOSED),
-            _(
-                "{path}: a text that begins with a double quote must end with one. At least {lost:,} "
-                "lines "
-                "would be lost, whichever way the quotes are read."
-            ).format(path=path, lost=reading.lost),
-            (Fix(_("Close the quote in line {bad:,} in a text editor").format(bad=bad)),),
+def _too_ragged(path: Path, layout: _Layout, reading: _Reading, bad_quote: int | None) -> DataError:
+    if bad_quote:
+        return DataError(
+            _("{name}, line {line:,}: {not_closed}").format(
+                name=path.name, line=bad_quote, not_closed=NOT_CLOSED
+            ),
+            _("{path}: a text that begins with a double quote must end with one.").format(path=path),
+            (Fix(_("Close the quote in line {line:,} in a text editor").format(line=bad_quote)),),
         )
-    number = ragged.first + form.lines_before
-    rows = _("1 row doesn't") if ragged.count == 1 else _("{count:,} rows don't").format(count=ragged.count)
-    named_columns = f" ({listed(form.columns)})" if form.header else ""
-    raise DataError(
-        _("{name}, row {number:,} has {columns}, the {fitting} {columns_2}").format(
-            name=path.name,
-            number=number,
-            columns=_columns(ragged.columns),
-            fitting=form.fitting,
-            columns_2=len(form.columns),
-        ),
+    number, columns, text = reading.first_ragged
+    number += layout.lines_before
+    return DataError(
+        ngettext(
+            "{name}, row {number:,} has {columns} column in place of {expected}",
+            "{name}, row {number:,} has {columns} columns in place of {expected}",
+            columns,
+        ).format(name=path.name, number=number, columns=columns, expected=len(layout.columns)),
         _(
-            "{path}: {rows} fit the {fitting}{named_columns}. A text that contains the delimiter "
-            "must "
-            "stand in double quotes. Row {number:,} begins: {text}"
+            "{path}: {count:,} of {rows:,} rows have another number of columns than the first. A text that contains "
+            "the delimiter must stand in double quotes. Row {number:,} begins: {text}"
         ).format(
-            path=path,
-            rows=rows,
-            fitting=form.fitting,
-            named_columns=named_columns,
-            number=number,
-            text=ragged.text,
+            path=path, count=reading.ragged, rows=reading.count + reading.ragged, number=number, text=text
         ),
         (Fix(_("Correct row {number:,} in a spreadsheet or a text editor").format(number=number)),),
     )
 
 
-def _notes(form: _Form, reading: _Reading) -> Iterator[str]:
-    name, ragged = form.source.path.name, reading.ragged
-    if not form.header:
-        called = (
-            "“column 1”"
-            if len(form.columns) == 1
-            else _("“column 1” to “column {columns}”").format(columns=len(form.columns))
+def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None) -> Iterator[str]:
+    if not layout.has_header:
+        yield _(
+            "{name} has no header: its first row is data. Its columns are called “column 1” and so on."
+        ).format(name=name)
+    elif "" in layout.columns:
+        yield _("Column {number} has no name; it is called “column {number}”.").format(
+            number=layout.columns.index("") + 1
         )
-        yield _("{name} has no header: its first row is data. Its columns are called {called}.").format(
-            name=name, called=called
-        )
-    else:
-        for number, column in enumerate(form.columns, 1):
-            if not column:
-                yield f"Column {number} has no name; it is called “column {number}”."
-    if len(form.columns) == 1:
+    if len(layout.columns) == 1:
         yield _("{name} has one column only: no comma, tab, semicolon or bar divides its lines.").format(
             name=name
         )
-    if ragged.count:
-        rows = _("1 row was") if ragged.count == 1 else _("{count:,} rows were").format(count=ragged.count)
-        yield (
-            f"{rows} left out of {name} for a number of columns other than the {form.fitting}'s; "
-            f"the first is row {ragged.first + form.lines_before:,}."
-        )
+    if reading.ragged:
+        yield ngettext(
+            "{count:,} row was left out of {name} for its number of columns: row {number:,}.",
+            "{count:,} rows were left out of {name} for their number of columns, the first is row {number:,}.",
+            reading.ragged,
+        ).format(count=reading.ragged, name=name, number=reading.first_ragged[0] + layout.lines_before)
     if reading.swallower:
-        yield (
-            _(
-                "{swallowed:,} lines that look like rows are inside of cells, first in row "
-                "{swallower:,} "
-                "of {name}: {not_closed}?"
-            ).format(
-                swallowed=reading.swallowed, swallower=reading.swallower, name=name, not_closed=NOT_CLOSED
-            )
-        )
-    if reading.took_lines:
-        yield _("Line {bad_quote:,} of {name}: {not_closed}. Close it in a text editor.").format(
-            bad_quote=reading.bad_quote, name=name, not_closed=NOT_CLOSED
-        )
-    elif reading.bad_quote and not reading.is_quoted and form.delimiter != "\t":  # beside tabs that is usual
         yield _(
-            "Quotes are read as part of the text: the one that opens in line {bad_quote:,} isn't closed."
-        ).format(bad_quote=reading.bad_quote)
+            "{count:,} lines that look like rows are inside cells, first in row {row:,} of {name}: {not_closed}?"
+        ).format(count=reading.swallowed, row=reading.swallower, name=name, not_closed=NOT_CLOSED)
+    if bad_quote and (reading.ragged or reading.is_quoted):
+        yield _("Line {line:,} of {name}: {not_closed}. Close it in a text editor.").format(
+            line=bad_quote, name=name, not_closed=NOT_CLOSED
+        )
+    elif bad_quote and layout.delimiter != "\t":  # common in files with tabs
+        yield _(
+            "Quotes are read as part of the text: the one that opens in line {line:,} isn't closed."
+        ).format(line=bad_quote)
 
 
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"
-
-
-# --- Words with a tag each, as files of the CoNLL tasks have them: a token a line
+# --- CoNLL: a token with its tag on each line, an empty line after each sentence
 
 
 CONLL_CHARACTERS = 1 << 16
 BLOCK_SENTENCES = 20_000
 DOCUMENT = "-DOCSTART-"
 UNIVERSAL_COLUMNS = 10
-"""Of CoNLL-U, which has the word in its second column, its part of speech in the fourth, and no tag in the last."""
+"""Columns of CoNLL-U: the word is in the second, its part of speech in the fourth, and there is no tag in the last."""
 
 _TAG = re.compile(r"O|[BIELSUM]-\S+")
 _OPEN_ENDINGS = (".txt", ".tsv", ".tab", ".data", ".train", ".dev", ".test", "")
-"""Of files that may be of this form, beside those that must."""
+"""Extensions that CoNLL files have besides their own."""
 
 
 def looks_like_conll(path: Path, head: str) -> bool:
-    """Whether a file is of this form: by its ending, or each line ends in a tag such as B-PER or O."""
+    """Whether a file may be CoNLL by its extension, and its lines end in tags such as B-PER or O."""
     if ending(path) not in _OPEN_ENDINGS:
         return False
     lines = head[:CONLL_CHARACTERS].splitlines()
     lines = lines[:-1] if len(head) > CONLL_CHARACTERS else lines
-    rows = [fields for line in lines if line.strip() and not _is_apart(fields := _fields(line))]
+    rows = [_fields(line) for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
     if not rows or len(rows[0]) < 2 or not any(fields[-1][:2] in ("B-", "I-", "S-", "U-") for fields in rows):
         return False
     fitting = sum(len(fields) == len(rows[0]) and _TAG.fullmatch(fields[-1]) is not None for fields in rows)
@@ -643,10 +505,10 @@ def looks_like_conll(path: Path, head: str) -> bool:
 
 
 def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
-    """Read sentences: the columns `tokens`, `tags` (the last one), and what stands between them as `column 2` and on.
+    """Read sentences into the columns `tokens`, `tags` (the last one), and between them `column 2` and so on.
 
     Raises:
-        DataError: A line has another number of columns than the first one, or there are no tags.
+        DataError: A line has no tag, or another number of columns than the first one; or there are no sentences.
     """
     sentences = _sentences(source)
     first = next(sentences, None)
@@ -660,17 +522,14 @@ def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
     schema = pa.schema([(name, pa.list_(pa.string())) for name in names])
     writer, sentences = new_writer(schema), chain([first], sentences)
     while block := list(islice(sentences, BLOCK_SENTENCES)):
-        arrays = [
-            pa.array([columns[place] for _rest2, columns in block], pa.list_(pa.string()))
-            for place in range(len(names))
-        ]
-        numbers = np.array([number for number, _rest in block], np.int64)
-        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), numbers)
+        numbers, columns = zip(*block, strict=True)
+        arrays = [pa.array(values, pa.list_(pa.string())) for values in zip(*columns, strict=True)]
+        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), np.array(numbers, np.int64))
     return ParsedRows(writer, "CoNLL", "line")
 
 
 def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
-    """The number of each sentence's first line, and its columns."""
+    """The line number of the start of each sentence, and its columns."""
     sentence, start, width, first_line = list[list[str]](), 0, 0, 0
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):
@@ -682,24 +541,19 @@ def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
                 continue
             if not width and not line.startswith("#"):
                 width, first_line = len(fields), number
-                if width < 2:
-                    raise _no_tag(source.path, number, line)
-            if len(fields) == width and not (fields[0] == "#" and "=" in fields[1:3]):  # such as "# id = 7"
+            if len(fields) == width > 1 and not (
+                fields[0] == "#" and "=" in fields[1:3]
+            ):  # such as "# id = 7"
                 start = start if sentence else number
                 sentence.append(fields)
             elif not line.startswith("#"):
-                raise _other_width(
-                    source.path,
-                    number,
-                    line,
-                    _("line {first_line:,} has {width}").format(first_line=first_line, width=width),
-                )
+                raise _bad_line(source.path, number, line, first_line)
     if columns := _columns_of(sentence):
         yield start, columns
 
 
 def _columns_of(sentence: list[list[str]]) -> list[list[str]]:
-    """The columns of a sentence; of CoNLL-U words and their parts of speech, as 1-2 and 1.1 stand for no word."""
+    """The columns of a sentence; of CoNLL-U words and their parts of speech, not 1-2 and 1.1, which are no words."""
     if sentence and len(sentence[0]) == UNIVERSAL_COLUMNS:
         sentence = [[fields[1], fields[3]] for fields in sentence if fields[0].isdecimal()]
     return list(map(list, zip(*sentence, strict=True)))
@@ -710,31 +564,12 @@ def _fields(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
 
 
-def _is_apart(fields: list[str]) -> bool:
-    """Whether a line is a comment or the beginning of a document."""
-    return fields[0].startswith("#") or fields[0] == DOCUMENT
-
-
-def _no_tag(path: Path, number: int, line: str) -> DataError:
+def _bad_line(path: Path, number: int, line: str, first: int) -> DataError:
     return DataError(
-        _("{name}, line {number:,} has a token and no tag").format(name=path.name, number=number),
+        _("{name}: line {number:,} is not a token and its tag").format(name=path.name, number=number),
         _(
-            "{path}: each line reads: a token, a tab or a space, its tag, such as “Paris B-LOC”. "
-            "Line {number:,} is: "
-            "{line}"
-        ).format(path=path, number=number, line=line[:80]),
-        (Fix(_("Choose a file with a tag in every line")),),
-    )
-
-
-def _other_width(path: Path, number: int, line: str, others: str) -> DataError:
-    count = len(_fields(line))
-    has = "1 column" if count == 1 else f"{count} columns"
-    return DataError(
-        _("{name}, line {number:,} has {has}, {others}").format(
-            name=path.name, number=number, has=has, others=others
-        ),
-        f"{path}: each line reads: a token, a tab or a space, its tag; an empty line ends a sentence. "
-        f"Line {number:,} is: {line[:80]}",
+            "{path}: each line has a token, a tab or a space, and its tag, such as “Paris B-LOC”, in as many columns "
+            "as line {first:,}. Line {number:,} is: {line}"
+        ).format(path=path, first=first, number=number, line=line[:80]),
         (Fix(_("Correct line {number:,} in a text editor").format(number=number)),),
     )

@@ -199,7 +199,7 @@ def test_labels_of_mixed_kinds_are_one_label_each(tmp_path):
     rows = [{"text": f"words {n}", "label": "1" if n % 3 else 1} for n in range(12)]
     report = look(CLASSIFY, objects(tmp_path, *rows, {"text": "x", "label": 0}))
     assert report.labels == {"1": 12, "0": 1}
-    assert any("mixes kinds" in note for note in report.notes)
+    assert any("“label”" in note for note in report.notes)
 
 
 def test_columns_are_all_checked_before_rows(tmp_path):
