@@ -9,13 +9,13 @@ import contextlib
 import csv
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from types import NoneType
-from typing import NamedTuple, TextIO, get_args, get_type_hints
+from typing import Any, NamedTuple, TextIO, get_args, get_type_hints
 
 import msgspec
 
@@ -217,6 +217,19 @@ def write_csv(table: MetricsTable, stream: TextIO) -> int:
     for count, row in enumerate(table.rows(), start=1):  # noqa: B007 - counts
         writer.writerow(map(csv_cell, row))
     return count
+
+
+def write_columns(columns: Mapping[str, Any], path: Path) -> None:
+    """Write numpy arrays of one length as a CSV file; a cell for NaN is empty.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    import pyarrow as pa  # here, as no other command needs it
+    from pyarrow import csv as arrow_csv
+
+    arrays = [pa.array(values, from_pandas=True) for values in columns.values()]
+    arrow_csv.write_csv(pa.table(arrays, names=[str(csv_cell(name)) for name in columns]), path)
 
 
 def csv_cell(cell: Cell) -> Cell:

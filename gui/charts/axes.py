@@ -1,7 +1,7 @@
 """Axes with few, round ticks in the unit people read, and the canvas that draws them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,35 +13,26 @@ from PySide6.QtWidgets import QWidget
 from core.base.formats import loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
 from core.base.language import _
 from gui.charts.history import RunHistory, Smoothing
-from gui.charts.series import Floats
+from gui.charts.series import Floats, Span
 
 FOLLOWED_SHARE = 0.2
-"""Share of the run that following its end shows where nobody has chosen a stretch."""
-
 FOLLOWED_SECONDS = 60.0
-"""Following shows at least so much."""
+"""Following the end of a run shows this share of it, at least so many seconds, unless the view is zoomed."""
 
 
 class XKind(StrEnum):
-    """What the charts over training steps lie over."""
+    """X axis of the charts over training steps."""
 
     STEP = "step"
     EPOCH = "epoch"
     TIME = "time"
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """A part of a run, in seconds since its start."""
-
-    low: float
-    high: float
-
-
 class SharedView(QObject):
-    """Cursor and zoom, both in seconds since the run's start: the one measure every chart can turn into its own.
+    """Cursor, zoom and choices of all charts of a page.
 
-    `follows` tells that the stretch moves along with the end of the run. Zooming lets go of the end.
+    `cursor` and `span` are in seconds worked, which every chart can convert to its own axis; a `span` of None shows the
+    whole run. If `follows`, the span moves along with the end of the run, until somebody zooms.
     """
 
     changed = Signal()
@@ -49,56 +40,51 @@ class SharedView(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.cursor: float | None = None
-        self.stretch: Stretch | None = None
+        self.span: Span | None = None
         self.x_kind = XKind.STEP
         self.smoothing = Smoothing.LIGHT
         self.follows = False
         self._end = 0.0
 
-    def point_at(self, clock: float | None) -> None:
-        """Move the cursor; None takes it away."""
+    def set_cursor(self, clock: float | None) -> None:
         if clock != self.cursor:
             self.cursor = clock
             self.changed.emit()
 
-    def zoom_to(self, stretch: Stretch | None) -> None:
-        """Look at one stretch only; None shows the whole run."""
-        if stretch != self.stretch or self.follows:
-            self.stretch, self.follows = stretch, False
+    def zoom(self, span: Span | None) -> None:
+        if span != self.span or self.follows:
+            self.span, self.follows = span, False
             self.changed.emit()
 
     def follow(self, follows: bool) -> None:
-        """Move along with the end of the run, showing as much of it as now; or stay where the view is."""
+        """Move along with the end of the run, showing as much of it as now; or stop there."""
         if follows == self.follows:
             return
         self.follows = follows
         if follows:
-            shown = self.stretch
             default = max(FOLLOWED_SECONDS, FOLLOWED_SHARE * self._end)
-            self._show_end(default if shown is None else shown.high - shown.low)
+            self._show_end(default if self.span is None else self.span[1] - self.span[0])
         self.changed.emit()
 
-    def advance(self, end: float) -> None:
-        """The run has come to `end`, in seconds since its start. Tells nobody: charts are about to be redrawn."""
+    def set_end(self, end: float) -> None:
+        """Set the seconds worked so far; emits no signal, as all charts are redrawn then."""
         self._end = end
-        if self.follows and self.stretch is not None:
-            self._show_end(self.stretch.high - self.stretch.low)
+        if self.follows and self.span is not None:
+            self._show_end(self.span[1] - self.span[0])
 
-    def lie_over(self, kind: XKind) -> None:
-        """Draw charts of training steps over steps, epochs or time."""
+    def set_x_kind(self, kind: XKind) -> None:
         if kind is not self.x_kind:
             self.x_kind = kind
             self.changed.emit()
 
-    def smooth(self, smoothing: Smoothing) -> None:
-        """Smooth losses by so much."""
+    def set_smoothing(self, smoothing: Smoothing) -> None:
         if smoothing is not self.smoothing:
             self.smoothing = smoothing
             self.changed.emit()
 
     def _show_end(self, width: float) -> None:
-        low = max(0.0, self._end - width)  # a run shorter than what is shown has no time before its start
-        self.stretch = Stretch(low, low + width)
+        low = max(0.0, self._end - width)
+        self.span = low, low + width
 
 
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
@@ -135,34 +121,38 @@ def clock_step(span: float, ticks: int) -> float:
     return next((float(step) for step in CLOCK_STEPS if step >= rough), 86_400.0 * math.ceil(rough / 86_400))
 
 
-def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """At most so many decimal logarithms of round values from `low` to `high`, themselves logarithms; ascending."""
-    decades = range(math.floor(low), math.ceil(high) + 1)
+def _log_candidates(low: float, high: float) -> Iterator[list[float]]:
+    """Logarithms of round values around `low` to `high`, fewer and fewer."""
+    decades = range(math.floor(low + NEARLY), math.ceil(high - NEARLY) + 1)
     for factors in LOG_FACTORS:
-        ticks = [decade + math.log10(factor) for decade in decades for factor in factors]
+        yield [decade + math.log10(factor) for decade in decades for factor in factors]
+    yield [float(decade) for decade in decades]
+
+
+def log_ticks(low: float, high: float, most: int) -> list[float]:
+    """At most `most` decimal logarithms of round values from `low` to `high`, themselves logarithms; ascending."""
+    inside: list[float] = []
+    for ticks in _log_candidates(low, high):
         inside = [tick for tick in ticks if low - NEARLY <= tick <= high + NEARLY]
         if len(inside) <= most:
             return inside
-    decades = range(math.ceil(low - NEARLY), math.floor(high + NEARLY) + 1)
-    return [float(decade) for decade in decades[:: math.ceil(len(decades) / most)]]
+    return inside[:: math.ceil(len(inside) / most)]
 
 
-def log_frame(low: float, high: float, most: int) -> tuple[float, float]:
+def log_frame(low: float, high: float, most: int) -> Span:
     """Widen a span of decimal logarithms to the next ticks; at least to a factor of two."""
-    if (missing := math.log10(2) - (high - low)) > 0:
-        low, high = low - missing / 2, high + missing / 2
-    for factors in LOG_FACTORS:
-        decades = range(math.floor(low), math.ceil(high) + 1)
-        ticks = [decade + math.log10(factor) for decade in decades for factor in factors]
+    missing = max(0.0, math.log10(2) - (high - low))
+    low, high = low - missing / 2, high + missing / 2
+    for ticks in _log_candidates(low, high):
         below = max(tick for tick in ticks if tick <= low + NEARLY)
         above = min(tick for tick in ticks if tick >= high - NEARLY)
         if sum(below <= tick <= above for tick in ticks) <= most:
-            return below, above
-    return float(math.floor(low + NEARLY)), float(math.ceil(high - NEARLY))
+            break
+    return below, above
 
 
 def clock_text(seconds: float) -> str:
-    """A tick of a time axis: `0`, `30 s`, `1:30`, `5 min`, `1 h 30`."""
+    """Text of a tick: `0`, `30 s`, `1:30`, `5 min`, `1 h 30`."""
     minutes, rest = divmod(round(seconds), 60)
     if rest:
         return f"{minutes}:{rest:02d}" if minutes else f"{rest} s"
@@ -183,27 +173,24 @@ ROW = 26
 
 @dataclass(frozen=True)
 class AxisUnit:
-    """What an axis counts.
+    """The unit of an axis.
 
     Args:
         step: Distance between ticks, given a span of values and a number of ticks.
-        write: Turns a tick's value into text.
-        pixels_per_tick: Pixels that each tick has at least.
-        name: Stands before the first tick: `step` or `epoch`.
+        write: Formats a tick's value.
+        pixels_per_tick: Least distance between ticks.
         counts_digits: Whether `write` takes the number of significant digits, too.
     """
 
     step: Callable[[float, int], float]
     write: Callable[..., str]
     pixels_per_tick: int = ROW
-    name: str = ""
     counts_digits: bool = False
 
 
-STEP = AxisUnit(whole_step, lambda step: f"{step:,.0f}", 72, "step")
-EPOCH = AxisUnit(decimal_step, lambda epoch: f"{epoch:,.6g}", 72, "epoch")
+STEP = AxisUnit(whole_step, lambda step: f"{step:,.0f}", 72)
+EPOCH = AxisUnit(decimal_step, lambda epoch: f"{epoch:,.6g}", 72)
 CLOCK = AxisUnit(clock_step, clock_text, 80)
-"""Time worked, in seconds."""
 VALUES = AxisUnit(decimal_step, loss_tick, counts_digits=True)
 STEP_TIMES = AxisUnit(decimal_step, step_time_tick)
 SHARES = AxisUnit(decimal_step, share_tick)
@@ -211,18 +198,13 @@ BYTES = AxisUnit(memory_step, memory_tick)
 PERCENT = AxisUnit(decimal_step, percent_tick)
 
 
-def share_span(drawn: tuple[float, float]) -> tuple[float, float]:
-    """What an axis of shares covers: never beyond 1, and more than a single value."""
+def share_span(drawn: Span) -> Span:
+    """The span of an axis of shares: at most up to 1, and never empty."""
     return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
 
 
 class RoundAxis(pg.AxisItem):
-    """An axis with one level of ticks at round values.
-
-    Args:
-        orientation: `left` or `bottom`.
-        unit: What it counts; may be changed later by `measure`.
-    """
+    """An axis with one level of ticks at round values; `orientation` is `left` or `bottom`."""
 
     def __init__(self, orientation: str, unit: AxisUnit) -> None:
         super().__init__(orientation, pen=None, maxTickLength=0)
@@ -235,8 +217,8 @@ class RoundAxis(pg.AxisItem):
             hideOverlappingLabels=False,
         )
 
-    def measure(self, unit: AxisUnit, *, is_log: bool = False) -> None:
-        """Count something else from now on; or take positions for decimal logarithms of values."""
+    def set_unit(self, unit: AxisUnit, *, is_log: bool = False) -> None:
+        """Set the unit, and whether positions are decimal logarithms of values."""
         if (unit, is_log) != (self.unit, self.is_log):
             self.unit, self.is_log = unit, is_log
             self.picture = None
@@ -245,8 +227,8 @@ class RoundAxis(pg.AxisItem):
     def boundingRect(self) -> QRectF:
         return super().boundingRect().adjusted(-OVERHANG, -OVERHANG, OVERHANG, OVERHANG)
 
-    def frame(self, low: float, high: float, size: float) -> tuple[float, float]:
-        """Widen a span of positions to whole ticks, so that the outermost grid lines frame the picture."""
+    def frame(self, low: float, high: float, size: float) -> Span:
+        """Widen a span to whole ticks, so that the outermost grid lines frame the plot."""
         if self.is_log:
             return log_frame(low, high, self._most_ticks(size))
         if high <= low:
@@ -265,24 +247,22 @@ class RoundAxis(pg.AxisItem):
         return [(step, [number * step for number in range(first, last + 1)])]
 
     def texts_between(self, low: float, high: float, size: float) -> list[str]:
-        """The texts of the ticks from `low` to `high` on `size` pixels."""
+        """Texts of the ticks from `low` to `high` on `size` pixels."""
         [(step, values)] = self.tickValues(low, high, size)
         return self.tickStrings(values, 1.0, step)
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         if self.is_log:
             values = [10.0**value for value in values]
-        if self.unit.counts_digits:  # as many as tell neighbours apart
+        if self.unit.counts_digits:  # as many as distinguish neighbours
             highest = max(map(abs, values), default=0.0)
-            digits = (
-                4 if self.is_log or not highest else max(4, 2 + math.floor(math.log10(highest / spacing)))
-            )
-            texts = [self.unit.write(value, digits) for value in values]
-        else:
-            texts = [self.unit.write(value) for value in values]
-        if texts and self.unit.name:
-            words = _("step {}") if self.unit is STEP else _("epoch {}")
-            texts[0] = words.format(texts[0])
+            is_few = self.is_log or not highest
+            digits = 4 if is_few else max(4, 2 + math.floor(math.log10(highest / spacing)))
+            return [self.unit.write(value, digits) for value in values]
+        texts = [self.unit.write(value) for value in values]
+        if texts and self.unit in (STEP, EPOCH):
+            first = _("step {number}") if self.unit is STEP else _("epoch {number}")
+            texts[0] = first.format(number=texts[0])
         return texts
 
     def _most_ticks(self, size: float) -> int:
@@ -290,7 +270,7 @@ class RoundAxis(pg.AxisItem):
 
 
 WIDEST_VALUE = "1,000 MB"
-"""Gives all charts the same space to the left, so that those one below the other line up."""
+"""All charts leave this much to the left, so that their plots line up."""
 
 WIDEST_STEP = "100,000"
 """Half of it may reach beyond the right end of the axis."""
@@ -298,17 +278,21 @@ WIDEST_STEP = "100,000"
 BELOW = 5
 """Pixels below the texts of the x axis."""
 UNDERMOST = -200
-"""Below pyqtgraph's view box (-100): the grid lies under the lines, not over them."""
+"""Below pyqtgraph's view box (-100), so that the grid lies under the lines."""
 
 SHORTEST_DRAG = 6
-"""Pixels; below this a drag is a click with a shaky hand."""
+"""Pixels; a shorter drag is a click."""
 
 
 class Canvas(pg.PlotWidget):
-    """A plot whose ranges are set by hand only; everything the mouse does comes out as a signal.
+    """A plot whose ranges are set by the program only.
 
-    Positions are values on the x axis. pyqtgraph's own panning, wheel zoom and menu are off: the wheel belongs to
-    the page.
+    pyqtgraph's own panning, wheel zoom and menu are off: the wheel scrolls the page.
+
+    Signals:
+        hovered: A position on the x axis under the mouse; None when the mouse leaves.
+        selected: Two positions on the x axis, between which the mouse was dragged.
+        reset: A double click.
     """
 
     hovered = Signal(object)
@@ -339,7 +323,6 @@ class Canvas(pg.PlotWidget):
         self.set_axis_font(self.font())
 
     def set_axis_font(self, font: QFont) -> None:
-        """Write the axes' values in this font, and keep as much space for them as they need."""
         self.axis_font = font
         self.axis_metrics = QFontMetrics(font)
         line = self.axis_metrics.height()
@@ -351,40 +334,38 @@ class Canvas(pg.PlotWidget):
         self._fit_left([])
 
     def _fit_left(self, texts: list[str]) -> None:
-        """Keep space to the left for these values; never less than for usual ones."""
+        """Leave enough space to the left for these values."""
         width = TEXT_OFFSET + max(map(self.axis_metrics.horizontalAdvance, (WIDEST_VALUE, *texts)))
         if width != self._left_width:
             self._left_width = width
             self.y_axis.setWidth(width)
 
     def columns(self) -> int:
-        """Pixel columns of the picture itself."""
+        """Width of the plot area in pixels."""
         return max(50, int(self._view.width()))
 
     def rows(self) -> int:
-        """Pixel rows of the picture itself."""
+        """Height of the plot area in pixels."""
         return max(30, int(self._view.height()))
 
-    def picture(self) -> QRectF:
-        """Where the picture itself lies, in pixels of the whole."""
+    def plot_area(self) -> QRectF:
+        """The plot area in pixels of the canvas."""
         return self._view.sceneBoundingRect()
 
-    def place_of(self, x: float) -> float:
-        """Where a value of the x axis lies, in pixels of the whole."""
+    def pixel_of(self, x: float) -> float:
+        """Convert a position on the x axis to pixels of the canvas."""
         return float(self._view.mapViewToScene(QPointF(x, 0.0)).x())
 
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
-        """Show exactly this part."""
         self._fit_left(self.y_axis.texts_between(low_y, high_y, self.rows()))
         self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
 
     def show_values(self, shown: bool) -> None:
-        """Show the picture, its grid and the axes' values, or leave them away where nothing is drawn yet."""
+        """Show or hide the plot, its grid and the axes' values."""
         for item in (self.x_axis, self.y_axis, self._view):
             item.setOpacity(1.0 if shown else 0.0)
 
     def set_selection_colour(self, colour: str) -> None:
-        """Colour of the stretch that is being dragged out."""
         self._selection.setBrush(pg.mkBrush(colour))
         for line in self._selection.lines:
             line.setPen(pg.mkPen(None))
@@ -426,15 +407,15 @@ class Canvas(pg.PlotWidget):
 
 @dataclass(frozen=True)
 class XScale:
-    """What the x axis counts, and how series lie on it.
+    """How positions of series lie on an x axis.
 
     Args:
-        unit: How the axis is written.
-        to_clock: From the axis to seconds worked; None where that isn't known yet.
+        unit: The unit of the axis.
+        to_clock: From the axis to seconds worked; None if not known yet.
         from_clock: The other way.
-        to_axis: From the positions of a series to those on the axis. Shape (n,), ascending.
+        to_axis: From positions in a series to those on the axis. Shape (n,), ascending.
         from_axis: From a position on the axis to one in the series.
-        counts_steps: Whether the series lie over training steps.
+        is_over_steps: Whether the positions in series are training steps.
     """
 
     unit: AxisUnit
@@ -442,33 +423,29 @@ class XScale:
     from_clock: Callable[[float], float | None]
     to_axis: Callable[[Floats], Floats] = lambda values: values
     from_axis: Callable[[float], float | None] = float
-    counts_steps: bool = False
+    is_over_steps: bool = False
 
-    def nearest(self, place: float) -> float | None:
-        """The position in the series of a position on the axis: of training steps, the nearest one."""
-        found = self.from_axis(place)
-        return float(round(found)) if found is not None and self.counts_steps else found
+    def nearest(self, position: float) -> float | None:
+        """The position in the series for one on the axis, rounded to a whole step."""
+        found = self.from_axis(position)
+        return float(round(found)) if found is not None and self.is_over_steps else found
 
 
 SHORTEST_CLOCK = 10.0
 """Seconds that a chart over time covers at least."""
 
 CLOCK_SCALE = XScale(CLOCK, float, float)
-"""Of series over the seconds worked."""
+"""For series over seconds worked."""
 
 
 def step_scale(history: RunHistory, kind: XKind) -> XScale:
-    """Of series over training steps: drawn over these, over epochs, or over time."""
-    clock_of, step_at = history.clock_of_step, history.step_at
+    """For series over training steps."""
+    clock_of, step_at = history.step_clock.between, history.step_clock.inverse
     if kind is XKind.STEP:
-        return XScale(STEP, clock_of, step_at, counts_steps=True)
+        return XScale(STEP, clock_of, step_at, is_over_steps=True)
     if kind is XKind.TIME:
-
-        def over_time(steps: Floats) -> Floats:
-            return history.step_clock.along(steps) if len(history.step_clock) else steps
-
-        return XScale(CLOCK, float, float, over_time, step_at, counts_steps=True)
-    share = epochs_a_step(history)
+        return XScale(CLOCK, float, float, history.step_clock.interpolate, step_at, is_over_steps=True)
+    share = epochs_per_step(history)
 
     def epoch_at(clock: float) -> float | None:
         step = step_at(clock)
@@ -480,11 +457,11 @@ def step_scale(history: RunHistory, kind: XKind) -> XScale:
         epoch_at,
         lambda steps: steps * share,
         lambda epoch: epoch / share,
-        counts_steps=True,
+        is_over_steps=True,
     )
 
 
-def epochs_a_step(history: RunHistory) -> float:
-    """How much of an epoch one step is; 1 before that is known."""
+def epochs_per_step(history: RunHistory) -> float:
+    """1 if not known yet."""
     steps, epochs = history.step_epoch.last_x, history.step_epoch.last
     return epochs / steps if steps and epochs else 1.0

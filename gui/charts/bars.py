@@ -1,4 +1,4 @@
-"""A card with a bar a row, the figure at its end: what a benchmark measured, and which way is better."""
+"""Bar charts of benchmarks: a bar per row with its figure at the end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from gui.widgets.labels import mirrored, plain_tip
 from gui.widgets.layout import fill
 
 GAP = 9
-"""What a row is higher than its text, in pixels."""
+"""Height of a row beyond that of its text, in pixels."""
 
 NAMES = 0.48
-"""The most of the width that names get."""
+"""Share of the width that names get at most."""
 
 THINNEST = 2.0
 RADIUS = 3.0
@@ -28,15 +28,15 @@ WHISKER = 6.0
 """Height of the ends of a whisker."""
 
 LEAST_CHANGE = 0.1
-"""Where bars say by how much something differs there is room for this share: noise should not look large."""
+"""Range of bars that show differences, at least: noise should not look large."""
 
 MARK = "†"
-"""Follows figures that were measured while something else took its share of the machine."""
+"""Follows figures that were measured while another program used the machine."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a bar: how long, in the unit of the bar, and the field of `gui.base.theme.Tokens` of its colour."""
+    """A part of a bar: its length, in the bar's unit, and the field of `gui.base.theme.Tokens` of its colour."""
 
     length: float
     colour: str
@@ -46,10 +46,9 @@ class Piece:
 class Bar:
     """A row.
 
-    `length` in any unit that all rows share; None: `words` stand in its place, and all of them in the tip. `figure` is
-    written at its end. `lowest` and `highest` make a whisker. `pieces` add up to the length and give it colours.
-    `tip` has the exact figures. `is_faint` is for what isn't this machine's own. Without `has_name` a legend says what
-    the row is.
+    `length` is in any unit that all rows share; without it, `words` are shown in its place. `figure` is shown at its
+    end, with `MARK` if `is_marked`. `lowest` and `highest` are the ends of a whisker. The lengths of `pieces` add up
+    to that of the bar. `tip` has the exact figures.
     """
 
     title: str
@@ -62,27 +61,17 @@ class Bar:
     words: str = ""
     tip: str = ""
     is_marked: bool = False
-    is_faint: bool = False
-    has_name: bool = True
 
     @property
-    def at_end(self) -> str:
-        """The figure with its sign."""
+    def text(self) -> str:
+        """The figure with its mark, or what is shown in place of the bar."""
+        if self.length is None:
+            return self.words
         return f"{self.figure} {MARK}" if self.is_marked else self.figure
 
     @property
-    def spoken(self) -> str:
-        """The row in words, for a screen reader."""
-        return f"{self.title}: {self.words if self.length is None else self.at_end}"
-
-    @property
-    def told(self) -> str:
-        """What its tip says."""
-        return "\n".join(part for part in (self.title, self.tip or self.words or self.figure) if part)
-
-    @property
     def reach(self) -> float:
-        """How far it goes, its whisker included."""
+        """The end of the bar or its whisker."""
         return max(self.length or 0.0, self.highest or 0.0)
 
 
@@ -99,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Placed:
-    """All rows, and where the line across is; from the side where reading begins."""
+    """All rows and the line across, in left-to-right coordinates."""
 
     rows: tuple[Row, ...]
     line: QRectF | None = None
@@ -107,10 +96,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Line:
-    """A thin line across at a value.
-
-    `is_origin` says that bars begin there, to either side: they say by how much they differ. Else they begin at 0.
-    """
+    """A thin line across all rows at a value, at which bars begin if `is_origin`; else they begin at 0."""
 
     at: float
     is_origin: bool = False
@@ -122,12 +108,18 @@ def placed(
     metrics: QFontMetrics,
     line: Line | None = None,
 ) -> Placed:
-    """Place everything in a width, in pixels, all bars at one scale."""
+    """Lay out everything in `width` pixels, all bars at one scale."""
     height, advance = metrics.height() + GAP, metrics.horizontalAdvance
-    longest_name = max((advance(bar.title) for bar in bars if bar.has_name), default=0) + 1.0
+    longest_name = max((advance(bar.title) for bar in bars), default=0) + 1.0
     names = min(NAMES * width, longest_name)
     left = names + SPACING
-    space = max(1.0, width - left - max((advance(bar.at_end) for bar in bars), default=0) - SPACING)
+    space = max(
+        1.0,
+        width
+        - left
+        - max((advance(bar.text) for bar in bars if bar.length is not None), default=0)
+        - SPACING,
+    )
     low, origin = 0.0, 0.0
     high = max([*(bar.reach for bar in bars), line.at if line else 0.0])
     if line is not None and line.is_origin:
@@ -158,10 +150,10 @@ def placed(
 
 
 LETTERS, FEWEST_LETTERS = 52, 34
-"""Of the width it likes to have, and of the least in which a bar still says something."""
+"""Preferred and least width."""
 
-ANY_ROOM = 1 << 20
-"""The legend takes as many lines as it needs."""
+UNLIMITED = 1 << 20
+"""The legend may wrap."""
 
 
 class Better(Enum):
@@ -172,40 +164,27 @@ class Better(Enum):
 
 
 class Bars(QWidget):
-    """The bars alone, at one scale, as high as they need to be; what is under the pointer says its exact figures."""
+    """The rows of a bar chart; a tool tip shows the exact figures of the row under the pointer."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._bars: tuple[Bar, ...] = ()
+        self.bars: tuple[Bar, ...] = ()
         self._line: Line | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
-    @property
-    def bars(self) -> tuple[Bar, ...]:
-        """What is shown."""
-        return self._bars
-
     def show_bars(self, bars: Sequence[Bar], line: Line | None = None) -> None:
-        """Show these, one below the other, and a thin line across at a value; only what is new is painted anew."""
-        wanted = tuple(bars)
-        if (wanted, line) == (self._bars, self._line):
-            return
-        grows = len(wanted) != len(self._bars)
-        self._bars, self._line = wanted, line
-        self.setAccessibleDescription("; ".join(bar.spoken for bar in wanted))
-        if grows:
-            self.updateGeometry()
+        self.bars, self._line = tuple(bars), line
+        self.setAccessibleDescription("; ".join(f"{bar.title}: {bar.text}" for bar in bars))
+        self.updateGeometry()
         self.update()
 
     def placed(self) -> Placed:
-        """Where everything stands now."""
-        metrics, width = self.fontMetrics(), self.width()
-        return placed(self._bars, width, metrics, self._line)
+        return placed(self.bars, self.width(), self.fontMetrics(), self._line)
 
     def sizeHint(self) -> QSize:
-        return QSize(LETTERS * self.fontMetrics().averageCharWidth(), len(self._bars) * self._row_height())
+        return QSize(LETTERS * self.fontMetrics().averageCharWidth(), len(self.bars) * self._row_height())
 
     def minimumSizeHint(self) -> QSize:
         return QSize(FEWEST_LETTERS * self.fontMetrics().averageCharWidth(), self.sizeHint().height())
@@ -213,33 +192,30 @@ class Bars(QWidget):
     def event(self, event: QEvent) -> bool:
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             bar = self.bar_at(event.pos().y())
-            QToolTip.showText(event.globalPos(), plain_tip(bar.told if bar else ""), self)
+            QToolTip.showText(event.globalPos(), plain_tip(_tip(bar) if bar else ""), self)
             return True
         return super().event(event)
 
     def bar_at(self, y: float) -> Bar | None:
-        """The row at some height; None beside them."""
+        """The row at a height in pixels."""
         row = int(y // self._row_height())
-        return self._bars[row] if y >= 0 and row < len(self._bars) else None
+        return self.bars[row] if y >= 0 and row < len(self.bars) else None
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        painter, tokens, found = QPainter(self), self._theme.tokens, self.placed()
+        painter, tokens, layout = QPainter(self), self._theme.tokens, self.placed()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
-        for row in found.rows:
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)
+        for row in layout.rows:
             bar = row.bar
-            if found.line is not None and bar.length is not None:
-                part = QRectF(found.line.left(), row.name.top(), found.line.width(), row.name.height())
+            if layout.line is not None and bar.length is not None:
+                part = QRectF(layout.line.left(), row.name.top(), layout.line.width(), row.name.height())
                 painter.fillRect(mirrored(self, part), QColor(tokens.line))
-            if row.name.width() and bar.has_name:
-                painter.setPen(QColor(tokens.faint if bar.is_faint else tokens.muted))
-                self._write(painter, row.name, bar.title, Qt.TextElideMode.ElideMiddle, is_at_end=True)
+            painter.setPen(QColor(tokens.muted))
+            self._write(painter, row.name, bar.title, Qt.TextElideMode.ElideMiddle, is_at_end=True)
             if bar.length is not None:
                 self._paint_body(painter, row, tokens)
-            is_back = bar.length is None or bar.is_faint
-            painter.setPen(QColor(tokens.muted if is_back else tokens.text))
-            words = bar.words if bar.length is None else bar.at_end
-            self._write(painter, row.text, words, Qt.TextElideMode.ElideRight, is_at_end=False)
+                painter.setPen(QColor(tokens.text))
+            self._write(painter, row.text, bar.text, Qt.TextElideMode.ElideRight, is_at_end=False)
 
     def _paint_body(self, painter: QPainter, row: Row, tokens: Tokens) -> None:
         bar, body = row.bar, row.body
@@ -247,7 +223,6 @@ class Bars(QWidget):
         shape.addRoundedRect(mirrored(self, body), RADIUS, RADIUS)
         painter.save()
         painter.setClipPath(shape)
-        painter.setOpacity(0.45 if bar.is_faint else 1.0)
         left, whole = body.left(), sum(piece.length for piece in bar.pieces)
         painter.fillRect(mirrored(self, body), QColor(getattr(tokens, bar.colour)))
         for piece in bar.pieces:
@@ -276,8 +251,12 @@ class Bars(QWidget):
         return self.fontMetrics().height() + GAP
 
 
+def _tip(bar: Bar) -> str:
+    return "\n".join(filter(None, (bar.title, bar.tip or bar.words or bar.figure)))
+
+
 class BarChart(Card):
-    """Bars below a title, which way is better at its end, and what their colours mean below.
+    """Bars with a title, a note which way is better, and a legend.
 
     Args:
         title: What is measured, with its unit.
@@ -291,17 +270,16 @@ class BarChart(Card):
     ) -> None:
         super().__init__(title, parent)
         self._theme = theme
-        self._meanings: tuple[Reading, ...] = ()
+        self._meanings: Sequence[Reading] = ()
         self.bars = Bars(theme)
         self.bars.setAccessibleName(title)
         self.legend = Legend()
         self.legend.setWordWrap(True)
         self.legend.hide()
-        column = fill(QVBoxLayout(), self.bars, self.legend, None, spacing=SPACING + 2)
-        self.body.addLayout(column)
-        words = {Better.MORE: _("more is better"), Better.LESS: _("less is better")}
-        self.set_trailing(words[better] if better else "")
-        theme.changed.connect(self._explain)
+        self.body.addLayout(fill(QVBoxLayout(), self.bars, self.legend, None, spacing=SPACING + 2))
+        notes = {Better.MORE: _("more is better"), Better.LESS: _("less is better")}
+        self.set_trailing(notes[better] if better else "")
+        theme.changed.connect(self._show_legend)
 
     def set_title(self, title: str) -> None:
         super().set_title(title)
@@ -310,18 +288,11 @@ class BarChart(Card):
     def show_bars(
         self, bars: Sequence[Bar], *, meanings: Sequence[Reading] = (), line: Line | None = None
     ) -> None:
-        """Show these.
-
-        Args:
-            bars: A bar a row.
-            meanings: What each colour stands for, where there are several.
-            line: A thin line across, such as at 1 where bars say how many times as fast.
-        """
+        """Show bars; `meanings` explain their colours."""
         self.bars.show_bars(bars, line)
-        self._meanings = tuple(meanings)
-        self.legend.setVisible(bool(meanings))
-        self._explain()
+        self._meanings = meanings
+        self._show_legend()
 
-    def _explain(self) -> None:
-        if self._meanings:
-            self.legend.show_readings(list(self._meanings), ANY_ROOM, self._theme.tokens)
+    def _show_legend(self) -> None:
+        self.legend.setVisible(bool(self._meanings))
+        self.legend.show_readings(self._meanings, UNLIMITED, self._theme.tokens)

@@ -1,11 +1,10 @@
-"""What is chosen for all charts of a run page: over what they lie, how losses are smoothed, which part is shown."""
+"""The eight charts of a run, and the bar above them: x axis, smoothing, shown part."""
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QScrollArea,
@@ -30,11 +29,11 @@ from gui.charts.training import (
     learning_rate_chart,
 )
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.layout import QuietBar, fill
+from gui.widgets.layout import QuietBar, fill, hbox
 
 
 class ChartBar(QWidget):
-    """A line of controls above the charts. It says what the view says, and changes it."""
+    """Controls above the charts that show and change a `SharedView`."""
 
     def __init__(self, view: SharedView, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,7 +52,7 @@ class ChartBar(QWidget):
         self.x_kind.setAccessibleName(_("Charts over"))
         self.smoothing = Segmented(
             (
-                Segment(Smoothing.OFF, _("Off"), _("The loss of each step as it came")),
+                Segment(Smoothing.OFF, _("Off"), _("The loss of each step")),
                 Segment(Smoothing.LIGHT, _("Light"), _("Over about the last 20 steps")),
                 Segment(Smoothing.STRONG, _("Strong"), _("Over about the last 100 steps")),
             )
@@ -69,27 +68,21 @@ class ChartBar(QWidget):
         self.show_all.setToolTip(_("A double click on a chart does the same"))
         for button in (self.follow, self.show_all):
             set_role(button, Role.LINK)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        row.addWidget(self.x_kind)
-        row.addSpacing(SPACING)
         label = QLabel(_("Smoothing"), alignment=Qt.AlignmentFlag.AlignVCenter)
         set_role(label, Role.MUTED)
-        row.addWidget(label)
-        row.addWidget(self.smoothing)
-        row.addStretch(1)
-        row.addWidget(self.follow)
-        row.addWidget(self.show_all)
-        self.x_kind.chosen.connect(lambda kind: view.lie_over(XKind(kind)))
-        self.smoothing.chosen.connect(lambda smoothing: view.smooth(Smoothing(smoothing)))
+        row = hbox(self.x_kind, label, self.smoothing, None, self.follow, self.show_all)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.insertSpacing(1, SPACING)
+        self.setLayout(row)
+        self.x_kind.chosen.connect(lambda kind: view.set_x_kind(XKind(kind)))
+        self.smoothing.chosen.connect(lambda smoothing: view.set_smoothing(Smoothing(smoothing)))
         self.follow.toggled.connect(view.follow)
-        self.show_all.clicked.connect(lambda: view.zoom_to(None))
+        self.show_all.clicked.connect(lambda: view.zoom(None))
         view.changed.connect(self._show_view)
         self._show_view()
 
     def offer_following(self, is_live: bool) -> None:
-        """A run that is over has no end to follow."""
+        """Show the button "Follow the end", which makes no sense for a run that is over."""
         self.follow.setVisible(is_live)
         if not is_live:
             self._view.follow(False)
@@ -98,26 +91,23 @@ class ChartBar(QWidget):
         self.x_kind.set_value(self._view.x_kind)
         self.smoothing.set_value(self._view.smoothing)
         self.follow.setChecked(self._view.follows)
-        self.show_all.setEnabled(self._view.stretch is not None)
+        self.show_all.setEnabled(self._view.span is not None)
 
 
 NARROWEST = 350
-"""Pixels that a chart has at least before one less stands side by side."""
+"""Width in pixels below which fewer charts are side by side."""
 
 COLUMNS = (4, 2)
-"""How many may stand side by side: eight charts leave no gap."""
+"""How many charts may be side by side, so that eight of them leave no gap."""
 
 LOWEST = 188
-"""Pixels that a row of charts has at least before the charts scroll."""
+"""Least height of a row of charts in pixels, before they scroll."""
 
 GAP = SPACING + SPACING // 2
 
 
 class RunCharts(QWidget):
-    """The eight charts of a run, in reading order.
-
-    As many stand side by side as fit; where not all rows fit, they scroll.
-    """
+    """The eight charts of a run, in reading order, as many side by side as fit."""
 
     def __init__(self, theme: Theme, history: RunHistory, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -133,16 +123,7 @@ class RunCharts(QWidget):
         self.throughput = ThroughputChart(stage, history)
         self.learning_rate = learning_rate_chart(stage, history)
         self.gradient_norm = gradient_norm_chart(stage, history)
-        self.charts: tuple[Chart, ...] = (
-            self.loss,
-            self.metrics,
-            self.step_time,
-            self.memory,
-            self.device,
-            self.throughput,
-            self.learning_rate,
-            self.gradient_norm,
-        )
+        self.charts = [chart for chart in vars(self).values() if isinstance(chart, Chart)]
         for chart in self.charts:
             chart.is_over = None
         self.bar = ChartBar(self.view)
@@ -156,13 +137,13 @@ class RunCharts(QWidget):
         self._arrange(2)
 
     def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:
-        """Ask all charts to be redrawn.
+        """Redraw all charts.
 
         Args:
-            total_steps: How long the step axis is, once known.
-            is_over: Whether nothing more will come; None: its past is still being read.
+            total_steps: Number of planned steps, once known.
+            is_over: Whether nothing more will come; None while the past is read.
         """
-        self.view.advance(self._history.last_clock)
+        self.view.set_end(self._history.last_clock)
         self.bar.offer_following(is_over is False)
         for chart in self.charts:
             chart.is_over = is_over
@@ -212,6 +193,6 @@ class RunCharts(QWidget):
         return area
 
     def _redraw(self) -> None:
-        """What has come into view was passed over while nobody could see it."""
+        """Redraw charts that have come into view, whose turns were skipped before."""
         for chart in self.charts:
             chart.refresh()

@@ -1,4 +1,4 @@
-"""The chart of what the processor does that trains: how busy it is, what it draws, how warm it is, how fast it runs."""
+"""The charts of the machine over time: the processor that trains, and memory."""
 
 import math
 
@@ -11,17 +11,24 @@ from core.runs.events import Throttle
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
 from gui.charts.chart import Chart, Stage
-from gui.charts.history import LEVELS, DevicePicture, MemoryPicture, RunHistory
-from gui.charts.overlays import CeilingLine, PressureBand, Reading, Span, marks, phase_text, stretches
-from gui.charts.series import Line, Look, Series
+from gui.charts.history import DevicePicture, MemoryPicture, RunHistory
+from gui.charts.overlays import (
+    CeilingLine,
+    Moment,
+    PressureBand,
+    Reading,
+    first_phases,
+    level_spans,
+    phase_text,
+)
+from gui.charts.series import Line, Look, Series, Span
 
 
 class ClockChart(Chart):
-    """Base of the charts that always lie over time, as memory and processors are busy between steps, too."""
+    """Base of the charts that are always over time, as memory and processors are in use between steps, too."""
 
     @property
     def shown(self) -> DevicePicture | MemoryPicture:
-        """What is drawn."""
         raise NotImplementedError
 
     def x_scale(self) -> XScale:
@@ -35,12 +42,33 @@ class ClockChart(Chart):
             return ""
         return _("Never measured") if self.is_over else _("Not measured yet")
 
+    def position_readings(self, x: float) -> list[Reading]:
+        phase = self.history.phase_at(x)
+        at = Reading(clock_text(x), name=_("at"), is_named=False)
+        return [at] if phase is None else [at, Reading(phase_text(phase), name=_("phase"))]
+
+
+def _reading(
+    name: str,
+    series: Series,
+    x: float | None,
+    write: NumberFormat,
+    colour: str = "",
+    *,
+    is_named: bool = False,
+) -> list[Reading]:
+    """A value as a reading; none if it isn't known."""
+    value = series.at(x)
+    return (
+        [Reading(write(value), colour, name, is_named)] if value is not None and math.isfinite(value) else []
+    )
+
 
 class DeviceChart(ClockChart):
-    """One height for figures of several kinds: each in percent of its limit, a temperature in degrees Celsius.
+    """Figures of several kinds on one axis: each in percent of its limit, a temperature in degrees Celsius.
 
-    Power and clock count against what the device may have at most; where nobody tells, against the most so far. The
-    legend and the box at the cursor have the figures themselves.
+    Power and clock are relative to what the device may have at most, or to the maximum so far if that isn't known.
+    Legend and box show the figures themselves.
     """
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
@@ -48,89 +76,65 @@ class DeviceChart(ClockChart):
         super().__init__(_("Device"), stage, history, PERCENT)
         self.add_decoration(self._band)
 
+    @property
+    def shown(self) -> DevicePicture:
+        return self.history.devices.picture
+
     def y_span(self, drawn: Span) -> Span:
         return 0.0, max(100.0, drawn[1])
 
     def readings(self, x: float | None) -> list[Reading]:
         picture = self.shown
-        found: list[Reading] = []
-        reasons = self._reasons_at(x)
-        if reasons:
-            found.append(Reading(_("held back: {}").format(", ".join(reasons)), "warn"))
-        told: tuple[tuple[Series, NumberFormat, str], ...] = (
-            (picture.busy, formats.whole_percent, "run"),
-            (picture.temperature, _celsius, "optimizer"),
-            (picture.power, _watts, "gradients"),
-            (picture.clock, _gigahertz, "others"),
-        )
-        for series, write, colour in told:
-            value = series.at(x)
-            if value is not None and math.isfinite(value):
-                words = _("busy {}") if series is picture.busy else "{}"
-                found.append(Reading(words.format(write(value)), colour))
-        return found if x is None else [*found, Reading(clock_text(x))]
-
-    def details(self, x: float) -> list[tuple[str, str]]:
-        picture, devices = self.shown, self.history.devices
-        cpu = devices.cpu.busy if picture is not devices.cpu else Series()
-        values: tuple[tuple[str, Series, NumberFormat], ...] = (
-            (_("busy"), picture.busy, formats.whole_percent),
-            (_("temperature"), picture.temperature, _celsius),
-            (_("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
-            (_("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
-            (_("thermal state"), picture.thermal, self._thermal_text),
-            (_("CPU busy"), cpu, formats.whole_percent),
-            (_("battery"), devices.battery, formats.whole_percent),
-            (_("free on disk"), devices.disk_free, formats.memory),
-        )
-        reasons = self._reasons_at(x)
+        reasons = self._throttle_reasons(x)
+        held_back = [Reading(", ".join(reasons), "warn", _("held back by"))] if reasons else []
         return [
-            (clock_text(x), picture.name),
-            *(
-                (name, write(value))
-                for name, series, write in values
-                if (value := series.at(x)) is not None and math.isfinite(value)
-            ),
-            *([(_("held back"), ", ".join(reasons))] if reasons else []),
+            *held_back,
+            *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
+            *_reading(_("temperature"), picture.temperature, x, _celsius, "optimizer"),
+            *_reading(_("power"), picture.power, x, _with_limit(picture.power_limit, "W"), "gradients"),
+            *_reading(_("clock"), picture.clock, x, _with_limit(picture.clock_limit, "MHz"), "others"),
+        ]
+
+    def details(self, x: float) -> list[Reading]:
+        picture, devices = self.shown, self.history.devices
+        cpu = [] if picture is devices.cpu else _reading(_("CPU"), devices.cpu.busy, x, formats.whole_percent)
+        return [
+            Reading(picture.name, name=_("device")),
+            *_reading(_("thermal state"), picture.thermal, x, _thermal_text),
+            *cpu,
+            *_reading(_("battery"), devices.battery, x, formats.whole_percent),
+            *_reading(_("free on disk"), devices.disk_free, x, formats.memory),
         ]
 
     def decorate(self, x: Span, y: Span) -> None:
-        spans = [found for found in self.shown.throttled if found[1] >= x[0] and found[0] <= x[1]]
-        begins, ends = (np.array([found[edge] for found in spans]) for edge in (0, 1))
+        spans = [span for span in self.shown.throttled if span[1] >= x[0] and span[0] <= x[1]]
+        begins, ends = (np.array([span[edge] for span in spans]) for edge in (0, 1))
         self._band.draw((begins, ends + 1.0, np.ones(len(spans))), x, y, self._canvas)
 
-    def colour(self, tokens: Tokens) -> None:
+    def paint_with(self, tokens: Tokens) -> None:
         self._band.paint_with(tokens)
-
-    @property
-    def shown(self) -> DevicePicture:
-        return self.history.devices.picture
 
     def wanted_lines(self) -> list[Line]:
         picture = self.shown
-        wanted = (
-            (picture.clock, "others", _share_of(picture.clock, picture.clock_limit), "clock_mhz"),
-            (picture.power, "gradients", _share_of(picture.power, picture.power_limit), "power_watts"),
+        lines = (
+            (picture.clock, "others", _percent_factor(picture.clock, picture.clock_limit), "clock_mhz"),
+            (picture.power, "gradients", _percent_factor(picture.power, picture.power_limit), "power_watts"),
             (picture.temperature, "optimizer", 1.0, "temperature_celsius"),
             (picture.busy, "run", 100.0, "busy"),
         )
         return [
             Line("", series, colour, factor=factor, column=column)
-            for series, colour, factor, column in wanted
+            for series, colour, factor, column in lines
             if len(series)
         ]
 
-    def _reasons_at(self, x: float | None) -> tuple[str, ...]:
-        """What holds it back there, or at the end, in the person's language."""
+    def _throttle_reasons(self, x: float | None) -> list[str]:
         picture = self.shown
         moment = picture.last_clock if x is None else x
-        stretches = reversed(picture.throttled)
-        found = next((reasons for low, high, reasons in stretches if low <= moment <= high + 1.0), ())
-        words = self._throttle_text()
-        return tuple(words.get(reason, reason) for reason in found)
-
-    def _throttle_text(self) -> dict[str, str]:
-        return {
+        reasons = next(
+            (reasons for low, high, reasons in reversed(picture.throttled) if low <= moment <= high + 1.0), ()
+        )
+        texts: dict[str, str] = {
             Throttle.POWER_CAP: _("its power limit"),
             Throttle.POWER_BRAKE: _("the power supply"),
             Throttle.THERMAL_SOFTWARE: _("heat"),
@@ -139,26 +143,11 @@ class DeviceChart(ClockChart):
             Throttle.PRESSURE: _("heat"),
             Throttle.HOT: _("heat"),
         }
-
-    def _of(self, value: float, limit: float | None, unit: str) -> str:
-        words = formats.three_figures(value)
-        if limit is None:
-            return f"{words} {unit}"
-        return _("{} of {} {}").format(words, formats.three_figures(limit), unit)
-
-    def _thermal_text(self, level: float) -> str:
-        words = (
-            _("normal"),
-            _("warm"),
-            _("hot, slowed down"),
-            _("very hot, slowed down much"),
-            _("too hot to work"),
-        )
-        return words[max(0, min(len(words) - 1, round(level)))]
+        return [texts.get(reason, reason) for reason in reasons]
 
 
-def _share_of(series: Series, limit: float | None) -> float:
-    """What a value is multiplied by to be percent of its limit, or of the most so far."""
+def _percent_factor(series: Series, limit: float | None) -> float:
+    """Converts values to percent of their limit, or of the maximum so far."""
     most = limit or (series.extremes() or (0.0, 0.0))[1]
     return 100.0 / most if most > 0 else 1.0
 
@@ -167,32 +156,44 @@ def _celsius(value: float) -> str:
     return f"{value:.0f} °C"
 
 
-def _watts(value: float) -> str:
-    return f"{formats.three_figures(value)} W"
+def _with_limit(limit: float | None, unit: str) -> NumberFormat:
+    def write(value: float) -> str:
+        figure = formats.three_figures(value)
+        if limit is None:
+            return f"{figure} {unit}"
+        return _("{value} of {limit} {unit}").format(
+            value=figure, limit=formats.three_figures(limit), unit=unit
+        )
+
+    return write
 
 
-def _gigahertz(megahertz: float) -> str:
-    return f"{megahertz / 1000:.2f} GHz"
+def _thermal_text(level: float) -> str:
+    texts = (
+        _("normal"),
+        _("warm"),
+        _("hot, slowed down"),
+        _("very hot, slowed down much"),
+        _("too hot to work"),
+    )
+    return texts[max(0, min(len(texts) - 1, round(level)))]
 
 
-CEILING_IN_PICTURE = 0.25
-"""From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
+CEILING_IN_PLOT = 0.25
+"""The ceiling is drawn once this share of it is in use; before, it would squash the rest."""
 
 SAME_CEILING = 0.97
-"""A limit of the run that is so near the ceiling needs no line of its own."""
+"""A limit of the run that is as near to the ceiling isn't drawn."""
 
 HELD, WHOLE = 0.6, 0.35
-"""Strength of the colour where tensors aren't: what is held for them, and the rest of the run."""
+"""Strength of the colour of what is held for tensors, and of the rest of the run."""
 
 LEAST_SWAP = 16 << 20
-"""Bytes; below, nothing worth a line lies in swap."""
+"""Bytes; less swap isn't shown."""
 
 
 class MemoryChart(ClockChart):
-    """Memory of this run under that of all other programs, and how much there is.
-
-    One picture: that of the graphics card where the run computes on one with a memory of its own, else the computer's.
-    """
+    """Memory of this run and of other programs: the graphics card's if the run uses it, else the computer's."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
@@ -201,94 +202,82 @@ class MemoryChart(ClockChart):
         for item in (self._ceiling, self._limit, self._band):
             self.add_decoration(item)
 
+    @property
+    def shown(self) -> MemoryPicture:
+        return self.history.memory.picture
+
     def y_span(self, drawn: Span) -> Span:
         ceiling = self.shown.ceiling
-        if ceiling is not None and drawn[1] >= CEILING_IN_PICTURE * ceiling:
+        if ceiling is not None and drawn[1] >= CEILING_IN_PLOT * ceiling:
             return 0.0, max(drawn[1], 1.04 * ceiling)
         return 0.0, 1.1 * drawn[1]
 
     def readings(self, x: float | None) -> list[Reading]:
         picture, memory = self.shown, self.history.memory
-        found: list[Reading] = []
-        mine, everyone = picture.run.at(x), picture.used.at(x)
-        if mine is not None:
-            found.append(Reading(_("this run {}").format(formats.memory(mine)), "run"))
-        if everyone is not None:
-            others = formats.memory(everyone - (mine or 0.0))
-            found.append(Reading(_("others {}").format(others), "others"))
-        level = memory.pressure.at(x)
+        readings = []
+        run, used, level, swap = (
+            series.at(x) for series in (picture.run, picture.used, memory.pressure, memory.swap)
+        )
+        if run is not None:
+            readings.append(Reading(formats.memory(run), "run", _("this run")))
+        if used is not None:
+            readings.append(Reading(formats.memory(used - (run or 0.0)), "others", _("others")))
         if level is not None and level > 0:
-            words = _("pressure {}").format(self._level_word(level))
-            found.append(Reading(words, "bad" if level > 1 else "warn"))
-        swap = memory.swap.at(x)
+            text = _("critical") if level > 1 else _("high")
+            readings.append(Reading(text, "bad" if level > 1 else "warn", _("pressure")))
         if swap is not None and swap >= LEAST_SWAP:
-            found.append(Reading(_("swap {}").format(formats.memory(swap)), "text"))
+            readings.append(Reading(formats.memory(swap), "text", _("swap")))
         if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
-            found.append(Reading(_("of {}").format(formats.memory_tick(picture.ceiling))))
-        elif everyone is not None and picture.ceiling is not None:
-            free = formats.memory(max(0.0, picture.ceiling - everyone))
-            found.append(Reading(_("free {}").format(free)))
-        return found if x is None else [*found, Reading(clock_text(x))]
+            readings.append(Reading(_("of {memory}").format(memory=formats.memory_tick(picture.ceiling))))
+        elif used is not None and picture.ceiling is not None:
+            free = formats.memory(max(0.0, picture.ceiling - used))
+            readings.append(Reading(free, name=_("free")))
+        return readings
 
-    def details(self, x: float) -> list[tuple[str, str]]:
+    def details(self, x: float) -> list[Reading]:
         picture, memory = self.shown, self.history.memory
-        phase = self.history.phase_at(x)
-        run, used = picture.run.at(x), picture.used.at(x)
-        bytes_by_name = [
-            (_("tensors"), picture.tensors.at(x)),
-            (_("held"), picture.held.at(x)),
-            (_("this run"), run),
-            (_("others"), None if used is None else used - (run or 0.0)),
-            (
-                _("free"),
-                None if used is None or not picture.ceiling else max(0.0, picture.ceiling - used),
-            ),
-            (_("main memory"), memory.computer.used.at(x) if memory.is_of_card else None),
-            (_("swap"), memory.swap.at(x)),
-            (_("compressed"), memory.compressed.at(x)),
-        ]
-        level = memory.pressure.at(x)
+        main = (
+            _reading(_("main memory"), memory.computer.used, x, formats.memory) if memory.is_of_card else []
+        )
         return [
-            (clock_text(x), "" if phase is None else phase_text(phase)),
-            *((name, formats.memory(value)) for name, value in bytes_by_name if value is not None),
-            *([(_("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
+            *_reading(_("tensors"), picture.tensors, x, formats.memory),
+            *_reading(_("held"), picture.held, x, formats.memory),
+            *main,
+            *_reading(_("compressed"), memory.compressed, x, formats.memory),
         ]
 
-    def moments(self) -> list[tuple[float, str]]:
-        return [*marks(self.history.phases), *super().moments()]
+    def moments(self) -> list[Moment]:
+        return [*first_phases(self.history.phases), *super().moments()]
 
-    def taken_at_top(self, y: Span) -> float:
-        return self._ceiling.taken_at_top(y, self._canvas.rows())
+    def width_at_top(self, y: Span) -> float:
+        return self._ceiling.width_at_top(y, self._canvas.rows())
 
     def decorate(self, x: Span, y: Span) -> None:
         memory, picture = self.history.memory, self.shown
         rows = self._canvas.rows()
-        has = _("the GPU has {}") if memory.is_of_card else _("this computer has {}")
-        self._ceiling.draw(picture.ceiling, has, y, rows)
+        text = _("the GPU has {memory}") if memory.is_of_card else _("this computer has {memory}")
+        self._ceiling.draw(picture.ceiling, _with_memory(text, picture.ceiling), y, rows)
         limit, ceiling = picture.limit, picture.ceiling
-        is_own = limit is not None and (ceiling is None or limit < SAME_CEILING * ceiling)
-        self._limit.draw(limit if is_own else None, _("its GPU may have {}"), y, rows)
-        short = stretches(*memory.pressure.reduced(*x, self._canvas.columns()))
-        self._band.draw(short, x, y, self._canvas)
+        if limit is not None and ceiling is not None and limit >= SAME_CEILING * ceiling:
+            limit = None
+        self._limit.draw(limit, _with_memory(_("its GPU may have {memory}"), limit), y, rows)
+        spans = level_spans(*memory.pressure.reduced(*x, self._canvas.columns()))
+        self._band.draw(spans, x, y, self._canvas)
 
-    def colour(self, tokens: Tokens) -> None:
+    def paint_with(self, tokens: Tokens) -> None:
         self._band.paint_with(tokens)
         for line in (self._ceiling, self._limit):
             line.paint_with(tokens, self._canvas.axis_font)
 
-    @property
-    def shown(self) -> MemoryPicture:
-        return self.history.memory.picture
-
     def wanted_lines(self) -> list[Line]:
         picture, swap = self.shown, self.history.memory.swap
-        is_told_by_torch = len(picture.tensors) > 0
+        has_tensors = len(picture.tensors) > 0
         lines = [
             Line("", picture.used, "others", Look.AREA),
             Line("", picture.used, "others", column="all_programs_bytes"),
-            Line("", picture.run, "run", Look.AREA, WHOLE if is_told_by_torch else 1.0),
+            Line("", picture.run, "run", Look.AREA, WHOLE if has_tensors else 1.0),
         ]
-        if is_told_by_torch:
+        if has_tensors:
             lines += [
                 Line("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),
                 Line("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
@@ -298,6 +287,6 @@ class MemoryChart(ClockChart):
             lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
         return lines
 
-    def _level_word(self, level: float) -> str:
-        words = [_("normal"), _("high"), _("critical")]
-        return dict(zip(LEVELS.values(), words, strict=True))[level]
+
+def _with_memory(text: str, size: int | None) -> str:
+    return "" if size is None else text.format(memory=formats.memory_tick(size))

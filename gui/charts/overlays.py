@@ -1,6 +1,6 @@
-"""What lies over the lines of a chart: legend, box at the cursor, marks, ceilings, phases, pressure."""
+"""Items over the lines of a chart: legend, box at the cursor, marks, ceilings, moments, pressure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
@@ -19,23 +19,21 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
 from gui.charts.history import Mark, MarkKind
-from gui.charts.series import Floats
+from gui.charts.series import Floats, Span
 
-Span = tuple[float, float]
-
-LINES_IN_WAY = 2.5
-"""A ceiling no further below the top than so many lines of text has its words in the topmost of them."""
+LINES_BELOW_TOP = 2.5
+"""The text of a ceiling is in the topmost line of text if the ceiling is at most so many lines below the top."""
 
 
 class CeilingLine(pg.InfiniteLine):
-    """A red line at the most there is, with words above it, or below it where these don't fit.
+    """A red line at an upper limit, with text above it, or below it if that doesn't fit.
 
     Args:
-        place: Position of the words along the line, 0 to 1.
+        position: Position of the text along the line, 0 to 1.
     """
 
-    def __init__(self, place: float) -> None:
-        super().__init__(angle=0, label="", labelOpts={"position": place})
+    def __init__(self, position: float) -> None:
+        super().__init__(angle=0, label="", labelOpts={"position": position})
         self.label.textItem.document().setDocumentMargin(1)
         self.setZValue(6)
 
@@ -45,28 +43,25 @@ class CeilingLine(pg.InfiniteLine):
         self.label.fill = pg.mkBrush(tokens.surface)
         self.label.textItem.setFont(font)
 
-    def draw(self, level: int | None, words: str, y: Span, rows: int) -> None:
-        """Draw the line at `level` bytes, or nothing where that is None or above a picture of `y` in so many pixels.
-
-        `words` have a placeholder for the level.
-        """
+    def draw(self, level: int | None, text: str, y: Span, rows: int) -> None:
+        """Draw the line at `level` bytes, or nothing if that is None or outside `y`; `rows` are pixels."""
         self.setVisible(level is not None and level <= y[1])
         if level is not None:
-            self.label.setFormat(words.format(formats.memory_tick(level)))
+            self.label.setFormat(text)
             fits = (y[1] - level) / (y[1] - y[0]) * rows > self.label.textItem.boundingRect().height()
             self.label.anchors = [(self.label.orthoPos, 1.0 if fits else 0.0)] * 2
             self.setValue(level)
             self.label.updatePosition()
 
-    def taken_at_top(self, y: Span, rows: int) -> float:
-        """Pixels that the words take of the picture's topmost line of text."""
-        words = self.label.textItem.boundingRect()
+    def width_at_top(self, y: Span, rows: int) -> float:
+        """Width of the text in pixels if it is in the topmost line of text, else 0."""
+        text = self.label.textItem.boundingRect()
         below_top = (y[1] - self.value()) / (y[1] - y[0]) * rows
-        return words.width() if self.isVisible() and below_top < LINES_IN_WAY * words.height() else 0.0
+        return text.width() if self.isVisible() and below_top < LINES_BELOW_TOP * text.height() else 0.0
 
 
-PAIRS_A_ROW = 2
-BESIDE = 8
+PAIRS_PER_ROW = 2
+OFFSET = 8
 """Pixels between the cursor and the box."""
 
 MARGIN = 4
@@ -74,7 +69,7 @@ MARGIN = 4
 
 
 class HoverBox(QGraphicsTextItem):
-    """Names and values, two pairs a row. It lies over the whole chart, axes included, in the chart's pixels."""
+    """Names and values at the cursor, over the whole chart, axes included."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,19 +82,16 @@ class HoverBox(QGraphicsTextItem):
         self._tokens = tokens
         self.setFont(font)
 
-    def show_values(self, values: list[tuple[str, str]], cursor: float, picture: QRectF) -> None:
-        """Show names with their values beside the cursor, on its wider side; no values hide the box.
-
-        `cursor` and `picture`, over which the box stands, are in pixels.
-        """
-        self.setVisible(bool(values) and self._tokens is not None)
-        if not values or self._tokens is None:
+    def show_values(self, values: list[tuple[str, str]], cursor: float, plot: QRectF) -> None:
+        """Show names with values on the wider side of the cursor, inside `plot`, both in pixels."""
+        if self._tokens is None:
             return
         self.setHtml(_table(values, self._tokens))
         width = self.boundingRect().width()
-        left = cursor + BESIDE if cursor < picture.center().x() else cursor - BESIDE - width
-        left = max(picture.left(), min(left, picture.right() - width))
-        self.setPos(round(left), round(picture.top()))
+        left = cursor + OFFSET if cursor < plot.center().x() else cursor - OFFSET - width
+        left = max(plot.left(), min(left, plot.right() - width))
+        self.setPos(round(left), round(plot.top()))
+        self.show()
 
     def paint(
         self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
@@ -117,29 +109,29 @@ def _table(values: list[tuple[str, str]], tokens: Tokens) -> str:
         f"<td align='right' style='color:{tokens.text}'>{escape(value).replace(' ', '&nbsp;')}&nbsp;&nbsp;</td>"
         for name, value in values
     ]
-    rows = ("".join(cells[first : first + PAIRS_A_ROW]) for first in range(0, len(cells), PAIRS_A_ROW))
+    rows = ("".join(cells[first : first + PAIRS_PER_ROW]) for first in range(0, len(cells), PAIRS_PER_ROW))
     return f"<table cellspacing='0' cellpadding='0'>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One figure. `colour` names a field of `gui.base.theme.Tokens`; empty is plain text.
+    """A figure. `colour` names a field of `gui.base.theme.Tokens`; empty: no dot.
 
-    `name` is what stands for it where not all figures fit, so that no dot goes unexplained.
+    `name` is shown in the box at the cursor, and in the legend if `is_named`.
     """
 
-    text: str
+    value: str
     colour: str = ""
     name: str = ""
+    is_named: bool = True
 
-
-def plain(readings: list[Reading]) -> str:
-    """Readings as one line of text."""
-    return " · ".join(reading.text for reading in readings)
+    @property
+    def text(self) -> str:
+        return f"{self.name} {self.value}" if self.name and self.is_named else self.value
 
 
 class Legend(QLabel):
-    """As many readings as fit, the first one at least. It never makes its chart wider."""
+    """As many readings as fit, at least the first one. It never widens its chart."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -147,31 +139,22 @@ class Legend(QLabel):
         self.setMinimumWidth(1)
         set_role(self, Role.MUTED)
 
-    def show_readings(self, readings: list[Reading], room: int, tokens: Tokens) -> bool:
-        """Write readings, the most important first, into `room` pixels; returns whether the text has changed."""
-        html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in self._fitting(readings, room))
-        if html == self.text():
-            return False
-        self.setText(html)
-        return True
+    def show_readings(self, readings: Sequence[Reading], width: int, tokens: Tokens) -> None:
+        """Show readings, the most important first, in `width` pixels.
 
-    def _fitting(self, readings: list[Reading], room: int) -> list[Reading]:
-        """All of them; else those with a name by it alone; else those that fit."""
-        widths = [self._width(reading) for reading in readings]
-        if sum(widths) <= room:
-            return readings
-        named = [Reading(reading.name, reading.colour) for reading in readings if reading.name]
-        if len(named) > 1 and _count_fitting(widths, room) < len(named):
-            readings, widths = named, [self._width(reading) for reading in named]
-        return readings[: max(1, _count_fitting(widths, room))]
+        If all readings explain a colour and don't fit, their names are shown without the values.
+        """
+        if self._count_fitting(readings, width) < len(readings):
+            if all(reading.colour and reading.name and reading.is_named for reading in readings):
+                readings = [Reading(reading.name, reading.colour) for reading in readings]
+            readings = readings[: max(1, self._count_fitting(readings, width))]
+        html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in readings)
+        if html != self.text():
+            self.setText(html)
 
-    def _width(self, reading: Reading) -> int:
-        text = f"●  {reading.text}   " if reading.colour else f"{reading.text}   "
-        return self.fontMetrics().horizontalAdvance(text)
-
-
-def _count_fitting(widths: list[int], room: int) -> int:
-    return sum(total <= room for total in accumulate(widths))
+    def _count_fitting(self, readings: Sequence[Reading], width: int) -> int:
+        texts = (f"●  {reading.text}   " if reading.colour else f"{reading.text}   " for reading in readings)
+        return sum(total <= width for total in accumulate(map(self.fontMetrics().horizontalAdvance, texts)))
 
 
 def _as_html(reading: Reading, tokens: Tokens) -> str:
@@ -182,18 +165,18 @@ def _as_html(reading: Reading, tokens: Tokens) -> str:
 
 
 NEAR = 5
-"""Pixels within which the cursor is at a mark."""
+"""Distance in pixels at which the cursor is at a mark."""
 
-MOST_WORDS = 4
-"""More would make the box at the cursor hide the chart."""
+MOST_MARKS = 4
+"""Number of marks in the box at the cursor."""
 
 INSET = 5
-"""Pixels between a mark and the edge of the picture."""
+"""Pixels between a mark and the edge of the plot."""
 
 
 @dataclass(frozen=True)
 class MarkLook:
-    """Symbol, size in pixels and colour of marks; those of messages stand at the top."""
+    """Appearance of marks: `size` in pixels, at the top or the bottom of the plot."""
 
     symbol: str
     size: int
@@ -211,12 +194,12 @@ MARK_LOOKS = {
 
 
 class MarkItems:
-    """The marks of a run in a canvas, one cloud of symbols a kind."""
+    """The marks of a run in a canvas, one scatter plot per kind."""
 
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
         self._marks: dict[MarkKind, list[Mark]] = {}
-        self._places: dict[MarkKind, Floats] = {}
+        self._positions: dict[MarkKind, Floats] = {}
         self._drawn: dict[MarkKind, tuple[bytes, float]] = {}
         self._items = {
             kind: pg.ScatterPlotItem(symbol=look.symbol, size=look.size, pen=pg.mkPen(None))
@@ -231,13 +214,13 @@ class MarkItems:
             item.setBrush(pg.mkBrush(getattr(tokens, MARK_LOOKS[kind].colour)))
 
     def draw(self, marks: dict[MarkKind, list[Mark]], scale: XScale, x: Span, y: Span) -> None:
-        """Draw those that lie in the picture, at most one a pixel column and kind."""
+        """Draw the marks inside the plot, at most one per pixel column and kind."""
         self._marks = marks
-        self._places = {kind: _places(found, scale) for kind, found in marks.items()}
+        self._positions = {kind: _positions(of_kind, scale) for kind, of_kind in marks.items()}
         inset = INSET * (y[1] - y[0]) / self._canvas.rows()
         column = (x[1] - x[0]) / self._canvas.columns()
-        for kind, places in self._places.items():
-            inside = places[(places >= x[0]) & (places <= x[1])]
+        for kind, positions in self._positions.items():
+            inside = positions[(positions >= x[0]) & (positions <= x[1])]
             shown = inside[np.unique(np.floor((inside - x[0]) / column), return_index=True)[1]]
             level = y[1] - inset if MARK_LOOKS[kind].at_top else y[0] + inset
             if (drawn := (shown.tobytes(), level)) != self._drawn.get(kind):  # setData is slow
@@ -245,28 +228,27 @@ class MarkItems:
                 self._items[kind].setData(shown, np.full(len(shown), level))
                 self._items[kind].setVisible(len(shown) > 0)
 
-    def words_near(self, place: float, x: Span) -> list[tuple[str, str]]:
-        """Names and values of the marks at a position of the axis, which shows `x`; at most `MOST_WORDS`."""
+    def texts_near(self, position: float, x: Span) -> list[tuple[str, str]]:
+        """Names and values of the marks near a position on the axis, whose range is `x`."""
         reach = NEAR * (x[1] - x[0]) / self._canvas.columns()
         near = [
             self._marks[kind][index]
-            for kind, places in self._places.items()
-            for index in np.flatnonzero(abs(places - place) <= reach)[:MOST_WORDS]
+            for kind, positions in self._positions.items()
+            for index in np.flatnonzero(abs(positions - position) <= reach)[:MOST_MARKS]
         ]
         near.sort(key=lambda mark: mark.clock)
-        return list(dict.fromkeys(map(_words, near)))[:MOST_WORDS]
+        return list(dict.fromkeys(map(_mark_text, near)))[:MOST_MARKS]
 
 
-def _places(marks: list[Mark], scale: XScale) -> Floats:
-    """Where marks of one kind stand on the axis; NaN where that isn't known yet. Shape (n,)."""
-    if scale.counts_steps and marks and marks[0].step is not None:
+def _positions(marks: list[Mark], scale: XScale) -> Floats:
+    """Positions of marks of one kind on the axis; NaN if not known yet. Shape (n,)."""
+    if scale.is_over_steps and marks and marks[0].step is not None:
         return scale.to_axis(np.array([float(mark.step or 0) for mark in marks]))
-    placed = (scale.from_clock(mark.clock) for mark in marks)
-    return np.array([np.nan if place is None else place for place in placed])
+    return np.array([scale.from_clock(mark.clock) for mark in marks], np.float64)
 
 
-def _words(mark: Mark) -> tuple[str, str]:
-    step = "" if mark.step is None else _("step {}").format(f"{mark.step:,}")
+def _mark_text(mark: Mark) -> tuple[str, str]:
+    step = "" if mark.step is None else _("step {step}").format(step=f"{mark.step:,}")
     names = {
         MarkKind.CHECKPOINT: _("checkpoint"),
         MarkKind.EVALUATION: _("evaluated"),
@@ -278,163 +260,138 @@ def _words(mark: Mark) -> tuple[str, str]:
 
 
 def phase_text(phase: Phase) -> str:
-    """What the engine is busy with, in two or three words."""
-    words = {
+    texts = {
         Phase.LOADING_DATA: _("loading the data"),
         Phase.LOADING_MODEL: _("loading the model"),
-        Phase.TOKENIZING: _("splitting texts"),
+        Phase.TOKENIZING: _("tokenizing"),
         Phase.COMPILING: _("compiling"),
         Phase.TRAINING: _("training"),
         Phase.EVALUATING: _("evaluating"),
         Phase.SAVING: _("saving"),
     }
-    return words[phase]
+    return texts[phase]
 
 
-def marks(phases: list[tuple[float, Phase]]) -> list[tuple[float, str]]:
-    """What happens before the first step, and that step's beginning: seconds worked, with words."""
-    found: list[tuple[float, str]] = []
+Moment = tuple[float, str]
+"""Seconds worked, with a text."""
+
+
+def first_phases(phases: list[tuple[float, Phase]]) -> list[Moment]:
+    """The phases before the first step, and the beginning of that step."""
+    moments: list[Moment] = []
     for clock, phase in phases:
         if phase is Phase.TRAINING:
-            return [*found, (clock, _("first step"))]
-        found.append((clock, phase_text(phase)))
-    return found
+            return [*moments, (clock, _("first step"))]
+        moments.append((clock, phase_text(phase)))
+    return moments
 
 
-def interruption_marks(interruptions: list[Interruption]) -> list[tuple[float, str]]:
-    """Where attempts go on: seconds worked, with words."""
-    paused, resumed = _("paused {}"), _("resumed")
+def interruption_moments(interruptions: list[Interruption]) -> list[Moment]:
+    """The beginnings of later attempts."""
+    paused, resumed = _("paused {duration}"), _("resumed")
     return [
-        (one.clock, paused.format(formats.about(one.seconds)) if one.was_paused else resumed)
-        for one in interruptions
+        (pause.clock, paused.format(duration=formats.about(pause.seconds)) if pause.was_paused else resumed)
+        for pause in interruptions
     ]
 
 
 LEAST_PIXELS = 6
-"""Marks nearer than this to the next one, or to the left edge, are left out."""
+"""Moments nearer than this to the next one, or to the left edge, are left out."""
 
 TOP = 0.98
-"""Position of the words, as a share of the height."""
+"""Position of the texts, as a share of the height."""
 
 GROUND_ALPHA = 140
-"""What lies behind the words can be made out."""
-
-SIDES = [(1.04, 0.0)] * 2, [(-0.04, 0.0)] * 2
-"""Anchors of words that stand before their line, and behind it."""
 
 
-@dataclass(frozen=True)
-class PlacedMark:
-    """An upright line; `words` are empty where they don't fit."""
-
-    clock: float
-    words: str
-    is_before: bool = False
-
-
-def placed(
-    found: list[tuple[float, str]], x: Span, columns: int, width: Callable[[str], int], taken: float = 0.0
-) -> list[PlacedMark]:
-    """Place marks, the newest ones first; their words behind the line where these fit, or else before it.
+def placed_moments(
+    moments: list[Moment], x: Span, columns: int, width: Callable[[str], int], taken: float = 0.0
+) -> list[Moment]:
+    """The moments that fit side by side, the newest first; their texts are empty if these don't fit.
 
     Args:
-        found: Seconds worked, with words; ascending.
-        x: From and to of the picture, in seconds.
-        columns: Its pixels.
-        width: Measures words, in pixels.
-        taken: Pixels at the end of the line of words in which something else is written.
+        moments: In ascending order.
+        x: Range of the plot, in seconds.
+        columns: Its width in pixels.
+        width: Measures a text, in pixels.
+        taken: Pixels at the right end that another text takes.
     """
-    shown: list[PlacedMark] = []
-    scale = columns / (x[1] - x[0])
-    line, end = float(columns), columns - taken  # where the next line and the next words begin
-    pixels = [(clock - x[0]) * scale for clock, _words in found]
-    for number in reversed(range(len(found))):
-        clock, words = found[number]
-        at, needed = pixels[number], width(words) + 2 * LEAST_PIXELS
-        if not LEAST_PIXELS <= at <= line - LEAST_PIXELS:
-            continue
-        line = at
-        before = pixels[number - 1] + width(found[number - 1][1]) + 2 * LEAST_PIXELS if number else 0.0
-        if at + needed <= end:
-            shown.append(PlacedMark(clock, words))
-        elif number == len(found) - 1 and at <= end and at - needed >= before:
-            shown.append(PlacedMark(clock, words, is_before=True))
-        else:
-            shown.append(PlacedMark(clock, ""))
-        end = min(end, at)
+    shown: list[Moment] = []
+    line, end = float(columns), columns - taken  # where the next line and the next text begin
+    for clock, text in reversed(moments):
+        at = (clock - x[0]) * columns / (x[1] - x[0])
+        if LEAST_PIXELS <= at <= line - LEAST_PIXELS:
+            fits = at + width(text) + 2 * LEAST_PIXELS <= end
+            shown.append((clock, text if fits else ""))
+            line, end = at, min(end, at)
     return shown
 
 
-class PhaseMarks:
-    """Draws the marks into a canvas."""
+class MomentLines:
+    """Upright lines at moments, with their texts at the top."""
 
     def __init__(self) -> None:
         self._lines: list[pg.InfiniteLine] = []
         self._tokens: Tokens | None = None
 
-    def draw(self, canvas: Canvas, found: list[tuple[float, str]], x: Span, taken: float) -> None:
-        """Draw those marks that lie in the picture; `taken` is as in `placed`."""
-        shown = placed(found, x, canvas.columns(), canvas.axis_metrics.horizontalAdvance, taken)
+    def draw(self, canvas: Canvas, moments: list[Moment], x: Span, taken: float) -> None:
+        """Draw the moments inside the plot; `taken` is as in `placed_moments`."""
+        shown = placed_moments(moments, x, canvas.columns(), canvas.axis_metrics.horizontalAdvance, taken)
+        is_new = len(self._lines) < len(shown)
         while len(self._lines) < len(shown):
             self._lines.append(self._new_line(canvas))
+        if is_new and self._tokens is not None:
+            self.paint_with(self._tokens)
         for line in self._lines[len(shown) :]:
             line.hide()
-        for mark, line in zip(shown, self._lines, strict=False):
+        for (clock, text), line in zip(shown, self._lines, strict=False):
             line.show()
-            line.label.anchors = SIDES[0 if mark.is_before else 1]
-            line.label.setFormat(mark.words)
-            line.label.setVisible(bool(mark.words))
-            line.setValue(mark.clock)
-            line.label.updatePosition()
+            line.label.setFormat(text)
+            line.label.setVisible(bool(text))
+            line.setValue(clock)
 
     def paint_with(self, tokens: Tokens) -> None:
         self._tokens = tokens
+        ground = QColor(tokens.surface)
+        ground.setAlpha(GROUND_ALPHA)
         for line in self._lines:
-            self._paint(line, tokens)
+            line.setPen(pg.mkPen(tokens.muted, width=1, dash=[1, 3]))
+            line.label.setColor(tokens.muted)
+            line.label.fill = pg.mkBrush(ground)
 
     def _new_line(self, canvas: Canvas) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": SIDES[1]})
+        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": [(-0.04, 0.0)] * 2})
         line.setZValue(5)
         line.label.textItem.document().setDocumentMargin(1)
         line.label.textItem.setFont(canvas.axis_font)
         canvas.addItem(line, ignoreBounds=True)
-        if self._tokens is not None:
-            self._paint(line, self._tokens)
         return line
 
-    @staticmethod
-    def _paint(line: pg.InfiniteLine, tokens: Tokens) -> None:
-        line.setPen(pg.mkPen(tokens.muted, width=1, dash=[1, 3]))
-        line.label.setColor(tokens.muted)
-        ground = QColor(tokens.surface)
-        ground.setAlpha(GROUND_ALPHA)
-        line.label.fill = pg.mkBrush(ground)
 
-
-HEIGHT = 5
+BAND_HEIGHT = 5
 """Pixels."""
 
 LAST_SECONDS = 1.0
-"""How long the newest sample stands."""
+"""Assumed duration of the newest sample."""
 
 
-def stretches(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
-    """From, to and level of each stretch in which a level above 0 stands.
+def level_spans(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
+    """Begin, end and level of each stretch of a level above 0; NaN counts as 0.
 
     Args:
-        x: When each level was sampled, ascending; it stands until the next one is.
-        levels: The levels; NaN is not known, and no more drawn than 0.
+        x: Times of the samples, ascending; each level lasts until the next sample.
+        levels: The sampled levels.
     """
-    held = np.nan_to_num(levels)
-    starts = np.flatnonzero(np.diff(held, prepend=np.nan) != 0)
-    begins, values = x[starts], held[starts]
+    known = np.nan_to_num(levels)
+    starts = np.flatnonzero(np.diff(known, prepend=np.nan) != 0)
+    begins, values = x[starts], known[starts]
     ends: Floats = np.append(begins[1:], x[-1:] + LAST_SECONDS)
-    is_short = values > 0
-    return begins[is_short], ends[is_short], values[is_short]
+    is_raised = values > 0
+    return begins[is_raised], ends[is_raised], values[is_raised]
 
 
 class PressureBand(pg.BarGraphItem):
-    """A band at the bottom: amber where something was short (level 1), red where it was critically so (2)."""
+    """A band at the bottom of the plot: amber at level 1, red at level 2."""
 
     def __init__(self) -> None:
         super().__init__(x0=[0.0], x1=[0.0], y0=[0.0], y1=[0.0], pen=None)
@@ -445,12 +402,12 @@ class PressureBand(pg.BarGraphItem):
     def paint_with(self, tokens: Tokens) -> None:
         self._colours = {1.0: pg.mkBrush(tokens.warn), 2.0: pg.mkBrush(tokens.bad)}
 
-    def draw(self, shown: tuple[Floats, Floats, Floats], x: Span, y: Span, canvas: Canvas) -> None:
-        """Draw `stretches` into a picture that shows `x` and `y`."""
-        begins, ends, levels = shown
+    def draw(self, spans: tuple[Floats, Floats, Floats], x: Span, y: Span, canvas: Canvas) -> None:
+        """Draw `level_spans` in a plot with the ranges `x` and `y`."""
+        begins, ends, levels = spans
         self.setVisible(len(levels) > 0)
         if len(levels):
-            pixel, top = (x[1] - x[0]) / canvas.columns(), y[0] + (y[1] - y[0]) * HEIGHT / canvas.rows()
+            pixel, top = (x[1] - x[0]) / canvas.columns(), y[0] + (y[1] - y[0]) * BAND_HEIGHT / canvas.rows()
             self.setOpts(
                 x0=begins,
                 x1=np.maximum(ends, begins + pixel),

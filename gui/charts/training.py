@@ -21,27 +21,25 @@ from gui.charts.axes import (
     AxisUnit,
     XKind,
     XScale,
-    epochs_a_step,
+    epochs_per_step,
     share_span,
     step_scale,
 )
 from gui.charts.chart import Chart, Stage
 from gui.charts.history import PARTS, RunHistory, Smoothing
-from gui.charts.overlays import Reading, Span
-from gui.charts.series import Floats, Line, Look, Series, mixed
+from gui.charts.overlays import Reading
+from gui.charts.series import Floats, Line, Look, Series, Span, mixed
 
-ROOM_FOR_DOTS = 1.015
-"""The axis goes on a little beyond the last step, so that the dot of the last evaluation is whole."""
-
+MARGIN_AT_END = 1.015
+"""The axis extends a little beyond the last step, so that the dot of the last evaluation is whole."""
 
 FEWEST_STEPS = 20
-"""A run that has hardly begun shows at least so many."""
 
 
-def shown_of(planned: int, reached: float) -> float:
-    """How many steps of a live run are shown: all, or so small a part of these that what there is can be seen.
+def shown_steps(planned: int, reached: float) -> float:
+    """How many steps of a live run to show: all, or a part that is halved until the steps so far are a quarter of it.
 
-    The part is halved, so that the axis jumps a few times and not at every step.
+    So the axis jumps a few times, and not at every step.
     """
     shown = float(planned)
     while shown / 2 >= max(FEWEST_STEPS, 4 * reached):
@@ -49,10 +47,14 @@ def shown_of(planned: int, reached: float) -> float:
     return shown
 
 
-class StepChart(Chart):
-    """Base of the charts over training steps. They are drawn over steps, epochs or time, as the page's view says."""
+def is_finite(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
 
-    place_column = "step"
+
+class StepChart(Chart):
+    """Base of the charts over training steps, drawn over steps, epochs or time as the page's view says."""
+
+    x_column = "step"
 
     def __init__(
         self, title: str, stage: Stage, history: RunHistory, y_unit: AxisUnit, *, can_be_log: bool = False
@@ -67,9 +69,9 @@ class StepChart(Chart):
         if self._view.x_kind is XKind.TIME:
             return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
         reached = self.history.step_seconds.last_x or 1.0
-        planned = reached if self.is_over else shown_of(self.total_steps or 1, reached)
-        steps = ROOM_FOR_DOTS * max(reached, planned)
-        return 0.0, steps * (epochs_a_step(self.history) if self._view.x_kind is XKind.EPOCH else 1.0)
+        planned = reached if self.is_over else shown_steps(self.total_steps or 1, reached)
+        steps = MARGIN_AT_END * max(reached, planned)
+        return 0.0, steps * (epochs_per_step(self.history) if self._view.x_kind is XKind.EPOCH else 1.0)
 
     def empty_text(self) -> str:
         if len(self.history.step_seconds):
@@ -79,68 +81,49 @@ class StepChart(Chart):
     def y_span(self, drawn: Span) -> Span:
         return 0.0, drawn[1]
 
-    def figures(self, x: float | None) -> list[Reading]:
-        """What the legend says, but for the step."""
-        raise NotImplementedError
-
-    def values(self, x: float) -> list[tuple[str, str]]:
-        """What the box at the cursor says of the step `x`, as names with values."""
-        raise NotImplementedError
-
-    def readings(self, x: float | None) -> list[Reading]:
-        step = [] if x is None else [Reading(_("step {}").format(formats.count(round(x))))]
-        return self.figures(x) + step
-
-    def details(self, x: float) -> list[tuple[str, str]]:
-        epoch, clock = self.history.epoch_of_step(x), self.history.clock_of_step(x)
-        found = [(_("step"), formats.count(round(x)))]
+    def position_readings(self, x: float) -> list[Reading]:
+        epoch, clock = self.history.step_epoch.between(x), self.history.step_clock.between(x)
+        readings = [Reading(formats.count(round(x)), name=_("step"))]
         if epoch is not None:
-            found.append((_("epoch"), f"{epoch:.2f}"))
+            readings.append(Reading(f"{epoch:.2f}", name=_("epoch")))
         if clock is not None:
-            found.append((_("after"), formats.duration(clock)))
-        return found + self.values(x)
+            readings.append(Reading(formats.duration(clock), name=_("after")))
+        return readings
 
-    def beside(self) -> list[Line]:
-        history = self.history
+    def extra_columns(self) -> list[Line]:
         return [
-            Line("", history.step_epoch, "", column="epoch"),
-            Line("", history.step_clock, "", column="seconds"),
+            Line("", self.history.step_epoch, "", column="epoch"),
+            Line("", self.history.step_clock, "", column="seconds"),
         ]
 
 
 class ThroughputChart(StepChart):
-    """Samples a second of each step, or tokens; evaluations and checkpoints lie between steps and don't count."""
+    """Samples or tokens per second of each step; evaluations and checkpoints between steps don't count."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._counts_tokens = False
         super().__init__(_("Throughput"), stage, history, VALUES)
         self.add_switch(_("Count tokens"), self.count_tokens)
 
-    def count_tokens(self, tokens: bool) -> None:
-        """Draw tokens a second in place of samples."""
-        self._counts_tokens = tokens
+    def count_tokens(self, counts_tokens: bool) -> None:
+        self._counts_tokens = counts_tokens
         self.refresh()
 
     def wanted_lines(self) -> list[Line]:
         name = "tokens_per_second" if self._counts_tokens else "samples_per_second"
-        drawn = getattr(self.history, name)
-        return [Line("", drawn, "run", Look.FAINT, column=name), Line("", drawn, "run", Look.MEANS)]
+        series = getattr(self.history, name)
+        return [Line("", series, "run", Look.FAINT, column=name), Line("", series, "run", Look.MEANS)]
 
-    def figures(self, x: float | None) -> list[Reading]:
+    def readings(self, x: float | None) -> list[Reading]:
         samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
-        found = []
+        readings = []
         if is_finite(samples):
-            words = _("{} rows/s").format(formats.three_figures(samples))
-            found.append(Reading(words, "" if self._counts_tokens else "run"))
+            text, colour = formats.rate(samples), "" if self._counts_tokens else "run"
+            readings.append(Reading(text, colour, _("rows"), is_named=False))
         if is_finite(tokens):
-            words = _("{} tokens/s").format(formats.three_figures(tokens))
-            found.append(Reading(words, "run" if self._counts_tokens else ""))
-        return found
-
-    def values(self, x: float) -> list[tuple[str, str]]:
-        samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
-        pairs = ((_("rows/s"), samples), (_("tokens/s"), tokens))
-        return [(name, formats.three_figures(value)) for name, value in pairs if is_finite(value)]
+            text = _("{count} tokens/s").format(count=formats.three_figures(tokens))
+            readings.append(Reading(text, "run" if self._counts_tokens else "", _("tokens"), is_named=False))
+        return readings
 
     def empty_text(self) -> str:
         if self._counts_tokens and len(self.history.step_seconds) and not self.lines[0].series.extremes():
@@ -148,15 +131,18 @@ class ThroughputChart(StepChart):
         return super().empty_text()
 
 
-def is_finite(value: float | None) -> TypeGuard[float]:
-    """Whether there is a value; a pace isn't finite where something was compiled."""
-    return value is not None and math.isfinite(value)
-
-
 class ValueChart(StepChart):
-    """One value of each step, with the means of its neighbours where `means` says so.
+    """One value of each step.
 
-    `name` stands before the value in the box at the cursor; `unknown` says why no step has a value.
+    Args:
+        title: What it shows.
+        stage: Shared with the other charts.
+        history: The run.
+        line: The value.
+        name: Its name in the box at the cursor.
+        write: Formats it.
+        has_means: Whether means are drawn over the line.
+        unknown: Text for a run without values.
     """
 
     def __init__(
@@ -167,55 +153,50 @@ class ValueChart(StepChart):
         line: Line,
         *,
         name: str,
-        means: bool = False,
         write: Callable[[float], str],
+        has_means: bool = False,
         unknown: str = "",
     ) -> None:
-        self._line, self._name, self._write, self._unknown = line, name, write, unknown
-        self._means = [Line("", line.series, line.colour, Look.MEANS)] if means else []
+        self._value_lines = [line, Line("", line.series, line.colour, Look.MEANS)][: 1 + has_means]
+        self._name, self._write, self._unknown = name, write, unknown
         super().__init__(title, stage, history, VALUES, can_be_log=True)
 
     def wanted_lines(self) -> list[Line]:
-        return [self._line, *self._means]
+        return self._value_lines
 
-    def figures(self, x: float | None) -> list[Reading]:
-        value = self._line.series.at(x)
-        return [] if value is None else [Reading(self._write(value), self._line.colour)]
-
-    def values(self, x: float) -> list[tuple[str, str]]:
-        value = self._line.series.at(x)
-        return [] if value is None else [(self._name, self._write(value))]
+    def readings(self, x: float | None) -> list[Reading]:
+        line = self._value_lines[0]
+        value = line.series.at(x)
+        return [] if value is None else [Reading(self._write(value), line.colour, self._name, is_named=False)]
 
     def empty_text(self) -> str:
-        if self._unknown and len(self.history.step_seconds) and self._line.series.extremes() is None:
+        if self._unknown and len(self.history.step_seconds) and not self._value_lines[0].series.extremes():
             return self._unknown
         return super().empty_text()
 
 
 def learning_rate_chart(stage: Stage, history: RunHistory) -> StepChart:
-    """The learning rate of each step, as the schedule had it."""
     line = Line("", history.learning_rate, "run", column="learning_rate")
-    return ValueChart(
-        _("Learning rate"), stage, history, line, name=_("learning rate"), write=lambda value: f"{value:.4g}"
-    )
+    name = _("learning rate")
+    return ValueChart(_("Learning rate"), stage, history, line, name=name, write=lambda value: f"{value:.4g}")
 
 
 def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:
-    """The norm of all gradients of a step, before clipping; known only where gradients are clipped."""
+    """The norm of all gradients before clipping."""
     return ValueChart(
         _("Gradient norm"),
         stage,
         history,
         Line("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm"),
         name=_("norm"),
-        means=True,
         write=formats.loss,
+        has_means=True,
         unknown=_("Known only where gradients are clipped"),
     )
 
 
 class LossChart(StepChart):
-    """Training loss as it came and smoothed, evaluation loss as dots."""
+    """Training loss of each step and smoothed, evaluation loss as dots."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         super().__init__(_("Loss"), stage, history, VALUES, can_be_log=True)
@@ -229,40 +210,36 @@ class LossChart(StepChart):
 
     @property
     def _smoothed(self) -> Series:
-        return self.history.loss_smoothed(
-            max(self._view.smoothing, Smoothing.LIGHT, key=list(Smoothing).index)
-        )
+        is_off = self._view.smoothing is Smoothing.OFF
+        return self.history.loss_smoothed(Smoothing.LIGHT if is_off else self._view.smoothing)
 
     def y_span(self, drawn: Span) -> Span:
         return drawn
 
-    def figures(self, x: float | None) -> list[Reading]:
-        """Training loss (the newest one smoothed) and evaluation loss; a loss that is no number is said so."""
-        history, found = self.history, []
+    def readings(self, x: float | None) -> list[Reading]:
+        history, readings = self.history, []
         is_smoothed = x is None and self._view.smoothing is not Smoothing.OFF
         train = self._smoothed.last if is_smoothed else history.loss.at(x)
         if train is not None and math.isnan(train):
-            words = formats.not_finite(math.nan)
+            text = formats.not_finite(math.nan)
             if x is None and history.first_non_finite is not None:
                 step, value = history.first_non_finite
-                words = _("{} since step {}").format(formats.not_finite(value), formats.count(step))
-            found.append(Reading(words, "bad"))
+                text = _("{value} since step {step}").format(
+                    value=formats.not_finite(value), step=formats.count(step)
+                )
+            readings.append(Reading(text, "bad", _("train"), is_named=False))
         elif train is not None:
-            found.append(Reading(_("train {}").format(formats.loss(train)), "run"))
-        held_out = history.eval_loss.up_to(x)
-        if held_out is not None:
-            found.append(Reading(_("eval {}").format(formats.loss(held_out)), "optimizer"))
+            readings.append(Reading(formats.loss(train), "run", _("train")))
+        evaluated = history.eval_loss.up_to(x)
+        if evaluated is not None:
+            readings.append(Reading(formats.loss(evaluated), "optimizer", _("eval")))
         if is_smoothed and train is not None:
-            found.append(Reading(_("train is smoothed")))
-        return found
+            readings.append(Reading(_("train is smoothed")))
+        return readings
 
-    def values(self, x: float) -> list[tuple[str, str]]:
-        values = (
-            (_("train"), self.history.loss.at(x)),
-            (_("smoothed"), self._smoothed.at(x)),
-            (_("eval"), self.history.eval_loss.up_to(x)),
-        )
-        return [(name, formats.loss(value)) for name, value in values if value is not None]
+    def details(self, x: float) -> list[Reading]:
+        value = self._smoothed.at(x)
+        return [] if value is None else [Reading(formats.loss(value), name=_("smoothed"))]
 
     def empty_text(self) -> str:
         if len(self.history.loss) and self.history.loss.extremes() is None:
@@ -271,7 +248,7 @@ class LossChart(StepChart):
 
 
 class MetricsChart(StepChart):
-    """Accuracy, F1 and whatever else each evaluation measured."""
+    """Accuracy, F1 and other metrics of the evaluations that are shares."""
 
     COLOURS = ("activations", "gradients", "optimizer", "run")
 
@@ -289,18 +266,12 @@ class MetricsChart(StepChart):
     def y_span(self, drawn: Span) -> Span:
         return share_span(drawn)
 
-    def _measured(self, x: float | None) -> list[tuple[Line, float]]:
-        values = ((line, line.series.up_to(x)) for line in reversed(self.lines))
-        return [(line, value) for line, value in values if value is not None]
-
-    def figures(self, x: float | None) -> list[Reading]:
+    def readings(self, x: float | None) -> list[Reading]:
         return [
-            Reading(f"{line.name} {formats.share(value)}", line.colour, line.name)
-            for line, value in self._measured(x)
+            Reading(formats.share(value), line.colour, line.name)
+            for line in reversed(self.lines)
+            if (value := line.series.up_to(x)) is not None
         ]
-
-    def values(self, x: float) -> list[tuple[str, str]]:
-        return [(line.name, formats.share(value)) for line, value in self._measured(x)]
 
     def empty_text(self) -> str:
         if self.lines:
@@ -309,27 +280,26 @@ class MetricsChart(StepChart):
 
 
 SPIKE = 4.0
-"""A step so many times slower than nearly all would squash the rest: it runs out at the top, the legend names it."""
+"""The axis isn't extended to steps that are slower than usual by this factor; the legend names the slowest."""
 
-ROOM_ABOVE = 1.03
+MARGIN_AT_TOP = 1.03
 """The slowest step stays off the upper edge, where its line or dot would be cut."""
 
 PEAKS = 200
-"""Blocks of steps whose slowest tell what is usual."""
+"""Number of blocks of steps; the 95th percentile of their slowest steps is the usual duration."""
 
 LEAST_SHARE = 0.005
-"""What takes less of the time isn't named in the legend."""
+"""Parts with a smaller share of the time aren't named in the legend."""
 
 COLOURS = (("others", 1.0), ("run", 0.75), ("activations", 0.75), ("optimizer", 0.75), ("others", 0.4))
-"""Of each part, and of the rest: a colour of `gui.base.theme.Tokens` and how strong it is over the card."""
+"""Of each part, and of the rest: a colour of `gui.base.theme.Tokens` and its strength over the card."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of steps, one on the other.
+    """Stacked parts of steps.
 
-    `x` are steps, shape (k,); `tops` each part's upper edge in seconds, the last one that of the whole step, shape
-    (5, k).
+    `x` are steps, shape (k,); `tops` the upper edges in seconds, the last one that of the whole step, shape (5, k).
     """
 
     x: Floats
@@ -337,86 +307,92 @@ class Parts:
 
     @property
     def shares(self) -> Floats:
-        """What each part takes of all the time, 0 to 1. Shape (5,)."""
+        """Share of each part in the total time, 0 to 1. Shape (5,)."""
         seconds = np.diff(self.tops, axis=0, prepend=0.0).sum(axis=1)
-        whole = seconds.sum()
-        return seconds / whole if whole else seconds
+        total = seconds.sum()
+        return seconds / total if total else seconds
 
 
 class StepTimeChart(StepChart):
-    """Wall time of each step over its parts, which are averages where there are more steps than pixels."""
+    """Wall time of each step over its parts, which are averaged if there are more steps than pixels."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._parts: Parts | None = None
-        self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines; a long one runs out at the top
+        self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
         self._pauses.setZValue(-5)
         self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
+        self._part_names = _("data"), _("forward"), _("backward"), _("optimizer"), _("the rest")
         super().__init__(_("Step time"), stage, history, STEP_TIMES)
-        for depth, band in enumerate(reversed(self._bands)):  # the whole step undermost
+        for depth, band in enumerate(reversed(self._bands)):  # the whole step is the lowest
             band.setZValue(depth - 30)
             self.add_decoration(band)
         self.add_decoration(self._pauses)
         self.explain(
             _(
-                "Where the time of a step goes. On a GPU, which works on after it was told to, Hone waits for it "
-                "between the parts in one step of many, so seldom that it is meant to cost less than 1 % of the time; "
-                "the other steps are wall time. Upright lines are what steps waited for: evaluations and checkpoints."
+                "Where the time of a step goes. A GPU works asynchronously, so Hone waits for it between the parts in "
+                "a few steps only, which costs less than 1 % of the time; other steps show wall time. Upright lines "
+                "are evaluations and checkpoints that the training waited for."
             )
         )
 
     def y_span(self, drawn: Span) -> Span:
-        _, peaks = self.history.step_seconds.reduced(-np.inf, np.inf, PEAKS)
+        _x, peaks = self.history.step_seconds.reduced(-np.inf, np.inf, PEAKS)
         usual = float(np.percentile(peaks, 95)) if len(peaks) else drawn[1]
-        return 0.0, ROOM_ABOVE * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
+        return 0.0, MARGIN_AT_TOP * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
     def draw_more(self, low: float, high: float, scale: XScale) -> None:
         self._parts = parts_between(self.history, low, high, self._canvas.columns())
-        places = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
+        x = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
         for number, band in enumerate(self._bands):
-            band.setData(places, places if self._parts is None else self._parts.tops[number])
+            band.setData(x, x if self._parts is None else self._parts.tops[number])
         pauses = [pause for pause in self.history.pauses if low <= pause.step <= high]
-        steps, seconds = (
-            np.array([getattr(pause, name) for pause in pauses], float) for name in ("step", "seconds")
-        )
+        seconds = np.array([pause.seconds for pause in pauses], float)
+        steps = scale.to_axis(np.array([pause.step for pause in pauses], float))
         heights = np.stack((np.zeros(len(pauses)), seconds), axis=1).ravel()
-        self._pauses.setData(np.repeat(scale.to_axis(steps), 2), heights)
-        lasted = (self.history.clock_of_step(high) or 0.0) - (self.history.clock_of_step(low) or 0.0)
-        self._pause_share = min(1.0, seconds.sum() / lasted) if lasted > 0 else 0.0
+        self._pauses.setData(np.repeat(steps, 2), heights)
+        clock = self.history.step_clock
+        duration = (clock.between(high) or 0.0) - (clock.between(low) or 0.0)
+        self._pause_share = min(1.0, seconds.sum() / duration) if duration > 0 else 0.0
 
-    def figures(self, x: float | None) -> list[Reading]:
-        """The step under the cursor, or the median, the longest of all and what part takes how much."""
+    def readings(self, x: float | None) -> list[Reading]:
+        """The step at `x` and its parts; else the median, the share of each part and the slowest step."""
         history = self.history
         if x is not None:
-            longest_first = sorted(self._named_parts(x), key=lambda part: -part[2])
-            return [Reading(formats.step_time(history.step_seconds.at(x)))] + [
-                Reading(f"{name} {formats.step_time(value)}", colour) for name, colour, value in longest_first
+            whole = history.step_seconds.at(x)
+            if whole is None:
+                return []
+            step = Reading(formats.step_time(whole), name=_("step time"), is_named=False)
+            return [step, *self._part_readings(x, whole)]
+        median, extremes = history.median_seconds.last, history.step_seconds.extremes()
+        if median is None or extremes is None:
+            return []
+        readings = [Reading(formats.step_time(median), name=_("median"))]
+        if self._parts is not None:
+            shares = zip(self._part_names, COLOURS, self._parts.shares, strict=True)
+            readings += [
+                Reading(formats.whole_percent(share), colour, name)
+                for name, (colour, _strength), share in sorted(shares, key=lambda part: -part[2])
+                if share >= LEAST_SHARE
             ]
-        median, longest = history.median_seconds.last, history.longest_step
-        if median is None or longest is None:
-            return []
-        found = [Reading(_("median {}").format(formats.step_time(median))), *self._share_readings()]
         if self._pause_share >= LEAST_SHARE:
-            words = _("evaluating, saving {} of all time")
-            found.append(Reading(words.format(formats.whole_percent(self._pause_share)), "gradients"))
-        if longest > SPIKE * median:
-            found.append(Reading(_("longest {}").format(formats.step_time(longest))))
-        return found
+            text = _("evaluating, saving {percent} of all time")
+            readings.append(
+                Reading(text.format(percent=formats.whole_percent(self._pause_share)), "gradients")
+            )
+        if extremes[1] > SPIKE * median:
+            readings.append(Reading(formats.step_time(extremes[1]), name=_("longest")))
+        return readings
 
-    def values(self, x: float) -> list[tuple[str, str]]:
-        whole = self.history.step_seconds.at(x)
-        if whole is None:
-            return []
-        parts = [(name, formats.step_time(value)) for name, _colour, value in self._named_parts(x)]
+    def details(self, x: float) -> list[Reading]:
         names = {"evaluation": _("evaluation after it"), "checkpoint": _("checkpoint after it")}
-        pauses = [
-            (names[pause.kind], formats.step_time(pause.seconds))
+        return [
+            Reading(formats.step_time(pause.seconds), name=names[pause.kind])
             for pause in self.history.pauses
             if pause.step == round(x)
         ]
-        return [(_("step time"), formats.step_time(whole)), *parts, *pauses]
 
-    def colour(self, tokens: Tokens) -> None:
+    def paint_with(self, tokens: Tokens) -> None:
         ground = QColor(tokens.surface)
         for band, (name, strength) in zip(self._bands, COLOURS, strict=True):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
@@ -434,42 +410,25 @@ class StepTimeChart(StepChart):
             lines += [Line("", getattr(history, part), "others", Look.HIDDEN, column=part) for part in PARTS]
         return lines
 
-    def _names(self) -> tuple[str, ...]:
-        return _("data"), _("forward"), _("backward"), _("optimizer"), _("the rest")
-
-    def _named_parts(self, x: float) -> list[tuple[str, str, float]]:
-        """Of the step at `x`: each part that is known, its name, colour and seconds."""
-        whole = self.history.step_seconds.at(x)
-        values = [getattr(self.history, part).at(x) for part in PARTS]
-        known = [value for value in values if value is not None and np.isfinite(value)]
-        if whole is not None and len(known) == len(PARTS):
-            values.append(max(0.0, whole - sum(known)))
+    def _part_readings(self, x: float, whole: float) -> list[Reading]:
+        """The parts that were measured of a step, the longest first."""
+        seconds = [getattr(self.history, part).at(x) for part in PARTS]
+        known = [value for value in seconds if is_finite(value)]
+        if len(known) == len(PARTS):
+            seconds.append(max(0.0, whole - sum(known)))
+        parts = [part for part in zip(seconds, self._part_names, COLOURS, strict=False) if is_finite(part[0])]
         return [
-            (name, colour, value)
-            for name, (colour, _), value in zip(self._names(), COLOURS, values, strict=False)
-            if value is not None and np.isfinite(value)
-        ]
-
-    def _share_readings(self) -> list[Reading]:
-        if self._parts is None:
-            return []
-        named = sorted(
-            zip(self._names(), COLOURS, self._parts.shares, strict=True), key=lambda part: -part[2]
-        )  # there may be room for the largest only
-        return [
-            Reading(f"{name} {formats.whole_percent(share)}", colour)
-            for name, (colour, _), share in named
-            if share >= LEAST_SHARE
+            Reading(formats.step_time(value), colour, name)
+            for value, name, (colour, _strength) in sorted(parts, key=lambda part: -part[0])
         ]
 
 
 def parts_between(history: RunHistory, low: float, high: float, columns: int) -> Parts | None:
-    """The parts of the steps from `low` to `high`, averaged to at most two a pixel column; None: none are known."""
-    names = (*PARTS, "step_seconds")
-    found = [getattr(history, name).means(low, high, columns) for name in names]
-    rows = np.stack([values for _, values in found])
+    """The parts of the steps from `low` to `high`, averaged to at most two per column; None if none are known."""
+    means = [getattr(history, name).means(low, high, columns) for name in (*PARTS, "step_seconds")]
+    rows = np.stack([values for _x, values in means])
     known = np.isfinite(rows).all(axis=0)
     if not known.any():
         return None
     tops = np.cumsum(rows[:-1, known], axis=0)
-    return Parts(found[0][0][known], np.vstack([tops, np.maximum(rows[-1, known], tops[-1])]))
+    return Parts(means[0][0][known], np.vstack([tops, np.maximum(rows[-1, known], tops[-1])]))

@@ -21,7 +21,7 @@ from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
-from gui.charts.history import NewsReader, RunNews
+from gui.charts.history import BatchBuilder, RunUpdate
 
 FIRST_BYTES = 256 << 10
 """Of a log that is longer when first read, only so much of its end is shown."""
@@ -116,7 +116,7 @@ class JobThread(QThread):
     A run that is over may be gone on with: the thread then runs once more, and tells what is new.
 
     Signals:
-        news_arrived: A `gui.charts.history.RunNews`, five a second. The first one tells where the run stands, before
+        news_arrived: A `gui.charts.history.RunUpdate`, five a second. The first one tells where the run stands, before
             anything is read but the ends of its files; a long past then comes in several, faster.
         log_arrived: Text that was printed, in whole lines.
         state_changed: The `core.runs.status.State` in which the run now is; sent after the events that led to it.
@@ -152,7 +152,7 @@ class JobThread(QThread):
         self._stopping = threading.Event()
         self._asked: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
-        self._follower, self._maker = RunFollower(run), NewsReader()
+        self._follower, self._maker = RunFollower(run), BatchBuilder()
         self._told: State | None = None
         self._told_of_reading = (0, "", False)
         self._standing = RunStatus()
@@ -227,17 +227,17 @@ class JobThread(QThread):
     def _tell_standing(self) -> None:
         """Tell where the run stands and how far it has come before all its past is read."""
         self._standing = status_at_end(self._run, and_beginning=True, and_between=False)
-        self.news_arrived.emit(RunNews(self._standing, [], is_whole=False))
+        self.news_arrived.emit(RunUpdate(self._standing, [], is_complete=False))
         self._tell_log()
         self._tell_state(self._run.state(self._standing), self._standing, self._run.exit_record())
 
-    def _tell_news(self, follower: RunFollower, maker: NewsReader) -> None:
-        batches, is_whole = maker.take(), follower.is_caught_up
+    def _tell_news(self, follower: RunFollower, maker: BatchBuilder) -> None:
+        batches, is_whole = maker.build(), follower.is_caught_up
         reading = follower.status.skipped, follower.status.trouble, is_whole
         if batches or reading != self._told_of_reading:
             self._told_of_reading = reading
             status = follower.status.copy() if is_whole else self._standing
-            self.news_arrived.emit(RunNews(status, batches, is_whole=is_whole))
+            self.news_arrived.emit(RunUpdate(status, batches, is_complete=is_whole))
 
     def _pause(self, seconds: float) -> None:
         """Wait, unless there is something to do."""

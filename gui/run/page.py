@@ -26,7 +26,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.charts.grid import RunCharts
-from gui.charts.history import RunHistory, RunNews
+from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, with_changes
@@ -208,10 +208,10 @@ class RunView(QWidget):
         super().showEvent(event)
         self.header.name.setText(self.title)
 
-    def _on_news(self, news: RunNews) -> None:
-        self._status, self._is_read = news.status, news.is_whole
+    def _on_news(self, news: RunUpdate) -> None:
+        self._status, self._is_read = news.status, news.is_complete
         for batch in news.batches:
-            self._history.take(batch)
+            self._history.add(batch)
         self._refresh()
 
     def _on_end(self, record: ExitRecord) -> None:

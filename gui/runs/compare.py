@@ -52,9 +52,10 @@ from gui.charts.compare import (
     CompareStepTime,
     CompareView,
     Curve,
+    shortened,
 )
 from gui.charts.grid import ChartBar
-from gui.charts.history import NewsReader, RunHistory, RunNews
+from gui.charts.history import BatchBuilder, RunHistory, RunUpdate
 from gui.run.follower import LARGEST_NEWS, PIECE_BYTES
 from gui.run.words import state_title
 from gui.runs.table import dot
@@ -210,7 +211,7 @@ class CompareReader(QThread):
 
     Signals:
         compared: A `core.runs.compare.Comparison`; first of all, then now and then while any of them trains.
-        news_arrived: The place of a run among them, and its `gui.charts.history.RunNews`.
+        news_arrived: The place of a run among them, and its `gui.charts.history.RunUpdate`.
         caught_up: All that there is so far has been told.
 
     Args:
@@ -263,10 +264,10 @@ class _Stream:
 
     def __init__(self, run: RunFolder) -> None:
         self.follower = RunFollower(run)
-        self._maker = NewsReader()
+        self._maker = BatchBuilder()
         self._tell_next = time.monotonic()
 
-    def poll(self) -> RunNews | None:
+    def poll(self) -> RunUpdate | None:
         """Read a piece; what is to be told by now."""
         if self.follower.is_over:
             return None
@@ -275,8 +276,8 @@ class _Stream:
         if not (is_due or len(self._maker) >= LARGEST_NEWS):
             return None
         self._tell_next = time.monotonic() + TELL_SECONDS
-        batches = self._maker.take()
-        return RunNews(self.follower.status.copy(), batches) if batches else None
+        batches = self._maker.build()
+        return RunUpdate(self.follower.status.copy(), batches) if batches else None
 
 
 LOWEST = 170
@@ -366,12 +367,6 @@ class CompareCharts(QFrame):
         self.setLayout(layout)
 
 
-LETTERS = 32
-"""A longer name is cut; its tip has all of it."""
-
-TAIL = 16
-
-
 class CompareNames(QWidget):
     """A button a run, in as many lines as they need.
 
@@ -408,7 +403,7 @@ class CompareNames(QWidget):
         if len(names) != len(self._buttons):
             self._make(len(names))
         for button, name in zip(self._buttons, names, strict=True):
-            button.setText(cut(name).replace("&", "&&"))
+            button.setText(shortened(name).replace("&", "&&"))
             button.setToolTip(tip_of(_("{}\nPress to hide its curves, or show them again").format(name)))
             button.setAccessibleName(name)
         self._row.invalidate()
@@ -437,11 +432,6 @@ class CompareNames(QWidget):
         for place, button in enumerate(self._buttons):
             colour = QColor(getattr(self._theme.tokens, colour_of(place)))
             button.setIcon(dot(colour, is_filled=button.isChecked()))
-
-
-def cut(name: str) -> str:
-    """A long name without its middle: what tells names apart often stands at their ends."""
-    return name if len(name) <= LETTERS else f"{name[: LETTERS - TAIL - 1].rstrip()}…{name[-TAIL:]}"
 
 
 def colour_of(place: int) -> str:
@@ -582,9 +572,9 @@ class ComparePage(QWidget):
             self._reader.deleteLater()
             self._reader = None
 
-    def _on_news(self, place: int, news: RunNews) -> None:
+    def _on_news(self, place: int, news: RunUpdate) -> None:
         for batch in news.batches:
-            self._histories[place].take(batch)
+            self._histories[place].add(batch)
         self.charts.refresh()
 
     def _on_all(self) -> None:

@@ -17,7 +17,7 @@ from core.runs.events import (
 )
 from core.runs.status import Interruption
 from gui.charts.history import MarkKind, RunHistory
-from gui.charts.overlays import interruption_marks
+from gui.charts.overlays import interruption_moments
 
 
 def step(number, at, attempt):
@@ -67,5 +67,5 @@ def test_what_is_told_in_a_wait_stands_where_work_goes_on(history):
 
 def test_pauses_are_pointed_out(history):
     assert history.interruptions == [Interruption(10.0, 900.0, was_paused=True)]
-    assert interruption_marks(history.interruptions) == [(10.0, "paused 15 min")]
-    assert interruption_marks([Interruption(10.0, 900.0, was_paused=False)]) == [(10.0, "resumed")]
+    assert interruption_moments(history.interruptions) == [(10.0, "paused 15 min")]
+    assert interruption_moments([Interruption(10.0, 900.0, was_paused=False)]) == [(10.0, "resumed")]

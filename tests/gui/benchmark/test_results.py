@@ -98,8 +98,8 @@ def test_a_row_measured_beside_other_load_is_marked(methods):
     assert texts(methods, "adafactor")[0] == f"Adafactor {MARK}"
     assert texts(methods, "bf16")[0] == "bf16"
     adafactor = bar_of(methods.speed, "Adafactor")
-    assert adafactor.at_end.endswith(MARK)
-    assert "other load of 31 %" in adafactor.told
+    assert adafactor.text.endswith(MARK)
+    assert "other load of 31 %" in adafactor.tip
     assert MARK in methods.note.text()
 
 

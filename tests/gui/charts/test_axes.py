@@ -13,7 +13,6 @@ from gui.charts.axes import (
     Canvas,
     RoundAxis,
     SharedView,
-    Stretch,
     XKind,
     clock_step,
     clock_text,
@@ -27,15 +26,12 @@ from gui.charts.axes import (
     ("rule", "span", "ticks", "step"),
     [
         (decimal_step, 2.3, 5, 0.5),
-        (decimal_step, 1.0, 5, 0.2),
         (decimal_step, 97, 5, 20),
         (decimal_step, 1000, 10, 100),
         (whole_step, 2, 8, 1),
         (memory_step, 16 * 1024**3, 4, 5 * 1024**3),
         (memory_step, 900 * 1024**2, 5, 200 * 1024**2),
-        (memory_step, 3.9 * 1024**3, 4, 1024**3),
         (clock_step, 60, 4, 15),
-        (clock_step, 600, 5, 120),
         (clock_step, 86_400 * 30, 4, 86_400 * 8),
     ],
 )
@@ -43,12 +39,9 @@ def test_ticks_are_round(rule, span, ticks, step):
     assert rule(span, ticks) == pytest.approx(step)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0"), (30, "30 s"), (90, "1:30"), (300, "5 min"), (3600, "1 h"), (5400, "1 h 30")],
-)
-def test_clock_texts(seconds, text):
-    assert clock_text(seconds) == text
+def test_clock_texts():
+    texts = {0: "0", 30: "30 s", 90: "1:30", 300: "5 min", 3600: "1 h", 5400: "1 h 30"}
+    assert {seconds: clock_text(seconds) for seconds in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -58,7 +51,7 @@ def test_clock_texts(seconds, text):
         (0.5, 2.0, ["0.5", "1", "1.5", "2"]),
     ],
 )
-def test_ticks_of_values_that_lie_close_differ(qapp, low, high, texts):
+def test_ticks_of_close_values_differ(qapp, low, high, texts):
     shown = RoundAxis("left", VALUES).texts_between(low, high, 140)
     assert len(set(shown)) == len(shown) > 1
     assert set(shown) <= set(texts)
@@ -74,8 +67,8 @@ def make_canvas(qtbot):
     return make
 
 
-@pytest.mark.parametrize("pixels", [10, 11, 18, 30])
-def test_a_thousand_megabytes_fit_in_any_size_of_letters(make_canvas, pixels):
+@pytest.mark.parametrize("pixels", [10, 30])
+def test_a_thousand_megabytes_fit_at_any_font_size(make_canvas, pixels):
     canvas = make_canvas(memory_step, memory_tick)
     font = QFont(canvas.font())
     font.setPixelSize(pixels)
@@ -87,14 +80,13 @@ def test_a_thousand_megabytes_fit_in_any_size_of_letters(make_canvas, pixels):
     assert canvas.x_axis.minimumHeight() >= QFontMetrics(font).height() + TEXT_OFFSET
 
 
-def test_wider_values_take_more_room_as_long_as_they_are_seen(make_canvas):
+def test_wide_values_widen_the_axis_while_they_are_shown(make_canvas):
     canvas = make_canvas(decimal_step, lambda value: f"{value:,.0f} of something")
-    canvas.set_ranges(0, 60, 0, 1)
-    narrow = canvas.y_axis.minimumWidth()
-    canvas.set_ranges(0, 60, 0, 10_000_000)
-    assert canvas.y_axis.minimumWidth() > narrow
-    canvas.set_ranges(0, 60, 0, 1)
-    assert canvas.y_axis.minimumWidth() == narrow
+    widths = []
+    for high in (1, 10_000_000, 1):
+        canvas.set_ranges(0, 60, 0, high)
+        widths.append(canvas.y_axis.minimumWidth())
+    assert widths[1] > widths[0] == widths[2]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +98,12 @@ def test_logarithmic_ticks_are_round_and_no_more_than_fit(low, high, most, value
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.13, 0.9), (2.2e-5, 3.1e-3), (1.0, 1.0), (1e-8, 1e4)])
-def test_a_frame_holds_what_is_drawn_and_stands_on_ticks(low, high):
+def test_a_logarithmic_frame_ends_at_ticks_around_the_values(low, high):
     bottom, top = axes.log_frame(math.log10(low), math.log10(high), 5)
     assert bottom <= math.log10(low)
     assert math.log10(high) <= top
     assert top - bottom >= math.log10(2) - 1e-9
-    ticks = axes.log_ticks(bottom, top, 5)
-    assert ticks[0] == pytest.approx(bottom)
+    assert axes.log_ticks(bottom, top, 5)[0] == pytest.approx(bottom)
 
 
 @pytest.fixture
@@ -121,38 +112,38 @@ def view(qapp):
 
 
 @pytest.mark.parametrize(
-    ("end", "chosen", "shown", "later", "then"),
+    ("end", "zoomed", "shown", "later", "then"),
     [
         (1000.0, None, (800.0, 1000.0), 1030.0, (830.0, 1030.0)),
         (1000.0, (100.0, 130.0), (970.0, 1000.0), 1010.0, (980.0, 1010.0)),
         (20.0, None, (0.0, 60.0), 90.0, (30.0, 90.0)),
     ],
 )
-def test_following_shows_the_newest_part_and_moves_with_it(view, *, end, chosen, shown, later, then):
-    view.advance(end)
-    view.zoom_to(chosen and Stretch(*chosen))
+def test_following_shows_the_newest_part_and_moves_with_it(view, *, end, zoomed, shown, later, then):
+    view.set_end(end)
+    view.zoom(zoomed)
     view.follow(True)
-    assert view.stretch == Stretch(*shown)
-    view.advance(later)
-    assert view.stretch == Stretch(*then)
+    assert view.span == shown
+    view.set_end(later)
+    assert view.span == then
     view.follow(False)
-    view.advance(2 * later)
-    assert view.stretch == Stretch(*then), "it stays where it is"
+    view.set_end(2 * later)
+    assert view.span == then
 
 
-@pytest.mark.parametrize("stretch", [Stretch(10.0, 20.0), None])
-def test_zooming_lets_go_of_the_end(view, stretch):
-    view.advance(500.0)
+@pytest.mark.parametrize("span", [(10.0, 20.0), None])
+def test_zooming_ends_following(view, span):
+    view.set_end(500.0)
     view.follow(True)
-    view.zoom_to(stretch)
-    view.advance(600.0)
-    assert (view.follows, view.stretch) == (False, stretch)
+    view.zoom(span)
+    view.set_end(600.0)
+    assert (view.follows, view.span) == (False, span)
 
 
-def test_a_change_is_signalled_and_nothing_else(view, qtbot):
+def test_only_changes_are_signalled(view, qtbot):
     with qtbot.waitSignal(view.changed):
-        view.lie_over(XKind.TIME)
+        view.set_x_kind(XKind.TIME)
     with qtbot.assertNotEmitted(view.changed):
-        view.lie_over(XKind.TIME)
-        view.zoom_to(None)
-        view.point_at(None)
+        view.set_x_kind(XKind.TIME)
+        view.zoom(None)
+        view.set_cursor(None)

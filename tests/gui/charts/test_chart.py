@@ -18,6 +18,7 @@ from gui.charts.chart import (
 from gui.charts.history import RunHistory
 from gui.charts.overlays import Legend, Reading
 from gui.charts.training import StepTimeChart
+from tests.fakes.charts import legend_of
 from tests.fakes.clock import FakeClock
 
 
@@ -41,128 +42,91 @@ def clock(monkeypatch):
     return fake
 
 
-def test_each_turn_redraws_one_chart_in_the_order_of_asking(qtbot):
+def test_each_turn_redraws_one_visible_chart_in_the_order_of_requests(qtbot):
     turns = []
     queue = RepaintQueue()
-    charts = [FakeChart(name, turns) for name in "abcd"]
+    charts = [FakeChart(name, turns, shown=name != "c") for name in "abcd"]
     for chart in (*charts, charts[0]):
         queue.request(chart)
     assert turns == []
     queue._turn.timeout.emit()
     assert turns == ["a"]
-    qtbot.waitUntil(lambda: turns == ["a", "b", "c", "d"], timeout=2000)
-
-
-def test_hidden_charts_cost_nothing(qtbot):
-    turns = []
-    queue = RepaintQueue()
-    for chart in (FakeChart("hidden", turns, shown=False), FakeChart("seen", turns)):
-        queue.request(chart)
-    qtbot.waitUntil(lambda: turns == ["seen"], timeout=2000)
+    qtbot.waitUntil(lambda: turns == ["a", "b", "d"], timeout=2000)
     qtbot.waitUntil(lambda: not queue._turn.isActive(), timeout=2000)
 
 
-def test_no_chart_is_redrawn_more_often_than_ten_times_a_second(qtbot, clock):
-    turns = []
-    queue, chart = RepaintQueue(), FakeChart("a", turns)
-    for tenth in range(100):
-        clock.now = 100.0 + tenth / 100
-        queue.request(chart)
-        queue._turn.timeout.emit()
-    assert len(turns) == round(1 / PERIOD_SECONDS)
-
-
-def test_who_was_drawn_just_now_does_not_hold_up_the_others(qtbot, clock):
+def test_a_chart_is_redrawn_ten_times_a_second_at_most_and_does_not_hold_up_others(qtbot, clock):
     turns = []
     queue, busy, other = RepaintQueue(), FakeChart("busy", turns), FakeChart("other", turns)
-    queue.request(busy)
+    for tenth in range(100):
+        clock.now = 100.0 + tenth / 100
+        queue.request(busy)
+        queue._turn.timeout.emit()
+    assert len(turns) == round(1 / PERIOD_SECONDS)
+    queue.request(other)
     queue._turn.timeout.emit()
-    for chart in (busy, other):
-        queue.request(chart)
-    queue._turn.timeout.emit()
-    assert turns == ["busy", "other"]
+    assert turns[-1] == "other"
     assert queue._turn.isActive(), "the busy one still waits"
 
 
-def test_what_a_redraw_costs_makes_the_next_turn_wait_unless_somebody_hurries(qtbot, clock):
-    turns = []
-    queue = RepaintQueue()
-    cheap, dear = FakeChart("cheap", turns, clock=clock), FakeChart("dear", turns, clock=clock, cost=0.004)
+@pytest.mark.parametrize(
+    ("cost", "interval"),
+    [(0.0, TURN_MS), (0.002, round(1000 * PAINTING * 0.002 / SHARE)), (3.0, LONGEST_TURN_MS)],
+)
+def test_the_cost_of_a_redraw_delays_the_next_one_unless_hurried(qtbot, clock, cost, interval):
+    queue, chart = RepaintQueue(), FakeChart("a", [], clock=clock, cost=cost)
     clock.now += 10.0
-    queue.request(dear)
+    queue.request(chart)
     queue._turn.timeout.emit()
-    assert queue._turn.interval() == round(1000 * PAINTING * 0.004 / SHARE)
+    assert queue._turn.interval() == interval
     queue.hurry()
     assert queue._turn.interval() == HURRIED_TURN_MS
-    clock.now += 0.2
-    queue.request(dear)
-    queue._turn.timeout.emit()
-    assert queue._turn.interval() == HURRIED_TURN_MS
-    clock.now += 10.0
-    queue.request(cheap)
-    queue._turn.timeout.emit()
-    assert queue._turn.interval() == TURN_MS
+    if cost < 1.0:
+        clock.now += 0.2
+        queue.request(chart)
+        queue._turn.timeout.emit()
+        assert queue._turn.interval() == HURRIED_TURN_MS
 
 
-def test_a_hiccup_does_not_stop_the_drawing(qtbot, clock):
-    queue = RepaintQueue()
-    clock.now += 10.0
-    queue.request(FakeChart("slow", [], clock=clock, cost=3.0))
-    queue._turn.timeout.emit()
-    assert queue._turn.interval() == LONGEST_TURN_MS
-
-
-READINGS = [
-    Reading("Accuracy 91.2 %", "run", "Accuracy"),
-    Reading("F1 90.1 %", "gradients", "F1"),
-    Reading("Top-5 accuracy 99.9 %", "optimizer", "Top-5 accuracy"),
-]
-
-
-@pytest.fixture
-def shown(qtbot):
+@pytest.mark.parametrize(("letters", "shows_values"), [(100, True), (31, False)])
+def test_a_narrow_legend_names_all_colours_rather_than_cut(qtbot, letters, shows_values):
     legend = Legend()
     qtbot.addWidget(legend)
-    tokens = Theme(Appearance.LIGHT).tokens
-
-    def show(lines):
-        room = legend.fontMetrics().horizontalAdvance("m") * lines
-        legend.show_readings(READINGS, room, tokens)
-        return legend.text().replace("&nbsp;", " ")
-
-    return show
-
-
-def test_every_dot_is_named_before_its_figure_is_told(shown):
-    assert "91.2 %" in shown(100)
-    narrow = shown(31)
-    assert "%" not in narrow
-    assert all(reading.name in narrow for reading in READINGS)
+    readings = [
+        Reading("91.2 %", "run", "Accuracy"),
+        Reading("90.1 %", "gradients", "F1"),
+        Reading("99.9 %", "optimizer", "Top-5 accuracy"),
+    ]
+    width = legend.fontMetrics().horizontalAdvance("m") * letters
+    legend.show_readings(readings, width, Theme(Appearance.LIGHT).tokens)
+    text = legend.text().replace("&nbsp;", " ")
+    assert ("91.2 %" in text) == shows_values
+    assert all(reading.name in text for reading in readings)
 
 
 @pytest.fixture
 def chart(qtbot):
     stage = Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView())
     chart = StepTimeChart(stage, RunHistory())
-    stage.queue.setParent(chart)  # as on the page: whoever draws goes away together with its turns
+    stage.queue.setParent(chart)
     qtbot.addWidget(chart)
     return chart
 
 
-def take(chart, seconds):
+def add_steps(chart, seconds):
     for number, value in enumerate(seconds, start=1):
         step = StepFinished(time=number, step=number, epoch=0.1, seconds=value, learning_rate=1e-3, samples=8)
         chart.history.apply(step)
 
 
-def test_a_lone_slow_step_does_not_squash_the_rest(chart):
-    take(chart, [6.0, *[0.2] * 200])
+def test_a_single_slow_step_does_not_squash_the_rest(chart):
+    add_steps(chart, [6.0, *[0.2] * 200])
     assert chart.y_span((0.2, 6.0)) == pytest.approx((0.0, 0.3))
-    assert "longest 6.00 s" in chart.legend_text
+    assert "longest 6.00 s" in legend_of(chart)
 
 
-def test_uneven_steps_all_stay_in_the_picture(chart):
-    take(chart, [0.1, 0.9, 0.4, 1.2] * 50)
+def test_uneven_steps_all_stay_in_the_plot(chart):
+    add_steps(chart, [0.1, 0.9, 0.4, 1.2] * 50)
     low, high = chart.y_span((0.1, 1.2))
     assert (low, 1.2 < high < 1.3) == (0.0, True)
 
@@ -171,10 +135,9 @@ def test_a_run_of_one_step_is_a_dot_and_a_run_of_none_says_so(chart):
     assert chart.empty_text() == "No steps yet"
     chart.is_over = True
     assert chart.empty_text() == "No step was made"
-    take(chart, [0.4])
-    chart.redraw()
-    median = chart._lines[1].item
-    assert median.opts["symbol"] == "o"
-    take(chart, [0.4, 0.5])
-    chart.redraw()
-    assert median.opts["symbol"] is None
+    symbols = []
+    for steps in ([0.4], [0.4, 0.5]):
+        add_steps(chart, steps)
+        chart.redraw()
+        symbols.append(chart._lines[1].item.opts["symbol"])
+    assert symbols == ["o", None]

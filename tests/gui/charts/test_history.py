@@ -14,8 +14,6 @@ from core.runs.events import (
     DiskSampled,
     Evaluated,
     MemorySampled,
-    Phase,
-    PhaseChanged,
     Pressure,
     RunPlanned,
     RunStarted,
@@ -24,7 +22,7 @@ from core.runs.events import (
     Throttle,
 )
 from core.runs.status import RunStatus
-from gui.charts.history import DeviceHistory, MemoryHistory, NewsReader, Pause, RunHistory, RunningMedian
+from gui.charts.history import BatchBuilder, DeviceHistory, MemoryHistory, Pause, RunHistory, RunningMedian
 from gui.charts.series import Series
 from tests.fakes.run_stories import make_folder, write_on_card
 
@@ -101,7 +99,8 @@ def test_smoothed_losses_run_through_the_middle_and_are_calmer():
 
 def test_the_median_forgets_old_steps():
     median = RunningMedian()
-    assert [median.of([100.0])[-1], median.of([1.0] * 60)[-1], median.of([2.0] * 60)[-1]] == [100.0, 1.0, 2.0]
+    for value, count in ((100.0, 1), (1.0, 60), (2.0, 60)):
+        assert median.update([value] * count)[-1] == value
 
 
 def test_a_later_attempt_takes_steps_evaluations_and_pauses_back():
@@ -121,22 +120,9 @@ def test_steps_epochs_and_seconds_turn_into_each_other():
     history = history_of(
         RunStarted(time=100.0), *(step(number, at=100.0 + 2 * number) for number in range(1, 11))
     )
-    assert (history.clock_of_step(5), history.step_at(11.0), history.step_at(1e9)) == (10.0, 5.5, 10.0)
-    assert history.epoch_of_step(5) == pytest.approx(0.5)
-    empty = RunHistory()
-    assert empty.step_at(1.0) is empty.epoch_of_step(1) is empty.clock_of_step(1) is None
-
-
-def test_memory_and_phases_lie_over_the_clock():
-    history = history_of(
-        MemorySampled(time=1.0, source=Source.PROCESS, bytes=300),
-        PhaseChanged(time=1.5, phase=Phase.LOADING_MODEL),
-        MemorySampled(time=3.0, source=Source.SYSTEM, bytes=900, ceiling=1000),
-    )
-    picture = history.memory.picture
-    assert (picture.used.last, picture.run.last, picture.ceiling) == (900.0, 300.0, 1000)
-    assert history.last_clock == 2.0
-    assert (history.phase_at(0.4), history.phase_at(0.6)) == (None, Phase.LOADING_MODEL)
+    clock = history.step_clock
+    assert (clock.between(5), clock.inverse(11.0), clock.inverse(1e9)) == (10.0, 5.5, 10.0)
+    assert history.step_epoch.between(5) == pytest.approx(0.5)
 
 
 def known(thing):
@@ -147,7 +133,7 @@ def known(thing):
             found[name] = np.stack((value.x, value.y))
         elif isinstance(value, dict):
             found[name] = {key: one.y for key, one in value.items() if isinstance(one, Series)}
-        elif type(value).__module__.startswith("gui.charts") and name != "_news":
+        elif type(value).__module__.startswith("gui.charts") and name != "_builder":
             found[name] = known(value)
         elif not name.startswith("_"):
             found[name] = value
@@ -162,20 +148,20 @@ def test_batches_come_to_the_same_as_single_events(tmp_path, seed):
     events = sorted(found, key=lambda event: event.time)
     again = [RunStarted(time=5000.0, attempt=2, from_step=50), step(51, at=5001.0, non_finite="inf")]
     events += [*again, MemorySampled(time=5002.0, attempt=2, source=Source.SYSTEM, bytes=9, ceiling=20)]
-    one_by_one, batched, maker, first = history_of(*events), RunHistory(), NewsReader(), 0
+    one_by_one, batched, maker, first = history_of(*events), RunHistory(), BatchBuilder(), 0
     status, whole = RunStatus(), RunStatus()
     while first < len(events):
         last = first + chance.choice((1, 7, 300))
         maker.add(events[first:last])
         whole.apply_all(events[first:last])
         if chance.random() < 0.5 or last >= len(events):
-            for batch in maker.take():
-                batched.take(batch)
+            for batch in maker.build():
+                batched.add(batch)
         first = last
     np.testing.assert_equal(known(batched), known(one_by_one))
     assert batched.loss.last_x == 51
     assert len(batched.devices.picture.busy) > 10
-    assert maker.take() == []
+    assert maker.build() == []
     for event in events:
         status.apply(event)
     assert repr(whole) == repr(status)

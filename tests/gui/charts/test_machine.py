@@ -9,12 +9,13 @@ from core.runs.event_log import EventReader
 from core.runs.events import Phase, PhaseChanged, RunStarted
 from gui.base.theme import Theme
 from gui.base.tokens import DARK, LIGHT
-from gui.charts.axes import SharedView, Stretch
+from gui.charts.axes import SharedView
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.history import RunHistory
 from gui.charts.machine import HELD, WHOLE, MemoryChart
-from gui.charts.overlays import PlacedMark, marks, placed, stretches
+from gui.charts.overlays import first_phases, level_spans, placed_moments
 from gui.charts.series import mixed
+from tests.fakes.charts import box_at, legend_of
 from tests.fakes.run_stories import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
 
 MINUTES = 4.0
@@ -66,9 +67,9 @@ def pixel(chart, clock, gigabytes):
     """The colour of the picture at a moment and a height."""
     canvas = chart._canvas
     scene = canvas._view.mapViewToScene(canvas._view.mapToView(canvas._view.rect().center()))
-    scene.setX(canvas.place_of(clock))
+    scene.setX(canvas.pixel_of(clock))
     low, high = canvas._view.viewRange()[1]
-    box = canvas.picture()
+    box = canvas.plot_area()
     scene.setY(box.bottom() - (gigabytes * (1 << 30) - low) / (high - low) * box.height())
     return canvas.grab().toImage().pixelColor(canvas.mapFromScene(scene))
 
@@ -103,21 +104,19 @@ def test_the_bands_lie_one_on_the_other_under_the_ceilings(chart, theme, tell, a
 
 def test_the_legend_has_what_matters_and_the_box_has_all(chart, tell):
     tell(write_paging)
-    assert "pressure critical" in chart.legend_text
-    assert "swap" in chart.legend_text
-    values = dict(chart.details(20.0))
-    assert values["20 s"] == "loading the model"
-    assert list(values)[1:] == [
-        "tensors", "held", "this run", "others", "free", "swap", "compressed", "pressure",
+    assert "pressure critical" in legend_of(chart)
+    assert "swap" in legend_of(chart)
+    values = box_at(chart, 20.0)
+    assert list(values) == [
+        "at", "phase", "this run", "others", "swap", "free", "tensors", "held", "compressed",
     ]  # fmt: skip
-    assert (values["pressure"], values["swap"]) == ("normal", "307 MB")
+    assert (values["at"], values["phase"], values["swap"]) == ("20 s", "loading the model", "307 MB")
 
 
 def test_a_card_is_drawn_with_the_computers_memory_as_a_reading(chart, tell):
     tell(write_on_card)
-    values = dict(chart.details(60.0))
-    assert values["main memory"] == "9.10 GB"
-    assert "swap" not in chart.legend_text
+    assert box_at(chart, 60.0)["main memory"] == "9.10 GB"
+    assert "swap" not in legend_of(chart)
     assert chart._ceiling.value() == 24 << 30
     assert not chart._limit.isVisible()
     assert not chart._band.isVisible()
@@ -129,8 +128,8 @@ def test_the_box_stands_at_the_mouse_only_and_within_the_picture(chart, tell):
         chart._canvas.hovered.emit(clock)
         chart.redraw()
         assert chart._box.isVisible()
-        assert chart._canvas.picture().left() <= chart._box.x()
-        assert chart._box.x() + chart._box.boundingRect().width() <= chart._canvas.picture().right() + 1
+        assert chart._canvas.plot_area().left() <= chart._box.x()
+        assert chart._box.x() + chart._box.boundingRect().width() <= chart._canvas.plot_area().right() + 1
     chart._canvas.hovered.emit(None)
     chart.redraw()
     assert not chart._box.isVisible()
@@ -147,7 +146,7 @@ def test_a_narrow_chart_says_less_and_is_no_wider_for_it(chart, tell):
 
 def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
     tell(write_paging)
-    chart._view.zoom_to(Stretch(0.0, 60.0))
+    chart._view.zoom((0.0, 60.0))
     chart.redraw()
     shown = {line.label.format: line.value() for line in chart._moments._lines if line.isVisible()}
     assert shown["loading the model"] == pytest.approx(LOADED, abs=0.5)
@@ -156,44 +155,37 @@ def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
 
 
 @pytest.mark.parametrize(
-    ("found", "columns", "taken", "shown"),
+    ("first", "columns", "taken", "shown"),
     [
-        (
-            marks(PHASES),
-            2000,
-            0,
-            [(20.0, "first step"), (10.0, "loading the model"), (1.0, "loading the data")],
-        ),
-        (marks(PHASES), 1000, 0, [(20.0, "first step"), (10.0, ""), (1.0, "")]),
-        (marks(PHASES), 50, 0, [(20.0, "")]),
-        (marks(PHASES), 20, 0, []),
-        (marks(PHASES)[2:], 200, 60, [(20.0, "first step")]),
-        (marks(PHASES)[2:], 200, 100, [(20.0, "")]),
-        ([(5.0, "first step"), (95.0, "paused")], 400, 0, [(95.0, "paused before"), (5.0, "first step")]),
-        ([(5.0, "first step"), (95.0, "paused")], 120, 0, [(95.0, ""), (5.0, "first step")]),
+        (0, 2000, 0, [(20.0, "first step"), (10.0, "loading the model"), (1.0, "loading the data")]),
+        (0, 1000, 0, [(20.0, "first step"), (10.0, ""), (1.0, "")]),
+        (0, 50, 0, [(20.0, "")]),
+        (0, 20, 0, []),
+        (2, 200, 60, [(20.0, "first step")]),
+        (2, 200, 100, [(20.0, "")]),
     ],
 )
-def test_marks_without_space_have_no_words_and_then_are_not_there(found, columns, taken, shown):
-    expected = [PlacedMark(at, words.removesuffix(" before"), "before" in words) for at, words in shown]
-    assert placed(found, (0.0, 100.0), columns, lambda words: 6 * len(words), taken) == expected
+def test_moments_without_space_have_no_text_and_then_no_line(first, columns, taken, shown):
+    moments = first_phases(PHASES)[first:]
+    assert placed_moments(moments, (0.0, 100.0), columns, lambda text: 6 * len(text), taken) == shown
 
 
 def test_the_words_on_a_ceiling_have_their_place(chart, tell):
     tell(write_paging)
     chart.redraw()
     ceiling = chart.history.memory.picture.ceiling
-    assert chart.taken_at_top((0.0, 1.02 * ceiling)) > 50
-    assert chart.taken_at_top((0.0, 100.0 * ceiling)) == 0
+    assert chart.width_at_top((0.0, 1.02 * ceiling)) > 50
+    assert chart.width_at_top((0.0, 100.0 * ceiling)) == 0
 
 
 def test_pressure_stands_until_the_next_sample():
     x = np.arange(8.0)
     levels = np.array([0.0, 1.0, 1.0, math.nan, 2.0, 2.0, 0.0, 1.0])
-    begins, ends, values = stretches(x, levels)
+    begins, ends, values = level_spans(x, levels)
     assert begins.tolist() == [1.0, 4.0, 7.0]
     assert ends.tolist() == [3.0, 6.0, 8.0]
     assert values.tolist() == [1.0, 2.0, 1.0]
-    assert [len(found) for found in stretches(np.array([]), np.array([]))] == [0, 0, 0]
+    assert [len(part) for part in level_spans(np.array([]), np.array([]))] == [0, 0, 0]
 
 
 def test_an_unmeasured_run_says_so(chart):

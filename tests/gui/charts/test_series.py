@@ -34,7 +34,7 @@ def test_points_are_the_same_however_they_came():
     assert_same(series.means(0, 1e9, 300), of(y, x).means(0, 1e9, 300))
 
 
-@pytest.mark.parametrize("kept", [0, 1, 63, 64, 65, 5000, 65_613])
+@pytest.mark.parametrize("kept", [0, 1, 64, 65, 65_613])
 def test_a_series_that_was_cut_is_drawn_as_what_is_left_of_it(kept):
     y = np.random.default_rng(2).normal(size=150_000)
     series = of(y)
@@ -67,14 +67,14 @@ def test_reads_the_nearest_point_and_the_last_one_before(x, nearest, before):
 def test_an_empty_series_has_no_values():
     series = Series()
     assert [series.last, series.last_x, series.at(0), series.up_to(0), series.extremes()] == [None] * 5
-    assert series.between(1.0) is series.place_of(1.0) is None
+    assert series.between(1.0) is series.inverse(1.0) is None
     assert [len(part) for part in (*series.reduced(0, 1, 100), *series.means(0, 1, 100))] == [0, 0, 0, 0]
 
 
 def test_reads_between_points_and_holds_to_the_ends():
     series = of([0.0, 2.0, 4.0], np.array([1.0, 2.0, 4.0]))
-    assert series.along(np.array([0.0, 1.5, 3.0, 9.0])).tolist() == [0.0, 1.0, 3.0, 4.0]
-    assert [series.between(3.0), series.place_of(3.0), series.place_of(99.0)] == [3.0, 3.0, 4.0]
+    assert series.interpolate(np.array([0.0, 1.5, 3.0, 9.0])).tolist() == [0.0, 1.0, 3.0, 4.0]
+    assert [series.between(3.0), series.inverse(3.0), series.inverse(99.0)] == [3.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize("count", [10, BLOCK, 100_000])
@@ -103,7 +103,7 @@ def test_at_most_two_points_a_column_and_the_newest_one(count, columns):
     assert (found.min(), found.max()) == (y.min(), y.max())
 
 
-@pytest.mark.parametrize("place", [0, 1, 63, 64, 31_007, 65_535, 65_536, 99_998, 99_999])
+@pytest.mark.parametrize("place", [0, 63, 64, 31_007, 99_999])
 @pytest.mark.parametrize("height", [50.0, -50.0])
 def test_a_spike_one_sample_wide_is_seen_where_it_is(place, height):
     y = np.zeros(100_000)

@@ -37,7 +37,7 @@ class Listener(QObject):
         self.news += 1
         self.status = news.status
         for batch in news.batches:
-            self.history.take(batch)
+            self.history.add(batch)
         self.order.append("news")
 
     def take_state(self, state):
@@ -183,7 +183,7 @@ def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_mom
     keeper.close()
     thread, told = follow(run)
     wholes = []
-    thread.news_arrived.connect(lambda news: wholes.append((news.is_whole, news.status.step)))
+    thread.news_arrived.connect(lambda news: wholes.append((news.is_complete, news.status.step)))
     thread.start()
     qtbot.waitUntil(lambda: (True, 2000) in wholes, timeout=20_000)
     assert told.states == [State.QUEUED]

@@ -39,6 +39,7 @@ from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction, RunFigures
 from gui.run.page import RunPage, RunView
+from tests.fakes.charts import legend_of
 from tests.fakes.run_stories import (
     FORECAST,
     OPTIONS,
@@ -267,8 +268,8 @@ def test_a_training_run_shows_how_far_it_is(qtbot, run, show):
     assert header.progress.value() == header.progress.maximum() // 4
     assert header.time_left.text().startswith("about ")
     assert not view.figures.isVisible()
-    qtbot.waitUntil(lambda: "train" in view.charts.loss.legend_text, timeout=3000)
-    assert view.charts.metrics.legend_text == "Accuracy 87.0 % · F1 86.6 %"
+    qtbot.waitUntil(lambda: "train" in legend_of(view.charts.loss), timeout=3000)
+    assert legend_of(view.charts.metrics) == "Accuracy 87.0 % · F1 86.6 %"
     assert all(chart._canvas.accessibleName() for chart in view.charts.charts)
 
 
@@ -332,8 +333,8 @@ def test_one_number_says_how_long_it_was_worked_on(run, show):
 def test_nan_losses_are_said_so(qtbot, run, show, nan_from, is_blank):
     training(run, 60, nan_from=nan_from)
     loss = show(State.TRAINING).charts.loss
-    qtbot.waitUntil(lambda: f"not a number since step {nan_from}" in loss.legend_text, timeout=3000)
-    assert loss.empty_text() == ("Every loss so far is not a number" if is_blank else "")
+    text = "Every loss so far is not a number" if is_blank else f"not a number since step {nan_from}"
+    qtbot.waitUntil(lambda: text in legend_of(loss), timeout=3000)
 
 
 def test_a_crash_is_shown_with_the_end_of_the_log(qtbot, run, page):
@@ -584,18 +585,18 @@ def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
 def test_one_cursor_through_all_charts_and_exact_values_under_it(qtbot, run, show):
     finished(run)
     charts = show(State.FINISHED).charts
-    qtbot.waitUntil(lambda: "eval" in charts.loss.legend_text, timeout=3000)
+    qtbot.waitUntil(lambda: "eval" in legend_of(charts.loss), timeout=3000)
     canvas = charts.loss._canvas
     qtbot.waitUntil(lambda: canvas._view.viewRange()[0][1] > 360, timeout=2000)
     where = QPointF(canvas.mapFromScene(canvas._view.mapViewToScene(QPointF(180, 1))))
     none = Qt.MouseButton.NoButton, Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
     canvas.mouseMoveEvent(QMouseEvent(QMouseEvent.Type.MouseMove, where, where, *none))
-    place = charts.loss.legend_text.split(" · ")[-1]
+    place = legend_of(charts.loss).split(" · ")[-1]
     assert place in ("step 179", "step 180", "step 181")
-    assert charts.step_time.legend_text.split(" · ")[-1] == place
-    assert charts.memory.legend_text.split(" · ")[-1] in ("46 s", "47 s", "48 s", "49 s", "50 s")
+    assert legend_of(charts.step_time).split(" · ")[-1] == place
+    assert legend_of(charts.memory).split(" · ")[-1] in ("46 s", "47 s", "48 s", "49 s", "50 s")
     canvas.leaveEvent(QEnterEvent(where, where, where))
-    assert "step" not in charts.loss.legend_text
+    assert "step" not in legend_of(charts.loss)
 
 
 def test_dragging_zooms_all_charts_and_a_double_click_resets(qtbot, run, show):

@@ -9,9 +9,10 @@ from core.options import run_file
 from core.options.sections import MemoryOptions
 from core.runs.folder import RunFolder
 from gui.base.theme import Theme
-from gui.charts.axes import Stretch, XKind
+from gui.charts.axes import XKind
 from gui.charts.history import Smoothing
 from gui.runs.compare import ComparePage, CompareReader
+from tests.fakes.charts import box_at, legend_of
 from tests.fakes.run_stories import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
 
 SLOW = Plot(steps=60, reached=60, epochs=3, step_seconds=0.5)
@@ -70,37 +71,36 @@ def test_curves_of_all_runs_lie_on_the_same_axes(shown):
 
 def test_over_time_each_run_lies_by_its_own_clock(shown):
     charts = shown.charts
-    charts.view.lie_over(XKind.TIME)
+    charts.view.set_x_kind(XKind.TIME)
     charts.loss.redraw()
     slow, quick = (drawn.item.getData()[0].max() for drawn in charts.loss._lines)
     assert slow == pytest.approx(shown._histories[0].step_clock.last)
     assert quick == pytest.approx(shown._histories[1].step_clock.last)
     assert quick < slow / 3
-    charts.view.lie_over(XKind.EPOCH)
+    charts.view.set_x_kind(XKind.EPOCH)
     charts.loss.redraw()
     assert [drawn.item.getData()[0].max() for drawn in charts.loss._lines] == pytest.approx([3.0, 1.5])
 
 
 def test_a_stretch_of_steps_is_none_of_epochs(shown):
     view = shown.charts.view
-    view.zoom_to(Stretch(10.0, 20.0))
+    view.zoom((10.0, 20.0))
     shown.charts.loss.redraw()
     assert shown.charts.loss._lines[0].item.getData()[0].max() <= 21
-    view.lie_over(XKind.EPOCH)
-    assert view.stretch is None
+    view.set_x_kind(XKind.EPOCH)
+    assert view.span is None
 
 
 def test_the_cursor_reads_each_run_with_its_name(shown):
     loss = shown.charts.loss
-    shown.charts.view.smooth(Smoothing.OFF)
-    shown.charts.view.point_at(12.0)
+    shown.charts.view.set_smoothing(Smoothing.OFF)
+    shown.charts.view.set_cursor(12.0)
     first, second = (history.loss.at(12.0) for history in shown._histories)
-    words = loss.legend_text
+    words = legend_of(loss)
     assert words == f"{loss.write(first)} · {loss.write(second)} · step 12"
-    named = dict(loss.details(12.0))
+    named = box_at(loss, 12.0)
     assert named["Handwritten digits · first"] == loss.write(first)
-    assert "Handwritten digits · second" not in dict(loss.details(45.0))  # it ended at step 30
-    assert len(loss.columns()[0]["Handwritten digits · second train_loss"][0]) == 30
+    assert "Handwritten digits · second" not in box_at(loss, 45.0)  # it ended at step 30
 
 
 def test_only_what_differs_stands_in_the_table(shown):
