@@ -329,14 +329,12 @@ def _check_model(options: RunOptions, file: Path) -> None:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    run, queued = find_run(arguments.name), arguments.queue
-    more = {"epochs": arguments.epochs, "max_steps": arguments.max_steps}
+    run = find_run(arguments.name)
     with Interrupts() as interrupts:
         try:
-            if any(value is not None for value in more.values()):
-                keeper = runs_start.extend(run, **more, queued=queued)
-            else:
-                keeper = runs_start.resume(run, queued=queued)
+            keeper = runs_start.resume(
+                run, epochs=arguments.epochs, max_steps=arguments.max_steps, queued=arguments.queue
+            )
         except HasFinished as error:
             note(error.title)
             note(

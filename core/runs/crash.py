@@ -15,14 +15,15 @@ from core.runs.library import list_runs
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 
-SWITCHED_OFF = _("The computer was restarted or switched off while it {}.")
+SWITCHED_OFF = _("The computer was restarted or switched off while it trained.")
+SWITCHED_OFF_WAITING = _("The computer was restarted or switched off while it waited for its turn.")
 KEEPER_GONE = _(
     "Its keeper is gone, too: somebody ended both, or the operating system did, for lack of memory or because the "
     "person logged out."
 )
 KEEPER_GONE_WAITING = _("Its keeper was ended from outside while it waited for its turn.")
 NEVER_KEPT = _("It was never started, or all trace of that is lost.")
-ELSEWHERE = _("It was trained on another computer, {}, and nothing has been heard of it since.")
+ELSEWHERE = _("It was trained on another computer, {host}, and nothing has been heard of it since.")
 
 FIRST_SECONDS = 7 * 86_400.0
 """Until crashes have been shown once, those of so many seconds before now are new."""
@@ -32,8 +33,8 @@ FIRST_SECONDS = 7 * 86_400.0
 class Crash:
     """How a run ended that didn't report it itself.
 
-    `reason` is one or two plain sentences, empty where `log_tail`, the last lines it printed, has to do. `step` is that
-    of the newest complete checkpoint, from which it would go on; None: it would begin anew.
+    `reason` is one or two sentences, empty if only `log_tail`, the last lines it printed, is known. `step` is that of
+    the newest complete checkpoint; None: there is none.
     """
 
     title: str
@@ -62,15 +63,17 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
         return Crash(title, record.reason, record.log_tail, record.out_of_memory, step)
     keeper, awaited = run.keeper_record(), status.awaited
     waited = awaited is not None and awaited.attempt >= max(run.attempt_kept(), status.attempt)
-    title = _("The training process is gone, and nobody was left to see how.")
-    if waited:
-        title = _("The run waited for its turn, which never came.")
+    title = (
+        _("The run waited for its turn, which never came.")
+        if waited
+        else _("The training process is gone, and nobody was left to see how.")
+    )
     if keeper is None:
         reason = NEVER_KEPT
     elif not keeper.is_here:
-        reason = ELSEWHERE.format(keeper.host)
+        reason = ELSEWHERE.format(host=keeper.host)
     elif not keeper.is_of_this_boot:
-        reason = SWITCHED_OFF.format(_("waited for its turn") if waited else "trained")
+        reason = SWITCHED_OFF_WAITING if waited else SWITCHED_OFF
     else:
         reason = KEEPER_GONE_WAITING if waited else KEEPER_GONE
     return Crash(title, reason, step=step)
@@ -109,19 +112,18 @@ def find(folder: Path, since: float) -> list[Interrupted]:
         OSError: The folder can't be listed.
     """
     recent = [(changed, run) for run in list_runs(folder) if (changed := _last_changed(run)) > since]
-    found = []
-    for _rest, run in sorted(recent, key=lambda pair: pair[0], reverse=True):
-        is_kept = run.keeper_record() is not None
-        if is_kept and run.state(status_at_end(run)) is State.CRASHED:
-            saved = models.newest(run)
+    crashed = []
+    for _changed, run in sorted(recent, key=lambda pair: pair[0], reverse=True):
+        if run.keeper_record() is not None and run.state(status_at_end(run)) is State.CRASHED:
+            checkpoint = models.newest(run)
             with contextlib.suppress(OptionsError):  # it couldn't be started again
                 title = title_of(run.path, run.options())
-                found.append(Interrupted(run, title, None if saved is None else saved.step))
-    return found
+                crashed.append(Interrupted(run, title, None if checkpoint is None else checkpoint.step))
+    return crashed
 
 
 def _last_changed(run: RunFolder) -> float:
-    """When anything was last written of a run, in unix seconds."""
+    """When a run last wrote anything, in unix seconds."""
     newest = 0.0
     for path in (run.events_file, run.machine_file, run.exit_file, run.keeper_file):
         with contextlib.suppress(OSError):
@@ -138,10 +140,10 @@ def seen_until() -> float:
 
 
 def mark_seen() -> None:
-    """Don't show again what happened before now.
+    """Don't show earlier crashes again.
 
     Raises:
-        OSError: That can't be kept.
+        OSError: The mark can't be written.
     """
     _mark().parent.mkdir(parents=True, exist_ok=True)
     _mark().touch()

@@ -30,9 +30,9 @@ def create(
 
     Args:
         options: The options.
-        runs_folder: Where the folder goes, under a name made from the run's name and the date.
-        path: The folder itself, instead; it must be empty or absent.
-        forecast: What is known of its memory already; None: the engine makes a forecast of its own.
+        runs_folder: The folder of all runs; the new one is named after the run and the date.
+        path: The run's folder, instead; it must be empty or absent.
+        forecast: The memory forecast, if there is one; otherwise the engine makes one.
 
     Raises:
         OptionsError: `path` holds something already, or the run starts from another one that has trained on since its
@@ -44,9 +44,8 @@ def create(
         if path is not None:
             made = path.absolute()
             if any(made.iterdir()) if made.is_dir() else made.exists():
-                raise OptionsError(
-                    (Problem("", f"{made} is not empty; name a new folder"),), _("The run folder")
-                )
+                message = _("{folder} is not empty; name a new folder").format(folder=made)
+                raise OptionsError((Problem("", message),), _("The run folder"))
             made.mkdir(parents=True, exist_ok=True)
         else:
             made = _make_folder(runs_folder.absolute() / folder_name(options))
@@ -65,12 +64,11 @@ def _refuse_left_behind(folder: Path | None) -> None:
     run = RunFolder(folder) if folder else None
     newest = trained_model(run) if run and is_left_behind(run) else None
     if run is not None and newest is not None:
-        message = (
-            f"the run {run.name} has trained on since its model was written: its newest weights are those of its "
-            f"checkpoint of step {newest.step:,}; let it go on until it ends, or export that checkpoint and start "
-            "from the folder"
+        message = _(
+            "the run {run} has trained on since its model was written: its newest weights are those of its checkpoint "
+            "of step {step:,}; resume it until it ends, or export that checkpoint and start from the folder"
         )
-        raise OptionsError((Problem("model.source", message),))
+        raise OptionsError((Problem("model.source", message.format(run=run.name, step=newest.step)),))
 
 
 def _make_folder(wanted: Path) -> Path:
@@ -95,13 +93,13 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
     """All runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
     if not runs_folder.is_dir():
         return []
-    asked = {path: _asked_at(path) for path in runs_folder.iterdir() if path.is_dir()}
-    found = [(moment, path) for path, moment in asked.items() if moment is not None]
-    return [RunFolder(path) for _rest, path in sorted(found, reverse=True)]
+    created = {path: _created_at(path) for path in runs_folder.iterdir() if path.is_dir()}
+    runs = [(moment, path) for path, moment in created.items() if moment is not None]
+    return [RunFolder(path) for _created, path in sorted(runs, reverse=True)]
 
 
-def _asked_at(path: Path) -> float | None:
-    """When the run in `path` was asked for, in unix seconds; None where there is no run."""
+def _created_at(path: Path) -> float | None:
+    """When the run in `path` was created, in unix seconds; None if there is no run."""
     for name in ("run.toml", "events.jsonl", "exit.json"):
         try:
             return (path / name).stat().st_mtime

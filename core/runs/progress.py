@@ -31,11 +31,11 @@ LINES_WITHOUT_A_BAR = 10
 PHASES = {
     Phase.LOADING_DATA: _("Loading the data"),
     Phase.LOADING_MODEL: _("Loading the model"),
-    Phase.TOKENIZING: "Tokenizing",
-    Phase.COMPILING: "Compiling",
-    Phase.TRAINING: "Training",
-    Phase.EVALUATING: "Evaluating",
-    Phase.SAVING: "Saving",
+    Phase.TOKENIZING: _("Tokenizing"),
+    Phase.COMPILING: _("Compiling"),
+    Phase.TRAINING: _("Training"),
+    Phase.EVALUATING: _("Evaluating"),
+    Phase.SAVING: _("Saving"),
 }
 
 
@@ -53,7 +53,7 @@ class Progress:
         self._status = status
         self._stream = stream
         self._bar: tqdm | None = None
-        self._told = 0
+        self._printed = 0
         self._raised: dict[str, str] = {}
 
     def show(self, event: Event) -> None:
@@ -61,10 +61,9 @@ class Progress:
             case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
                 self.say(_("Waiting for its turn, until a benchmark is done"))
             case TurnAwaited(ahead=ahead) if ahead:
-                last = event.title or event.behind
-                self.say(
-                    f"Waiting for its turn, {formats.counted(ahead, 'run')} ahead; it comes after {last}"
-                )
+                text = _("Waiting for its turn, {runs} ahead; it comes after {name}")
+                runs = formats.counted(ahead, "run")
+                self.say(text.format(runs=runs, name=event.title or event.behind))
             case TurnCame():
                 self.say(_("Its turn has come"))
             case PhaseChanged():
@@ -74,18 +73,13 @@ class Progress:
             case StepFinished():
                 self._show_step()
             case Evaluated():
-                self.say(
-                    _("Step {step}, evaluated: {metrics}").format(
-                        step=event.step, metrics=formats.metrics(event.metrics)
-                    )
-                )
-            case MessageRaised() if (
-                event.level is not Level.ERROR
-            ):  # errors are said last, where one looks for them
+                metrics = formats.metrics(event.metrics)
+                self.say(_("Step {step}, evaluated: {metrics}").format(step=event.step, metrics=metrics))
+            case MessageRaised() if event.level is not Level.ERROR:  # errors are printed last
                 self._raised[event.id] = event.title
                 self.say(message_text(event, self._run))
             case MessageWithdrawn() if event.id in self._raised:
-                self.say(_("No longer so: {id}").format(id=self._raised.pop(event.id)))
+                self.say(_("No longer so: {title}").format(title=self._raised.pop(event.id)))
 
     def say(self, text: str) -> None:
         if self._bar is not None:
@@ -99,29 +93,26 @@ class Progress:
             self._bar = None
 
     def _show_phase(self, event: PhaseChanged) -> None:
-        words = PHASES[event.phase]
+        title = PHASES[event.phase]
+        is_checkpoint = event.phase is Phase.SAVING and self._status.step < (self._status.total_steps or 0)
         if self._bar is not None:
-            self._bar.set_description_str(words)
-        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not self._is_checkpoint(event):
-            self.say(f"{words}: {event.detail}" if event.detail else words)
-
-    def _is_checkpoint(self, event: PhaseChanged) -> bool:
-        """Whether what is saved is a checkpoint on the way, and no news."""
-        return event.phase is Phase.SAVING and self._status.step < (self._status.total_steps or 0)
+            self._bar.set_description_str(title)
+        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not is_checkpoint:
+            self.say(f"{title}: {event.detail}" if event.detail else title)
 
     def _show_plan(self, plan: RunPlanned) -> None:
-        held_out = (
-            _(", {eval_samples:,} held out").format(eval_samples=plan.eval_samples)
+        template = (
+            _("{steps}, {batch} each, on {device}: {samples}, {held_out:,} held out, {epochs}")
             if plan.eval_samples
-            else ""
+            else _("{steps}, {batch} each, on {device}: {samples}, {epochs}")
         )
         self.say(
-            _("{steps}, {samples} each, on {device}: {samples_2}{held_out}, {epochs}").format(
+            template.format(
                 steps=formats.counted(plan.total_steps, "step"),
-                samples=formats.counted(plan.effective_batch, "sample"),
-                device=plan.device or "this computer",
-                samples_2=formats.counted(plan.train_samples, "training sample"),
-                held_out=held_out,
+                batch=formats.counted(plan.effective_batch, "sample"),
+                device=plan.device or _("this computer"),
+                samples=formats.counted(plan.train_samples, "training sample"),
+                held_out=plan.eval_samples,
                 epochs=formats.counted(plan.epochs, "epoch"),
             )
         )
@@ -141,16 +132,9 @@ class Progress:
         if self._bar is not None:
             self._bar.set_postfix_str(_("loss {loss}").format(loss=loss), refresh=False)
             self._bar.update(step - self._bar.n)
-        elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
-            self._told = step * LINES_WITHOUT_A_BAR // total
-            left = self._status.seconds_left
-            about = (
-                _(", about {left} left").format(left=formats.plain_duration(left))
-                if left and left >= 1
-                else ""
-            )
-            self.say(
-                _("Step {step} of {total}, loss {loss}{about}").format(
-                    step=step, total=total, loss=loss, about=about
-                )
-            )
+        elif total and step * LINES_WITHOUT_A_BAR // total > self._printed:
+            self._printed = step * LINES_WITHOUT_A_BAR // total
+            text = _("Step {step} of {total}, loss {loss}").format(step=step, total=total, loss=loss)
+            if (left := self._status.seconds_left) and left >= 1:
+                text = _("{progress}, about {time} left").format(progress=text, time=formats.duration(left))
+            self.say(text)

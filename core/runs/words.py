@@ -15,7 +15,7 @@ from typing import Any
 
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
 from core.memory.remedies import Asked, checkpointing, less_to_see, small_matrices, smaller_batches
 from core.options import RunOptions
@@ -24,7 +24,7 @@ from core.options.choices import device_title
 from core.options.device_support import DeviceReport
 from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
-from core.runs.events import Level, MemoryForecast, MessageRaised, RunFinished, WhatRan
+from core.runs.events import Level, MemoryForecast, MessageRaised, Outcome, RunFinished, WhatRan
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
 from core.runs.status import RunStatus, State
@@ -47,47 +47,43 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
 
     Args:
         options: The run's options.
-        forecast: The run's forecast; None where memory ran out before that.
+        forecast: The run's forecast; None if memory ran out before that.
         report: What torch or the operating system reported, which may name the one allocation that failed.
     """
     count = options.memory.batch_size
-    batch = _("A batch of 1 row") if count == 1 else _("A batch of {count:,} rows").format(count=count)
-    length = (
-        _(" of up to {length:,} tokens").format(length=forecast.length)
-        if forecast is not None and forecast.length
-        else ""
-    )
-    sentences = [
-        _("{batch}{length} didn't fit.").format(batch=batch, length=length),
-        *forecast_sentences(forecast),
-    ]
-    if found := _TRIED.search(report):
-        unit = (found.group(2) or "").lower().removeprefix("bytes")[:1]
-        size = formats.size(float(found.group(1)) * _UNITS[unit])
-        sentences.append(_("What could not be allocated were {size} more.").format(size=size))
+    if forecast is not None and forecast.length:
+        batch = ngettext(
+            "A batch of {count:,} row of up to {length:,} tokens didn't fit.",
+            "A batch of {count:,} rows of up to {length:,} tokens didn't fit.",
+            count,
+        ).format(count=count, length=forecast.length)
+    else:
+        batch = ngettext(
+            "A batch of {count:,} row didn't fit.", "A batch of {count:,} rows didn't fit.", count
+        ).format(count=count)
+    sentences = [batch, *forecast_sentences(forecast)]
+    if match := _TRIED.search(report):
+        unit = (match.group(2) or "").lower().removeprefix("bytes")[:1]
+        size = formats.size(float(match.group(1)) * _UNITS[unit])
+        sentences.append(_("Allocating {size} more failed.").format(size=size))
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
     return OutOfMemory(_("Memory ran out"), " ".join(sentences), fixes)
 
 
 def first_aid(options: RunOptions) -> Iterator[Fix]:
-    """Remedies where neither model nor device is known: those of the ladder that suit nearly all."""
+    """Remedies where neither model nor device is known: those that suit nearly all."""
     model = ModelReport(activation_checkpointing=True)
     device = DeviceReport(name="", title="", available=True)
     case = Asked(options, model, ModelShape(parameters=0), device)
-    for step in islice(
-        smaller_batches(case), 1
-    ):  # the effect is part of the label: a fix has no other place for it
+    for step in islice(smaller_batches(case), 1):
         half, before = step.changes["memory.batch_size"], options.effective_batch
-        samples = half * step.changes["memory.gradient_accumulation_steps"]
-        effect = (
-            _("the same effective batch")
-            if samples == before
-            else _("{samples} rows instead of {before}").format(samples=samples, before=before)
+        after = half * step.changes["memory.gradient_accumulation_steps"]
+        template = (
+            _("Batch size {half} with accumulation: the same effective batch")
+            if after == before
+            else _("Batch size {half} with accumulation: {after} rows instead of {before}")
         )
-        yield Fix(
-            _("Batch size {half} with accumulation: {effect}").format(half=half, effect=effect),
-            dict(step.changes),
-        )
+        yield Fix(template.format(half=half, after=after, before=before), dict(step.changes))
     for step in (*checkpointing(case), *small_matrices(case), *less_to_see(case)):
         yield Fix(step.title, dict(step.changes))
 
@@ -95,27 +91,23 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
 def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False) -> Iterator[str]:
     """The forecast, free memory, and the largest part, in sentences; nothing without a forecast.
 
-    `before` says it of a run that is yet to start.
+    `before`: the run hasn't started yet.
     """
     if forecast is None:
         return
     parts, room = forecast.parts, forecast.room
-    basis = _("as measured before") if forecast.basis is Basis.MEASURED else _("by forecast")
-    needs, are = ("needs", "are") if before else (_("was to take"), "were")
-    free = (
-        _(", and {free} of {ceiling} {are} free").format(
-            free=formats.size(room.free), ceiling=formats.size(room.ceiling), are=are
-        )
-        if room
-        else ""
+    is_measured = forecast.basis is Basis.MEASURED
+    total = (
+        _("The run takes {size}, as measured before.")
+        if is_measured
+        else _("The run takes {size} by forecast.")
     )
-    yield _("The run {needs} {total} {basis}{free}.").format(
-        needs=needs, total=formats.size(parts.total), basis=basis, free=free
-    )
-    title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
-    yield _("Its largest part: {title}{title_2}, {held}.").format(
-        title=title[0].lower(), title_2=title[1:], held=formats.size(held)
-    )
+    yield total.format(size=formats.size(parts.total))
+    if room:
+        free = _("{free} of {ceiling} are free.") if before else _("{free} of {ceiling} were free.")
+        yield free.format(free=formats.size(room.free), ceiling=formats.size(room.ceiling))
+    title, size = PART_TITLES[parts.largest], formats.size(getattr(parts, parts.largest))
+    yield _("The largest part: {title}, {size}.").format(title=f"{title[0].lower()}{title[1:]}", size=size)
 
 
 # --- What ran
@@ -163,114 +155,105 @@ def dtypes(names: str) -> str:
 
 def _of_run(ran: WhatRan, size: Size, status: RunStatus | None) -> list[Statement]:
     reasons = {path: reason for path, reason in ran.reasons.items() if reason != AS_ASKED}
-    found: list[Statement] = []
+    result: list[Statement] = []
 
-    def add(group: str, title: str, value: str | None, path: str = "", reason: str = "") -> None:
+    def add(title: str, value: str | None, path: str = "", reason: str = "") -> None:
         if value:
-            found.append(Statement(group, title, value, reason or _split(reasons.pop(path, ""))[1]))
+            result.append(Statement(group, title, value, reason or _split(reasons.pop(path, ""))[1]))
 
     group = _("Device and precision")
     device = device_title(ran.device)
-    named = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
-    add(group, "Device", named, "device.name")
-    add(group, "Weights", dtypes(ran.parameter_dtype))
+    name = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
+    add(_("Device"), name, "device.name")
+    add(_("Weights"), dtypes(ran.parameter_dtype))
     computed = f"{dtypes(ran.autocast_dtype)} (autocast)" if ran.autocast_dtype else ran.matmul
-    add(group, _("Computed in"), computed or dtypes(ran.parameter_dtype), "device.precision")
+    add(_("Computed in"), computed or dtypes(ran.parameter_dtype), "device.precision")
     if ran.autocast_dtype and ran.matmul != "fp32":
-        add(group, _("fp32 multiplied as"), ran.matmul)
+        add(_("fp32 multiplied as"), ran.matmul)
     if ran.loss_scale is not None:
-        add(group, _("Loss scale"), f"{ran.loss_scale:,.10g}")
+        add(_("Loss scale"), f"{ran.loss_scale:,.10g}")
     if ran.threads is not None:
-        add(group, _("CPU threads"), f"{ran.threads:,}", "device.threads")
-    took = (
-        _(", in {compile_seconds:,.0f} s").format(compile_seconds=ran.compile_seconds)
-        if ran.compile_seconds is not None
-        else ""
-    )
-    add(group, _("Compiled by"), ran.compiled and f"{ran.compiled}{took}")
-    lacks = "the device has no such operators; each waits for the CPU"
-    add(group, _("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
+        add(_("CPU threads"), f"{ran.threads:,}", "device.threads")
+    compiled = ran.compiled
+    if compiled and ran.compile_seconds is not None:
+        compiled = _("{backend}, in {seconds:,.0f} s").format(backend=compiled, seconds=ran.compile_seconds)
+    add(_("Compiled by"), compiled)
+    lacks = _("the device has no such operators; each waits for the CPU")
+    add(_("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
     add(
-        group,
-        "Repeatability",
+        _("Repeatability"),
         _("only kernels that give the same bits every time") if ran.deterministic else "",
     )
 
-    group = "Model"
+    group = _("Model")
     trained, total = ran.trainable_parameters, ran.total_parameters
     share = f" ({100 * trained / max(1, total):.3g} %)" if trained != total else ""
-    add(
-        group,
-        "Trained",
-        _("{trained:,} of {total:,} weights{share}").format(trained=trained, total=total, share=share),
-    )
-    add(group, "Adapter", ran.adapter)
+    weights = _("{trained:,} of {total:,} weights").format(trained=trained, total=total)
+    add(_("Trained"), weights + share)
+    add(_("Adapter"), ran.adapter)
     if ran.packed_parameters:
-        add(
-            group,
-            "Packed",
-            _("{packed_parameters:,} weights in {value} bits").format(
-                packed_parameters=ran.packed_parameters, value=4 if "nf4" in ran.adapter else 8
-            ),
-        )
-    add(group, "Attention", ran.attention, "model.attention")
+        packed = _("{count:,} weights in {bits} bits")
+        bits = 4 if "nf4" in ran.adapter else 8
+        add(_("Packed"), packed.format(count=ran.packed_parameters, bits=bits))
+    add(_("Attention"), ran.attention, "model.attention")
 
-    group = "Training"
-    add(group, "Optimizer", ran.optimizer, "training.optimizer")
+    group = _("Training")
+    add(_("Optimizer"), ran.optimizer, "training.optimizer")
     state = size(ran.optimizer_state_bytes)
     if len(ran.optimizer_state) > 1:
         parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
-        state += f" ({parts})"
+        state = f"{state} ({parts})"
     elif ran.optimizer_state:
-        state += _(" in {optimizer_state}").format(optimizer_state=dtypes(next(iter(ran.optimizer_state))))
-    add(group, _("Optimizer state"), state)
+        state = _("{size} in {dtype}").format(size=state, dtype=dtypes(next(iter(ran.optimizer_state))))
+    add(_("Optimizer state"), state)
     if ran.decayed_parameters is not None:
-        reached = _("on {decayed_parameters:,} of the {trained:,} that are trained").format(
-            decayed_parameters=ran.decayed_parameters, trained=trained
-        )
-        left_out = _("biases and norms are left out") if 0 < ran.decayed_parameters < trained else ""
-        add(group, _("Weight decay"), reached if ran.decayed_parameters else "none", reason=left_out)
+        reached = _("on {decayed:,} of the {trained:,} that are trained")
+        decayed = reached.format(decayed=ran.decayed_parameters, trained=trained)
+        is_partial = 0 < ran.decayed_parameters < trained
+        reason = _("biases and norms are left out") if is_partial else ""
+        add(_("Weight decay"), decayed if ran.decayed_parameters else _("none"), reason=reason)
 
-    group = "Data"
+    group = _("Data")
     batch = formats.counted(ran.effective_batch, "sample")
     if ran.batches_per_step != 1:
         batch = f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {batch}"
-    add(group, _("Effective batch"), batch)
-    add(group, _("Padded to"), ran.padded_to)
-    add(group, "Order", ran.sampling, "data.group_by_length")
+    add(_("Effective batch"), batch)
+    add(_("Padded to"), ran.padded_to)
+    add(_("Order"), ran.sampling, "data.group_by_length")
     workers = _("none: loaded by the training process")
     if ran.workers:
-        workers = "1 process" if len(ran.workers) == 1 else f"{len(ran.workers)} processes"
+        count = len(ran.workers)
+        workers = ngettext("{count} process", "{count} processes", count).format(count=count)
         workers += f" ({ran.worker_start})" if ran.worker_start else ""
-    add(group, "Workers", workers, "data.workers")
-    add(group, _("Pinned memory"), "yes" if ran.pinned else "", "data.pin_memory")
+    add(_("Workers"), workers, "data.workers")
+    add(_("Pinned memory"), _("yes") if ran.pinned else "", "data.pin_memory")
 
-    group = "Memory"
+    group = _("Memory")
     if ran.recomputed:
         layers = formats.counted(ran.recomputed, "layer")
-        add(group, "Activations", _("of {layers} computed again for the gradients").format(layers=layers))
-    add(group, "DeepSpeed", ran.deepspeed)
+        add(_("Activations"), _("of {layers} computed again for the gradients").format(layers=layers))
+    add("DeepSpeed", ran.deepspeed)
     error = status.forecast_error if status is not None else None
     if status is not None and error is not None:
-        off = f"{100 * abs(error):.0f} % {'above' if error > 0 else 'below'}"
-        peak = size(status.peak_bytes or 0)
-        add(
-            group,
-            "Forecast",
-            size(status.forecast_bytes or 0),
-            reason=_("{off} the peak of {peak}").format(off=off, peak=peak),
+        above, below = (
+            _("{percent:.0f} % above the peak of {peak}"),
+            _("{percent:.0f} % below the peak of {peak}"),
         )
+        template = above if error > 0 else below
+        reason = template.format(percent=100 * abs(error), peak=size(status.peak_bytes or 0))
+        add(_("Forecast"), size(status.forecast_bytes or 0), reason=reason)
 
-    for path, reason in reasons.items():  # of options that have no line
+    group = _("Chosen by Hone")
+    for path, reason in list(reasons.items()):  # of options that have no line
         option = options_by_path().get(path)
         title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
         value, why = _split(reason)
-        found.append(Statement(_("Chosen by Hone"), title, value or why, why if value else ""))
-    return found
+        add(title, value or why, reason=why if value else "")
+    return result
 
 
 def _split(reason: str) -> tuple[str, str]:
-    """Value and words of a reason: `bf16: this GPU computes it` begins with the value; others have none."""
+    """Value and explanation of a reason: `bf16: this GPU computes it` begins with the value; others have none."""
     value, colon, why = reason.partition(": ")
     return (value, why) if colon and " " not in value else ("", reason)
 
@@ -287,7 +270,11 @@ _COMMANDS = {
     FixAction.PAUSE: "pause",
     FixAction.RESUME: "resume",
 }
-_LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
+_LEVELS = {
+    Level.INFO: _("Note: {title}"),
+    Level.WARNING: _("Warning: {title}"),
+    Level.ERROR: _("Error: {title}"),
+}
 
 
 def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bool = False) -> str:
@@ -299,7 +286,7 @@ def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bo
         is_over: Whether the run is over, so that it can't be ended.
     """
     fixes = [fix for fix in message.fixes if not (is_over and fix.action and fix.action.is_end)]
-    lines = [f"{_LEVELS[message.level]}: {message.title}", message.detail]
+    lines = [_LEVELS[message.level].format(title=message.title), message.detail]
     lines += [fix_text(fix, run) for fix in fixes]
     return "\n".join(line for line in lines if line)
 
@@ -326,7 +313,7 @@ def _action_text(action: FixAction, run: Path | None) -> str:
     if action is FixAction.REVEAL:
         return str(run or "")
     name = "RUN" if run is None else name_of(RunFolder(run))
-    return _("hone {commands} {name}").format(commands=_COMMANDS[action], name=shlex.quote(name))
+    return f"hone {_COMMANDS[action]} {shlex.quote(name)}"
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
@@ -343,20 +330,19 @@ def _value(value: Any) -> str:
 
 
 def unread_text(status: RunStatus) -> str:
-    """What of a run could not be read; empty where all of it was."""
+    """What of a run could not be read; empty if all of it was."""
     if status.is_of_newer_hone:
-        return "Note: a newer Hone wrote this run; there may be more to it than is shown."
+        return _("Note: a newer Hone wrote this run; there may be more to it than is shown.")
     if status.trouble:
-        return _("Note: not all of what happened can be read: {trouble}").format(trouble=status.trouble)
+        return _("Note: some of the run's events can't be read: {reason}").format(reason=status.trouble)
     if status.skipped:
-        return _("Note: {lines} of what happened can't be read and left out.").format(
-            lines=formats.counted(status.skipped, "line")
-        )
+        lines = formats.counted(status.skipped, "line")
+        return _("Note: {lines} of the run's events can't be read and were left out.").format(lines=lines)
     return ""
 
 
 def time_spent_text(shares: Mapping[str, float] | None) -> str:
-    """Where the time of the last steps went; empty where none was timed in parts."""
+    """Where the time of the last steps went; empty if none was timed in parts."""
     if shares is None:
         return ""
     titles = {"data": _("waiting for data"), "rest": _("the rest")}
@@ -365,13 +351,13 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
 
 
 def what_ran_text(status: RunStatus) -> str:
-    """What actually ran as a table, with the reason where it was left to Hone; long values take several lines."""
+    """What actually ran as a table, with the reason where Hone chose; long values take several lines."""
     rows: list[tuple[str, str, str]] = []
-    for found in statements(status.what_ran, formats.size, status.versions, status):
-        lines = textwrap.wrap(found.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
-        rows.append((found.title, next(iter(lines), ""), found.reason))
+    for statement in statements(status.what_ran, formats.size, status.versions, status):
+        lines = textwrap.wrap(statement.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        rows.append((statement.title, next(iter(lines), ""), statement.reason))
         rows += [("", line, "") for line in lines[1:]]
-    return f"\n{formats.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
+    return f"\n{formats.table((_('WHAT RAN'), '', _('BECAUSE')), rows)}\n"
 
 
 def ending_text(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> str:
@@ -380,26 +366,19 @@ def ending_text(run: RunFolder, status: RunStatus, state: State, record: ExitRec
 
 
 def _ending(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> Iterator[str]:
-    messages = (found for found in status.messages.values() if found.level is Level.ERROR)
-    errors = [message_text(found, run.path, is_over=True) for found in messages]
+    messages = (message for message in status.messages.values() if message.level is Level.ERROR)
+    errors = [message_text(message, run.path, is_over=True) for message in messages]
     if state in (State.FINISHED, State.STOPPED, State.PAUSED):
         yield from errors
         if status.finished is not None and State(status.finished.state) is state:
             yield from _figures(status, status.finished, record)
         else:  # that is the state of an earlier attempt
-            yield (
-                record.reason if record is not None and record.code is None else _("Ended at once, as asked.")
-            )
+            was_queued = record is not None and record.code is None
+            yield record.reason if record is not None and was_queued else _("Ended at once, as asked.")
             if status.step:
-                of_all = (
-                    _(" of {total_steps:,}").format(total_steps=status.total_steps)
-                    if status.total_steps
-                    else ""
-                )
-                yield _("It stands at step {step:,}{of_all}.").format(step=status.step, of_all=of_all)
+                yield _("It is at step {step:,}.").format(step=status.step)
         yield from _where_model_is(run)
-        crash = crash_before(run, status, record)
-        if crash is not None:
+        if (crash := crash_before(run, status, record)) is not None:
             yield _("Before that: {title}").format(title=crash.title)
             yield from _evidence(run, crash)
         return
@@ -416,54 +395,63 @@ def _ending(run: RunFolder, status: RunStatus, state: State, record: ExitRecord 
         yield from _evidence(run, crash)
 
 
+ENDINGS = {
+    Outcome.FINISHED: _("Finished after {steps} in {time}"),
+    Outcome.STOPPED: _("Stopped after {steps} in {time}"),
+    Outcome.PAUSED: _("Paused after {steps} in {time}"),
+    Outcome.FAILED: _("Failed after {steps} in {time}"),
+}
+
+
 def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
-    result = f": {formats.metrics(finished.metrics)}" if finished.metrics else ""
-    duration = formats.plain_duration(
-        seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
+    seconds = seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
+    ending = ENDINGS[finished.state].format(
+        steps=formats.counted(finished.steps, "step"), time=formats.plain_duration(seconds)
     )
-    steps = formats.counted(finished.steps, "step")
-    yield _("{value} after {steps} in {duration}{result}").format(
-        value=finished.state.value.capitalize(), steps=steps, duration=duration, result=result
-    )
+    yield f"{ending}: {formats.metrics(finished.metrics)}" if finished.metrics else ending
     if status.metrics and not finished.metrics and status.evaluated_at is not None:
-        yield _("Last evaluated at step {evaluated_at:,}: {metrics}").format(
-            evaluated_at=status.evaluated_at, metrics=formats.metrics(status.metrics)
+        yield _("Last evaluated at step {step:,}: {metrics}").format(
+            step=status.evaluated_at, metrics=formats.metrics(status.metrics)
         )
     if finished.samples_per_second is not None:
-        stretch = _(" in its last stretch") if status.attempt > 1 else ""
-        peak = status.peak_bytes
-        memory = "" if peak is None else _(", {peak} of memory at most").format(peak=formats.megabytes(peak))
-        yield _("{samples_per_second} samples a second{stretch}{memory}").format(
-            samples_per_second=formats.number(finished.samples_per_second), stretch=stretch, memory=memory
+        template = (
+            _("{speed} samples a second in its last attempt")
+            if status.attempt > 1
+            else _("{speed} samples a second")
         )
+        yield template.format(speed=formats.number(finished.samples_per_second))
+        if status.peak_bytes is not None:
+            yield _("{peak} of memory at most").format(peak=formats.megabytes(status.peak_bytes))
 
 
 def queued_text(run: RunFolder, status: RunStatus) -> str:
-    """Where a run that waits will go on once it is its turn; empty for one that has never begun."""
+    """Where a queued run will go on from; empty for one that has never begun."""
     if not status.attempt:
         return ""
-    saved = models.newest(run)
-    if saved is None:
-        return _("Once its turn has come it begins anew: it has no complete checkpoint.")
-    return _("Once its turn has come it goes on from step {step:,}, its newest complete checkpoint.").format(
-        step=saved.step
+    checkpoint = models.newest(run)
+    if checkpoint is None:
+        return _("When its turn comes it begins anew: it has no complete checkpoint.")
+    return _("When its turn comes it goes on from step {step:,}, its newest complete checkpoint.").format(
+        step=checkpoint.step
     )
 
 
 def _where_model_is(run: RunFolder) -> Iterator[str]:
-    newest = trained_model(run)
-    if newest is None:
+    model = trained_model(run)
+    if model is None:
         return
-    if not newest.is_checkpoint:
-        of_step = _(", and is of step {step:,}").format(step=newest.step) if newest.has_gone_on else ""
-        yield _("The model is in {folder}{of_step}").format(folder=newest.folder, of_step=of_step)
+    if not model.is_checkpoint:
+        template = _("The model of step {step:,} is in {folder}")
+        yield (template if model.has_gone_on else _("The model is in {folder}")).format(
+            step=model.step, folder=model.folder
+        )
         return
     yield _("Its newest weights, of step {step:,}, are in {folder}").format(
-        step=newest.step, folder=newest.folder
+        step=model.step, folder=model.folder
     )
     if is_left_behind(run):
-        yield _("The model in {model} is older: it was written before the run went on.").format(
-            model=run.model
+        yield _("The model in {folder} is older: it was written before the run went on.").format(
+            folder=run.model
         )
 
 
@@ -472,7 +460,7 @@ def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
     if crash.log_tail:
         yield _("The end of its log:")
         yield from ("    " + line for line in crash.log_tail.splitlines())
-    yield _("The whole log: {log_file}").format(log_file=run.log_file)
+    yield _("The whole log: {file}").format(file=run.log_file)
 
 
 def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
@@ -482,16 +470,14 @@ def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
     try:
         run.options()
     except OptionsError as error:
-        yield _("It can't be resumed. {options_file}: {detail}").format(
-            options_file=run.options_file, detail=error.detail
-        )
+        template = _("It can't be resumed. {file}: {reason}")
+        yield template.format(file=run.options_file, reason=error.detail)
         return
-    saved = models.newest(run)
-    command = _("`hone resume {run}`").format(run=shlex.quote(name_of(run)))
-    if saved is not None:
-        yield _("{command} goes on from step {step:,}, its newest complete checkpoint.").format(
-            command=command, step=saved.step
-        )
+    checkpoint = models.newest(run)
+    command = f"`hone resume {shlex.quote(name_of(run))}`"
+    if checkpoint is not None:
+        template = _("{command} goes on from step {step:,}, its newest complete checkpoint.")
+        yield template.format(command=command, step=checkpoint.step)
     elif state in (State.PAUSED, State.CRASHED) or status.finished is None:
         yield _("{command} begins anew: it has no complete checkpoint.").format(command=command)
 

@@ -78,7 +78,7 @@ Extend = Callable[[RunFolder, Extension], Popen[bytes]]
 
 def extend_in_turn(run: RunFolder, to: Extension) -> Popen[bytes]:
     """Let a run that is over train longer, once nothing else trains on its device."""
-    return starting.extend(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
+    return starting.resume(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
 
 
 LARGEST_SHOWN = 1 << 20

@@ -250,7 +250,7 @@ class TestFollow:
         start(run, "finish").wait()
         for line, command, text in (
             (b"", "follow", "Finished after 3 steps"),
-            (b'{"type":"of_tomorrow"}\n', "follow", "1 line of what happened can't be read"),
+            (b'{"type":"of_tomorrow"}\n', "follow", "1 line of the run's events can't be read"),
             (encode(RunStarted(schema=2)), "show", "a newer Hone wrote this run"),
         ):
             with run.events_file.open("ab") as file:

@@ -33,8 +33,8 @@ def test_all_there_is_to_say():
     found = out_of_memory(ASKED, FORECAST, MPS)
     assert found.title == "Memory ran out"
     assert found.detail == (
-        "A batch of 16 rows of up to 128 tokens didn't fit. The run was to take 8.0 GB by forecast, and 6.0 GB of "
-        "16 GB were free. Its largest part: activations, 5.0 GB. What could not be allocated were 256 MB more."
+        "A batch of 16 rows of up to 128 tokens didn't fit. The run takes 8.0 GB by forecast. 6.0 GB of 16 GB were "
+        "free. The largest part: activations, 5.0 GB. Allocating 256 MB more failed."
     )
     assert found.fixes == (REMEDY,)
     assert "WATERMARK" not in str(out_of_memory(ASKED, None, MPS)), "PyTorch's advice to lift the ceiling"

@@ -511,7 +511,7 @@ def test_the_runs_forecast_has_fixes_of_its_own():
     run.wait(4.0)
     [message] = paging(run)
     assert message.fixes == (lora, STOP)
-    assert "6.0 GB by forecast. Its largest part: activations, 5.0 GB." in message.detail
+    assert "6.0 GB by forecast. The largest part: activations, 5.0 GB." in message.detail
 
 
 # --- The watchdog

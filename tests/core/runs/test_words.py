@@ -232,12 +232,12 @@ def ended(outcome: Outcome, **more: Any) -> RunFinished:
                 ended(Outcome.FINISHED, samples_per_second=50.0, attempt=2),
             ],
             State.FINISHED,
-            ["Finished after 7 steps in 3 s", "50 samples a second in its last stretch"],
+            ["Finished after 7 steps in 3 s", "50 samples a second in its last attempt"],
         ),
         (
             [FORECAST, ended(Outcome.FINISHED, samples_per_second=50.0, peak_bytes=25 << 27)],
             State.FINISHED,
-            ["Finished after 7 steps in 3 s", "50 samples a second, 3,200 MB of memory at most"],
+            ["Finished after 7 steps in 3 s", "50 samples a second", "3,200 MB of memory at most"],
         ),
     ],
 )
@@ -255,7 +255,7 @@ def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path):
     text = ending_text(run, status, State.STOPPED, LEFT)
     assert text.splitlines()[:4] == [
         "It was taken out of the queue.",
-        "It stands at step 1.",
+        "It is at step 1.",
         "Before that: The training process was ended by SIGKILL.",
         "It was killed from outside.",
     ]
@@ -284,7 +284,7 @@ def test_a_run_ended_for_lack_of_memory_has_remedies(tmp_path):
     record = msgspec.structs.replace(KILLED, out_of_memory=True)
     text = ending_text(run, status, State.CRASHED, record)
     assert "Memory ran out" in text
-    assert "Its largest part: activations, 2.0 GB." in text
+    assert "The largest part: activations, 2.0 GB." in text
     assert "(--set memory.batch_size=8)" in text
     assert "Memory ran out" not in ending_text(run, status, State.CRASHED, KILLED)
 

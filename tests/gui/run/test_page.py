@@ -520,7 +520,7 @@ def test_a_finished_run_trains_longer_on_the_same_page(qtbot, run, show):
 
     def extend(run, to):
         wanted.append(to)
-        return start.extend(run, command(run, "wait"), epochs=to.epochs)
+        return start.resume(run, command(run, "wait"), epochs=to.epochs)
 
     view = show(State.FINISHED, extend=extend)
     view.header.buttons.entries[RunAction.EXTEND].trigger()

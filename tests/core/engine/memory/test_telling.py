@@ -61,8 +61,8 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(tmp_path, model, mo
     told = next(event for event in done.events if isinstance(event, MemoryForecast))
     message = done.messages["failed"]
     assert message.title == "Memory ran out"
-    assert "A batch of 512 rows of up to 64 tokens didn't fit. The run was to take" in message.detail
-    assert "Its largest part: overhead (libraries, context), " in message.detail
+    assert "A batch of 512 rows of up to 64 tokens didn't fit. The run takes" in message.detail
+    assert "The largest part: overhead (libraries, context), " in message.detail
     assert "2.5 GB more" in message.detail
     assert message.fixes == told.fixes
     assert told.fixes[0].changes["memory.batch_size"] < 512

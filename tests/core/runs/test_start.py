@@ -98,7 +98,7 @@ def test_a_run_is_starting_from_the_moment_it_is_resumed_whoever_looks(run, keep
 @posix
 def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(run, keepers, capsys):
     end(run, Outcome.FINISHED)
-    keepers.append(runs_start.extend(run, keeper_command(run, "no such scenario"), epochs=9))
+    keepers.append(runs_start.resume(run, keeper_command(run, "no such scenario"), epochs=9))
     keepers[0].wait(10)
     follower = RunFollower(run)
     follow_until(follower, keepers[0], lambda: follower.is_over)
@@ -164,7 +164,7 @@ def test_of_two_who_resume_at_once_one_does(run, keepers):
     assert sorted(told, key=str) == [None, *["The run is under way already"] * 3]
     assert len(keepers) == 1
     with pytest.raises(CantResume):
-        runs_start.extend(run, sleeping, epochs=100)
+        runs_start.resume(run, sleeping, epochs=100)
     assert run.options().training.epochs == 3
 
 
@@ -180,7 +180,7 @@ def test_where_nothing_can_be_started_the_run_is_as_it_was(run, outcome, tmp_pat
     end(run, outcome)
     before = run.options_file.read_bytes()
     with pytest.raises(RunFolderError, match="can't be started"):
-        runs_start.extend(run, [str(tmp_path / "nothing")], epochs=5)
+        runs_start.resume(run, [str(tmp_path / "nothing")], epochs=5)
     assert run.options_file.read_bytes() == before
     assert state(run).value == outcome.value
     assert run.exit_record().reason == "The first attempt's end."
@@ -226,18 +226,18 @@ class TestExtending:
     def test_steps_are_asked_for_where_there_were_none(self, run):
         end(run, Outcome.STOPPED)
         before = tomllib.loads(run.options_file.read_text())
-        runs_start.extend(run, max_steps=50)
+        runs_start.resume(run, max_steps=50)
         after = tomllib.loads(run.options_file.read_text())
         assert after["training"].pop("max_steps") == 50
         assert after == before
-        runs_start.extend(run, max_steps=60)
+        runs_start.resume(run, max_steps=60)
         assert run.options().training.max_steps == 60
 
     def test_a_file_in_trainers_words_asks_for_the_same_in_ours(self, run):
         end(run, Outcome.FINISHED)
         text = run_file.dumps(run.options()).replace("epochs = 3.0", "num_train_epochs = 3.0")
         run.options_file.write_text(text)
-        runs_start.extend(run, epochs=4)
+        runs_start.resume(run, epochs=4)
         assert run.options().training.epochs == 4.0
 
     @pytest.mark.parametrize(
@@ -247,41 +247,40 @@ class TestExtending:
             ({"epochs": float("nan")}, "3 epochs already"),
             ({"epochs": 1e9}, "training.epochs"),
             ({"max_steps": 5}, "5 steps already"),
-            ({}, "in all"),
         ],
     )
     def test_less_than_was_done_or_asked_is_refused(self, run, longer, why):
         end(run, Outcome.FINISHED)
         before = run.options_file.read_bytes()
         with pytest.raises(CantResume, match=why):
-            runs_start.extend(run, **longer)
+            runs_start.resume(run, **longer)
         assert run.options_file.read_bytes() == before
 
     @pytest.mark.parametrize("longer", [{"epochs": 5}, {"max_steps": 20}])
     def test_who_was_killed_after_asking_may_ask_for_the_same_again(self, run, longer):
         end(run, Outcome.FINISHED, 9)
-        runs_start.extend(run, **longer)
+        runs_start.resume(run, **longer)
         asked = run.options_file.read_bytes()
-        runs_start.extend(run, **longer)  # no keeper was started
+        runs_start.resume(run, **longer)  # no keeper was started
         assert run.options_file.read_bytes() == asked
         write_events(run.events_file, msgspec.structs.replace(PLAN, epochs=5, total_steps=20), step(20))
         write_events(run.events_file, RunFinished(state=Outcome.FINISHED, steps=20))
         with pytest.raises(CantResume, match="already"):
-            runs_start.extend(run, **longer)
+            runs_start.resume(run, **longer)
 
     def test_one_that_kept_no_checkpoint_would_lose_its_model(self, run):
         end(run, Outcome.FINISHED)
         shutil.rmtree(run.checkpoints)
         before = run.options_file.read_bytes()
         with pytest.raises(CantResume, match=f"run:{run.name}"):
-            runs_start.extend(run, epochs=9)
+            runs_start.resume(run, epochs=9)
         assert run.options_file.read_bytes() == before
 
     def test_a_run_that_counts_steps_is_extended_by_steps(self, run):
         end(run, Outcome.FINISHED)
-        runs_start.extend(run, max_steps=7)
+        runs_start.resume(run, max_steps=7)
         with pytest.raises(CantResume, match="7 steps, whatever the epochs"):
-            runs_start.extend(run, epochs=10)
+            runs_start.resume(run, epochs=10)
 
 
 class TestAttempts:
