@@ -306,7 +306,7 @@ class MainWindow(QMainWindow):
     def use_variant(self, variant: Variant) -> None:
         """Carry the options of a measured variant into New run, where they are listed and can be undone."""
         self.go_to(Place.NEW_RUN)
-        self.new_run.lay_changes(variant.title, variant.note, variant.changes)
+        self.new_run.apply_changes(variant.title, variant.note, variant.changes)
 
     def check_device(self, name: str) -> None:
         """Compare in the background what a device computes with what the CPU does, and show what came of it."""

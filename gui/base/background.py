@@ -1,4 +1,4 @@
-"""Work away from the window's thread: one call, calls one after the other, questions to the engine."""
+"""Work outside the window's thread: a function, file operations in order, and jobs of the engine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, QObject, QThread, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QThread, QThreadPool, QTimer, Signal
 
 from core.base.errors import RunFolderError, UserError
-from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress
+from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, TellProgress
 from core.base.language import _
 
 log = logging.getLogger("hone")
@@ -21,37 +20,36 @@ log = logging.getLogger("hone")
 Result = TypeVar("Result")
 
 
-class EngineBroke(UserError):  # noqa: N818 - said as the window says it
-    """The engine ended without an answer: a bug, whose report is in Hone's log."""
+class EngineBroke(UserError):  # noqa: N818 - named as the window words it
+    """The engine ended without an answer: a bug, whose traceback is in Hone's log."""
 
     def __init__(self) -> None:
         super().__init__(
-            "Hone's engine ended without an answer",
-            "This is a bug. The report is in Hone's log; Settings says where that is.",
+            _("Hone's engine ended without an answer"),
+            _("This is a bug. The report is in Hone's log; Settings shows where that is."),
         )
 
 
 class Job(Protocol):
-    """One engine process that answers one question; `core.base.jobs.EngineJob` is the real one."""
+    """One engine process that answers one request; `core.base.jobs.EngineJob` is the real one."""
 
     def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
-        """Send the request and wait for the answer; `tell` is called with its progress."""
+        """Send the request and wait for the answer; `tell` receives the progress."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
 
 
 Ask = Callable[[str], Job]
-"""Starts the engine job of this name. Raises OSError where it can't."""
+"""Starts the engine job of this name. Raises OSError if it can't."""
 
 
 def ask_real_engine(job: str) -> Job:
-    """Start a job of Hone's own engine."""
     return EngineJob(job)
 
 
 class Call(QThread):
-    """One call of a function in a thread of its own, which may outlive whoever began it. `Task` makes them."""
+    """One call of a function in a thread of its own, which may outlive its `Task`."""
 
     told = Signal(object, object)
     over = Signal(object)
@@ -65,7 +63,7 @@ class Call(QThread):
         self.result: Any = None
         self.failure: UserError | None = None
         _calls.append(self)
-        self.finished.connect(self._settle)
+        self.finished.connect(self._on_finished)
 
     def tell(self, progress: object) -> None:
         """Let the task emit `progress`."""
@@ -79,25 +77,25 @@ class Call(QThread):
         start: Ask = ask_real_engine,
         tell: TellProgress | None = None,
     ) -> bytes:
-        """The answer of an engine job, which ends when the task is cancelled. Raises what `EngineJob.ask` does."""
+        """Return the answer of an engine job, which is killed with the call. Raises what `EngineJob.ask` does."""
         with self._lock:
             if self.is_cancelled:
                 raise JobCancelled(name)
             try:
                 self._job = start(name)
             except OSError as error:
-                raise UserError("Hone's engine can't be started", str(error)) from error
+                raise UserError(_("Hone's engine can't be started"), str(error)) from error
         return self._job.ask(request, tell=tell)
 
     def cancel(self) -> None:
-        """End its engine job, if there is one; any other work goes on, and its result is dropped."""
+        """Kill its engine job, if there is one. Other work goes on, and its result is dropped."""
         with self._lock:
             self.is_cancelled = True
             if self._job is not None:
                 self._job.kill()
 
     def run(self) -> None:
-        """What the thread does."""
+        """Call the function in the thread."""
         try:
             if not self.is_cancelled:
                 self.result = self._work(self)
@@ -111,7 +109,7 @@ class Call(QThread):
         except OSError as error:
             self.failure = file_error(error)
 
-    def _settle(self) -> None:
+    def _on_finished(self) -> None:
         _calls.remove(self)
         self.over.emit(self)
         self.deleteLater()
@@ -121,35 +119,30 @@ _calls: list[Call] = []
 
 
 def file_error(error: OSError) -> UserError:
-    """What the window says of a file that a thread couldn't read or write."""
+    """Word a file error of a thread for the window."""
     where = f"{error.filename}: " if error.filename else ""
-    return RunFolderError(_("A file can't be written"), f"{where}{error.strerror or error}")
+    return RunFolderError(_("A file can't be read or written"), f"{where}{error.strerror or error}")
 
 
 class Task(QObject, Generic[Result]):
-    """Calls a function in a thread. A newer call takes the place of an older one, of which no signal comes any more.
+    """Calls a function in a thread. A newer call replaces an older one, which then emits nothing more.
 
         task = Task(self)
-        task.done.connect(self._show)
+        task.done.connect(self._on_rows)
         task.start(lambda call: read_rows(path))
 
-    The function is given its `Call`, with which it tells its progress and asks the engine. A task may be deleted while
-    its function still runs: the thread ends out of sight (`end_left` waits for it).
-
-    Signals:
-        progress: What the function told with `call.tell`.
-        done: What the function returned.
-        failed: The `core.base.errors.UserError` that it raised, or that tells of the error of another kind.
-        settled: It is over, however it ended; sent after `done` and `failed`, and not after `cancel`.
+    The function gets its `Call`, with which it reports progress and asks the engine. A task may be deleted while its
+    function runs (`end_left` waits for the thread). `failure` is why the last call failed, until the next one starts.
     """
 
-    progress = Signal(object)
-    done = Signal(object)
-    failed = Signal(object)
-    settled = Signal()
+    progress = Signal(object)  # what the function passed to `call.tell`
+    done = Signal(object)  # what the function returned
+    failed = Signal(object)  # `failure`, a `core.base.errors.UserError`
+    settled = Signal()  # after `done` or `failed`; not after `cancel`
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.failure: UserError | None = None
         self._call: Call | None = None
         self._calls: list[Call] = []
 
@@ -161,37 +154,34 @@ class Task(QObject, Generic[Result]):
     def start(self, work: Callable[[Call], Result]) -> None:
         """Begin to call `work`; returns at once."""
         self.cancel()
+        self.failure = None
         call = self._call = Call(work)
         self._calls.append(call)
-        call.told.connect(self._tell)
-        call.over.connect(self._settle)
+        call.told.connect(self._on_told)
+        call.over.connect(self._on_over)
         call.start(QThread.Priority.LowPriority)
 
     def cancel(self) -> None:
-        """End the engine job of the call under way; no signal comes of it."""
+        """Kill the engine job of the call; it emits nothing more."""
         if self._call is not None:
             self._call.cancel()
             self._call = None
 
     def close(self) -> None:
-        """Cancel, and wait until no thread is left."""
+        """Cancel, and wait for the threads."""
         self.cancel()
-        self.wait()
-
-    def wait(self) -> None:
-        """Wait until no thread is left."""
         for call in self._calls:
             call.wait()
 
-    def _tell(self, call: Call, progress: object) -> None:
+    def _on_told(self, call: Call, progress: object) -> None:
         if call is self._call:
             self.progress.emit(progress)
 
-    def _settle(self, call: Call) -> None:
+    def _on_over(self, call: Call) -> None:
         self._calls.remove(call)
         if call is not self._call:
             return
-        self._call = None
+        self._call, self.failure = None, call.failure
         if call.failure is not None:
             self.failed.emit(call.failure)
         elif not call.is_cancelled:
@@ -199,52 +189,36 @@ class Task(QObject, Generic[Result]):
         self.settled.emit()
 
 
-class FileWork(QThread):
-    """Does jobs in their order. The thread ends when there is none left, and begins anew with the next.
+class FileWork(QObject):
+    """Calls functions one after the other in a thread."""
 
-    Signals:
-        failed: A `core.base.errors.UserError` in place of a job's result.
-    """
-
-    failed = Signal(object)
+    failed = Signal(object)  # the `core.base.errors.UserError` of a function
     _done = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]]] = SimpleQueue()
-        self._done.connect(self._deliver)
-        self.finished.connect(self._go_on)
+        self._pool = QThreadPool(self)
+        self._pool.setMaxThreadCount(1)
+        self._done.connect(self._on_done)
 
-    def put(self, job: Callable[[], Result], done: Callable[[Result], None] = lambda _: None) -> None:
-        """Do `job` in the thread, then call `done` with its result in the window's. Returns at once."""
-        self._jobs.put((job, done))
-        self._go_on()
+    def put(self, work: Callable[[], Result], done: Callable[[Result], None] = lambda _: None) -> None:
+        """Call `work` in the thread, then `done` with its result in the window's. Returns at once."""
 
-    def end_work(self) -> None:
-        """Wait until everything that was asked for is done."""
-        while not self._jobs.empty() or self.isRunning():
-            self.wait()
-            self._go_on()
-
-    def run(self) -> None:
-        """What the thread does. Call `put`."""
-        while True:
+        def run() -> None:
             try:
-                job, done = self._jobs.get_nowait()
-            except Empty:
-                return
-            try:
-                self._done.emit(done, job())
+                self._done.emit(done, work())
             except UserError as error:
                 self.failed.emit(error)
             except OSError as error:
                 self.failed.emit(file_error(error))
 
-    def _go_on(self) -> None:
-        if not self._jobs.empty() and not self.isRunning():
-            self.start()
+        self._pool.start(run)
 
-    def _deliver(self, done: Callable[[Any], None], result: Any) -> None:
+    def end_work(self) -> None:
+        """Wait until all of it is done."""
+        self._pool.waitForDone()
+
+    def _on_done(self, done: Callable[[Any], None], result: Any) -> None:
         done(result)
 
 
@@ -254,20 +228,20 @@ _stuck: list[QThread] = []
 
 
 def end_left() -> None:
-    """Wait until the calls of all tasks have ended: Qt bears no thread that outlives the program."""
+    """Wait until the calls of all tasks have ended: Qt aborts if a thread outlives the program."""
     for call in list(_calls):
         call.wait()
 
 
 def wait_briefly(thread: QThread) -> None:
-    """Wait for a thread that only reads and was told to end; where a disk doesn't answer, go on without it."""
+    """Wait for a thread that only reads and was told to end; give up where a disk doesn't answer."""
     if thread not in _stuck and not thread.wait(PATIENCE_MS):
         thread.setParent(None)
         _stuck.append(thread)
 
 
 def end_program(status: int) -> int:
-    """The exit status; where a thread reads still, this process ends here."""
+    """Return the exit status; ends the process here while a thread still reads."""
     if any(thread.isRunning() for thread in _stuck):
         logging.shutdown()
         os._exit(status)
@@ -278,14 +252,12 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class JobTask(Task[Answer]):
-    """Asks one kind of engine job; a newer request takes the place of an older one.
-
-    `progress` is a `core.base.jobs.JobProgress`, of those jobs that report it.
+    """Runs one kind of engine job; `progress` is a `core.base.jobs.JobProgress`.
 
     Args:
         start: Starts an engine job.
         job: The job's name, such as `inspect`.
-        kind: The struct its answer is read as.
+        kind: The struct its answer is decoded to.
         parent: Qt's parent.
     """
 
@@ -294,7 +266,7 @@ class JobTask(Task[Answer]):
         self._start_job, self._job, self._kind = start, job, kind
 
     def put(self, request: msgspec.Struct | None = None) -> None:
-        """Ask; what was asked before is forgotten."""
+        """Start the job; the one before is cancelled."""
         content = b"" if request is None else msgspec.json.encode(request)
         self.start(lambda call: self._answer(call, content))
 
@@ -303,106 +275,77 @@ class JobTask(Task[Answer]):
         try:
             return msgspec.json.decode(answer, type=self._kind)
         except msgspec.MsgspecError as error:
-            raise UserError("The engine's answer can't be read", str(error)) from error
+            raise UserError(_("The engine's answer can't be read"), str(error)) from error
 
-
-BETWEEN_LOOKS_MS = 250
-"""A pause in typing after which the engine is asked."""
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
 
-class DebouncedTask(QObject, Generic[Request, Answer]):
-    """A job that is asked once the person has stopped typing, about what is wanted then.
+class DebouncedTask(JobTask[Answer], Generic[Request, Answer]):
+    """A job that starts after a pause in changes of its request. `report` is the newest answer."""
 
-    `report` answers the newest question, `failure` says why there is no answer.
+    changed = Signal()  # an answer or a failure has come; subclasses say what else
+    delay_ms = 250
 
-    Signals:
-        changed: An answer came, or none will come; heirs say what else.
-
-    Args:
-        ask: Starts an engine job.
-        job: The job's name, such as `inspect`.
-        kind: The struct its answer is read as.
-        parent: Qt's parent.
-    """
-
-    changed = Signal()
-    patience_ms = BETWEEN_LOOKS_MS
-
-    def __init__(self, ask: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._question = JobTask(ask, job, kind, self)
-        self._question.done.connect(self._take)
-        self._question.failed.connect(self._fail)
-        self._question.progress.connect(self._on_progress)
+    def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
+        super().__init__(start, job, kind, parent)
+        self.report: Answer | None = None
         self._request: Request | None = None
-        self._is_held = False
+        self._is_deferred = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
-        self._timer.setInterval(self.patience_ms)
-        self._timer.timeout.connect(self._ask)
-        self.report: Answer | None = None
-        self.failure: UserError | None = None
+        self._timer.setInterval(self.delay_ms)
+        self._timer.timeout.connect(lambda: self.put(self._request))
+        self.done.connect(self._on_report)
+        self.failed.connect(self._on_failure)
 
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is still to come."""
-        return self._is_held or self._timer.isActive() or self._question.is_running
+        return self._is_deferred or self._timer.isActive() or self.is_running
 
-    def look_at(self, request: Request | None, *, is_early: bool = False) -> bool:
-        """Ask about something; None: there is nothing to ask. The same request again changes nothing.
+    def set_request(self, request: Request | None, *, is_deferred: bool = False) -> bool:
+        """Set what to ask, None for nothing. The same request again changes nothing.
 
         Args:
-            request: The question.
-            is_early: It may still change, or the engine is busy: the question is asked once this is called again.
+            request: The request.
+            is_deferred: Start the job only when this is called again without it.
 
         Returns:
-            Whether what was known has been forgotten.
+            Whether the request is new, so that older answers are dropped.
         """
-        if request == self._request and (is_early or not self._is_held):
+        if request == self._request and (is_deferred or not self._is_deferred):
             return False
-        before, self._request = self._request, request
-        self._question.cancel()
+        keeps_report = self._keeps_report(self._request, request)
         self._timer.stop()
-        self.failure = None
-        if not self._stays_known(before, request):
+        self.cancel()
+        self.failure, self._request = None, request
+        if not keeps_report:
             self.report = None
-        self._is_held = is_early and request is not None
-        if request is not None and not is_early:
+        self._is_deferred = is_deferred and request is not None
+        if request is not None and not is_deferred:
             self._timer.start()
         return True
 
     def hold(self) -> None:
-        """Give up what is being asked, to be asked again when `look_at` is called next."""
-        if self._timer.isActive() or self._question.is_running:
+        """Cancel the job until `set_request` is called again."""
+        if self._timer.isActive() or self.is_running:
             self._timer.stop()
-            self._question.cancel()
-            self._is_held = True
-
-    def tell_progress(self, share: float) -> None:
-        """How much of the question is done, 0 to 1; heirs may show it."""
+            self.cancel()
+            self._is_deferred = True
 
     def close(self) -> None:
-        """Give up what was asked and wait for its thread."""
         self._timer.stop()
-        self._question.close()
+        super().close()
 
-    def _stays_known(self, before: Request | None, request: Request | None) -> bool:
-        """Whether the answer to the question before still says something."""
+    def _keeps_report(self, before: Request | None, request: Request | None) -> bool:
+        """Whether the report on `before` still tells something about `request`."""
         return False
 
-    def _ask(self) -> None:
-        if self._request is not None:
-            self._question.put(self._request)
-
-    def _on_progress(self, progress: JobProgress) -> None:
-        self.tell_progress(progress.share)
-
-    def _take(self, report: Answer) -> None:
-        self.report, self.failure = report, None
+    def _on_report(self, report: Answer) -> None:
+        self.report = report
         self.changed.emit()
 
-    def _fail(self, error: UserError) -> None:
-        self.report, self.failure = None, error
+    def _on_failure(self, _error: UserError) -> None:
+        self.report = None
         self.changed.emit()

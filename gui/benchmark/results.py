@@ -261,7 +261,7 @@ class ResultView(QWidget):
         self.note.setVisible(bool(notes))
         self.conclusion.setText(conclusion(result))
         self.conclusion.setVisible(bool(result.measured))
-        self.facts.show_words(_("What was measured, and how."), how_measured(result))
+        self.facts.show_text(_("What was measured, and how."), how_measured(result))
         for button in (self.copy_markdown, self.copy_csv):
             button.setEnabled(bool(result.measured))
 

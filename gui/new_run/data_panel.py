@@ -1,4 +1,4 @@
-"""What is known of the chosen data, below its field: how it was read, its views, what was found, its split."""
+"""The chosen data, below its field: how it was read, its views, findings, and the validation split."""
 
 import html
 from collections.abc import Sequence, Set
@@ -29,91 +29,70 @@ from gui.widgets.bars import LabelBars
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import LinkLabel, link_button, text_label
-from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill
+from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
+from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill, fill_dialog, hbox, vbox
 
 PROBLEM_MARK, WARNING_MARK = ("✕", Role.PROBLEM_MARK), ("!", Role.WARNING)
-"""A symbol, and its role for the style sheet."""
+"""A symbol and its role."""
 
 
 def marked_line(mark: tuple[str, Role], content: QWidget | QBoxLayout, parent: QWidget) -> QWidget:
-    """A line that begins with a mark such as "!"."""
-    symbol = QLabel(mark[0])
-    set_role(symbol, mark[1])
+    """Return a line that begins with a mark such as "!"."""
+    symbol = role_label(mark[1], mark[0])
     symbol.setFixedWidth(symbol.fontMetrics().horizontalAdvance("✓✓"))
+    symbol.setAlignment(Qt.AlignmentFlag.AlignTop)
     line = QWidget(parent)
-    row = fill(QHBoxLayout(line), margins=FLUSH, spacing=SPACING)
-    row.addWidget(symbol, 0, Qt.AlignmentFlag.AlignTop)
-    if isinstance(content, QWidget):
-        row.addWidget(content, 1)
-    else:
-        row.addLayout(content, 1)
+    fill(QHBoxLayout(line), symbol, (content, 1), margins=FLUSH, spacing=SPACING)
     return line
 
 
 class FindingsPane(QWidget):
-    """What was found in the data: a summary, and for each finding a line with its fixes; advice is text.
+    """What was found in the data: a summary, and a line with its fixes for each finding; advice is text."""
 
-    Signals:
-        fix_chosen: The `core.base.errors.Fix` whose button was pressed.
-        row_chosen: The number of a row in the file, to be shown.
-    """
+    fix_chosen = Signal(object)  # a `core.base.errors.Fix`
+    row_chosen = Signal(int)  # the number of a row in the file, to be shown
 
-    fix_chosen = Signal(object)
-    row_chosen = Signal(int)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.findings: tuple[Finding, ...] = ()
-        self._rows: Set[int] = frozenset()
-        layout = fill(QVBoxLayout(self), margins=FLUSH, spacing=SPACING // 2)
-        self._summary = QLabel()
-        set_role(self._summary, Role.GROUP_TITLE)
-        layout.addWidget(self._summary)
-        self._lines = QVBoxLayout()
-        self._lines.setSpacing(SPACING // 2)
-        layout.addLayout(self._lines)
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: tuple[tuple[Finding, ...], Set[int]] = ((), frozenset())
+        self.summary = role_label(Role.GROUP_TITLE)
+        self._lines = vbox(spacing=SPACING // 2)
+        fill(QVBoxLayout(self), self.summary, self._lines, margins=FLUSH, spacing=SPACING // 2)
         self.hide()
 
     def show_findings(self, findings: Sequence[Finding], rows: Set[int] = frozenset()) -> None:
-        """Show these, problems first; the rows that can be shown are links."""
-        if (tuple(findings), rows) == (self.findings, self._rows):
+        """Show findings, problems first; `rows` are those that can be shown and become links."""
+        if (tuple(findings), rows) == self._shown:
             return
-        self.findings, self._rows = tuple(findings), rows
+        self._shown = tuple(findings), rows
         clear(self._lines)
         for place, finding in enumerate(findings):
-            label = self._text(finding)
+            label = self._label(finding, frozenset() if finding.in_eval else rows)
             self._lines.addWidget(self._line(finding, label))
             if not place:
                 self.setFocusProxy(label)
-        self._summary.setText(summary(findings))
-        self.setAccessibleName(_("Found in the data: {summary}").format(summary=self.words))
+        self.summary.setText(summary(findings))
+        self.setAccessibleName(_("Found in the data: {summary}").format(summary=self.summary.text()))
         self.setVisible(bool(findings))
 
-    @property
-    def words(self) -> str:
-        return self._summary.text()
-
     def _line(self, finding: Finding, label: QLabel) -> QWidget:
-        words = fill(QVBoxLayout(), label, spacing=0)
+        lines = vbox(label, spacing=0)
         advice = [fix.label for fix in finding.fixes if fix.is_advice]
         if advice:
-            text = " ".join(f"{one}." if one[-1:].isalnum() else one for one in advice)
-            words.addWidget(text_label(text, Role.HINT))
+            text = " ".join(f"{line}." if line[-1:].isalnum() else line for line in advice)
+            lines.addWidget(text_label(text, Role.HINT))
         buttons = QWidget()
         flow = FlowLayout(SPACING // 2, 2, buttons)
         for fix in finding.fixes:
             if not fix.is_advice:
                 flow.addWidget(link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True))
         if flow.count():
-            words.addWidget(buttons)
+            lines.addWidget(buttons)
         is_problem = finding.level is FindingLevel.PROBLEM
-        return marked_line(PROBLEM_MARK if is_problem else WARNING_MARK, words, self)
+        return marked_line(PROBLEM_MARK if is_problem else WARNING_MARK, lines, self)
 
-    def _text(self, finding: Finding) -> QLabel:
-        """The sentence; its rows are links where the table shows them, which has those that are trained on."""
+    def _label(self, finding: Finding, linked: Set[int]) -> QLabel:
         numbers = ", ".join(f"{row:,}" for row in finding.rows)
-        linked = frozenset() if finding.in_eval else self._rows
         link = '<a href="{row}" style="text-decoration:none">{row:,}</a>'
         links = ", ".join(link.format(row=row) if row in linked else f"{row:,}" for row in finding.rows)
         text = html.escape(finding.message)
@@ -129,7 +108,7 @@ class FindingsPane(QWidget):
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """How many of each there are: "3 problems, 2 warnings"."""
+    """Return how many problems and warnings there are: `3 problems, 2 warnings`."""
     problems = sum(finding.level is FindingLevel.PROBLEM for finding in findings)
     warnings = len(findings) - problems
     parts = [
@@ -139,80 +118,65 @@ def summary(findings: Sequence[Finding]) -> str:
     return ", ".join(part for part, count in zip(parts, (problems, warnings), strict=True) if count)
 
 
-SPEAKS_FOR_ITSELF = ("encoding", "quoting", "compression")
-"""What of a reading is understood without its name."""
+SELF_EXPLANATORY = ("encoding", "quoting", "compression")
+"""Facts about the reading that are understood without their names."""
 
 
 class DataLine(QWidget):
-    """How the data was read and how much there is; while it is read, progress and a way out.
+    """How the data was read and how much there is; while it is read, the progress and Cancel.
 
-    `notes_label` holds facts about the data, a line each, for a place below; `enlarge` shows more of it at once.
+    `notes` are facts about the data, one per line, for a place below.
     """
 
-    def __init__(self, reading: DataReading, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, reading: DataReading) -> None:
+        super().__init__()
         self._reading = reading
-        self._words = text_label(role=Role.HINT)
-        self.enlarge = link_button(_("Enlarge"), tip=_("Show the data in a window of its own"))
-        self.cancel_button = link_button(_("Cancel"), reading.cancel, _("Stop reading the data"))
-        self.again_button = link_button(_("Look again"), reading.look_again, _("Read the data again"))
+        self.text = text_label(role=Role.HINT)
+        self.enlarge = link_button(_("Enlarge"), tip=_("Show the data in its own window"))
+        self.cancel_button = link_button(_("Cancel"), reading.stop, _("Stop reading the data"))
+        self.again_button = link_button(_("Read again"), reading.read_again, _("Read the data again"))
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(_("Reading the data"))
-        self.notes_label = text_label(role=Role.HINT, selectable=True)
+        self.notes = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
-        line = fill(
-            QHBoxLayout(),
-            (self._words, 1),
-            self.again_button,
-            self.cancel_button,
-            self.enlarge,
-            spacing=SPACING // 2,
-        )
+        buttons = (self.again_button, self.cancel_button, self.enlarge)
+        line = hbox((self.text, 1), *buttons, spacing=SPACING // 2)
         fill(QVBoxLayout(self), line, self._bar, margins=FLUSH, spacing=SPACING // 2)
 
-    @property
-    def words(self) -> str:
-        return self._words.text()
-
-    @property
-    def notes(self) -> str:
-        return self.notes_label.text()
-
     def show_state(self) -> None:
-        """Say what is known now."""
-        reading, report, share = self._reading, self._reading.report, self._reading.progress
+        reading, report, share = self._reading, self._reading.report, self._reading.share
         self.cancel_button.setVisible(reading.is_waiting)
-        self.again_button.setVisible(reading.is_cancelled)
+        self.again_button.setVisible(reading.is_stopped)
         self._bar.setVisible(reading.is_waiting)
         self.enlarge.setVisible(report is not None and bool(report.preview or report.seen))
         if reading.is_waiting:
             self._bar.setRange(0, 0 if share is None else 1000)
             self._bar.setValue(round(1000 * (share or 0)))
-            words = _("Reading and checking…")
+            text = _("Reading and checking…")
             if share is not None:
-                words = _("Reading and checking: {share:.0f} %").format(share=100 * share)
-        elif reading.is_cancelled:
-            words = _("The data was not checked.")
+                text = _("Reading and checking: {share:.0f} %").format(share=100 * share)
+        elif reading.is_stopped:
+            text = _("The data was not checked.")
         elif report is None and reading.failure is None:
-            words = _("The data is shown here once it is read.")
+            text = _("The data is shown here once it is read.")
         else:
-            words = reading_text(report) if report is not None and report.rows else ""
-        self._words.setText(words)
-        self.notes_label.setText("\n".join(report.notes) if report is not None else "")
-        self.notes_label.setVisible(bool(self.notes))
-        self.setVisible(bool(words))
+            text = reading_text(report) if report is not None and report.rows else ""
+        self.text.setText(text)
+        self.notes.setText("\n".join(report.notes) if report is not None else "")
+        self.notes.setVisible(bool(self.notes.text()))
+        self.setVisible(bool(text))
 
 
 def reading_text(report: DataReport) -> str:
-    """How data was read and how much there is: `2,340 rows · CSV · UTF-8 · comma · header in the first row`."""
+    """Return how data was read and how much there is: `2,340 rows · CSV · UTF-8 · header in the first row`."""
     labels = _("{labels:,} labels").format(labels=len(report.labels)) if report.labels else ""
     parts = [part for part in (rows_text(report.rows), labels, report.format, report.shape) if part]
-    for name, words in report.reading.items():
-        if words == "none":
+    for name, value in report.reading.items():
+        if value == "none":
             parts.append(_("no {name}").format(name=name))
-        elif words and words not in parts:
-            parts.append(words if name in SPEAKS_FOR_ITSELF else f"{name} {words}")
+        elif value and value not in parts:
+            parts.append(value if name in SELF_EXPLANATORY else f"{name} {value}")
     return " · ".join(parts)
 
 
@@ -224,69 +188,61 @@ FRACTION, FILE, SPLIT, TRAIN_SPLIT = "data.eval_fraction", "data.eval", "data.ev
 PATHS = (FRACTION, FILE, SPLIT)
 """The options of the three choices, which are called by them."""
 
-
 STRATIFIED = (Task.TEXT_CLASSIFICATION, Task.IMAGE_CLASSIFICATION)
 
 
 class SplitChoice(QWidget):
-    """What a run is evaluated on: a share of the training data, another file, or a split of it.
+    """What a run is evaluated on: a share of the training data, another file, or a split of the data set.
 
-    Only one of the three counts; the other two are taken back, and come again when they are chosen again.
-
-    Signals:
-        changed: The person chose another one.
-
-    Args:
-        form: Where the three options have their rows.
+    Only one of the three options is set. The values of the others return when they are chosen again.
     """
 
     changed = Signal()
 
-    def __init__(self, form: Form, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, form: Form) -> None:
+        super().__init__()
         self._form = form
-        self._kept: dict[str, object] = {}
+        self._earlier: dict[str, object] = {}
         self._splits: tuple[str, ...] = ()
-        self._asked = ""
-        label = QLabel(_("Evaluate on"))
-        set_role(label, Role.LABEL)
+        self._opened = ""  # chosen, but not filled in yet
+        label = role_label(Role.LABEL, _("Evaluate on"))
         label.setFixedWidth(label_width(self))
         self.choice = Segmented()
-        self.choice.chosen.connect(self._choose)
+        self.choice.chosen.connect(self._on_chosen)
         label.setBuddy(self.choice)
         line = fill(QHBoxLayout(self), label, margins=FLUSH, spacing=0)
         line.addSpacing(field_indent(self) - label_width(self))
-        line.addWidget(self.choice)
-        line.addStretch(1)
-        self._offer()
+        fill(line, self.choice, None)
+        self._show_choices()
 
-    def follow(self, report: DataReport | None) -> None:
-        """Show what the form says now, and say what the choice comes to."""
+    def update_from(self, report: DataReport | None) -> None:
+        """Show what the form holds, and what the choice means."""
         splits = report.splits if report is not None else ()
-        is_other, self._splits = splits != self._splits, splits
-        if is_other or self._has_split is not (SPLIT in self.choice.buttons()):
-            self._offer()
+        if splits != self._splits or self._has_split is not (SPLIT in self.choice.buttons()):
+            self._splits = splits
+            self._show_choices()
         self.choice.set_value(self.value)
         form = self._form
         if form.task is Task.CAUSAL_LM:
-            words = _("The last part of each text; of a table, rows drawn at random by the seed {seed}")
+            text = _("The last part of each text; of a table, rows drawn at random with seed {seed}")
         elif form.task in STRATIFIED:
-            words = _("Drawn at random by the seed {seed}, each label in the same proportion")
+            text = _("Drawn at random with seed {seed}, each label in the same proportion")
         else:
-            words = _("Drawn at random by the seed {seed}")
-        form.row(FRACTION).set_hint(words.format(seed=form.field("training.seed").value()))
+            text = _("Drawn at random with seed {seed}")
+        form.row(FRACTION).set_hint(text.format(seed=form.field("training.seed").value()))
         share = 100 * float(str(form.field(FRACTION).value()))
-        meanwhile = _("None is chosen yet; until then {share:g} % are held out").format(share=share)
+        meanwhile = _("Not chosen yet; until then {share:g} % are held out").format(share=share)
         for path in (FILE, SPLIT):
             is_open = path == self.value and not form.field(path).value()
             form.row(path).set_hint(meanwhile if is_open else "")
 
     @property
-    def hidden(self) -> frozenset[str]:
-        """The options that say nothing beside what is chosen: their rows are not shown."""
-        others = {path for path in PATHS if path != self.value}
-        has_train_split = self.value == SPLIT or bool(self._form.field(TRAIN_SPLIT).value() or self._splits)
-        return frozenset(others if has_train_split else others | {TRAIN_SPLIT})
+    def hidden(self) -> set[str]:
+        """The options whose rows are hidden, as they don't apply to the choice."""
+        hidden = set(PATHS) - {self.value}
+        if self.value != SPLIT and not self._form.field(TRAIN_SPLIT).value() and not self._splits:
+            hidden.add(TRAIN_SPLIT)
+        return hidden
 
     @property
     def value(self) -> str:
@@ -294,79 +250,67 @@ class SplitChoice(QWidget):
             return FILE
         if self._form.field(SPLIT).value():
             return SPLIT
-        return self._asked or FRACTION
+        return self._opened or FRACTION
 
     @property
     def _has_split(self) -> bool:
-        """Whether a split can be chosen, or is chosen before it is known which ones there are."""
-        return bool(self._splits or SPLIT in self._kept or self.value == SPLIT)
+        """Whether a split can be chosen, or is chosen before the splits are known."""
+        return bool(self._splits or SPLIT in self._earlier or self.value == SPLIT)
 
-    def forget(self) -> None:
-        self._kept.clear()
-        self._asked = ""
+    def reset(self) -> None:
+        self._earlier.clear()
+        self._opened = ""
 
-    def show_path(self, path: str) -> None:
-        """Bring the row of an option into view; nothing is changed by that."""
+    def reveal(self, path: str) -> None:
+        """Bring the row of an option into view without changing anything."""
         if path in (FILE, SPLIT) and self.value == FRACTION:
-            self._asked = path
+            self._opened = path
 
-    def _offer(self) -> None:
+    def _show_choices(self) -> None:
         segments = [
-            Segment(FRACTION, _("A share"), _("A part of the training data is kept apart.")),
-            Segment(FILE, _("Another file"), _("Held-out data in the same form.")),
+            Segment(FRACTION, _("A share"), _("A part of the training data is held out.")),
+            Segment(FILE, _("Another file"), _("Held-out data in the same format.")),
         ]
         if self._has_split:
-            named = _("One of: {splits}").format(splits=", ".join(self._splits))
-            segments.append(Segment(SPLIT, _("A split"), named if self._splits else ""))
+            names = _("One of: {splits}").format(splits=", ".join(self._splits))
+            segments.append(Segment(SPLIT, _("A split"), names if self._splits else ""))
         self.choice.set_segments(segments, keeps_value=False)
         self.choice.setAccessibleName(_("Evaluate on"))
 
-    def _choose(self, path: str) -> None:
-        """Take back the others; what they held comes again with them."""
-        before = {other: self._form.field(other).value() for other in PATHS}
-        nothing = {other: options_by_path()[other].default for other in PATHS}
-        self._kept.update({other: value for other, value in before.items() if value != nothing[other]})
-        wanted = {
-            other: self._kept.get(other, nothing[other]) if other == path else nothing[other]
-            for other in PATHS
-        }
-        if path == SPLIT and not wanted[SPLIT]:
-            wanted[SPLIT] = self._likely_split()
-        self._asked = path
-        self._form.set_values({other: value for other, value in wanted.items() if value != before[other]})
+    def _on_chosen(self, path: str) -> None:
+        before = {option: self._form.field(option).value() for option in PATHS}
+        values = {option: options_by_path()[option].default for option in PATHS}
+        self._earlier |= {option: value for option, value in before.items() if value != values[option]}
+        values[path] = self._earlier.get(path, values[path])
+        if path == SPLIT and not values[SPLIT]:
+            values[SPLIT] = self._likely_split()
+        self._opened = path
+        self._form.set_values({option: value for option, value in values.items() if value != before[option]})
         self.changed.emit()
 
     def _likely_split(self) -> str | None:
         names = [name for name in self._splits if not name.lower().startswith("train")]
-        likely = ("validation", "valid", "val", "dev", "eval", "test")
-        return next((name for start in likely for name in names if name.lower().startswith(start)), None) or (
-            names[0] if names else None
-        )
+        prefixes = ("validation", "valid", "val", "dev", "eval", "test")
+        likely = (name for prefix in prefixes for name in names if name.lower().startswith(prefix))
+        return next(likely, names[0] if names else None)
 
 
 class DataViews(QTabWidget):
-    """Tabs; one that has nothing to show is left out."""
+    """Tabs with views of the data; empty ones are left out."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         set_role(self, Role.TABS)
         self.setAccessibleName(_("The data"))
         self.rows = RowsPane()
         self.seen = SeenPane(theme)
         self.lengths = LengthsPane(theme)
         self.labels = LabelBars(theme)
-        labels = QWidget()
-        fill(QVBoxLayout(labels), self.labels, None, margins=(0, SPACING, 0, 0))
-        self._pages: dict[QWidget, str] = {
-            self.rows: _("Rows"),
-            self.seen: _("What the model sees"),
-            self.lengths: _("Lengths"),
-            labels: _("Labels"),
-        }
-        for page in self._pages:
+        self._labels_page = QWidget()
+        fill(QVBoxLayout(self._labels_page), self.labels, None, margins=(0, SPACING, 0, 0))
+        for page in (self.rows, self.seen, self.lengths, self._labels_page):
             page.setParent(self)
             page.hide()
-        self._labels = labels
         self.setTabBarAutoHide(True)
 
     def show_report(self, report: DataReport | None, task: Task) -> None:
@@ -374,21 +318,24 @@ class DataViews(QTabWidget):
         self.seen.show_report(report, task)
         self.lengths.show_report(report)
         self.labels.set_counts(report.labels if report is not None else {})
-        wanted = {
-            self.rows: report is not None and bool(report.preview),
-            self.seen: report is not None and bool(report.seen),
-            self.lengths: report is not None and report.lengths is not None and bool(report.lengths.counts),
-            self._labels: report is not None and bool(report.labels),
-        }
-        pages = [page for page, is_wanted in wanted.items() if is_wanted]
-        if pages != [self.widget(index) for index in range(self.count())]:
+        lengths = report.lengths if report is not None else None
+        tabs: dict[QWidget, str] = {}
+        if report is not None and report.preview:
+            tabs[self.rows] = _("Rows")
+        if report is not None and report.seen:
+            tabs[self.seen] = _("What the model sees")
+        if lengths is not None and lengths.counts:
+            tabs[self.lengths] = _("Lengths")
+        if report is not None and report.labels:
+            tabs[self._labels_page] = _("Labels")
+        if list(tabs) != [self.widget(index) for index in range(self.count())]:
             current = self.currentWidget()
             self.clear()
-            for page in pages:
-                self.addTab(page, self._pages[page])
-            if current in pages:
+            for page, title in tabs.items():
+                self.addTab(page, title)
+            if current in tabs:
                 self.setCurrentWidget(current)
-        self.setVisible(bool(pages))
+        self.setVisible(bool(tabs))
 
     def show_row(self, number: int) -> None:
         """Bring a row of the file into view, if it is among the first ones."""
@@ -396,44 +343,37 @@ class DataViews(QTabWidget):
             self.setCurrentWidget(self.rows)
 
 
-LINES_HIGH, LINES_FOUND = 20, 6
+LINES_HIGH, LINES_OF_FINDINGS = 20, 6
 VIEWS_STRETCH = 100
 
 
 class DataOverview(QWidget):
-    """A line, the views of the data, and below them, to be scrolled, what is wrong with it, notes and findings.
+    """A line, the views of the data, and below them, scrolled, problems, notes and findings.
 
-    It is always as high, whatever is known of the data: what stands below must not move as that comes in.
+    Its height is fixed: what is below must not move when something becomes known about the data.
     """
 
-    def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, reading: DataReading) -> None:
+        super().__init__()
         self._reading = reading
-        self._shown: DataReport | None = None
-        self._task: Task | None = None
-        self.sheet: QDialog | None = None  # while the views are in a window of their own
+        self._shown: tuple[DataReport | None, Task | None] = (None, None)
+        self.sheet: QDialog | None = None  # while the views are in their own window
         self.line = DataLine(reading)
         self.views = DataViews(theme)
         self.findings = FindingsPane()
-        found = QWidget()
-        self._found = fill(QVBoxLayout(found), self.line.notes_label, self.findings, margins=FLUSH)
-        scroll = PageScroll(found, most_lines=LINES_FOUND)
-        self._layout = fill(
-            QVBoxLayout(self),
-            self.line,
-            (self.views, VIEWS_STRETCH),
-            scroll,
-            None,
-            margins=(0, 0, 0, SPACING // 2),
-            spacing=SPACING,
-        )
+        scrolled = QWidget()
+        self._scrolled = fill(QVBoxLayout(scrolled), self.line.notes, self.findings, margins=FLUSH)
+        scroll = PageScroll(scrolled, most_lines=LINES_OF_FINDINGS)
+        parts = (self.line, (self.views, VIEWS_STRETCH), scroll, None)
+        margins = (0, 0, 0, SPACING // 2)
+        self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
         self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
         self.line.enlarge.clicked.connect(self.enlarge)
         self.findings.row_chosen.connect(self.views.show_row)
         self.views.hide()
 
     def show_state(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
-        """Say what is known now.
+        """Show what is known about the data.
 
         Args:
             task: What the data is for.
@@ -442,28 +382,24 @@ class DataOverview(QWidget):
         """
         report = self._reading.report
         self.line.show_state()
-        if report is not self._shown or task is not self._task:
-            self._shown, self._task = report, task
+        if report is not self._shown[0] or task is not self._shown[1]:
+            self._shown = report, task
             self.views.show_report(report, task)
-            if report is not None:
-                self.findings.show_findings(report.findings, frozenset(row_numbers(report)))
-            else:
-                self.findings.show_findings(())
+            rows = frozenset(row_numbers(report)) if report is not None else frozenset()
+            self.findings.show_findings(report.findings if report is not None else (), rows)
         self.views.rows.show_uses(task, columns, guessed)
 
-    def take_problems(self, row: FormRow) -> None:
-        """Show what is wrong with the data here, and not below its row: much of it is found only by reading it."""
-        self._found.insertLayout(0, row.give_problems())
+    def add_problems(self, row: FormRow) -> None:
+        """Show the problems of the data's row here instead of below the row: most are found by reading the data."""
+        self._scrolled.insertLayout(0, row.give_problems())
 
     @property
     def has_table(self) -> bool:
-        return self._shown is not None and bool(self._shown.columns and self._shown.preview)
-
-    def set_limit(self, limit: int | None) -> None:
-        self.views.lengths.set_limit(limit)
+        report = self._shown[0]
+        return report is not None and bool(report.columns and report.preview)
 
     def enlarge(self) -> None:
-        """Show the views in a window of their own; once it is closed they come back."""
+        """Move the views to their own window; they return when it is closed."""
         report = self._reading.report
         if report is None or self.sheet is not None:
             return
@@ -472,14 +408,11 @@ class DataOverview(QWidget):
         sheet.resize(980, 640)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(sheet.reject)
-        layout = QVBoxLayout(sheet)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.addWidget(self.views, 1)
-        layout.addWidget(buttons)
-        sheet.finished.connect(self._on_back)
+        fill_dialog(sheet, (self.views, 1), buttons)
+        sheet.finished.connect(self._on_sheet_closed)
         sheet.open()
 
-    def _on_back(self) -> None:
+    def _on_sheet_closed(self) -> None:
         self._layout.insertWidget(1, self.views, VIEWS_STRETCH)
         self.views.setVisible(self.views.count() > 0)
         if self.sheet is not None:

@@ -19,7 +19,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
-    QHBoxLayout,
     QLabel,
     QMenu,
     QPlainTextEdit,
@@ -36,19 +35,21 @@ from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengt
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.labels import link_button, plain_tip, text_label
-from gui.widgets.layout import FLUSH, fill
+from gui.widgets.layout import FLUSH, fill, hbox
 from gui.widgets.tables import set_up_rows
 
 WIDEST_LETTERS = 44
 TIP_CHARACTERS = 1200
 ROWS_MEASURED = 30
-"""So many rows say how wide a column wants to be; measuring all of many columns takes a second."""
+"""How many rows determine a column's width; measuring all of many columns takes a second."""
+
+MARGINS = (0, SPACING // 2, 0, 0)
 
 Index = QModelIndex | QPersistentModelIndex
 
 
 class RowsModel(QAbstractTableModel):
-    """The first rows of a report; below the name of a column, what it is used for. Unused columns are muted."""
+    """The first rows of a report, with the use of each column below its name. Unused columns are muted."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,7 +57,7 @@ class RowsModel(QAbstractTableModel):
         self._uses: Mapping[str, str] = {}
 
     def show_report(self, report: DataReport | None) -> bool:
-        """Show another report; whether its rows are others than before."""
+        """Show another report; returns whether its rows are different."""
         before, self.report = self.report, report
         if before and report and (before.columns, before.preview) == (report.columns, report.preview):
             return False
@@ -66,7 +67,7 @@ class RowsModel(QAbstractTableModel):
         return True
 
     def show_uses(self, uses: Mapping[str, str]) -> None:
-        """Show what the columns of these names are used for."""
+        """Show what columns are used for, by their names."""
         if uses != self._uses and self.columnCount() and self.rowCount():
             self._uses = dict(uses)
             last = self.index(self.rowCount() - 1, self.columnCount() - 1)
@@ -80,7 +81,7 @@ class RowsModel(QAbstractTableModel):
         return 0 if parent.isValid() or self.report is None else len(self.report.columns)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """A value on one line; all of it as the tool tip."""
+        """A value on one line, with all of it as the tool tip."""
         if self.report is None or not index.isValid():
             return None
         row = self.report.preview[index.row()]
@@ -105,32 +106,28 @@ class RowsModel(QAbstractTableModel):
         column = self.report.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
             return f"{column.name}\n{self._uses.get(column.name, _('Ignored'))} ▾"
-        return plain_tip(f"{column_text(column)}\n{_('Press to choose what it is used for.')}")
+        return plain_tip(f"{column_text(column)}\n{_('Click to choose its use.')}")
 
 
 def column_text(column: Column) -> str:
     kinds = {ColumnKind.TEXT: _("text"), ColumnKind.NUMBER: _("numbers"), ColumnKind.OTHER: _("other values")}
-    words = _("{name}: {kind}, {distinct:,} different, {empty:,} empty")
+    text = _("{name}: {kind}, {distinct:,} distinct, {empty:,} empty")
     kind = kinds[column.kind]
-    return words.format(name=column.name, kind=kind, distinct=column.distinct, empty=column.empty)
+    return text.format(name=column.name, kind=kind, distinct=column.distinct, empty=column.empty)
 
 
 def row_numbers(report: DataReport) -> tuple[int, ...]:
-    """The place each row of the preview has in the file."""
+    """Return the number of each row of the preview in the file."""
     return report.preview_rows or tuple(range(1, len(report.preview) + 1))
 
 
 class RowsPane(QWidget):
-    """The table; a press on a column's head, or Return on one of its cells, opens a menu with its uses.
+    """The table of rows; a click on a column's header, or Return in a cell, opens a menu of uses."""
 
-    Signals:
-        use_chosen: The name of a column, and the key of what it shall be; an empty one: nothing.
-    """
+    use_chosen = Signal(str, str)  # the name of a column, and the key of its use; empty: none
 
-    use_chosen = Signal(str, str)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._task = Task.TEXT_CLASSIFICATION
         self._keys: dict[str, str] = {}
         self.model = RowsModel(self)
@@ -147,62 +144,54 @@ class RowsPane(QWidget):
         header.setStretchLastSection(True)
         header.setResizeContentsPrecision(ROWS_MEASURED)
         header.sectionClicked.connect(self._open_menu)
-        self._words = text_label(role=Role.HINT)
-        fill(
-            QVBoxLayout(self),
-            (self.table, 1),
-            self._words,
-            margins=(0, SPACING // 2, 0, 0),
-            spacing=SPACING // 2,
-        )
+        self._count = text_label(role=Role.HINT)
+        fill(QVBoxLayout(self), (self.table, 1), self._count, margins=MARGINS, spacing=SPACING // 2)
 
     def show_report(self, report: DataReport | None) -> None:
         is_other = self.model.show_report(report)
         if report is None:
             return
-        name = _("The first {count} of {rows:,} rows")
-        words = name.format(count=len(report.preview), rows=report.rows)
-        self.table.setAccessibleName(words)
-        self._words.setText(words)
-        self._words.setVisible(report.rows > len(report.preview))
+        text = _("The first {count} of {rows:,} rows").format(count=len(report.preview), rows=report.rows)
+        self.table.setAccessibleName(text)
+        self._count.setText(text)
+        self._count.setVisible(report.rows > len(report.preview))
         if is_other:
-            header, widest = (
-                self.table.horizontalHeader(),
-                WIDEST_LETTERS * self.fontMetrics().averageCharWidth(),
-            )
+            header = self.table.horizontalHeader()
+            widest = WIDEST_LETTERS * self.fontMetrics().averageCharWidth()
             for column in range(len(report.columns)):
                 wanted = max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column))
                 self.table.setColumnWidth(column, min(widest, wanted) + SPACING)
 
     def show_uses(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
-        """Show what each column is used for.
+        """Show the use of each column.
 
         Args:
-            task: What it is for.
+            task: What the data is for.
             columns: Columns by the keys of their roles.
             guessed: The keys that were guessed.
         """
         self._task, self._keys = task, {name: key for key, name in columns.items()}
         titles = {use.key: use.title for use in uses_for(task)}
+        uses = {name: titles.get(key, key) for name, key in self._keys.items()}
         guess = _("{use} · guess")
         self.model.show_uses(
             {
-                name: guess.format(use=titles.get(key, key)) if key in guessed else titles.get(key, key)
-                for name, key in self._keys.items()
+                name: guess.format(use=use) if self._keys[name] in guessed else use
+                for name, use in uses.items()
             }
         )
 
     def use_menu(self, column: int) -> QMenu:
-        """What a column can be used for."""
+        """Return the menu of what a column can be used for."""
         assert self.model.report is not None
         name = self.model.report.columns[column].name
-        menu = QMenu(_("What column {name} is").format(name=name), self)
+        menu = QMenu(_("Use of column {name}").format(name=name), self)
         menu.setToolTipsVisible(True)
         group = QActionGroup(menu)
         uses = [(use.key, use.title, use.help) for use in uses_for(self._task)]
-        for key, title, words in (*uses, ("", _("Ignore"), _("The model doesn't see it."))):
+        for key, title, tip in (*uses, ("", _("Ignore"), _("The model doesn't see it."))):
             action = QAction(title, group, checkable=True, checked=self._keys.get(name, "") == key)
-            action.setToolTip(words)
+            action.setToolTip(tip)
             action.setData(key)
             menu.addAction(action)
         group.triggered.connect(lambda action: self.use_chosen.emit(name, str(action.data())))
@@ -215,7 +204,7 @@ class RowsPane(QWidget):
         self.use_menu(column).popup(header.viewport().mapToGlobal(below))
 
     def show_row(self, number: int) -> bool:
-        """Bring the row with this number in the file into view and choose it; whether it is among those shown."""
+        """Select the row with this number in the file; returns whether it is among those shown."""
         report = self.model.report
         numbers = row_numbers(report) if report is not None else ()
         if number not in numbers:
@@ -227,18 +216,18 @@ class RowsPane(QWidget):
 
 
 def trained_format(theme: Theme) -> QTextCharFormat:
-    made = QTextCharFormat()
-    made.setBackground(QColor(theme.tokens.accent_soft))
-    made.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
-    made.setUnderlineColor(QColor(theme.tokens.accent))
-    return made
+    style = QTextCharFormat()
+    style.setBackground(QColor(theme.tokens.accent_soft))
+    style.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
+    style.setUnderlineColor(QColor(theme.tokens.accent))
+    return style
 
 
 class SeenPane(QWidget):
-    """What the model sees of the first samples, one after the other; what it learns is tinted and underlined."""
+    """What the model sees of the first examples, one at a time; what it learns is tinted and underlined."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self._seen: tuple[Seen, ...] = ()
         self._place = 0
@@ -252,31 +241,22 @@ class SeenPane(QWidget):
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.before, self.after = Picture(_("In the file")), Picture(_("What the model sees"))
         texts, images = QWidget(), QWidget()
-        column, line = QVBoxLayout(texts), QHBoxLayout(images)
-        for widget in (self.text, self.legend):
-            column.addWidget(widget)
-        line.addWidget(self.before, 1)
-        line.addWidget(self.after, 1)
+        fill(QVBoxLayout(texts), self.text, self.legend, margins=FLUSH, spacing=SPACING // 2)
+        images.setLayout(hbox((self.before, 1), (self.after, 1), spacing=SPACING // 2))
         self._stack = QStackedWidget()
         self._stack.addWidget(texts)
         self._stack.addWidget(images)
-        self._words = text_label(role=Role.HINT)
+        self.facts = text_label(role=Role.HINT)
         self._back = link_button(_("Previous"), lambda: self.step(-1))
         self._back.setAccessibleName(_("Previous row"))
         self._next = link_button(_("Next"), lambda: self.step(1))
         self._next.setAccessibleName(_("Next row"))
-        head = QHBoxLayout()
-        head.addWidget(self._words, 1)
-        for button in (self._back, self._next):
-            head.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
-        layout = fill(QVBoxLayout(self), head, (self._stack, 1))
-        for inside in (column, line, head, layout):
-            inside.setContentsMargins(0, SPACING // 2 if inside is layout else 0, 0, 0)
-            inside.setSpacing(SPACING // 2)
+        head = hbox((self.facts, 1), self._back, self._next, spacing=SPACING // 2)
+        fill(QVBoxLayout(self), head, (self._stack, 1), margins=MARGINS, spacing=SPACING // 2)
         theme.changed.connect(lambda: self.step(0))
 
     def show_report(self, report: DataReport | None, task: Task) -> None:
-        """Show the samples of a report; the place among them stays."""
+        """Show the examples of a report; the place among them stays."""
         seen = report.seen if report is not None else ()
         if seen is self._seen:
             return
@@ -284,12 +264,8 @@ class SeenPane(QWidget):
         self._has_rows = report is not None and bool(report.columns) and task is not Task.CAUSAL_LM
         self.step(0)
 
-    @property
-    def words(self) -> str:
-        return self._words.text()
-
     def step(self, by: int) -> None:
-        """Show another sample."""
+        """Show another example."""
         last = max(0, len(self._seen) - 1)
         self._place = max(0, min(last, self._place + by))
         self._back.setEnabled(self._place > 0)
@@ -297,17 +273,17 @@ class SeenPane(QWidget):
         if not self._seen:
             return
         seen = self._seen[self._place]
-        parts = [_("{place} of {count}").format(place=self._place + 1, count=len(self._seen))]
+        facts = [_("{place} of {count}").format(place=self._place + 1, count=len(self._seen))]
         if self._has_rows:
-            parts.append(_("row {row:,}").format(row=seen.row))
+            facts.append(_("row {row:,}").format(row=seen.row))
         if seen.tokens is not None:
             tokens = ngettext("{count:,} token", "{count:,} tokens", seen.tokens)
-            parts.append(tokens.format(count=seen.tokens))
+            facts.append(tokens.format(count=seen.tokens))
         if seen.is_cut:
-            parts.append(_("cut off at its end"))
+            facts.append(_("truncated"))
         if seen.label:
-            parts.append(_("answer: {label}").format(label=seen.label))
-        self._words.setText(" · ".join(parts))
+            facts.append(_("label: {label}").format(label=seen.label))
+        self.facts.setText(" · ".join(facts))
         if seen.image:
             self.before.show_png(seen.original, seen.label)
             self.after.show_png(seen.image, seen.label)
@@ -330,10 +306,10 @@ class SeenPane(QWidget):
                 is_marked = part.trained and not is_all
                 cursor.insertText(part.text, trained_format(self._theme) if is_marked else QTextCharFormat())
 
-        insert(_("Better answer"), seen.parts)
+        insert(_("Chosen answer"), seen.parts)
         if seen.rejected:
             cursor.insertText("\n\n", QTextCharFormat())
-            insert(_("Worse answer"), seen.rejected)
+            insert(_("Rejected answer"), seen.rejected)
         cursor.movePosition(QTextCursor.MoveOperation.Start)
         self.text.setTextCursor(cursor)
         learned = " … ".join(part.text for part in (*seen.parts, *seen.rejected) if part.trained)
@@ -342,33 +318,32 @@ class SeenPane(QWidget):
         )
         style = f"background-color: {self._theme.tokens.accent_soft}; text-decoration: underline"
         mark = f'<span style="{style}">{html.escape(_("tinted and underlined"))}</span>'
-        words = _("{mark}: learned; all else is only read")
+        text = _("{mark}: learned; the rest is only read")
         if self._task is Task.PREFERENCE:
-            words = _("{mark}: made likelier in the better answer, unlikelier in the worse one")
-        self.legend.setText(_("All of it is learned.") if is_all else words.format(mark=mark))
+            text = _("{mark}: made more likely in the chosen answer, less likely in the rejected one")
+        self.legend.setText(_("All of it is learned.") if is_all else text.format(mark=mark))
         self.legend.setVisible(bool(learned))
 
 
 class Picture(QWidget):
-    """An image as large as there is room, with a caption that names its size."""
+    """An image scaled to the space there is, with a caption that names its size."""
 
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str) -> None:
+        super().__init__()
         self._title = title
         self._pixmap = QPixmap()
         self._picture, self.caption = QLabel(), text_label(role=Role.HINT)
         self._picture.setMinimumSize(64, 64)
         self._picture.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
-        layout = fill(QVBoxLayout(self), margins=FLUSH, spacing=2)
-        for label, stretch in ((self._picture, 1), (self.caption, 0)):
+        for label in (self._picture, self.caption):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            layout.addWidget(label, stretch)
+        fill(QVBoxLayout(self), (self._picture, 1), self.caption, margins=FLUSH, spacing=2)
 
     def show_png(self, content: bytes, label: str) -> None:
         self._pixmap = QPixmap()
         self._pixmap.loadFromData(content)
-        size, words = self._pixmap.size(), _("{title}, {width} × {height}")
-        self.caption.setText(words.format(title=self._title, width=size.width(), height=size.height()))
+        size, text = self._pixmap.size(), _("{title}, {width} × {height}")
+        self.caption.setText(text.format(title=self._title, width=size.width(), height=size.height()))
         self._picture.setAccessibleName(f"{self.caption.text()} {label}".strip())
         self._fit()
 
@@ -380,21 +355,21 @@ class Picture(QWidget):
         if self._pixmap.isNull():
             return
         ratio = self.devicePixelRatioF()
-        room = self._picture.size() * ratio
-        is_tiny = self._pixmap.width() * 2 <= room.width()  # pixels of a tiny image are to be seen as such
+        size = self._picture.size() * ratio
+        is_tiny = self._pixmap.width() * 2 <= size.width()  # its pixels should be visible as such
         smooth, fast = Qt.TransformationMode.SmoothTransformation, Qt.TransformationMode.FastTransformation
         keep = Qt.AspectRatioMode.KeepAspectRatio
-        scaled = self._pixmap.scaled(room, keep, fast if is_tiny else smooth)
+        scaled = self._pixmap.scaled(size, keep, fast if is_tiny else smooth)
         scaled.setDevicePixelRatio(ratio)
         self._picture.setPixmap(scaled)
 
 
-ROOM_BEYOND = 1.3
-"""The limit is drawn where it is no further than this beyond the longest sample; else the bars would be squashed."""
+BEYOND = 1.3
+"""The limit is drawn up to this multiple of the longest example; further away it would squash the bars."""
 
 
 def cut_by(lengths: Lengths, limit: int) -> tuple[int, bool]:
-    """How many samples are longer than `limit`, and whether that is exact: within a bar it is shared out evenly."""
+    """Return how many examples are longer than `limit`, and whether that is exact or interpolated within a bar."""
     if lengths.limit == limit:
         return lengths.cut, True
     if limit >= lengths.longest:
@@ -414,18 +389,16 @@ TOKENS = "tokens"
 
 
 class LengthsPane(QWidget):
-    """A histogram in which what is cut off is grey; the line follows the option before the data is counted anew."""
+    """A histogram in which truncated examples are grey; its line follows the option before the data is read again."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self._lengths: Lengths | None = None
         self._limit: int | None = None
         self._plot: Any = None  # a pyqtgraph.PlotWidget, which is slow to import
-        self._words = text_label(role=Role.HINT)
-        self._layout = fill(
-            QVBoxLayout(self), self._words, margins=(0, SPACING // 2, 0, 0), spacing=SPACING // 2
-        )
+        self.text = text_label(role=Role.HINT)
+        self._layout = fill(QVBoxLayout(self), self.text, margins=MARGINS, spacing=SPACING // 2)
         theme.changed.connect(self._show)
 
     def show_report(self, report: DataReport | None) -> None:
@@ -437,12 +410,8 @@ class LengthsPane(QWidget):
         self._show()
 
     @property
-    def words(self) -> str:
-        return self._words.text()
-
-    @property
     def limit(self) -> int | None:
-        """Where samples are cut off, in tokens."""
+        """Where examples are truncated, in tokens."""
         lengths = self._lengths
         if lengths is None or lengths.unit != TOKENS or lengths.limit is None:
             return None
@@ -451,28 +420,28 @@ class LengthsPane(QWidget):
     @property
     def has_line(self) -> bool:
         lengths, limit = self._lengths, self.limit
-        return lengths is not None and limit is not None and limit <= ROOM_BEYOND * lengths.edges[-1]
+        return lengths is not None and limit is not None and limit <= BEYOND * lengths.edges[-1]
 
     def _show(self) -> None:
         lengths, limit = self._lengths, self.limit
         if lengths is None:
             return
         unit = _("tokens") if lengths.unit == TOKENS else _("characters")
-        words = _("Half have {median:,} {unit} or fewer, the longest has {longest:,}.")
-        words = words.format(median=lengths.median, longest=lengths.longest, unit=unit)
+        text = _("Half have {median:,} {unit} or fewer, the longest has {longest:,}.")
+        text = text.format(median=lengths.median, longest=lengths.longest, unit=unit)
         if limit is not None:
             count, is_exact = cut_by(lengths, limit)
             if not count:
-                cut = _("None is cut off at {limit:,} {unit}.")
+                cut = _("None is truncated at {limit:,} {unit}.")
             elif is_exact:
-                cut = _("{count:,} of {rows:,} are cut off at {limit:,} {unit}.")
+                cut = _("{count:,} of {rows:,} are truncated at {limit:,} {unit}.")
             else:
-                cut = _("About {count:,} of {rows:,} are cut off at {limit:,} {unit}.")
+                cut = _("About {count:,} of {rows:,} are truncated at {limit:,} {unit}.")
             rows = sum(lengths.counts)
-            words = f"{cut.format(count=count, rows=rows, limit=limit, unit=unit)} {words}"
-        self._words.setText(words)
+            text = f"{cut.format(count=count, rows=rows, limit=limit, unit=unit)} {text}"
+        self.text.setText(text)
         self._draw(lengths, limit)
-        self._plot.setAccessibleName(_("Lengths of the rows: {words}").format(words=words))
+        self._plot.setAccessibleName(_("Lengths of the rows: {text}").format(text=text))
 
     def _draw(self, lengths: Lengths, limit: int | None) -> None:
         import pyqtgraph as pg
@@ -496,11 +465,10 @@ class LengthsPane(QWidget):
             pg.BarGraphItem(x0=starts, x1=ends, y0=0, y1=lengths.counts, brushes=colours, pen=pg.mkPen(None))
         )
         end = max(lengths.edges[-1], limit or 0) if self.has_line else lengths.edges[-1]
-        self._plot.setRange(
-            xRange=(lengths.edges[0], end), yRange=(0, max(lengths.counts) or 1), padding=0.02
-        )
+        highest = max(lengths.counts) or 1
+        self._plot.setRange(xRange=(lengths.edges[0], end), yRange=(0, highest), padding=0.02)
         if self.has_line:
             pen = pg.mkPen(tokens.bad, width=1.5, style=Qt.PenStyle.DashLine)
-            words = _("cut off at {limit:,}").format(limit=limit)
+            label = _("truncated at {limit:,}").format(limit=limit)
             options = {"position": 0.9, "color": tokens.bad, "anchors": [(1, 0.5), (1, 0.5)]}
-            self._plot.addItem(pg.InfiniteLine(limit, pen=pen, label=words, labelOpts=options))
+            self._plot.addItem(pg.InfiniteLine(limit, pen=pen, label=label, labelOpts=options))

@@ -1,20 +1,34 @@
-"""The top of the New run page: the task and what it means, examples, opening and saving run files."""
+"""The top of the New run page: the task, examples, opening and saving run files, importing options."""
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QStandardItem
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QHBoxLayout,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
+from core.base.errors import OptionsError
 from core.base.language import _
-from core.options.catalogue import options_by_path
+from core.options.catalogue import options_by_path, value_text
 from core.options.choices import Task
+from core.options.importing import Imported, import_file, import_text
 from core.options.presets import presets
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
+from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
-from gui.widgets.labels import link_button, text_label
-from gui.widgets.layout import FLUSH, fill
+from gui.widgets.labels import link_button, role_label, text_label
+from gui.widgets.layout import FLUSH, PageScroll, fill, fill_dialog, hbox
+from gui.widgets.tables import Group, KeyValue, Row
 
 LETTERS = 26
 
@@ -25,27 +39,23 @@ FILE_FILTER = "*.hone *.toml"
 
 
 class TaskChooser(QWidget):
-    """The tasks in a list with headings, and a sentence about the one that is chosen.
+    """The tasks in a list with headings, and a sentence about the chosen one."""
 
-    Signals:
-        chosen: The `core.options.choices.Task` the person took.
-    """
+    chosen = Signal(object)  # the `core.options.choices.Task`
 
-    chosen = Signal(object)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         option = options_by_path()["task"]
-        talks = [task for task in Task if task.reads_conversations]
+        chats = [task for task in Task if task.reads_conversations]
         images = [task for task in Task if task.reads_images]
-        texts = [task for task in Task if task not in (*talks, *images)]
+        texts = [task for task in Task if task not in (*chats, *images)]
         self.choices = ChoiceList()
-        groups = ((_("Text"), texts), (_("Conversations"), talks), (_("Images"), images))
+        groups = ((_("Text"), texts), (_("Conversations"), chats), (_("Images"), images))
+        font = QFont(self.font())
+        font.setWeight(QFont.Weight.DemiBold)
         for title, tasks in groups:
             heading = QStandardItem(title)
             heading.setFlags(Qt.ItemFlag.NoItemFlags)
-            font = QFont(self.font())
-            font.setWeight(QFont.Weight.DemiBold)
             heading.setData(font, Qt.ItemDataRole.FontRole)
             self.choices.append_item(heading)
             for task in tasks:
@@ -53,65 +63,47 @@ class TaskChooser(QWidget):
         self.choices.setMaxVisibleItems(len(Task) + len(groups))
         self.choices.setAccessibleName(option.title)
         self.choices.setFixedWidth(LETTERS * self.choices.fontMetrics().averageCharWidth() + 5 * SPACING)
-        self.choices.activated.connect(self._tell)
-        label = QLabel(option.title)
+        self.choices.activated.connect(self._on_activated)
+        label = role_label(Role.LABEL, option.title)
         label.setBuddy(self.choices)
-        set_role(label, Role.LABEL)
-        self._sentence = text_label(role=Role.MUTED)
-        fill(QHBoxLayout(self), label, self.choices, (self._sentence, 1), margins=FLUSH, spacing=SPACING + 4)
+        self.help = text_label(role=Role.MUTED)
+        fill(QHBoxLayout(self), label, self.choices, (self.help, 1), margins=FLUSH, spacing=SPACING + 4)
         self.show_task(Task.IMAGE_CLASSIFICATION)
 
     def show_task(self, task: Task) -> None:
         self.choices.choose(task.value)
-        words = str(self.choices.currentData(SECOND_LINE) or "")
-        self._sentence.setText(words)
-        self.choices.setAccessibleDescription(words)
+        text = str(self.choices.currentData(SECOND_LINE) or "")
+        self.help.setText(text)
+        self.choices.setAccessibleDescription(text)
 
-    @property
-    def sentence(self) -> str:
-        return self._sentence.text()
-
-    def _tell(self) -> None:
+    def _on_activated(self) -> None:
         task = Task(str(self.choices.currentData()))
         self.show_task(task)
         self.chosen.emit(task)
 
 
 class NewRunHeader(QWidget):
-    """Title, task and files.
+    """Title, task and files."""
 
-    Signals:
-        task_chosen: The `core.options.Task` the person took.
-        file_chosen: The `Path` of a run file to open.
-        example_chosen: The `Path` of an example to start from.
-        preset_chosen: The `core.options.presets.Preset` to lay over the form.
-        import_chosen: The person wants to bring options along from a script.
-        afresh_chosen: The person wants what Hone starts with.
-        save_chosen: The `Path` to save the form to.
-    """
-
-    task_chosen = Signal(object)
-    file_chosen = Signal(object)
-    example_chosen = Signal(object)
-    preset_chosen = Signal(object)
+    task_chosen = Signal(object)  # a `core.options.choices.Task`
+    file_chosen = Signal(object)  # the `Path` of a run file to open
+    example_chosen = Signal(object)  # the `Path` of an example
+    preset_chosen = Signal(object)  # a `core.options.presets.Preset`
     import_chosen = Signal()
-    afresh_chosen = Signal()
-    save_chosen = Signal(object)
+    reset_chosen = Signal()
+    save_chosen = Signal(object)  # the `Path` to save the form to
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        title = QLabel(_("New run"))
-        set_role(title, Role.PAGE_TITLE)
-        self._words = QLabel()
-        set_role(self._words, Role.MUTED)
-        self._afresh = link_button(
+    def __init__(self) -> None:
+        super().__init__()
+        self._subtitle = role_label(Role.MUTED)
+        self.reset = link_button(
             _("Start afresh"),
-            self.afresh_chosen.emit,
-            _("Put every choice back to what Hone starts with; it can be undone"),
+            self.reset_chosen.emit,
+            _("Reset every choice to what Hone starts with; this can be undone"),
         )
         self.show_restored(False)
-        words = fill(QHBoxLayout(), self._words, self._afresh, None, spacing=SPACING // 2)
-        titles = fill(QVBoxLayout(), title, words, spacing=2)
+        subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
+        titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
         saving = QPushButton(_("Save as…"))
         saving.setToolTip(_("Save these choices as a run file"))
         saving.clicked.connect(self.save_file)
@@ -127,9 +119,9 @@ class NewRunHeader(QWidget):
 
     def show_restored(self, is_restored: bool) -> None:
         """Say that the form is as it was left, or what to do with a new one."""
-        self._afresh.setVisible(is_restored)
-        self._words.setText(
-            _("This is how you left the form.")
+        self.reset.setVisible(is_restored)
+        self._subtitle.setText(
+            _("The form is as you left it.")
             if is_restored
             else _("Choose a model and your data; the rest is set for this computer.")
         )
@@ -167,9 +159,9 @@ class NewRunHeader(QWidget):
         menu.addAction(_("Run file…"), self.open_file)
         menu.addAction(_("Import from a script…")).triggered.connect(self.import_chosen)
         menu.addSeparator()
-        afresh = menu.addAction(_("Start afresh"))
-        afresh.triggered.connect(self.afresh_chosen)
-        afresh.setToolTip(self._afresh.toolTip())
+        reset = menu.addAction(_("Start afresh"))
+        reset.triggered.connect(self.reset_chosen)
+        reset.setToolTip(self.reset.toolTip())
         return button
 
     def _menu_button(self, text: str) -> tuple[QPushButton, QMenu]:
@@ -179,3 +171,106 @@ class NewRunHeader(QWidget):
         button.setMenu(menu)
         button.setProperty("hasMenu", True)
         return button, menu
+
+
+IMPORT_DELAY_MS = 150
+IMPORT_EXAMPLE = "python run_glue.py --task_name mrpc --learning_rate 2e-5 --fp16"
+LINES_OF_TEXT = 7
+
+
+class ImportSheet(QDialog):
+    """Reads what is pasted as it is typed, and lists what becomes of every name."""
+
+    imported = Signal(object)  # the `core.options.importing.Imported` for the form
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(_("Import from a script"))
+        self.resize(680, 600)
+        self.options: Imported | None = None
+        self.text = QPlainTextEdit()
+        self.text.setAccessibleName(_("Script or command line"))
+        self.text.setPlaceholderText(IMPORT_EXAMPLE)
+        self.text.setTabChangesFocus(True)
+        self.text.setFixedHeight(LINES_OF_TEXT * self.text.fontMetrics().lineSpacing() + 2 * SPACING)
+        self.status = text_label(role=Role.HINT)
+        self.rows = KeyValue()
+        self.fill = QPushButton(_("Fill the form"))
+        self.fill.setDefault(True)
+        set_role(self.fill, Role.PRIMARY)
+        choose = QPushButton(_("Choose a file…"))
+        choose.clicked.connect(self._choose)
+        content = QWidget()
+        fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons.addButton(self.fill, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        help_text = _(
+            "Paste the arguments of a Trainer script. Names that no longer exist are listed with their replacement; "
+            "nothing is run."
+        )
+        status = hbox((self.status, 1), choose)
+        fill_dialog(self, text_label(help_text), self.text, status, (PageScroll(content), 1), buttons)
+        self._timer = QTimer(self, singleShot=True, interval=IMPORT_DELAY_MS)
+        self._timer.timeout.connect(self.read_text)
+        self.text.textChanged.connect(self._timer.start)
+        self.read_text()
+
+    def read_text(self) -> None:
+        self._timer.stop()
+        text, self.options = self.text.toPlainText(), None
+        status = _("Nothing yet: paste TrainingArguments as JSON or Python, or a command line.")
+        if text.strip():
+            try:
+                result = self.options = import_text(text)
+                known, unknown = len(result.taken), len(result.left)
+                status = _("{known} of {all} names are known.").format(known=known, all=known + unknown)
+            except OptionsError as error:
+                status = _("This {problem}.").format(problem=error.problems[0].message)
+        self._show(status)
+
+    def open_file(self, path: Path) -> None:
+        try:
+            import_file(path)
+        except OptionsError as error:
+            self.options = None
+            self._show(f"{path.name}: {error.problems[0].message}")
+            return
+        self.text.setPlainText(path.read_text(encoding="utf-8"))
+        self.read_text()
+
+    def accept(self) -> None:
+        self.read_text()
+        if self.options is not None:
+            self.imported.emit(self.options)
+            super().accept()
+
+    def _show(self, status: str) -> None:
+        self.status.setText(status)
+        self.rows.set_groups(_groups(self.options) if self.options else [])
+        self.fill.setEnabled(self.options is not None and bool(self.options.taken))
+
+    def _choose(self) -> None:
+        kinds = _("Scripts and arguments ({filter})").format(filter="*.py *.json *.sh *.txt")
+        chosen, _kind = QFileDialog.getOpenFileName(self, _("Import from a script"), str(Path.home()), kinds)
+        if chosen:
+            self.open_file(Path(chosen))
+
+
+def _groups(imported: Imported) -> list[Group]:
+    options = options_by_path()
+    taken = []
+    for item in imported.taken:
+        name = item.name if item.value is True else f"{item.name} {item.value}"
+        values = (
+            f"{options[path].title}: {value_text(options[path], value)}"
+            for path, value in item.options.items()
+        )
+        taken.append(Row(name, ", ".join(values), sentence(item.note)))
+    groups = (
+        Group(_("To fix"), tuple(Row(item.path, sentence(item.message)) for item in imported.problems)),
+        Group(_("Imported"), tuple(taken)),
+        Group(_("Left out"), tuple(Row(item.name, sentence(item.reason)) for item in imported.left)),
+    )
+    return [group for group in groups if group.rows]

@@ -1,4 +1,4 @@
-"""The card "Will it fit?": the memory a run takes beside what is free, how that is known, and what needs less."""
+"""The card "Will it fit?": the memory a run takes next to what is free, how that is known, and what needs less."""
 
 import time
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ from core.memory.remedies import Remedy
 from core.services import hub
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.new_run.memory_state import Gain, MemoryState
+from gui.new_run.memory_state import Measured, MemoryState
 from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
-from gui.widgets.labels import link_button, text_label
-from gui.widgets.layout import FLUSH, clear, fill
+from gui.widgets.labels import link_button, role_label, text_label
+from gui.widgets.layout import FLUSH, clear, fill, hbox, vbox
 
 JUST_NOW = 5 * 60.0
 """Seconds for which something was measured "just now"."""
 
 SAME_TIME = 0.015
-"""A step slower by less is no slower."""
+"""Smaller changes of the step time, as a share, are not shown."""
 
 
 def headline(forecast: Forecast, ran_out: bool = False) -> tuple[str, str, Role]:
-    """Whether it fits, in a word or two, the figures behind that, and the role of the word.
+    """Return the verdict in a word or two, its figures, and the role of the word.
 
     Args:
-        forecast: What is known, beside the memory that is free now.
-        ran_out: Whether a dry run has run out of memory, so that the figures are those of that moment.
+        forecast: What is known, with the memory that is free now.
+        ran_out: Whether a dry run ran out of memory, so that the figures are those of that moment.
     """
     total, room = forecast.parts.total, forecast.room
     size = memory(total)
@@ -42,12 +42,12 @@ def headline(forecast: Forecast, ran_out: bool = False) -> tuple[str, str, Role]
     if room is None:
         return _("Takes {size}").format(size=size), _("the free memory isn't known"), Role.VERDICT
     if forecast.verdict is Verdict.TOO_LARGE:
-        words = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
-        return _("Doesn't fit"), words, Role.VERDICT_BAD
-    known = _("{size} of {free} free").format(size=size, free=memory(room.free))
+        text = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
+        return _("Doesn't fit"), text, Role.VERDICT_BAD
+    text = _("{size} of {free} free").format(size=size, free=memory(room.free))
     if forecast.verdict is Verdict.TIGHT:
-        return _("Fits tightly"), known, Role.VERDICT_TIGHT
-    return _("Fits"), known, Role.VERDICT_GOOD
+        return _("Fits tightly"), text, Role.VERDICT_TIGHT
+    return _("Fits"), text, Role.VERDICT_GOOD
 
 
 def basis_text(basis: Basis, measured_at: float | None = None) -> str:
@@ -60,11 +60,8 @@ def basis_text(basis: Basis, measured_at: float | None = None) -> str:
 
 def basis_help(basis: Basis) -> str:
     if basis is Basis.FORMULA:
-        return _(
-            "Counted from the size of the model and your choices, without trying anything. It changes at once as "
-            "you choose.",
-        )
-    return _("A few real steps were trained, and this is the most that they held.")
+        return _("Computed from the size of the model and your choices; it changes at once as you choose.")
+    return _("The peak of a few real training steps.")
 
 
 def undivided_text() -> str:
@@ -72,120 +69,120 @@ def undivided_text() -> str:
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
-    """The parts as the bar shows them; buffers and overhead are one. Undivided: only the whole is known."""
+    """Return the parts of the bar, buffers and overhead as one; undivided if only the whole is known."""
     if is_undivided:
-        return [Part(_("held in all"), parts.total, "run", undivided_text())]
+        return [Part(_("in total"), parts.total, "run", undivided_text())]
     overhead = _(
-        "{temporary} of temporary buffers, and {overhead} of overhead: PyTorch itself, its libraries, and memory that "
-        "its allocator keeps in reserve."
-    )
-    of_what = {"temporary": memory(parts.temporary), "overhead": memory(parts.overhead)}
-    words = {
-        "weights": (_("weights"), _("The model's parameters.")),
-        "gradients": (_("gradients"), _("One for each trainable parameter.")),
-        "optimizer": (_("optimizer"), _("The optimizer's state, such as Adam's two moments.")),
-        "activations": (
+        "{temporary} of temporary buffers and {overhead} of overhead: PyTorch, its libraries, and memory that its "
+        "allocator keeps in reserve."
+    ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead))
+    return [
+        Part(_("weights"), parts.weights, "run", _("The model's parameters.")),
+        Part(_("gradients"), parts.gradients, "gradients", _("One for each trainable parameter.")),
+        Part(
+            _("optimizer"),
+            parts.optimizer,
+            "optimizer",
+            _("The optimizer's state, such as Adam's two moments."),
+        ),
+        Part(
             _("activations"),
+            parts.activations,
+            "activations",
             _("Each layer's output for this batch, kept for the backward pass."),
         ),
-        "overhead": (_("overhead"), overhead.format(**of_what)),
-    }
-    sizes = {name: getattr(parts, name) for name in words} | {"overhead": parts.overhead + parts.temporary}
-    colours = {"weights": "run", "overhead": "others"}
-    return [
-        Part(title, sizes[name], colours.get(name, name), words) for name, (title, words) in words.items()
+        Part(_("overhead"), parts.overhead + parts.temporary, "others", overhead),
     ]
 
 
-def saving_text(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None = None) -> str:
-    """What a remedy is worth, and what it costs: `−1.20 GB, then it fits · about 30 % slower`.
+def saving_text(
+    remedy: Remedy,
+    now: Verdict,
+    after: Verdict,
+    without: Measured | None = None,
+    measured: Measured | None = None,
+) -> str:
+    """Return what a remedy saves and costs: `−1.20 GB, then it fits · 30 % slower`.
 
     Args:
         remedy: The remedy.
-        now: Whether it fits as it is.
-        after: Whether it fits with it.
-        gain: What was measured of it, which goes before what is forecast.
+        now: The verdict without it.
+        after: The verdict with it.
+        without: What was measured without it.
+        measured: What was measured with it; goes before the forecast.
     """
     if not remedy.changes:
         return remedy.help
-    if gain is None:
+    if measured is not None and measured.ran_out:
+        return _("memory ran out with it too (measured)")
+    slower: float | None = remedy.slower
+    if measured is None:
         saved = _("−{size}").format(size=memory(remedy.saves))
-    elif gain.ran_out:
-        return _("memory ran out with it, too, when that was measured")
-    elif gain.saves is None:
-        saved = _("{size} in all measured").format(size=memory(gain.takes))
+    elif without is None or without.ran_out:
+        saved, slower = _("{size} in total").format(size=memory(measured.measurement.peak)), None
     else:
-        words = _("−{size} measured") if gain.saves >= 0 else _("+{size} measured")
-        saved = words.format(size=memory(abs(gain.saves)))
+        saves = without.measurement.peak - measured.measurement.peak
+        saved = (_("−{size}") if saves >= 0 else _("+{size}")).format(size=memory(abs(saves)))
+        seconds, before = measured.measurement.step_seconds, without.measurement.step_seconds
+        slower = seconds / before if seconds and before else None
     if now is Verdict.TOO_LARGE and after in (Verdict.FITS, Verdict.TIGHT):
         saved = _("{saved}, then it fits").format(saved=saved)
     if now is Verdict.TIGHT and after is Verdict.FITS:
         saved = _("{saved}, then with room to spare").format(saved=saved)
-    if gain is not None and gain.slower is not None:
-        return f"{saved} · {slower_text(gain.slower, is_measured=True)}"
-    return f"{saved} · {slower_text(remedy.slower)}"
+    parts = [saved] if slower is None else [saved, slower_text(slower, is_measured=measured is not None)]
+    text = " · ".join(parts)
+    return text if measured is None else _("{text} (measured)").format(text=text)
 
 
-def slower_text(factor: float, *, is_measured: bool = False) -> str:
-    """What a factor of the time of a step means, forecast (`about 30 % slower`) or `12 % slower measured`."""
+def slower_text(factor: float, *, is_measured: bool) -> str:
+    """Return what a factor of the step time means: `12 % slower`; a forecast in steps of 5 %."""
     percent = max(1, round(abs(factor - 1) * 100))
     if not is_measured and percent > 5:
-        percent = 5 * round(percent / 5)  # no finer than a forecast can know
+        percent = 5 * round(percent / 5)
     if abs(factor - 1) < SAME_TIME:
-        words = _("no slower measured") if is_measured else _("no slower")
-    elif factor >= 2:
-        words = _("{factor} times as long measured") if is_measured else _("about {factor} times as long")
-    elif factor > 1:
-        words = _("{percent} % slower measured") if is_measured else _("about {percent} % slower")
-    else:
-        words = _("{percent} % faster measured") if is_measured else _("about {percent} % faster")
-    return words.format(factor=three_figures(factor), percent=percent)
+        return _("no slower")
+    if factor >= 2:
+        return _("{factor} times as long").format(factor=three_figures(factor))
+    text = _("{percent} % slower") if factor > 1 else _("{percent} % faster")
+    return text.format(percent=percent)
 
 
 def time_text(step_seconds: float, run_seconds: float | None, compile_seconds: float) -> str:
-    """How long it takes: `420 ms a step · about 12 min, done at 14:35`; compiling is told apart."""
+    """Return how long it takes: `420 ms a step · about 12 min, done at 14:35`; with compiling apart."""
     parts = [_("{time} a step").format(time=step_time(step_seconds))]
     if run_seconds is not None:
-        words = _("about {span}, done at {clock}")
-        parts.append(words.format(span=about(run_seconds), clock=clock(time.time() + run_seconds)))
+        text = _("about {span}, done at {clock}")
+        parts.append(text.format(span=about(run_seconds), clock=clock(time.time() + run_seconds)))
     if compile_seconds >= 1:
         parts.append(_("{span} of it to compile").format(span=about(compile_seconds)))
     return " · ".join(parts)
 
 
 def clock(unix_seconds: float) -> str:
-    """A time of day: `14:35`; with its date where that is another day."""
+    """Return a time of day, `14:35`, with its date if that is another day."""
     then = time.localtime(unix_seconds)
     return time.strftime("%H:%M", then) if then[:3] == time.localtime()[:3] else moment(unix_seconds)
 
 
 class ButtonLine(QWidget):
-    """A button, and beside it what it does or what came of it."""
+    """A button with a hint next to it."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.button = QPushButton()
         self.label = text_label(role=Role.HINT)
         row = fill(QHBoxLayout(self), margins=FLUSH, spacing=SPACING + 2)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.label, 1)
 
-    @property
-    def words(self) -> str:
-        return self.label.text()
-
 
 class RemedyRow(QWidget):
-    """One remedy, what it is worth, and a button; advice has none.
+    """A remedy, what it saves and costs, and a button; advice has none."""
 
-    Signals:
-        chosen: The `core.memory.remedies.Remedy` whose button was pressed.
-    """
+    chosen = Signal(object)  # the `core.memory.remedies.Remedy`
 
-    chosen = Signal(object)
-
-    def __init__(self, remedy: Remedy, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, remedy: Remedy) -> None:
+        super().__init__()
         self.remedy = remedy
         self.worth = text_label(role=Role.HINT)
         self.button = link_button(_("Apply"), lambda: self.chosen.emit(self.remedy), remedy.help)
@@ -203,60 +200,41 @@ class RemedyRow(QWidget):
 
 
 class Ladder(QWidget):
-    """Remedies below each other, the least loss first; folded behind a link while memory isn't short.
+    """Remedies below each other, the least loss first; folded behind a link while memory isn't short."""
 
-    Signals:
-        remedy_chosen: The `core.memory.remedies.Remedy` to apply.
-        opened: It was unfolded.
-    """
-
-    remedy_chosen = Signal(object)
+    remedy_chosen = Signal(object)  # the `core.memory.remedies.Remedy` to apply
     opened = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows: tuple[RemedyRow, ...] = ()
         self.link = link_button("", flush=True)
         self.link.setCheckable(True)
-        self.link.toggled.connect(self._toggle)
-        self._nothing = text_label(_("Nothing more can be saved by these choices."), Role.HINT)
-        self.fit, self.each = (
-            QPushButton(_("Fit it for me…")),
-            link_button(_("Measure all…"), flush=True),
-        )
-        self.fit.setToolTip(
-            _("Try these out by short real runs: the fastest that fits of those that lose least")
-        )
+        self.link.toggled.connect(self._on_toggled)
+        self.explain = link_button(_("What is this?"), tip=_("What each part is, and how it is computed"))
+        self.fit = QPushButton(_("Fit it for me…"))
+        self.fit.setToolTip(_("Try these in short real runs: the fastest that fits of those that lose least"))
+        self.each = link_button(_("Measure all…"), flush=True)
         self.each.setToolTip(_("A short real run with each remedy alone: what it saves and costs"))
-        self._list, self._remedies, last, self.heading = (
-            QWidget(),
-            QVBoxLayout(),
-            QHBoxLayout(),
-            QHBoxLayout(),
+        self._nothing = text_label(_("These choices can't save more memory."), Role.HINT)
+        self._list, self._remedies = QWidget(), vbox()
+        fill(
+            QVBoxLayout(self._list),
+            self._remedies,
+            self._nothing,
+            hbox(self.fit, self.each, None),
+            margins=(0, SPACING // 2, 0, 0),
+            spacing=SPACING,
         )
-        content, column = QVBoxLayout(self._list), QVBoxLayout(self)
         self._list.hide()
-        for layout in (self._remedies, last, content):
-            layout.setSpacing(SPACING)
-        for layout, button in ((last, self.fit), (last, self.each), (self.heading, self.link)):
-            layout.addWidget(button)
-        last.addStretch(1)
-        self.heading.addStretch(1)
-        content.setContentsMargins(0, SPACING // 2, 0, 0)
-        content.addLayout(self._remedies)
-        content.addWidget(self._nothing)
-        content.addLayout(last)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(self.heading)
-        column.addWidget(self._list)
+        fill(QVBoxLayout(self), hbox(self.link, None, self.explain), self._list, margins=FLUSH, spacing=0)
 
     @property
     def is_open(self) -> bool:
         return self.link.isChecked()
 
     def show_remedies(self, remedies: Sequence[Remedy], worth: Sequence[str]) -> None:
-        """Show these and what each saves and costs; the same remedies keep their rows, under the pointer."""
+        """Show remedies and what each saves and costs; the same ones keep their rows, under the pointer."""
         before = [(row.remedy.title, row.remedy.help, row.remedy.changes) for row in self.rows]
         if before != [(remedy.title, remedy.help, remedy.changes) for remedy in remedies]:
             clear(self._remedies)
@@ -265,75 +243,36 @@ class Ladder(QWidget):
                 row.chosen.connect(self.remedy_chosen)
                 self._remedies.addWidget(row)
         self._nothing.setVisible(not self.rows)
-        for row, remedy, words in zip(self.rows, remedies, worth, strict=True):
+        for row, remedy, text in zip(self.rows, remedies, worth, strict=True):
             row.remedy = remedy
-            row.worth.setText(words)
+            row.worth.setText(text)
 
-    def _toggle(self, shown: bool) -> None:
-        self._list.setVisible(shown)
-        if shown:
+    def _on_toggled(self, is_open: bool) -> None:
+        self._list.setVisible(is_open)
+        if is_open:
             self.opened.emit()
 
 
 ROOM_MS = 3000
-"""How often it is looked how much memory is free."""
+"""How often the free memory is read."""
 
 SHORT = (Verdict.TIGHT, Verdict.TOO_LARGE)
 
 
 class FitCard(Card):
-    """Shows what `state` knows, and has it read free memory while the card can be seen."""
+    """Shows a `MemoryState`, which reads the free memory while the card is visible."""
 
-    def __init__(self, theme: Theme, state: MemoryState, parent: QWidget | None = None) -> None:
-        super().__init__(_("Will it fit?"), parent)
+    def __init__(self, theme: Theme, state: MemoryState) -> None:
+        super().__init__(_("Will it fit?"))
         self.state = state
         self._was_short = False
         self._verdict, self._figures = QLabel(), text_label(role=Role.MUTED)
-        self._basis = QLabel()
-        set_role(self._basis, Role.MUTED)
+        self._basis = role_label(Role.MUTED)
         self.set_trailing(self._basis)
-        self._bar = PartsBar(theme, _("Memory this run takes"))
+        self._bar = PartsBar(theme, _("Memory of this run"))
         self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
         self._lookup, self._measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
         self.hours = CalmDoubleSpinBox()
-        self._time_box = self._make_time_box()
-        self.what_is_this = link_button(
-            _("What is this?"), tip=_("What each part is, and how Hone counts it")
-        )
-        self.ladder.heading.addWidget(self.what_is_this)
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
-        self._known = QWidget()
-        fill(
-            QVBoxLayout(self._known),
-            line,
-            self._bar,
-            self._note,
-            self._measure,
-            self._time_box,
-            self.ladder,
-            margins=FLUSH,
-            spacing=SPACING,
-        )
-        self.body.addWidget(self._known)
-        self.body.addWidget(self._missing)
-        self.body.addWidget(self._lookup)
-        state.changed.connect(self.show_state)
-        self._lookup.button.clicked.connect(self._press_lookup)
-        self._measure.button.clicked.connect(self._press_measure)
-        self.ladder.opened.connect(self._show_remedies)
-        self._timer = QTimer(self)
-        self._timer.setInterval(ROOM_MS)
-        self._timer.timeout.connect(state.read_room)
-        self.show_state()
-
-    def _make_time_box(self) -> QWidget:
-        """ "I have 3 hours": sets after how many steps the run stops."""
-        box, before = QWidget(), QLabel(_("I have"))
-        set_role(before, Role.MUTED)
-        before.setBuddy(self.hours)
         self.hours.setDecimals(1)
         self.hours.setRange(0.1, 999.0)
         self.hours.setSingleStep(0.5)
@@ -341,18 +280,35 @@ class FitCard(Card):
         self.hours.setSuffix(_(" h"))
         self.hours.setAccessibleName(_("Hours that the run may take"))
         self.set_steps = link_button(
-            _("Set steps"),
-            tip=_("Stop after as many steps as fit into that time, by what was measured"),
+            _("Set steps"), tip=_("Stop after as many steps as fit into that time, as measured")
         )
-        fill(QHBoxLayout(box), before, self.hours, self.set_steps, None, margins=FLUSH, spacing=SPACING)
-        return box
+        label = role_label(Role.MUTED, _("I have"))
+        label.setBuddy(self.hours)
+        self._time_box = QWidget()
+        fill(QHBoxLayout(self._time_box), label, self.hours, self.set_steps, None, margins=FLUSH)
+        line = QHBoxLayout()
+        line.setSpacing(SPACING)
+        line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
+        self._known = QWidget()
+        parts = (line, self._bar, self._note, self._measure, self._time_box, self.ladder)
+        fill(QVBoxLayout(self._known), *parts, margins=FLUSH, spacing=SPACING)
+        for widget in (self._known, self._missing, self._lookup):
+            self.body.addWidget(widget)
+        state.changed.connect(self.show_state)
+        self._lookup.button.clicked.connect(self._press_lookup)
+        self._measure.button.clicked.connect(self._press_measure)
+        self.ladder.opened.connect(self._show_remedies)
+        self._timer = QTimer(self, interval=ROOM_MS)
+        self._timer.timeout.connect(state.read_room)
+        self.show_state()
 
     @property
     def headline(self) -> str:
         return f"{self._verdict.text()} · {self._figures.text()}" if self.state.forecast else ""
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look at the free memory from now on; a window that was minimised goes on as it was."""
+        """Read the free memory from now on; a window that was minimised continues as it was."""
         super().showEvent(event)
         if not event.spontaneous():
             self.state.resume()
@@ -363,7 +319,6 @@ class FitCard(Card):
         self._timer.stop()
 
     def show_state(self) -> None:
-        """Show what is known now."""
         state, forecast, measured = self.state, self.state.forecast, self.state.measured
         for widget in (self._known, self._basis):
             widget.setVisible(forecast is not None)
@@ -376,20 +331,13 @@ class FitCard(Card):
             self._figures.setText(figures)
             self._basis.setText(basis_text(forecast.basis, measured.at if measured else None))
             self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
-            parts = bar_parts(forecast.parts, is_undivided=state.is_undivided)
-            room = forecast.room
-            limits = (
-                [
-                    Part(name, size, colour)
-                    for name, size, colour in (
-                        (_("free now"), room.free, "text"),
-                        (_("in all"), room.ceiling, "bad"),
-                    )
+            room, limits = forecast.room, []
+            if room is not None:
+                limits = [
+                    Part(_("free now"), room.free, "text"),
+                    Part(_("in total"), room.ceiling, "bad"),
                 ]
-                if room
-                else []
-            )
-            self._bar.show_parts(parts, limits)
+            self._bar.show_parts(bar_parts(forecast.parts, is_undivided=state.is_undivided), limits)
             self._note.setText(state.note)
             self._note.setVisible(bool(state.note))
             self._show_ladder()
@@ -398,7 +346,7 @@ class FitCard(Card):
         self._time_box.setVisible(measured is not None and not measured.ran_out and measured.pace is not None)
 
     def _show_ladder(self) -> None:
-        """Unfold it when memory becomes short, fold it when that is over; in between the person decides."""
+        """Unfold it when memory becomes short and fold it when that is over; in between the person decides."""
         is_short = self.state.verdict in SHORT
         if is_short != self._was_short:
             self._was_short = is_short
@@ -410,63 +358,59 @@ class FitCard(Card):
             self._show_remedies()
 
     def _show_remedies(self) -> None:
-        state, remedies = self.state, self.state.remedies()
-        worth = [
-            saving_text(one, state.verdict, state.verdict_after(one), state.gain(one)) for one in remedies
-        ]
-        self.ladder.show_remedies(remedies, worth)
+        remedies = self.state.remedies()
+        self.ladder.show_remedies(remedies, [self.worth(remedy) for remedy in remedies])
+
+    def worth(self, remedy: Remedy) -> str:
+        """Return what a remedy saves and costs now."""
+        state = self.state
+        after, measured = state.verdict_after(remedy), state.measured_after(remedy)
+        return saving_text(remedy, state.verdict, after, state.measured, measured)
 
     def _show_lookup(self) -> None:
-        """Show what can be looked up, what is under way, or what came of it."""
-        state, line, failure = self.state, self._lookup, self.state.lookup_failure
+        state, line, failure = self.state, self._lookup, self.state.lookup.failure
         is_running = state.lookup.is_running
         line.setVisible(bool(state.lookup_source))
         line.button.setText(_("Cancel") if is_running else _("Look up its size"))
+        text = _("Downloads only the description of the model, {file}, from {host}: a few KB")
         if is_running:
-            words = _("Fetching {file} from {host}…")
-        else:
-            words = _("Fetches only what describes the model, from {host}: {file}, a few KB")
-        words = words.format(file=hub.CONFIG, host=hub.host())
-        line.label.setText(f"{failure.title}. {failure.detail}" if failure else words)
+            text = _("Downloading {file} from {host}…")
+        text = text.format(file=hub.CONFIG, host=hub.host())
+        line.label.setText(f"{failure.title}. {failure.detail}" if failure else text)
         set_role(line.label, Role.PROBLEM if failure else Role.HINT)
 
     def _press_lookup(self) -> None:
         (self.state.cancel_fetch if self.state.lookup.is_running else self.state.fetch)()
 
     def _show_measure(self) -> None:
-        """Show what the button does, what is under way, or how long the run will take."""
+        """Show what the button does, that it runs, or how long the run will take."""
         state, case, measured = self.state, self.state.case, self.state.measured
-        button, is_running = self._measure.button, self.state.measuring.is_running
-        reads_text = case is not None and case.options.task.reads_text
-        doing = (
-            _("Training a few steps on your longest texts")
-            if reads_text
-            else _("Training a few steps on your images")
-        )
+        button, is_running = self._measure.button, state.measuring.is_running
         button.setEnabled(is_running or state.can_measure)
         if is_running:
             button.setText(_("Cancel"))
-            button.setToolTip(_("Give up measuring"))
-            spent = duration(state.measuring_seconds)
-            self._measure.label.setText(_("{doing}… {spent}").format(doing=doing, spent=spent))
+            button.setToolTip("")
+            text = _("Training a few steps on the longest examples… {spent}")
+            self._measure.label.setText(text.format(spent=duration(state.measuring_seconds)))
             return
         button.setText(_("Measure") if measured is None else _("Measure again"))
-        tip = _("{doing}, keeping nothing: how much memory and time the run takes").format(doing=doing)
-        words = _("Trains a few steps for real, to know for sure")
+        tip = _(
+            "Trains a few steps on the longest examples and keeps nothing: how much memory and time it takes"
+        )
+        text = _("Trains a few steps to know for sure")
         if case is not None and not case.is_complete:
-            tip = _("It trains the model itself, which isn't on this computer yet")
-            words = _("Can be measured once the weights are here: the first run fetches them")
+            tip = _("This trains the model itself, which isn't on this computer yet")
+            text = _("Can be measured once the weights are here: the first run downloads them")
         if case is not None and not case.is_ready:
             tip = _("First fix what is listed under Checks")
         if measured is not None and measured.ran_out:
-            words = ""
+            text = ""
         elif measured is not None and case is not None and measured.measurement.step_seconds is not None:
-            found = measured.measurement
-            words = time_text(
-                measured.measurement.step_seconds, measured.run_seconds(case.steps), found.compile_seconds
-            )
+            compiling = measured.measurement.compile_seconds
+            seconds = measured.measurement.step_seconds
+            text = time_text(seconds, measured.run_seconds(case.steps), compiling)
         button.setToolTip(tip)
-        self._measure.label.setText(words)
+        self._measure.label.setText(text)
 
     def _press_measure(self) -> None:
         (self.state.cancel if self.state.measuring.is_running else self.state.measure)()

@@ -1,4 +1,4 @@
-"""What the card "Will it fit?" opens, and what it changes in the form: a remedy, a time box, what was found to fit."""
+"""The dialogs of the card "Will it fit?", and the changes they and the card make to the form."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QHBoxLayout,
     QHeaderView,
     QMessageBox,
     QProgressBar,
@@ -34,62 +33,58 @@ from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question
-from gui.new_run.memory_card import FitCard, basis_help, headline, saving_text, undivided_text
+from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import ChangeSet
 from gui.widgets.labels import text_label
-from gui.widgets.layout import PageScroll, fill
+from gui.widgets.layout import PageScroll, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
 
 class ExplainedSheet(QDialog):
-    """Each part of the memory by a sentence, a formula and its source; no parts: only the whole is known."""
+    """Each part of the memory with a sentence, a formula and its source; only the whole if there are no parts."""
 
-    def __init__(
-        self, forecast: Forecast, parts: Sequence[PartExplained], parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, forecast: Forecast, parts: Sequence[PartExplained], parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(_("What takes the memory"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(680, 600)
-        whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_text()}")
+        rows = [Row(_("Total"), f"{memory(forecast.parts.total)}. {undivided_text()}")]
+        if parts:
+            rows = list(map(self._row, parts))
         self.rows = KeyValue()
-        self.rows.set_groups([Group(_("Parts"), tuple(map(self._row, parts)) or (whole,))])
+        self.rows.set_groups([Group(_("Parts"), tuple(rows))])
         content = QWidget()
         fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.setSpacing(SPACING + 4)
-        layout.addWidget(text_label(" ".join((basis_help(forecast.basis), *forecast.notes))))
-        layout.addWidget(PageScroll(content), 1)
-        layout.addWidget(buttons)
+        basis = text_label(" ".join((basis_help(forecast.basis), *forecast.notes)))
+        fill_dialog(self, basis, (PageScroll(content), 1), buttons)
 
     def _row(self, part: PartExplained) -> Row:
         source = _("Source: {source}").format(source=part.source) if part.source else ""
-        how = "\n".join(line for line in (part.formula, source) if line)
-        return Row(part.title, f"{memory(part.bytes)}. {part.sentence}", how)
+        note = "\n".join(line for line in (part.formula, source) if line)
+        return Row(part.title, f"{memory(part.bytes)}. {part.sentence}", note)
 
 
 class TriesTable(QTableWidget):
     """The short runs that were tried: what was changed, and what it took. One row can be chosen."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, 4, parent)
+    def __init__(self) -> None:
+        super().__init__(0, 4)
         self.tries: list[Try] = []
-        self.setHorizontalHeaderLabels([_("Changed"), _("Memory at most"), _("A step"), _("Result")])
-        self.setAccessibleName(_("What was tried"))
+        self.setHorizontalHeaderLabels([_("Changed"), _("Peak memory"), _("Step time"), _("Result")])
+        self.setAccessibleName(_("Trials"))
         set_up_rows(self)
         self.setWordWrap(True)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
 
-    def add(self, done: Try) -> None:
-        self.tries.append(done)
-        row = self.rowCount()
+    def add(self, trial: Try) -> None:
+        self.tries.append(trial)
+        row, measured = self.rowCount(), trial.measurement
         self.insertRow(row)
-        measured = done.measurement
         results = {
             Verdict.FITS: _("✓ fits"),
             Verdict.TIGHT: _("! fits tightly"),
@@ -97,19 +92,19 @@ class TriesTable(QTableWidget):
             Verdict.UNKNOWN: _("✕ failed"),
         }
         cells = (
-            done.title,
+            trial.title,
             memory(measured.peak) if measured else MISSING,
             step_time(measured.step_seconds) if measured else MISSING,
-            results[done.verdict],
+            results[trial.verdict],
         )
-        for column, words in enumerate(cells):
-            item = QTableWidgetItem(words)
-            item.setToolTip(done.problem or (measured.out_of_memory if measured else "") or words)
+        for column, text in enumerate(cells):
+            item = QTableWidgetItem(text)
+            item.setToolTip(trial.problem or (measured.out_of_memory if measured else "") or text)
             self.setItem(row, column, item)
         self.scrollToBottom()
 
-    def choose(self, done: Try) -> None:
-        self.selectRow(self.tries.index(done))
+    def choose(self, trial: Try) -> None:
+        self.selectRow(self.tries.index(trial))
 
     @property
     def chosen(self) -> Try | None:
@@ -118,19 +113,12 @@ class TriesTable(QTableWidget):
 
 
 class FitSheet(QDialog):
-    """ "Fit it for me" and "Measure all": shows each short run as it ends. Begins at once; closing it ends what runs.
+    """ "Fit it for me" and "Measure all": shows each short run as it ends. Closing it ends them."""
 
-    Signals:
-        tried: A `core.services.autofit.Try` that has ended.
-        chosen: The `core.services.autofit.Try` whose changes the person wants.
-    """
+    tried = Signal(object)  # a `core.services.autofit.Try` that has ended
+    chosen = Signal(object)  # the one whose changes the person wants
 
-    tried = Signal(object)
-    chosen = Signal(object)
-
-    def __init__(
-        self, title: str, words: str, tries: Fitting | MeasuringEach, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, title: str, text: str, tries: Fitting | MeasuringEach, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -139,119 +127,106 @@ class FitSheet(QDialog):
         self._began = time.monotonic()
         self._trying = ""
         self._is_stopped = False
-        self._status = text_label(role=Role.STRONG)
+        self.status = text_label(role=Role.STRONG)
         self._progress = QProgressBar()
         self._progress.setRange(0, 0)
         self._progress.setAccessibleName(_("Trying"))
         self.table = TriesTable()
-        self.table.itemSelectionChanged.connect(self._follow_choice)
+        self.table.itemSelectionChanged.connect(self._show_button)
         self._stop = QPushButton(_("Stop"))
         self._stop.clicked.connect(self._stop_trying)
-        self.take = QPushButton(_("Apply"))
-        set_role(self.take, Role.PRIMARY)
-        self.take.setToolTip(_("Change the form as the chosen line says; it can be undone"))
-        self.take.setEnabled(False)
-        line = fill(QHBoxLayout(), (self._status, 1), self._stop, spacing=SPACING)
+        self.apply = QPushButton(_("Apply"))
+        set_role(self.apply, Role.PRIMARY)
+        self.apply.setToolTip(_("Change the form as the chosen line says; this can be undone"))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.addButton(self.take, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.addButton(self.apply, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.setSpacing(SPACING + 4)
-        layout.addWidget(text_label(words, Role.MUTED))
-        layout.addLayout(line)
-        layout.addWidget(self._progress)
-        layout.addWidget(self.table, 1)
-        layout.addWidget(buttons)
-        self._clock = QTimer(self)
-        self._clock.setInterval(1000)
-        self._clock.timeout.connect(self._tell)
+        fill_dialog(
+            self,
+            text_label(text, Role.MUTED),
+            hbox((self.status, 1), self._stop),
+            self._progress,
+            (self.table, 1),
+            buttons,
+        )
+        self._clock = QTimer(self, interval=1000)
+        self._clock.timeout.connect(self._show_status)
         self._clock.start()
         self._task: Task[None] = Task(self)
         self._task.progress.connect(self._on_progress)
-        self._task.done.connect(self._finish)
-        self._task.failed.connect(self._finish)
-        self._tell()
+        self._task.settled.connect(self._on_settled)
+        self._show_status()
+        self._show_button()
         self._task.start(self._make_tries)
 
     @property
     def is_running(self) -> bool:
-        """Whether there is more to come."""
         return self._clock.isActive()
 
-    @property
-    def status(self) -> str:
-        return self._status.text()
-
     def accept(self) -> None:
-        """Hand over what is chosen."""
-        done = self.table.chosen
-        if done is not None and done.changes:
-            self.chosen.emit(done)
+        trial = self.table.chosen
+        if trial is not None and trial.changes:
+            self.chosen.emit(trial)
             super().accept()
 
     def done(self, result: int) -> None:
-        """End what still runs, and close."""
         self._clock.stop()
         self._tries.stop()
         self._task.close()
         super().done(result)
 
     def _make_tries(self, call: Call) -> None:
-        """In the thread: tell the title of each try as it begins, and the try as it ends."""
+        """In the thread: report the title of each trial as it begins, and the trial as it ends."""
         self._tries.heed(call.tell)
-        for done in self._tries.tries():
-            call.tell(done)
+        for trial in self._tries.tries():
+            call.tell(trial)
 
-    def _on_progress(self, told: str | Try) -> None:
-        if isinstance(told, str):
-            self._trying, self._began = told, time.monotonic()
-            self._tell()
-        else:
-            self._trying = ""
-            self.table.add(told)
-            self._tell()
-            self.tried.emit(told)
+    def _on_progress(self, progress: str | Try) -> None:
+        self._trying, self._began = progress if isinstance(progress, str) else "", time.monotonic()
+        self._show_status()
+        if isinstance(progress, Try):
+            self.table.add(progress)
+            self.tried.emit(progress)
 
     def _stop_trying(self) -> None:
         self._is_stopped = True
         self._tries.stop()
 
-    def _finish(self, failure: object = None) -> None:
+    def _on_settled(self) -> None:
         self._clock.stop()
         self._progress.hide()
         self._stop.hide()
-        changes = getattr(self._tries, "changes", None)  # those that "Fit it for me" has found
-        found = next(
-            (one for one in self.table.tries if changes is not None and one.changes == changes), None
-        )
-        if failure is not None:
-            self._status.setText(str(failure))
-        elif found is None:
-            ended = _("Stopped.") if self._is_stopped else _("All were measured.")
-            self._status.setText(str(getattr(self._tries, "reason", "")) or ended)
-        elif found.changes:
-            self._status.setText(_("Found: {changes}.").format(changes=found.title))
+        changes = self._tries.changes if isinstance(self._tries, Fitting) else None
+        tries = self.table.tries
+        result = next((trial for trial in tries if changes is not None and trial.changes == changes), None)
+        if self._task.failure is not None:
+            text = str(self._task.failure)
+        elif result is None:
+            text = self._tries.reason if isinstance(self._tries, Fitting) else ""
+            text = text or (_("Stopped.") if self._is_stopped else _("All were measured."))
+        elif result.changes:
+            text = _("Found: {changes}.").format(changes=result.title)
         else:
-            self._status.setText(_("It fits as it is, with room to spare: there is nothing to change."))
-        if found is not None:
-            self.table.choose(found)
-        self._follow_choice()
+            text = _("It fits as it is, with room to spare: nothing has to change.")
+        self.status.setText(text)
+        if result is not None:
+            self.table.choose(result)
+        self._show_button()
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
         spent = duration(time.monotonic() - self._began)
-        words = _("Trying: {title}… {spent}") if self._trying else _("Getting ready…")
-        self._status.setText(words.format(title=self._trying, spent=spent))
+        text = _("Trying: {title}… {spent}") if self._trying else _("Preparing…")
+        self.status.setText(text.format(title=self._trying, spent=spent))
 
-    def _follow_choice(self) -> None:
-        done = self.table.chosen
-        is_good = done is not None and done.verdict in (Verdict.FITS, Verdict.TIGHT) and bool(done.changes)
-        self.take.setEnabled(is_good and not self.is_running)
+    def _show_button(self) -> None:
+        trial = self.table.chosen
+        fits = trial is not None and trial.verdict in (Verdict.FITS, Verdict.TIGHT)
+        self.apply.setEnabled(fits and bool(trial and trial.changes) and not self.is_running)
 
 
 class Start(Enum):
-    """What becomes of a run that doesn't fit."""
+    """The answer about a run that doesn't fit."""
 
     WITH_REMEDY = auto()
     ANYWAY = auto()
@@ -259,7 +234,7 @@ class Start(Enum):
 
 
 class MemoryActions(QObject):
-    """Opens what the card asks for, and changes the form so that it can be undone."""
+    """Opens the dialogs of the card, and changes the form so that it can be undone."""
 
     def __init__(self, card: FitCard, state: MemoryState, changes: ChangeSet) -> None:
         super().__init__(card)
@@ -267,17 +242,17 @@ class MemoryActions(QObject):
         self._state = state
         self._changes = changes
         self.sheet: FitSheet | None = None
-        self._agreed = b""
+        self._confirmed = b""
         card.ladder.remedy_chosen.connect(self.apply)
         card.ladder.fit.clicked.connect(self.fit)
         card.ladder.each.clicked.connect(self.measure_all)
-        card.set_steps.clicked.connect(lambda: self.box_time(card.hours.value()))
-        card.what_is_this.clicked.connect(self.explain)
+        card.ladder.explain.clicked.connect(self.explain)
+        card.set_steps.clicked.connect(lambda: self.limit_time(card.hours.value()))
 
     def may_start(self) -> bool:
-        """Ask about a run that doesn't fit, once for what is asked; a remedy that is chosen changes the form instead.
+        """Ask about a run that doesn't fit, once for the same memory; a chosen remedy changes the form instead.
 
-        One that has to wait for another is compared with all there is: the other gives its memory back.
+        A run that has to wait for another one is compared with all the memory there is: the other frees its own.
         """
         state = self._state
         state.resume()
@@ -286,14 +261,15 @@ class MemoryActions(QObject):
             return True
         key = key_of(case.options)
         waits = not state.ran_out and queue.ahead_of(case.options.device.name) is not None
-        if key == self._agreed or (waits and state.room and forecast.parts.total <= state.room.ceiling):
+        fits_alone = state.room is not None and forecast.parts.total <= state.room.ceiling
+        if key == self._confirmed or (waits and fits_alone):
             return True
         enough = (Verdict.FITS, Verdict.TIGHT)
-        remedies = (one for one in state.remedies() if one.changes and state.verdict_after(one) in enough)
+        remedies = (item for item in state.remedies() if item.changes and state.verdict_after(item) in enough)
         remedy = next(remedies, None)
         answer = self._question(headline(forecast, state.ran_out)[1], remedy).ask(Start.NEVER)
         if answer is Start.ANYWAY:
-            self._agreed = key
+            self._confirmed = key
         elif answer is Start.WITH_REMEDY and remedy is not None:
             self.apply(remedy)
         elif answer is Start.WITH_REMEDY:
@@ -301,19 +277,17 @@ class MemoryActions(QObject):
         return answer is Start.ANYWAY
 
     def _question(self, figures: str, remedy: Remedy | None) -> Question[Start]:
-        """What is asked; Return never starts what doesn't fit."""
-        state = self._state
-        words = _("Where memory runs out, the run ends, and other programs may become slow.")
+        """Return the question; Return never starts what doesn't fit."""
+        text = _("If memory runs out, the run ends, and other programs may become slow.")
         answers = {Start.ANYWAY: _("Start anyway")}
         if remedy is not None:
-            after, gain = state.verdict_after(remedy), state.gain(remedy)
-            words += f"\n\n{remedy.title}: {saving_text(remedy, state.verdict, after, gain)}"
+            text += f"\n\n{remedy.title}: {self._card.worth(remedy)}"
             answers = {Start.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title), **answers}
-        elif state.can_measure:
-            words += "\n\n" + _("No single change makes it fit; Hone can look for several that do.")
+        elif self._state.can_measure:
+            text += "\n\n" + _("No single change makes it fit; Hone can search for several that do.")
             answers = {Start.WITH_REMEDY: _("Fit it for me…"), **answers}
         title = _("It doesn't fit into memory: {figures}").format(figures=figures)
-        question = Question(title, words, answers, self._card.window())
+        question = Question(title, text, answers, self._card.window())
         if len(answers) == 1:
             question.setDefaultButton(QMessageBox.StandardButton.Cancel)
         return question
@@ -325,7 +299,7 @@ class MemoryActions(QObject):
             ExplainedSheet(forecast, () if state.is_undivided else parts, self._card).open()
 
     def fit(self) -> None:
-        """Let Hone find what fits, by short runs."""
+        """Search for what fits, by short runs."""
         state = self._state
         state.read_room()
         case = state.case
@@ -340,68 +314,66 @@ class MemoryActions(QObject):
             length=state.known_length,
             correction=state.correction,
         )
-        words = _(
+        text = _(
             "Runs short tests on your longest rows, your current settings first if they have a chance, until one fits "
             "with 10 % to spare: the fastest that keeps the result, else the fastest of those that lose least. "
             "The form changes only when you press Apply."
         )
-        self._open(FitSheet(_("Fit it for me"), words, fitting, self._card.window()), case.options)
+        self._open(FitSheet(_("Fit it for me"), text, fitting, self._card.window()), case.options)
 
     def measure_all(self) -> None:
-        """Measure what each remedy really saves and costs."""
+        """Measure what each remedy saves and costs."""
         state = self._state
         state.read_room()
-        case, now = state.case, state.forecast
-        if case is None or now is None or not state.can_measure:
+        case, forecast = state.case, state.forecast
+        if case is None or forecast is None or not state.can_measure:
             return
-        each = MeasuringEach(
-            case.options, state.remedies(), case.device, state.room, state.tools.dry_run, as_asked=now
+        dry_run, remedies = state.tools.dry_run, state.remedies()
+        each = MeasuringEach(case.options, remedies, case.device, state.room, dry_run, as_asked=forecast)
+        text = _(
+            "A short real run with your settings, then one with each remedy alone; the list of remedies keeps what "
+            "they saved and cost. The form changes only when you choose a line and press Apply."
         )
-        words = _(
-            "A short real run as asked, then one with each remedy alone; what they saved and cost stays beside the "
-            "remedies. Choose a line and press Apply to take it; the form does not change before."
-        )
-        self._open(FitSheet(_("Measure all"), words, each, self._card.window()), case.options)
+        self._open(FitSheet(_("Measure all"), text, each, self._card.window()), case.options)
 
     def close(self) -> None:
-        """End what a sheet still runs."""
+        """Close the dialog, which ends what it runs."""
         if self.sheet is not None:
             self.sheet.reject()
 
     def apply(self, remedy: Remedy) -> None:
         self._changes.change(remedy.title, remedy.help, remedy.changes)
 
-    def box_time(self, hours: float) -> None:
-        """Stop after as many steps as fit into some hours, and are worth their time."""
+    def limit_time(self, hours: float) -> None:
+        """Stop after as many steps as fit into some hours and are useful."""
         measured, case = self._state.measured, self._state.case
         steps = measured.steps_within(hours) if measured is not None else None
         if measured is None or case is None or steps is None:
             return
         samples = measured.measurement.train_samples
         useful = useful_steps(case.options, samples) if samples else steps
-        words = _("As many as fit into {hours:g} h, by what was measured.")
+        text = _("As many as fit into {hours:g} h, as measured.")
         if steps > useful:
-            words = _("{steps:,} would fit into {hours:g} h; more than {epochs:g} epochs seldom help.")
-        least = min(steps, useful)
-        title = _("Stop after {steps:,} steps").format(steps=least)
-        told = words.format(steps=steps, hours=hours, epochs=most_epochs(case.options))
-        self._changes.change(title, told, {"training.max_steps": least})
+            text = _("{steps:,} would fit into {hours:g} h; more than {epochs:g} epochs seldom help.")
+        text = text.format(steps=steps, hours=hours, epochs=most_epochs(case.options))
+        title = _("Stop after {steps:,} steps").format(steps=min(steps, useful))
+        self._changes.change(title, text, {"training.max_steps": min(steps, useful)})
 
-    def _open(self, sheet: FitSheet, asked: RunOptions) -> None:
-        self._state.rest()
+    def _open(self, sheet: FitSheet, options: RunOptions) -> None:
+        self._state.pause()
         self.sheet = sheet
-        sheet.tried.connect(partial(self._keep, asked))
-        sheet.chosen.connect(self._take)
-        sheet.finished.connect(self._forget)
+        sheet.tried.connect(partial(self._on_tried, options))
+        sheet.chosen.connect(self._on_chosen)
+        sheet.finished.connect(self._on_finished)
         sheet.open()
 
-    def _keep(self, asked: RunOptions, done: Try) -> None:
-        if done.measurement is not None:
-            self._state.keep(with_changes(asked, done.changes), done.measurement)
+    def _on_tried(self, options: RunOptions, trial: Try) -> None:
+        if trial.measurement is not None:
+            self._state.add_measurement(with_changes(options, trial.changes), trial.measurement)
 
-    def _take(self, done: Try) -> None:
-        self._changes.change(done.title, _("Measured by a short run."), done.changes)
+    def _on_chosen(self, trial: Try) -> None:
+        self._changes.change(trial.title, _("Measured by a short run."), trial.changes)
 
-    def _forget(self) -> None:
+    def _on_finished(self) -> None:
         self.sheet = None
         self._state.resume()

@@ -1,11 +1,11 @@
-"""What a run starts from: a model of a list, of a folder or the Hub, made from nothing, or of a past run."""
+"""The field of the model: one of a list, of a folder or the Hub, from scratch, or of a past run."""
 
 import os
 from enum import StrEnum
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 
 from core.base import settings
 from core.base.formats import MISSING
@@ -30,26 +30,24 @@ MOST_RUNS = 60
 
 
 def scratch_segments(task: Task) -> list[Segment]:
-    """The models from scratch that suit a task, those made for it first."""
-    fitting = [
-        (name, model) for name, model in SCRATCH_MODELS.items() if model.writes or not task.writes_text
-    ]
-    fitting.sort(key=lambda pair: pair[1].writes is not task.writes_text)
-    return [Segment(Scheme.SCRATCH.of(name), model.title, model.help) for name, model in fitting]
+    """Return the models from scratch that suit a task, those made for it first."""
+    models = [(name, model) for name, model in SCRATCH_MODELS.items() if model.writes or not task.writes_text]
+    models.sort(key=lambda pair: pair[1].writes is not task.writes_text)
+    return [Segment(Scheme.SCRATCH.of(name), model.title, model.help) for name, model in models]
 
 
 def run_segments(task: Task, folder: Path) -> list[Segment]:
-    """The past runs whose model can be trained on for a task, the newest first."""
-    found = [
+    """Return the past runs whose model can be trained further for a task, the newest first."""
+    runs = [
         run
         for run in list_runs(folder)[:MOST_RUNS]
         if past_runs.problem_with(_source_of(run), task) is None and not is_left_behind(run)
     ]
-    titles = distinct_titles([(run.path, run_title(run)) for run in found])
-    learned = [past_runs.task_of(run.path) for run in found]
+    titles = distinct_titles([(run.path, run_title(run)) for run in runs])
+    tasks = [past_runs.task_of(run.path) for run in runs]
     return [
         Segment(_source_of(run), title, task.label if task is not None else "")
-        for title, run, task in zip(titles, found, learned, strict=True)
+        for title, run, task in zip(titles, runs, tasks, strict=True)
     ]
 
 
@@ -58,34 +56,34 @@ def _source_of(run: RunFolder) -> str:
 
 
 def title_of_source(source: str) -> str:
-    """What the past run of `run:NAME` is called."""
+    """Return the title of the past run of `run:NAME`."""
     folder = past_runs.run_folder(source)
     return run_title(RunFolder(folder)) if folder is not None else source
 
 
 class PastRunList(ChoiceList):
-    """The past runs that fit; looked for each time the list is opened."""
+    """The past runs that suit the task; the list is filled when it is opened."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__((), parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.task = Task.TEXT_CLASSIFICATION
         self.setPlaceholderText(_("Choose a run"))
 
     def choose(self, value: str) -> None:
-        """Choose a run, named by the folder's name or by its path."""
+        """Choose a run by the name of its folder or by its path."""
         if not value:
             self.setCurrentIndex(-1)
             return
-        is_new = self.findData(value) < 0  # not looked for yet, or named by its folder's name
+        is_new = self.findData(value) < 0
         super().choose(value)
         if is_new:
             self.setItemText(self.findData(value), title_of_source(value))
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
-        self.look()
+        self.reload()
         super().showPopup()
 
-    def look(self) -> None:
+    def reload(self) -> None:
         segments = run_segments(self.task, settings.runs_folder())
         if not segments:
             segments = [Segment("", _("No run fits"), refusal=_("None has a model for this task."))]
@@ -117,30 +115,26 @@ class Place(StrEnum):
 
 
 class ModelField(Field):
-    """`model.source`: where the model comes from, and which one: of a list, a folder or a Hub id, a past run.
-
-    Signals:
-        hub_wanted: The person wants to look for one on the Hub.
-    """
+    """`model.source`: where the model comes from, and which one."""
 
     hub_wanted = Signal()
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self._task = Task.IMAGE_CLASSIFICATION
         self._vision, self._scratch, self._runs = CalmComboBox(), ChoiceList(), PastRunList()
         for name in VISION_MODELS:
             self._vision.addItem(choices.model_title(name), SCHEME + name)
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
-        self._text.changed.connect(self._tell)
+        self._text.changed.connect(self.changed)
         for chooser, tip in (
             (self._vision, option.help),
-            (self._scratch, _("Made from nothing, small enough to learn here")),
+            (self._scratch, _("Untrained, and small enough to train here")),
             (self._runs, _("Continues from what a run has learned")),
         ):
             chooser.setAccessibleName(option.title)
             chooser.setToolTip(tip)
-            chooser.activated.connect(self._tell)
+            chooser.activated.connect(self.changed)
         self._places: dict[Place, QComboBox | PathField] = {
             Place.LIST: self._vision,
             Place.FOLDER: self._text,
@@ -151,27 +145,27 @@ class ModelField(Field):
         for widget in self._places.values():
             self._stack.addWidget(widget)
         self._place = Segmented()
-        self._place.chosen.connect(self._choose_place)
+        self._place.chosen.connect(self._on_place)
         self.hub = link_button(_("Find one on the Hub…"), self.hub_wanted.emit, flush=True)
         lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
-        self._offer()
+        self._show_places()
 
     def set_task(self, task: Task) -> None:
-        """Offer the models of a task; what is chosen stays chosen where it is one of them."""
+        """Offer the models of a task; the chosen one stays if it is one of them."""
         if task is not self._task:
             before, self._task = str(self.value() or ""), task
-            self._offer()
+            self._show_places()
             place = place_of(before)
             is_offered = place in self._offered() and place is not Place.LIST
             if is_offered and (place is not Place.SCRATCH or self._scratch.findData(before) >= 0):
                 self.set_value(before)
 
-    def _offer(self) -> None:
+    def _show_places(self) -> None:
         offered, segments = self._offered(), place_segments()
         self._place.set_segments((segments[place] for place in offered), keeps_value=False)
-        self._place.setAccessibleName(_("Where the model comes from"))
+        self._place.setAccessibleName(_("Source of the model"))
         self._runs.clear()
         self._runs.task = self._task
         self._scratch.clear()
@@ -186,8 +180,8 @@ class ModelField(Field):
         return (Place.FOLDER, Place.SCRATCH, Place.RUN)
 
     def value(self) -> object:
-        chosen = self._stack.currentWidget()
-        return (chosen.currentData() or "") if isinstance(chosen, QComboBox) else self._text.value()
+        widget = self._stack.currentWidget()
+        return (widget.currentData() or "") if isinstance(widget, QComboBox) else self._text.value()
 
     def set_value(self, value: object) -> None:
         """Show a source; one that is not in its list is added as it is."""
@@ -208,7 +202,7 @@ class ModelField(Field):
 
     @property
     def is_scratch(self) -> bool:
-        """Whether the model is made from nothing, its tokenizer too."""
+        """Whether the model, and its tokenizer, are trained from scratch."""
         return self._stack.currentWidget() is self._scratch
 
     @property
@@ -222,26 +216,26 @@ class ModelField(Field):
         self.hub.setVisible(widget is self._text)
         self.setFocusProxy(self._text.line if widget is self._text else widget)
 
-    def _choose_place(self, value: str) -> None:
+    def _on_place(self, value: str) -> None:
         self._show_place(Place(value))
-        self._tell()
+        self.changed.emit()
 
 
 def place_segments() -> dict[Place, Segment]:
-    words = {
+    texts = {
         Place.LIST: (_("Well-known"), _("A vision model of torchvision.")),
         Place.FOLDER: (_("Folder or Hub"), _("A folder with a model in it, or an id on the Hub.")),
         Place.SCRATCH: (
             _("From scratch"),
-            _("A small model made from nothing; its tokenizer is trained on your data. Needs no network."),
+            _("A small untrained model; its tokenizer is trained on your data. Needs no network."),
         ),
-        Place.RUN: (_("A past run"), _("The model that a run of yours has trained.")),
+        Place.RUN: (_("A past run"), _("The model that one of your runs has trained.")),
     }
-    return {place: Segment(place.value, *both) for place, both in words.items()}
+    return {place: Segment(place.value, *both) for place, both in texts.items()}
 
 
 def place_of(source: str) -> Place | None:
-    """Where a source is to be chosen; None where it is empty."""
+    """Return where a source is chosen, None if it is empty."""
     if not source:
         return None
     places = {Scheme.TORCHVISION: Place.LIST, Scheme.SCRATCH: Place.SCRATCH, Scheme.RUN: Place.RUN}
@@ -250,41 +244,38 @@ def place_of(source: str) -> Place | None:
 
 
 def model_title(options: RunOptions) -> str:
-    """The model in words: `ResNet-18, pretrained`."""
+    """Return the model in words: `ResNet-18, pretrained`."""
     source = options.model.source
     if not source:
         return _("choose a model")
-    scratch = scratch_model(source)
-    if scratch is not None:
-        return _("{model}, from scratch").format(model=scratch.title)
     if is_run(source):
         return _("of the run {run}").format(run=title_of_source(source))
-    is_folder = Path(source).is_absolute()
-    name = Path(source).name if is_folder else choices.model_title(source.removeprefix(SCHEME))
-    if options.model.pretrained:
-        return _("{model}, pretrained").format(model=name)
-    return _("{model}, from scratch").format(model=name)
+    scratch = scratch_model(source)
+    if scratch is not None:
+        name = scratch.title
+    elif Path(source).is_absolute():
+        name = Path(source).name
+    else:
+        name = choices.model_title(source.removeprefix(SCHEME))
+    is_pretrained = scratch is None and options.model.pretrained
+    return (_("{model}, pretrained") if is_pretrained else _("{model}, from scratch")).format(model=name)
 
 
 def download_note(options: RunOptions) -> str:
-    """What will be fetched when the run starts, as far as that can be known without a network."""
+    """Return what the run will download, as far as that is known without a network."""
     source = options.model.source
     if not source:
         return MISSING
     if Path(source).is_absolute() or scheme_of(source) in (Scheme.SCRATCH, Scheme.RUN):
         return _("none")
-    if source.startswith(SCHEME):
-        return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)
-    if is_complete(options):
-        return _("none, the model is here already")
-    return _("the model, once, from the Hugging Face Hub")
-
-
-def _vision_download(name: str, pretrained: bool) -> str:
-    if not pretrained:
+    if not source.startswith(SCHEME):
+        if is_complete(options):
+            return _("none, the model is here already")
+        return _("the model, once, from the Hugging Face Hub")
+    name = source.removeprefix(SCHEME)
+    if not options.model.pretrained:
         return _("none")
     home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
     if any((home / "hub" / "checkpoints").glob(f"{name}-*.pth")):
         return _("none, the weights are here already")
-    megabytes = WEIGHTS_MEGABYTES.get(name, 0)
-    return _("about {megabytes} MB of weights, once").format(megabytes=megabytes)
+    return _("about {megabytes} MB of weights, once").format(megabytes=WEIGHTS_MEGABYTES.get(name, 0))

@@ -1,4 +1,4 @@
-"""A form, checked; and what the engine is asked about it: what is in the data, and whether the model can be trained."""
+"""The checked form, and what the engine knows about its data and model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from core.base.errors import Problem
+from core.base.errors import Problem, UserError
+from core.base.jobs import JobProgress
 from core.memory.model import ModelReport, OptionsRequest
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at
@@ -29,9 +30,9 @@ from gui.base.background import Ask, DebouncedTask, EngineBroke
 
 @dataclass(frozen=True)
 class Checked:
-    """A form's tree, checked. `options` is None while a value can't be read.
+    """A checked form. `options` is None while a value can't be read.
 
-    `readable` has defaults in place of the values that can't be read; `unreadable` names those by their paths.
+    `readable` has defaults for the values that can't be read, whose paths are `unreadable`.
     """
 
     options: RunOptions | None
@@ -41,7 +42,6 @@ class Checked:
 
 
 def check_form(tree: Tree) -> Checked:
-    """Read what can be read and name all problems."""
     options, problems = check_tree(tree)
     unreadable = frozenset(problem.path for problem in read_options(tree)[1])
     rest = {
@@ -54,12 +54,12 @@ def check_form(tree: Tree) -> Checked:
 
 
 def is_counted(options: RunOptions, data: DataReport) -> bool:
-    """Whether samples can be counted: the rows of running text are whole texts, and become many blocks or few."""
+    """Whether the number of examples is known: rows of running text become an unknown number of blocks."""
     return bool(data.rows) and (options.task is not Task.CAUSAL_LM or data.train_rows is not None)
 
 
 def known_extent(options: RunOptions, data: DataReport) -> Extent:
-    """How long the run is; rows that are dropped, held out or packed count where the look at the data told them."""
+    """Return how long the run is, by the counts of the data report where it has them."""
     counted = extent(options, data.rows)
     if data.train_rows is None:
         return counted
@@ -67,29 +67,17 @@ def known_extent(options: RunOptions, data: DataReport) -> Extent:
     return Extent(data.train_rows, evaluated, *steps_of(options, data.train_rows))
 
 
-def length_problems(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
-    """What doesn't go with the number of steps, where the rows of the data are known."""
-    known = _length(checked, data)
-    found = warmup_problem(known[0], known[1].steps) if known else None
-    return (found,) if found is not None else ()
-
-
-def length_hints(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
-    """What is worth knowing of the numbers of samples and steps, where the rows of the data are known."""
-    known = _length(checked, data)
-    if known is None:
-        return ()
-    options, found = known
-    return tuple(
-        one for hint in (batch_hint, steps_hint) if (one := hint(options, found.trained)) is not None
-    )
-
-
-def _length(checked: Checked, data: DataReport | None) -> tuple[RunOptions, Extent] | None:
+def length_findings(
+    checked: Checked, data: DataReport | None
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """Return problems and advice that follow from the number of examples and steps, if that is known."""
     options = checked.readable
     if options is None or data is None or checked.unreadable & STEP_PATHS or not is_counted(options, data):
-        return None
-    return options, known_extent(options, data)
+        return (), ()
+    known = known_extent(options, data)
+    problem = warmup_problem(options, known.steps)
+    hints = batch_hint(options, known.trained), steps_hint(options, known.trained)
+    return (problem,) if problem else (), tuple(hint for hint in hints if hint)
 
 
 def all_problems(
@@ -99,27 +87,26 @@ def all_problems(
     order: Sequence[str],
     of_answers: Sequence[Problem] = (),
 ) -> list[Problem]:
-    """Problems of the values, the data and the machine, in the order of the form.
+    """Return the problems of values, data and machine, in the order of the form's paths.
 
-    `of_answers` are those that came of what the engine said of data and model. They and the machine add none to an
-    option that has one from before them.
+    Those of `of_answers`, the engine's reports, and of the machine are left out for options that have one already.
     """
-    found = [*checked.problems, *of_data]
-    of_machine = machine_problems(machine, checked.readable) if machine and checked.readable else ()
+    problems = [*checked.problems, *of_data]
     named = {problem.path for problem in checked.problems}
+    of_machine = machine_problems(machine, checked.readable) if machine and checked.readable else ()
     for more in (of_answers, tuple(of_machine)):
         new = [problem for problem in more if problem.path not in named]
         named |= {problem.path for problem in new}
-        found += new
+        problems += new
     places = {path: place for place, path in enumerate(order)}
-    return sorted(found, key=lambda problem: places.get(problem.path, len(places)))
+    return sorted(problems, key=lambda problem: places.get(problem.path, len(places)))
 
 
 class ModelCheck(DebouncedTask[OptionsRequest, ModelReport]):
     """What is known about the chosen model.
 
-    `longest` is the most tokens the model can see, `shaped` the newest report that tells its shape; both stay known
-    while only other options are asked about.
+    `longest` is its context length in tokens, `shaped` the newest report with its shape. Both are kept while only
+    other options change.
     """
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
@@ -127,58 +114,51 @@ class ModelCheck(DebouncedTask[OptionsRequest, ModelReport]):
         self.longest: int | None = None
         self.shaped: ModelReport | None = None
 
-    def look_at(self, request: OptionsRequest | None, *, is_early: bool = False) -> bool:
-        """Find out about a model; None: it can't be known. The same request again changes nothing.
-
-        Early is a question while the data is being read, whose labels it counts.
-        """
-        if _source(request) != _source(self._request):
+    def set_request(self, request: OptionsRequest | None, *, is_deferred: bool = False) -> bool:
+        if _model_of(request) != _model_of(self._request):
             self.longest = self.shaped = None
-        return super().look_at(request, is_early=is_early)
+        return super().set_request(request, is_deferred=is_deferred)
 
     def problems(self) -> tuple[Problem, ...]:
-        """What the model lacks. A failure to find out is none: the run would say what is wrong."""
+        """Return what the model refuses. A failed check is no problem: the run would report it."""
         return self.report.problems if self.report is not None else ()
 
-    def _take(self, report: ModelReport) -> None:
+    def _on_report(self, report: ModelReport) -> None:
         self.longest = report.max_length
         if report.shape is not None:
             self.shaped = report
-        super()._take(report)
+        super()._on_report(report)
 
 
-def _source(request: OptionsRequest | None) -> tuple[object, object] | None:
+def _model_of(request: OptionsRequest | None) -> tuple[object, object] | None:
     return None if request is None else (request.asked["task"], request.asked["model"]["source"])
 
 
 class DataReading(DebouncedTask[InspectRequest, DataReport]):
-    """What is known about the chosen data; `changed` is sent when reading begins, too.
+    """What is known about the chosen data; `changed` is also sent when reading begins.
 
-    `is_cancelled` while the person has given up reading it; `progress` is the share that is done, 0 to 1, where the
-    engine tells it.
-
-    Signals:
-        progressed: `progress` is another.
+    `is_stopped` while the person has stopped the reading; `share` is how much is read, 0 to 1, if known.
     """
 
-    progressed = Signal()
+    progressed = Signal()  # `share`
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(ask, "inspect", DataReport, parent)
-        self.is_cancelled = False
-        self.progress: float | None = None
+        self.is_stopped = False
+        self.share: float | None = None
+        self.progress.connect(self._on_progress)
 
     @property
     def has_broken(self) -> bool:
-        """Whether nothing is known because of a bug in Hone; that is no reason not to train."""
+        """Whether a bug in the engine ended the reading, which does not prevent training."""
         return isinstance(self.failure, EngineBroke)
 
     @property
     def counted(self) -> DataReport | None:
-        """The report, for who counts rows and steps.
+        """The report, for counting examples and steps.
 
-        While the data is read anew, the rows it told to train on are those of other options: they are left out where
-        samples are the rows of the file, and can be counted by the options alone.
+        While the data is read again, its number of training rows is that of earlier options. It is left out where rows
+        are examples, which the options alone can count.
         """
         report, request = self.report, self._request
         if report is None or request is None or not self.is_waiting or report.train_rows is None:
@@ -193,81 +173,74 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
         return self.report.findings if self.report is not None else ()
 
     @property
-    def stops(self) -> bool:
-        return self.problem_count > 0
-
-    @property
     def problem_count(self) -> int:
+        """How many findings prevent the start."""
         return sum(finding.level is FindingLevel.PROBLEM for finding in self.findings)
 
-    def look_at(self, request: InspectRequest | None, *, is_early: bool = False) -> bool:
-        """Find out what is in some data; None: there is none. The same request again changes nothing."""
-        is_new = super().look_at(request, is_early=is_early)
+    def set_request(self, request: InspectRequest | None, *, is_deferred: bool = False) -> bool:
+        is_new = super().set_request(request, is_deferred=is_deferred)
         if is_new:
-            self.is_cancelled, self.progress = False, None
+            self.is_stopped, self.share = False, None
             self.changed.emit()
         return is_new
 
-    def cancel(self) -> None:
-        """Give up reading; the run itself will say what is wrong with the data."""
+    def stop(self) -> None:
+        """Stop reading; the run itself will report what is wrong with the data."""
         if self.is_waiting:
             self.hold()
-            self._is_held = False
-            self.is_cancelled = True
+            self._is_deferred = False
+            self.is_stopped = True
             self.changed.emit()
 
-    def tell_progress(self, share: float) -> None:
-        """Say how much of the data has been read, 0 to 1."""
-        self.progress = share
-        self.progressed.emit()
-
-    def look_again(self) -> None:
+    def read_again(self) -> None:
         request, self._request = self._request, None
-        self.look_at(request)
+        self.set_request(request)
 
-    def settle_on(self, request: InspectRequest) -> None:
-        """Count the report at hand as the answer to `request`: its guesses have been taken over."""
+    def accept_guesses(self, request: InspectRequest) -> None:
+        """Keep the report as the answer to `request`, which only adds what the report itself guessed."""
         self._request = request
 
     def problems(self) -> tuple[Problem, ...]:
         if self.failure is not None and not self.has_broken:
-            message = ". ".join(
-                part.rstrip(".") for part in (self.failure.title, self.failure.detail) if part
-            )
-            return (Problem("data.train", message, self.failure.fixes),)
+            return (Problem("data.train", failure_text(self.failure), self.failure.fixes),)
         return self.report.problems if self.report is not None else ()
 
-    def _stays_known(self, before: InspectRequest | None, request: InspectRequest | None) -> bool:
+    def _keeps_report(self, before: InspectRequest | None, request: InspectRequest | None) -> bool:
         return before is not None and request is not None and before.source == request.source
+
+    def _on_progress(self, progress: JobProgress) -> None:
+        self.share = progress.share
+        self.progressed.emit()
+
+
+def failure_text(failure: UserError) -> str:
+    """Title and detail as sentences, without the last full stop."""
+    return ". ".join(part.rstrip(".") for part in (failure.title, failure.detail) if part)
 
 
 SOURCES_OF_OUR_OWN = ("builtin:", "synthetic:")
-"""Data that needs no look before a start: nothing can be wrong with it."""
+"""Data that needs no check before a start."""
 
 MODEL_PATHS = ("model.", "memory.activation_checkpointing")
-"""Options the question about the model is made of."""
+"""Options of the request about the model."""
 
 
 class FormQuestions(QObject):
-    """Both questions, the model's asked after the data's, whose labels it counts.
-
-    Args:
-        ask: Starts an engine job (`gui.base.background.Ask`).
-    """
+    """What the engine is asked about the form: its data, and then its model, which needs the number of labels."""
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.data = DataReading(ask, self)
         self.model = ModelCheck(ask, self)
 
-    def look_at(self, checked: Checked) -> None:
-        """Ask about what the form holds now, where it isn't known yet; what is known to be wrong is not asked about."""
+    def update(self, checked: Checked) -> None:
+        """Ask about what the form holds now, unless it is known or known to be wrong."""
         is_readable = not any(problem.path == "data.train" for problem in checked.problems)
-        self.data.look_at(data_request(checked.readable) if is_readable else None)
-        self.model.look_at(self._model_request(checked), is_early=self.data.is_waiting)
+        self.data.set_request(data_request(checked.readable) if is_readable else None)
+        self.model.set_request(self._model_request(checked), is_deferred=self.data.is_waiting)
 
-    def keeps_waiting(self, options: RunOptions | None) -> bool:
-        """Whether a start has to wait for an answer that may refuse it."""
+    def prevents_start(self, options: RunOptions | None) -> bool:
+        """Whether an answer is still to come that may prevent the start."""
         if options is None:
             return False
         is_ours = options.data.train.startswith(SOURCES_OF_OUR_OWN)
@@ -288,7 +261,5 @@ class FormQuestions(QObject):
 
 
 def data_request(options: RunOptions | None) -> InspectRequest | None:
-    """The question about the data of a form; None where none is chosen."""
-    if options is None or not options.data.train:
-        return None
-    return inspect_request(options)
+    """Return the request about the data of a form, None if none is chosen."""
+    return inspect_request(options) if options is not None and options.data.train else None

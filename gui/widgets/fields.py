@@ -31,17 +31,18 @@ MOST_NAMES = 3
 """More names than this in one sentence are counted instead."""
 
 ROOM_FOR_AUTOMATIC = 3
-"""Where there are no more choices than this, "Automatic" has room to say what it comes to."""
+"""With at most this many choices, "Automatic" shows what it resolves to."""
 
 ON = ("on", "true")
-"""The values that stand for the option itself."""
+"""The values that mean the option itself."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One option on one device. `refusals` are reasons by value; `listed` are the values where only PyTorch knows them.
+    """What a device makes of an option.
 
-    `other` is why every value but the default is refused, `automatic` what leaving the choice to Hone comes to.
+    `refusals` are reasons by value, `listed` the values that only PyTorch knows, `other` why every value but the
+    default is refused, `automatic` what "automatic" resolves to.
     """
 
     refusals: Mapping[str, str] = field(default_factory=dict)
@@ -50,22 +51,25 @@ class Offer:
     automatic: Settled | None = None
 
     def segments(self, choices: Iterable[Choice]) -> list[Segment]:
-        """The choices as they are shown; of few, "Automatic" says what it comes to."""
+        """Return the choices as they are shown."""
         known = list(choices) or [Choice(value, value, "") for value in self.listed]
         automatic = self.automatic if len(known) <= ROOM_FOR_AUTOMATIC else None
-        return [
-            Segment(
-                one.value,
-                f"{one.title} ({automatic.value})" if automatic and one.value == "auto" else one.title,
-                one.help,
-                self.refusals.get(one.value, ""),
+
+        def title(choice: Choice) -> str:
+            return (
+                f"{choice.title} ({automatic.value})"
+                if automatic and choice.value == "auto"
+                else choice.title
             )
-            for one in known
+
+        return [
+            Segment(choice.value, title(choice), choice.help, self.refusals.get(choice.value, ""))
+            for choice in known
         ]
 
 
 def offer_of(option: Option, machine: MachineReport | None, device: DeviceReport | None) -> Offer:
-    """What a device makes of an option; everything is open before the machine is known."""
+    """Return what a device makes of an option; nothing is refused before the machine is known."""
     if machine is None or device is None or not device.available:
         return Offer()
     listed = machine.choices.get(option.path, ())
@@ -83,73 +87,62 @@ def offer_of(option: Option, machine: MachineReport | None, device: DeviceReport
 
 @dataclass(frozen=True)
 class Refused:
-    """Why choices are greyed: a sentence, and lines that say more where a sentence can't say it all."""
+    """Why choices are greyed: a sentence, and details if that doesn't say it all."""
 
     summary: str = ""
     details: tuple[str, ...] = ()
 
 
 def refused(segments: Iterable[Segment], subject: str = "") -> Refused:
-    """Sum up why some choices are greyed. Choices with one reason share a line; a single line is said outright.
-
-    Args:
-        segments: The choices.
-        subject: What the reason for "on" is about: the option's title.
-    """
-    by_reason: dict[str, list[str]] = {}
+    """Summarise why choices are greyed; `subject` is the option's title, for the choice "on"."""
+    titles_by_reason: dict[str, list[str]] = {}
     for segment in segments:
         if segment.refusal:
             title = subject if segment.value in ON and subject else segment.title
-            by_reason.setdefault(segment.refusal, []).append(title)
-    lines = tuple(_line(titles, reason) for reason, titles in by_reason.items())
+            titles_by_reason.setdefault(segment.refusal, []).append(title)
+    lines = []
+    for reason, titles in titles_by_reason.items():
+        if reason[0].isupper():  # a sentence by itself
+            lines.append(reason)
+        else:
+            lines.append(f"{titles[0]} {reason}" if len(titles) == 1 else f"{' · '.join(titles)}: {reason}")
     if len(lines) < 2:
         return Refused(lines[0] if lines else "")
-    titles = [title for titles in by_reason.values() for title in titles]
+    titles = [title for titles in titles_by_reason.values() for title in titles]
     if len(titles) > MOST_NAMES:
-        return Refused(_("{count} choices are not available here").format(count=len(titles)), lines)
-    return Refused(_("Not available here: {choices}").format(choices=" · ".join(titles)), lines)
-
-
-def _line(titles: list[str], reason: str) -> str:
-    """A reason that is a sentence by itself stands alone; another begins with the choices it is about."""
-    if reason[0].isupper():
-        return reason
-    return f"{titles[0]} {reason}" if len(titles) == 1 else f"{' · '.join(titles)}: {reason}"
+        return Refused(_("{count} choices are not available here").format(count=len(titles)), tuple(lines))
+    return Refused(_("Not available here: {choices}").format(choices=" · ".join(titles)), tuple(lines))
 
 
 CHARACTERS_OF_A_NUMBER = 12
 
 
 class Field(QWidget):
-    """One control. Whatever can be typed comes out as it is: `core.options.validate` says what is wrong with it.
+    """One control. Its value is what was typed: `core.options.validate` says what is wrong with it."""
 
-    Signals:
-        changed: The person changed the value.
-    """
+    changed = Signal()  # by the person
 
-    changed = Signal()
-
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__()
         self.option = option
         self._row = fill(QHBoxLayout(self), margins=FLUSH, spacing=8)
 
     def value(self) -> object:
-        """The plain value, as in a run file; None leaves the option out."""
+        """Return the plain value, as in a run file; None leaves the option out."""
         raise NotImplementedError
 
     def set_value(self, value: object) -> None:
-        """Show a value; `changed` is not sent."""
+        """Show a value; `changed` is not emitted."""
         raise NotImplementedError
 
     def show_offer(self, offer: Offer) -> Refused:
-        """Grey what the machine refuses; returns why, in words.
+        """Grey what the device refuses, and return why.
 
-        Without choices to grey, the whole control is greyed where any value but the default is refused; a value that
-        is already another one can still be changed back.
+        A control without choices is greyed if any value but the default is refused; a value that is already another
+        one can still be changed back.
         """
-        blocked = bool(offer.other) and self.value() == self.option.default
-        self.control.setEnabled(not blocked)
+        is_blocked = bool(offer.other) and self.value() == self.option.default
+        self.control.setEnabled(not is_blocked)
         self.control.setToolTip(offer.other or self.option.help)
         return Refused(offer.other)
 
@@ -161,7 +154,7 @@ class Field(QWidget):
         """The widget that takes the focus."""
         return self.focusProxy() or self
 
-    def _adopt(self, control: QWidget, *, stretch: bool) -> None:
+    def _add_control(self, control: QWidget, *, stretch: bool) -> None:
         control.setAccessibleName(self.option.title)
         control.setToolTip(self.option.help)
         self._row.addWidget(control, 1 if stretch else 0)
@@ -169,18 +162,15 @@ class Field(QWidget):
             self._row.addStretch(1)
         self.setFocusProxy(control)
 
-    def _tell(self) -> None:
-        self.changed.emit()
-
 
 class LineField(Field):
-    """A line of text; `wide` fills the row, else it is as wide as a number.
+    """A line of text.
 
     Args:
         option: The option.
-        read: Makes a value of a text that isn't empty, or that its option needs.
-        write: Makes a text of a value.
-        wide: Whether it fills the row.
+        read: Returns the value of a text.
+        write: Returns the text of a value.
+        wide: Whether it fills the row, or is as wide as a number.
     """
 
     def __init__(
@@ -196,8 +186,8 @@ class LineField(Field):
         self.line = QLineEdit()
         if not wide:
             self.line.setFixedWidth(number_width(self.line))
-        self._adopt(self.line, stretch=wide)
-        self.line.textChanged.connect(self._tell)
+        self._add_control(self.line, stretch=wide)
+        self.line.textChanged.connect(self.changed)
 
     def value(self) -> object:
         text = self.line.text().strip()
@@ -210,12 +200,12 @@ class LineField(Field):
 
 
 def number_width(widget: QWidget) -> int:
-    """Width of every control that holds a number, in pixels: room for the largest one and the arrows."""
+    """Return the width of every control of a number, in pixels."""
     return widget.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
 
 
 def texts_field(option: Option) -> Field:
-    """Several texts with commas between them."""
+    """Return a line of several texts with commas between them."""
     return LineField(
         option,
         lambda text: [part.strip() for part in text.split(",") if part.strip()],
@@ -224,7 +214,7 @@ def texts_field(option: Option) -> Field:
 
 
 def number_field(option: Option) -> Field:
-    """A number typed as people write it: 3, 0.001, 2e-5. What is no number comes out as the text it is."""
+    """Return a line for a number: 3, 0.001, 2e-5. Other text is returned as it is."""
 
     def read(text: str) -> object:
         try:
@@ -242,23 +232,23 @@ def number_field(option: Option) -> Field:
 class PairsField(LineField):
     """Several `name = value` with commas between them.
 
-    Pairs that were put there are kept as they are until the line is changed: names may have commas, too.
+    Pairs that were set are returned as they are until the line is edited, as names may have commas too.
     """
 
     def __init__(self, option: Option) -> None:
         super().__init__(option)
-        self._put: dict[str, str] = {}
+        self._pairs: dict[str, str] = {}
 
     def value(self) -> object:
         text = self.line.text()
-        return dict(self._put) if text == self._words() else pairs(text)
+        return dict(self._pairs) if text == self._pairs_text() else pairs(text)
 
     def set_value(self, value: object) -> None:
-        self._put = {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
-        super().set_value(self._words())
+        self._pairs = {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+        super().set_value(self._pairs_text())
 
-    def _words(self) -> str:
-        return ", ".join(f"{name} = {text}" for name, text in self._put.items())
+    def _pairs_text(self) -> str:
+        return ", ".join(f"{name} = {text}" for name, text in self._pairs.items())
 
 
 LARGEST_SPIN = 2**31 - 1
@@ -266,64 +256,65 @@ LARGEST_PERCENT = 999_999.0
 
 
 class SteppedSpinBox(CalmSpinBox):
-    """Any whole number can be typed, so that a wrong one is told; arrows and wheel stay between the limits.
+    """A spin box that accepts any whole number, so that a wrong one is reported, but steps between limits.
 
     Args:
         lowest: The lowest value that is stepped to.
         highest: The highest one.
-        nothing: The value below the lowest that stands for none at all; None: there is no such one.
+        none: The value below the lowest that means none; None if there is no such value.
     """
 
-    def __init__(self, lowest: int, highest: int, nothing: int | None, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._lowest, self._highest, self._nothing = lowest, highest, nothing
+    def __init__(self, lowest: int, highest: int, none: int | None) -> None:
+        super().__init__()
+        self._lowest, self._highest, self._none = lowest, highest, none
         self.setRange(-LARGEST_SPIN, LARGEST_SPIN)
         self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        if not text and self._nothing is not None:
+        if not text and self._none is not None:
             return QValidator.State.Acceptable, text, place
         return super().validate(text, place)
 
     def valueFromText(self, text: str) -> int:  # noqa: N802 - Qt's name
-        return self._nothing if not text and self._nothing is not None else super().valueFromText(text)
+        return self._none if not text and self._none is not None else super().valueFromText(text)
 
     def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
         """Step as far as the limits, and from the lowest to none."""
-        now = self._lowest - 1 if self.value() == self._nothing else self.value()
-        if self._nothing is not None and now + steps < self._lowest:
-            self.setValue(self._nothing)
-        else:
-            self.setValue(max(self._lowest, min(self._highest, now + steps)))
+        value = (self._lowest - 1 if self.value() == self._none else self.value()) + steps
+        is_none = self._none is not None and value < self._lowest
+        self.setValue(self._none if is_none else max(self._lowest, min(self._highest, value)))  # type: ignore[arg-type]
         self.selectAll()
 
     def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
-        flag = QAbstractSpinBox.StepEnabledFlag
-        up = flag.StepUpEnabled if self.value() < self._highest else flag.StepNone
-        is_lowest = self.value() == self._nothing or (self._nothing is None and self.value() <= self._lowest)
-        return up if is_lowest else up | flag.StepDownEnabled
+        is_lowest = self.value() == self._none or (self._none is None and self.value() <= self._lowest)
+        return _steps_enabled(up=self.value() < self._highest, down=not is_lowest)
+
+
+def _steps_enabled(*, up: bool, down: bool) -> QAbstractSpinBox.StepEnabledFlag:
+    flag = QAbstractSpinBox.StepEnabledFlag
+    return (flag.StepUpEnabled if up else flag.StepNone) | (flag.StepDownEnabled if down else flag.StepNone)
 
 
 class WholeField(Field):
-    """A whole number; one that may be left out says so below its lowest."""
+    """A whole number; an optional one shows "No limit" below its lowest value."""
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self._none = -LARGEST_SPIN if option.optional else None
         highest = LARGEST_SPIN if option.maximum is None else int(option.maximum)
         self._spin = SteppedSpinBox(int(option.minimum or 0), highest, self._none)
         if self._none is not None:
             self._spin.setSpecialValueText(_("No limit"))
         self._spin.setFixedWidth(number_width(self._spin))
-        self._adopt(self._spin, stretch=False)
-        self._spin.valueChanged.connect(self._tell)
+        self._add_control(self._spin, stretch=False)
+        self._spin.valueChanged.connect(self.changed)
 
     def value(self) -> object:
         number = self._spin.value()
         return None if number == self._none else number
 
     def set_value(self, value: object) -> None:
-        """Show a number; anything else as the default."""
+        """Show a number; the default instead of anything else."""
         shown = value if isinstance(value, int) else self.option.default
         with QSignalBlocker(self._spin):
             least = -LARGEST_SPIN if shown is None else max(1 - LARGEST_SPIN, int(shown))
@@ -331,25 +322,25 @@ class WholeField(Field):
 
 
 class AutomaticField(WholeField):
-    """A whole number that Hone chooses where it is left out; it says which."""
+    """An optional whole number that is chosen automatically; it shows which."""
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
-        self._spin.setSpecialValueText(_("Automatic"))
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
+        self.show_offer(Offer())
 
     def show_offer(self, offer: Offer) -> Refused:
-        if offer.automatic is None:
-            self._spin.setSpecialValueText(_("Automatic"))
-        else:
-            self._spin.setSpecialValueText(_("Automatic: {value}").format(value=offer.automatic.value))
+        text = _("Automatic")
+        if offer.automatic is not None:
+            text = _("Automatic: {value}").format(value=offer.automatic.value)
+        self._spin.setSpecialValueText(text)
         return super().show_offer(offer)
 
 
 class PercentSpinBox(CalmDoubleSpinBox):
-    """Per cent, with a decimal only where there is one. Any can be typed; arrows keep to the limits."""
+    """Per cent, with a decimal only where there is one. It accepts any number, but steps between limits."""
 
-    def __init__(self, lowest: float, highest: float, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, lowest: float, highest: float) -> None:
+        super().__init__()
         self._lowest, self._highest = lowest, highest
         self.setDecimals(1)
         self.setRange(-LARGEST_PERCENT, LARGEST_PERCENT)
@@ -362,42 +353,40 @@ class PercentSpinBox(CalmDoubleSpinBox):
         self.selectAll()
 
     def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
-        flag = QAbstractSpinBox.StepEnabledFlag
-        up = flag.StepUpEnabled if self.value() < self._highest else flag.StepNone
-        return up | flag.StepDownEnabled if self.value() > self._lowest else up
+        return _steps_enabled(up=self.value() < self._highest, down=self.value() > self._lowest)
 
     def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
         return super().textFromValue(val).removesuffix(".0")
 
 
 class ShareField(Field):
-    """A share of a whole, shown in per cent, kept as 0 to 1."""
+    """A share of 0 to 1, shown in per cent."""
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self._spin = PercentSpinBox(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
         self._spin.setFixedWidth(number_width(self._spin))
-        self._adopt(self._spin, stretch=False)
-        self._spin.valueChanged.connect(self._tell)
+        self._add_control(self._spin, stretch=False)
+        self._spin.valueChanged.connect(self.changed)
 
     def value(self) -> object:
         return round(self._spin.value() / 100, 6)
 
     def set_value(self, value: object) -> None:
-        """Show a share; what is no number, or too large for a spin box, as the default."""
+        """Show a share; the default instead of what is no number or too large for a spin box."""
         is_share = isinstance(value, int | float) and -1e9 < value < 1e9
         with QSignalBlocker(self._spin):
             self._spin.setValue(100 * float(value if is_share else self.option.default))  # type: ignore[arg-type]
 
 
 class SwitchField(Field):
-    """Yes or no."""
+    """A check box."""
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self._box = QCheckBox()
-        self._adopt(self._box, stretch=False)
-        self._box.toggled.connect(self._tell)
+        self._add_control(self._box, stretch=False)
+        self._box.toggled.connect(self.changed)
 
     def value(self) -> object:
         return self._box.isChecked()
@@ -407,7 +396,7 @@ class SwitchField(Field):
             self._box.setChecked(bool(value))
 
     def show_offer(self, offer: Offer) -> Refused:
-        """Grey the box where it can't be switched on; one that is on can be switched off."""
+        """Grey the box if it can't be checked; a checked one can be unchecked."""
         reason = offer.refusals.get("true", "")
         self._box.setEnabled(not reason or self._box.isChecked())
         self._box.setToolTip(reason or self.option.help)
@@ -417,11 +406,11 @@ class SwitchField(Field):
 class SegmentedField(Field):
     """One of a few choices, side by side."""
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self.segmented = Segmented(Offer().segments(option.choices))
-        self._adopt(self.segmented, stretch=False)
-        self.segmented.chosen.connect(self._tell)
+        self._add_control(self.segmented, stretch=False)
+        self.segmented.chosen.connect(self.changed)
         self.set_value(option.default or (option.choices[0].value if option.choices else ""))
 
     def show_offer(self, offer: Offer) -> Refused:
@@ -438,13 +427,13 @@ class SegmentedField(Field):
 
 
 class ComboField(Field):
-    """One of many choices, in a list; of an option without choices, those that this machine lists."""
+    """One of many choices in a list; for an option without choices, those that the machine lists."""
 
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
         self.choices = ChoiceList(Offer().segments(option.choices))
-        self._adopt(self.choices, stretch=True)
-        self.choices.activated.connect(self._tell)
+        self._add_control(self.choices, stretch=True)
+        self.choices.activated.connect(self.changed)
 
     def show_offer(self, offer: Offer) -> Refused:
         segments = offer.segments(self.option.choices)
@@ -456,30 +445,23 @@ class ComboField(Field):
         return self.choices.currentData()
 
     def set_value(self, value: object) -> None:
-        """Choose a value; one that is not in the list is added as it is."""
+        """Choose a value; one that is not in the list is added."""
         self.choices.choose(str(value))
 
 
 class PathField(Field):
-    """A path, or whatever else the option takes in its place (a Hub id, `builtin:digits`): typed, chosen or dropped.
+    """A path, or what the option takes instead (a Hub id, `builtin:digits`): typed, chosen or dropped.
 
-    `menu` is that of its button, where files and folders can be chosen.
+    `menu` is that of its button, in which files and folders can be chosen.
     """
 
-    def __init__(
-        self,
-        option: Option,
-        placeholder: str = "",
-        parent: QWidget | None = None,
-        *,
-        only_folders: bool = False,
-    ) -> None:
-        super().__init__(option, parent)
+    def __init__(self, option: Option, placeholder: str = "", *, only_folders: bool = False) -> None:
+        super().__init__(option)
         self.line = PathLine(option.help)
         self.line.setPlaceholderText(placeholder)
         self.line.setClearButtonEnabled(option.optional)
-        self._adopt(self.line, stretch=True)
-        self.line.textChanged.connect(self._tell)
+        self._add_control(self.line, stretch=True)
+        self.line.textChanged.connect(self.changed)
         button = QPushButton(_("Choose…"))
         button.setAccessibleName(_("Choose: {title}").format(title=option.title))
         self.menu = QMenu(button)
@@ -502,14 +484,14 @@ class PathField(Field):
         self.line.show_path("" if value is None else str(value))
 
     def _choose_file(self) -> None:
-        self._take(QFileDialog.getOpenFileName(self, self.option.title, self._start_folder())[0])
+        self._on_chosen(QFileDialog.getOpenFileName(self, self.option.title, self._start_folder())[0])
 
     def _choose_folder(self) -> None:
-        self._take(QFileDialog.getExistingDirectory(self, self.option.title, self._start_folder()))
+        self._on_chosen(QFileDialog.getExistingDirectory(self, self.option.title, self._start_folder()))
 
-    def _take(self, chosen: str) -> None:
-        if chosen:
-            self.line.setText(chosen)
+    def _on_chosen(self, path: str) -> None:
+        if path:
+            self.line.setText(path)
 
     def _start_folder(self) -> str:
         path = Path(self.line.text())
@@ -517,13 +499,13 @@ class PathField(Field):
 
 
 MOST_LETTERS = 48
-"""Room for choices side by side at the window's smallest, in letters of their titles; the gaps count, too."""
+"""Room for choices side by side in the smallest window, in letters of their titles and gaps."""
 
 LETTERS_OF_A_GAP = 4
 
 
 def make_field(option: Option) -> Field:
-    """The control that suits an option's kind and limits."""
+    """Return the control that suits an option's kind and limits."""
     letters = sum(len(choice.title) + LETTERS_OF_A_GAP for choice in option.choices)
     fits_spin = option.maximum is None or option.maximum <= LARGEST_SPIN
     makers: dict[Kind, Callable[[Option], Field]] = {

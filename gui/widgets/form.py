@@ -1,4 +1,4 @@
-"""A form made from the declared options: rows in, a plain tree of values out, problems at their rows."""
+"""A form made from the declared options: rows, a tree of their values, and problems at the rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,21 +17,15 @@ from gui.widgets.form_row import FormRow
 
 
 class Form(QObject):
-    """The rows of a request, wherever on the page they are.
+    """The rows of a run's options, wherever on the page they are.
 
-    While `changed` is sent for options that were set together, `batch` has the paths of all of them.
-
-    Signals:
-        changed: The path of the option whose value the person changed, such as `memory.batch_size`.
-        fix_chosen: The `core.base.errors.Fix` whose button was pressed.
-        revealed: The path of an option whose row has to be seen now.
-        relevance_changed: Other options than before mean something beside the values in the form.
+    While `changed` is emitted for options that were set together, `batch` has all their paths.
     """
 
-    changed = Signal(str)
-    fix_chosen = Signal(object)
-    revealed = Signal(str)
-    relevance_changed = Signal()
+    changed = Signal(str)  # the path of an option the person changed, such as `memory.batch_size`
+    fix_chosen = Signal(object)  # a `core.base.errors.Fix`
+    revealed = Signal(str)  # the path of an option whose row has to be visible now
+    relevance_changed = Signal()  # other options apply now
 
     def __init__(self, task: Task, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -42,11 +36,11 @@ class Form(QObject):
         self._offers: dict[str, Offer] = {}
 
     def add(self, path: str, field: Field | None = None) -> FormRow:
-        """Make the row of an option; `field` is its control where the usual one for its kind won't do."""
+        """Add the row of an option, with `field` instead of the usual control of its kind."""
         option = options_by_path()[path]
         row = self._rows[path] = FormRow(field or make_field(option))
         row.field.set_value(option.default)
-        row.field.changed.connect(lambda: self._tell(path))
+        row.field.changed.connect(lambda: self._on_change(path))
         row.fix_chosen.connect(self.fix_chosen)
         row.reset_chosen.connect(lambda: self._reset(path))
         return row
@@ -62,23 +56,22 @@ class Form(QObject):
         return tuple(self._rows)
 
     def set_task(self, task: Task) -> None:
-        """Show the options of another task."""
         self.task = task
-        self._follow()
+        self._update_marks()
 
     def value(self, path: str) -> object:
-        """What the form holds for an option, or `task`; the default of one that has no row."""
+        """Return the value of an option or `task`; the default of an option without a row."""
         if path == "task":
             return self.task
         row = self._rows.get(path)
         return row.field.value() if row else options_by_path()[path].default
 
     def applies(self, option: Option) -> bool:
-        """Whether an option means anything beside the values in the form."""
+        """Whether an option has a meaning with the other values of the form."""
         return option.applies(self.value)
 
     def tree(self) -> Tree:
-        """The values of all options that mean something beside the others, as a run file holds them."""
+        """Return the values of all options that apply, as in a run file."""
         return self._tree(
             {
                 path: row.field.value()
@@ -88,7 +81,7 @@ class Form(QObject):
         )
 
     def full_tree(self) -> Tree:
-        """The values of all options, those too that mean nothing beside the others at the moment."""
+        """Return the values of all options, even those that don't apply now."""
         return self._tree({path: row.field.value() for path, row in self._rows.items()})
 
     def _tree(self, values: Mapping[str, object]) -> Tree:
@@ -99,7 +92,7 @@ class Form(QObject):
         return tree
 
     def load(self, tree: Mapping[str, Any]) -> None:
-        """Show the values of a tree, and the default of every option it leaves out; `changed` is not sent."""
+        """Show the values of a tree, and the defaults of options it leaves out; `changed` is not emitted."""
         values = {path: row.field.option.default for path, row in self._rows.items()}
         for section, given in tree.items():
             if isinstance(given, Mapping):
@@ -107,15 +100,15 @@ class Form(QObject):
         self.put(values)
 
     def put(self, changes: Mapping[str, Any]) -> None:
-        """Set some options by their paths and leave the others; unknown paths are skipped, `changed` is not sent."""
+        """Set some options by their paths, unknown ones are skipped; `changed` is not emitted."""
         for path, value in changes.items():
             if path in self._rows:
                 self._rows[path].field.set_value(value)
-                self._offer_again(path)
-        self._follow()
+                self._show_offer(path)
+        self._update_marks()
 
     def set_values(self, changes: Mapping[str, Any]) -> None:
-        """The same as `put`, and `changed` is sent for each."""
+        """Set some options like `put`, and emit `changed` for each."""
         self.put(changes)
         before, self.batch = self.batch, frozenset(changes)
         for path in changes:
@@ -124,7 +117,7 @@ class Form(QObject):
         self.batch = before
 
     def show_problems(self, problems: Iterable[Problem]) -> None:
-        """Show each problem at its row, but none at an empty field: what is missing is said elsewhere."""
+        """Show each problem at its row, but none at an empty field: the page says elsewhere what is missing."""
         by_path = _by_path(problems)
         for path, row in self._rows.items():
             row.set_problems([] if row.field.value() in ("", None, []) else by_path[path])
@@ -137,41 +130,42 @@ class Form(QObject):
     def show_machine(
         self, machine: MachineReport | None, device: DeviceReport | None, *, but: frozenset[str] = frozenset()
     ) -> None:
-        """Grey what the device refuses, with its reasons, and say what "automatic" comes to there.
+        """Grey what the device refuses, and show what "automatic" resolves to.
 
         Args:
-            machine: The machine; None: nothing is known yet.
-            device: The device that is chosen.
-            but: Paths of rows that are offered their choices by someone else.
+            machine: The machine, None if not known yet.
+            device: The chosen device.
+            but: Paths of rows that the caller updates itself.
         """
         for path, row in self._rows.items():
             if path not in but:
                 self._offers[path] = offer_of(row.field.option, machine, device)
-                row.show_offer(self._offers[path])
+                self._show_offer(path)
 
     def focus(self, path: str) -> None:
-        """Bring an option into view and give it the focus."""
+        """Bring an option into view and focus it."""
         if path in self._rows:
             self.revealed.emit(path)
             self._rows[path].field.control.setFocus()
 
-    def _tell(self, path: str) -> None:
-        self._offer_again(path)
-        self._follow()
+    def _on_change(self, path: str) -> None:
+        self._show_offer(path)
+        self._update_marks()
         self.changed.emit(path)
 
-    def _offer_again(self, path: str) -> None:
-        """What can be changed depends on the value there is: what is refused can be put back, not chosen."""
+    def _show_offer(self, path: str) -> None:
+        """Grey what is refused, which depends on the value: a refused one can be put back."""
         if path in self._offers:
-            self._rows[path].show_offer(self._offers[path])
+            row = self._rows[path]
+            row.set_refusals(row.field.show_offer(self._offers[path]))
 
     def _reset(self, path: str) -> None:
         field = self._rows[path].field
-        field.control.setFocus()  # the mark, which has the focus, goes away
+        field.control.setFocus()  # the mark, which has the focus, is hidden now
         self.set_values({path: field.option.default})
 
-    def _follow(self) -> None:
-        """Mark what differs from its default, and tell when other options mean something than before."""
+    def _update_marks(self) -> None:
+        """Mark what differs from its default, and notify if other options apply than before."""
         for row in self._rows.values():
             option, value = row.field.option, row.field.value()
             row.set_changed(value_text(option, option.default) if is_changed(option, value) else "")
@@ -183,7 +177,7 @@ class Form(QObject):
 
 
 def _by_path(problems: Iterable[Problem]) -> defaultdict[str, list[Problem]]:
-    found: defaultdict[str, list[Problem]] = defaultdict(list)
+    by_path: defaultdict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
-        found[problem.path].append(problem)
-    return found
+        by_path[problem.path].append(problem)
+    return by_path

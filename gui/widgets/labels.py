@@ -25,6 +25,13 @@ def text_label(text: str = "", role: Role | None = None, *, selectable: bool = F
     return label
 
 
+def role_label(role: Role, text: str = "") -> QLabel:
+    """Return a label of one line with a role."""
+    label = QLabel(text)
+    set_role(label, role)
+    return label
+
+
 def link_button(
     text: str, pressed: Callable[[], object] | None = None, tip: str = "", *, flush: bool = False
 ) -> QPushButton:
@@ -141,7 +148,7 @@ class Disclosure(LinkLabel):
         self.linkActivated.connect(lambda: self.open(not self._is_open))
         self.hide()
 
-    def show_words(self, summary: str, details: Sequence[str] = ()) -> None:
+    def show_text(self, summary: str, details: Sequence[str] = ()) -> None:
         """Say a sentence, and keep details behind its link. Its owner shows and hides it."""
         if (summary, tuple(details)) != (self.summary, self.details):
             self.summary, self.details = summary, tuple(details)

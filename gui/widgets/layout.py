@@ -58,6 +58,12 @@ def vbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
     return fill(QVBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
 
 
+def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:
+    """Lay out the parts of a dialog below each other; see `fill`."""
+    margins = (2 * SPACING, 2 * SPACING, 2 * SPACING, 2 * SPACING)
+    fill(QVBoxLayout(dialog), *parts, margins=margins, spacing=SPACING + 4)
+
+
 def clear(layout: QLayout) -> None:
     """Take everything out of a layout. Widgets go once the event is over, as one of them may have sent it."""
     while (item := layout.takeAt(0)) is not None:

@@ -104,7 +104,7 @@ def open_page(qtbot, window, name, runs_folder):
             data.write_text("[]")
             window._ask.answers["inspect"] = report_for(Task.CHAT, str(data))
             window.edit({"task": "chat", "data": {"train": str(data)}})
-            qtbot.waitUntil(lambda: bool(window.new_run._options.data.findings.findings))
+            qtbot.waitUntil(lambda: bool(window.new_run._options.data.findings.summary.text()))
         case "new-run-more":
             window.edit(
                 {
@@ -174,7 +174,7 @@ def show_short_memory(qtbot, window, runs_folder):
     qtbot.waitUntil(lambda: not (page._reading.is_waiting or page._questions.model.is_waiting))
     page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
     page._fit.read_room()
-    page._fit.take_measurement(MEASURED)
+    page._fit.add_measurement(page._fit.case.options, MEASURED)
     assert page._outcome.fit.ladder.is_open
 
 

@@ -77,6 +77,6 @@ def test_digits_are_forecast_made_to_fit_measured_and_planned(qtbot, window, roo
     assert page._fit.note == ""
     measured = page._fit.forecast.parts.total
     assert 0.5 * measured < forecast < 2 * measured
-    assert " a step · about " in fit._measure.words
-    assert "done at" in fit._measure.words
+    assert " a step · about " in fit._measure.label.text()
+    assert "done at" in fit._measure.label.text()
     assert fit._time_box.isVisible()

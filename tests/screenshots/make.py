@@ -42,8 +42,7 @@ from gui.base.theme import Theme
 from gui.base.trash import Question
 from gui.benchmark.page import BenchmarkPage
 from gui.charts.chart import RepaintQueue
-from gui.new_run.header import DIGITS
-from gui.new_run.import_dialog import ImportSheet
+from gui.new_run.header import DIGITS, ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
 from gui.run import words as run_text
@@ -339,7 +338,7 @@ class Stage:
 
     def importing(self) -> None:
         sheet = ImportSheet(self.window)
-        sheet.set_text(SCRIPT)
+        sheet.text.setPlainText(SCRIPT)
         sheet.open()
 
     def hub(self) -> None:
@@ -371,10 +370,11 @@ class Stage:
     def measured(self) -> None:
         case = self.fit_card.state.case
         assert case is not None
-        self.fit_card.state.take_measurement(measured(case.options, PLENTY))
+        self.fit_card.state.add_measurement(case.options, measured(case.options, PLENTY))
 
     def ran_out(self) -> None:
-        self.fit_card.state.take_measurement(RAN_OUT)
+        state = self.fit_card.state
+        state.add_measurement(state.case.options, RAN_OUT)
 
     def press(self, text: str) -> None:
         next(button for button in self.fit_card.findChildren(QPushButton) if button.text() == text).click()

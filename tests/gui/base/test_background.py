@@ -73,7 +73,7 @@ def test_a_task_tells_its_progress_and_its_result_in_the_windows_thread(qtbot):
     [
         (UserError("Too long"), "Too long"),
         (EngineCrashed("inspect", -9, "Killed"), EngineBroke().title),
-        (OSError(28, "No space left on device", "notes.json"), "A file can't be written"),
+        (OSError(28, "No space left on device", "notes.json"), "A file can't be read or written"),
     ],
 )
 def test_a_task_that_fails_says_why(qtbot, error, title):
@@ -146,7 +146,7 @@ def test_progress_is_that_of_the_newest_request_only(qtbot, engine, job):
             UserError("reviews.csv is empty", "It has a header only.", (Fix("Choose"),)),
             "reviews.csv is empty",
         ),
-        (OSError("no memory"), "A file can't be written"),
+        (OSError("no memory"), "A file can't be read or written"),
         (CPU_ONLY, "The engine's answer can't be read"),
     ],
 )
@@ -180,24 +180,24 @@ def test_closing_ends_what_still_waits(engine, job):
 
 def test_only_the_last_of_quick_changes_is_asked_and_only_once(qtbot, engine, typed):
     for letters in ("b", "bu", "builtin:digits"):
-        assert typed.look_at(about(letters))
+        assert typed.set_request(about(letters))
     assert typed.is_waiting
     with qtbot.waitSignal(typed.changed):
         pass
     assert [request.source for request in engine.inspected()] == ["builtin:digits"]
     assert typed.report == DIGITS
-    assert not typed.look_at(about("builtin:digits"))
+    assert not typed.set_request(about("builtin:digits"))
     assert not typed.is_waiting
-    typed.look_at(None)
+    typed.set_request(None)
     assert typed.report is None
     assert not typed.is_waiting
 
 
 def test_an_early_request_waits_until_it_is_time(qtbot, typed):
-    typed.look_at(about("builtin:digits"), is_early=True)
+    typed.set_request(about("builtin:digits"), is_deferred=True)
     assert typed.is_waiting
     assert not typed._timer.isActive()
-    assert typed.look_at(about("builtin:digits"))
+    assert typed.set_request(about("builtin:digits"))
     with qtbot.waitSignal(typed.changed):
         pass
     assert typed.report == DIGITS
@@ -205,12 +205,12 @@ def test_an_early_request_waits_until_it_is_time(qtbot, typed):
 
 def test_what_is_held_is_asked_again_and_what_is_known_stays(qtbot, engine, typed):
     engine.gate.clear()
-    typed.look_at(about("builtin:digits"))
+    typed.set_request(about("builtin:digits"))
     qtbot.waitUntil(lambda: len(engine.inspected()) == 1)
     typed.hold()
     engine.gate.set()
     with qtbot.waitSignal(typed.changed):
-        typed.look_at(about("builtin:digits"))
+        typed.set_request(about("builtin:digits"))
     assert len(engine.inspected()) == 2
     typed.hold()
     assert not typed.is_waiting

@@ -29,7 +29,7 @@ def row(page, path):
 
 def rows(page):
     """What "What will run" says."""
-    return dict(page._outcome._rows.rows())
+    return dict(page._outcome.rows.rows())
 
 
 def checks(page):

@@ -28,13 +28,13 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
     assert uses(page)["input"] == "System prompt"  # chosen: no guess any more
 
     findings = page._options.data.findings
-    assert findings.words == "1 problem, 1 warning"
+    assert findings.summary.text() == "1 problem, 1 warning"
     assert page._outcome.start.text() == "Fix: Training data"
     assert not page._outcome.start.isEnabled()
     press(findings, "Read “bob” as the assistant")
     assert page.tree()["data"]["roles"] == {"bob": "assistant"}
     await_reading(qtbot, page)
-    assert findings.words == "1 warning"
+    assert findings.summary.text() == "1 warning"
     assert page._outcome.start.text() == "Start training"
     with qtbot.waitSignal(page.start_requested):
         page.start()
@@ -79,11 +79,11 @@ def test_moving_the_longest_text_moves_the_line_at_once(qtbot, page, answers, ta
     lengths = page._options.data.views.lengths
     page._options.form.set_values({"data.max_length": 160})
     assert lengths.limit == 160
-    assert lengths.words.startswith("About ")
+    assert lengths.text.text().startswith("About ")
     answers.gate.set()
     page._options.form.set_values({"data.max_length": 512})
     await_reading(qtbot, page)
-    assert lengths.words.startswith("7 of ")
+    assert lengths.text.text().startswith("7 of ")
 
 
 def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks, model):
@@ -93,9 +93,9 @@ def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks,
     page.set_data(talks)
     line = page._options.data.line
     assert line.cancel_button.isVisible()
-    qtbot.waitUntil(lambda: line.words == "Reading and checking: 40 %")
+    qtbot.waitUntil(lambda: line.text.text() == "Reading and checking: 40 %")
     line.cancel_button.click()
-    assert line.words == "The data was not checked."
+    assert line.text.text() == "The data was not checked."
     answers.gate.set()
     qtbot.waitUntil(lambda: not page._questions.model.is_waiting)
     assert page._outcome.start.text() == "Start training"  # the run will say what is wrong
@@ -150,11 +150,11 @@ def test_the_steps_follow_an_option_at_once_and_the_look_at_the_data_later(qtbot
     load_chat(qtbot, page, talks)
     answers.gate.clear()
     page._options.form.set_values({"data.eval_fraction": 0.5})
-    rows = dict(page._outcome._rows.rows())
+    rows = dict(page._outcome.rows.rows())
     assert "499 to train on, 500 held out" in rows["Data"]
     answers.gate.set()
     await_reading(qtbot, page)
-    assert "899 to train on" in dict(page._outcome._rows.rows())["Data"]  # as it told
+    assert "899 to train on" in dict(page._outcome.rows.rows())["Data"]  # as it told
 
 
 def test_packed_rows_are_what_steps_are_made_of(qtbot, page, answers, talks):
@@ -162,8 +162,8 @@ def test_packed_rows_are_what_steps_are_made_of(qtbot, page, answers, talks):
     answers.answers["inspect"] = report
     page.load_tree({"task": "chat", "data": {"train": str(talks), "packing": True}})
     await_reading(qtbot, page)
-    steps = dict(page._outcome._rows.rows())["Steps"]
-    assert steps == "about 30 · 10 an epoch: 899 rows packed into 154"
+    steps = dict(page._outcome.rows.rows())["Steps"]
+    assert steps == "about 30 · 10 per epoch: 899 rows packed into 154"
 
 
 def test_the_link_of_a_finding_in_the_checks_leads_to_the_list(qtbot, page, answers, talks):
@@ -180,7 +180,7 @@ def test_of_running_text_nothing_is_counted_before_its_blocks_are_known(qtbot, p
     answers.answers["inspect"] = report
     page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
     await_reading(qtbot, page)
-    rows = dict(page._outcome._rows.rows())
+    rows = dict(page._outcome.rows.rows())
     assert (rows["Data"], rows["Steps"]) == ("talks", "3 epochs")
     assert page._options.form.row("memory.batch_size").advice == ()
 
@@ -202,7 +202,7 @@ def test_facts_about_the_data_are_no_warnings(qtbot, page, answers, talks):
     answers.answers["inspect"] = msgspec.structs.replace(report, notes=("1 text of 1,115,394 characters.",))
     page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
     await_reading(qtbot, page)
-    assert page._options.data.line.notes == "1 text of 1,115,394 characters."
+    assert page._options.data.line.notes.text() == "1 text of 1,115,394 characters."
     assert not any("1,115,394" in check.text for check in page._outcome.checks.checks)
 
 

@@ -43,26 +43,26 @@ class TestSeen:
 
     def test_the_next_sample_and_what_is_cut(self, qtbot, theme):
         pane = shown(qtbot, SeenPane(theme), Task.CHAT)
-        for by, words in ((0, "1 of 5 · row 1 · "), (2, "cut off at its end"), (99, "5 of 5")):
+        for by, words in ((0, "1 of 5 · row 1 · "), (2, "truncated"), (99, "5 of 5")):
             pane.step(by)
-            assert words in pane.words
+            assert words in pane.facts.text()
 
     def test_both_answers_of_a_pair_are_seen(self, qtbot, theme):
         text = shown(qtbot, SeenPane(theme), Task.PREFERENCE).text.toPlainText()
-        assert text.startswith("Better answer\n")
-        assert "Just microwave it." in text.partition("Worse answer\n")[2]
+        assert text.startswith("Chosen answer\n")
+        assert "Just microwave it." in text.partition("Rejected answer\n")[2]
 
     def test_an_image_is_seen_before_and_after(self, qtbot, theme):
         pane = shown(qtbot, SeenPane(theme), Task.IMAGE_CLASSIFICATION)
-        assert "answer: cat" in pane.words
-        assert "row" not in pane.words  # an image has none
+        assert "label: cat" in pane.facts.text()
+        assert "row" not in pane.facts.text()  # an image has none
         assert pane.after.caption.text() == "What the model sees, 224 × 224"
         assert pane.before.caption.text() == "In the file, 320 × 200"
 
     def test_a_text_of_which_all_is_learned_needs_no_mark_and_has_no_row(self, qtbot, theme):
         pane = shown(qtbot, SeenPane(theme), Task.CAUSAL_LM)
         assert pane.legend.text() == "All of it is learned."
-        assert "row" not in pane.words
+        assert "row" not in pane.facts.text()
 
 
 class TestLengths:
@@ -76,11 +76,11 @@ class TestLengths:
         pane = LengthsPane(theme)
         qtbot.addWidget(pane)
         pane.show_report(report_for(Task.CHAT, "x"))
-        assert pane.words.startswith("7 of ")
+        assert pane.text.text().startswith("7 of ")
         for limit, has_line in ((4096, False), (300, True)):
             pane.set_limit(limit)
             assert pane.has_line is has_line
-            assert f"cut off at {limit:,} tokens" in pane.words
+            assert f"truncated at {limit:,} tokens" in pane.text.text()
 
 
 class TestFindings:
@@ -88,7 +88,7 @@ class TestFindings:
         pane = FindingsPane()
         qtbot.addWidget(pane)
         pane.show_findings(CHAT_FINDINGS)
-        assert pane.words == "2 problems, 2 warnings"
+        assert pane.summary.text() == "2 problems, 2 warnings"
         assert summary(CHAT_FINDINGS[1:3]) == "1 problem, 1 warning"
         texts = [button.text() for button in pane.findChildren(QAbstractButton)]
         assert texts == ["Read “bob” as the assistant", "Read “bob” as the user", "Raise to 640"]
@@ -176,7 +176,7 @@ class TestSplit:
 
     def test_a_split_by_name_is_offered_where_there_are_some(self, page, split):
         assert SPLIT not in split.choice.buttons()
-        split.follow(self.report)
+        split.update_from(self.report)
         split.choice.buttons()[SPLIT].click()
         assert page._options.form.field(SPLIT).value() == "validation"
         page._options.form.set_values({SPLIT: None, TRAIN_SPLIT: None})
@@ -201,7 +201,7 @@ class TestTasks:
             box.setCurrentIndex(box.findData("preference"))
             box.activated.emit(box.currentIndex())
         assert caught.args == [Task.PREFERENCE]
-        assert chooser.sentence == "Learn from better and worse answers (DPO)."
+        assert chooser.help.text() == "Learn from better and worse answers (DPO)."
 
     @pytest.mark.parametrize("task", Task)
     def test_each_task_has_a_page_in_which_every_control_has_a_name(
@@ -271,7 +271,7 @@ class TestModel:
                 (folder / "model" / file).write_text("{}")
         page.load_tree({"task": "chat"})
         runs = page._options.fields.model._runs
-        runs.look()
+        runs.reload()
         assert [runs.itemText(index) for index in range(runs.count())] == ["wrote"]
         page._options.fields.model._place.buttons()["run"].click()
         runs.setCurrentIndex(0)

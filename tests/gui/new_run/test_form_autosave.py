@@ -33,7 +33,7 @@ def opened(qtbot):
 
 
 def lead_back(page):
-    return page._header._afresh
+    return page._header.reset
 
 
 def test_what_was_never_changed_is_not_kept(opened):

@@ -1,6 +1,6 @@
 import pytest
 
-from gui.new_run.import_dialog import ImportSheet
+from gui.new_run.header import ImportSheet
 
 COMMAND = "python run_glue.py --learning_rate 3e-5 --per_device_train_batch_size 8 --warmup_shape round"
 
@@ -14,11 +14,11 @@ def sheet(qtbot):
 
 
 def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
-    assert not sheet._take.isEnabled()
-    sheet._text.setPlainText(COMMAND)
-    qtbot.waitUntil(lambda: sheet.found is not None)  # without a press, after a pause in typing
-    assert sheet._rows.headings() == ["Taken over", "Left out"]
-    assert dict(sheet._rows.rows()) == {
+    assert not sheet.fill.isEnabled()
+    sheet.text.setPlainText(COMMAND)
+    qtbot.waitUntil(lambda: sheet.options is not None)  # without a press, after a pause in typing
+    assert sheet.rows.headings() == ["Imported", "Left out"]
+    assert dict(sheet.rows.rows()) == {
         "learning_rate 3e-5": "Learning rate: 3e-5",
         "per_device_train_batch_size 8": "Batch size: 8",
         "group_by_length (not given)": "Group by length: Off",
@@ -26,26 +26,27 @@ def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
         "warmup_shape": "Unknown name",
     }
     with qtbot.waitSignal(sheet.imported) as caught:
-        sheet._take.click()
+        sheet.fill.click()
     assert caught.args[0].tree["memory"] == {"batch_size": 8}
 
 
 def test_what_is_no_script_can_not_be_taken_over(sheet):
-    sheet.set_text("Dear Hone, please train.")
-    assert sheet.found is None
-    assert "no names that Hone knows" in sheet._status.text()
-    assert not sheet._take.isEnabled()
+    sheet.text.setPlainText("Dear Hone, please train.")
+    sheet.read_text()
+    assert sheet.options is None
+    assert "no names that Hone knows" in sheet.status.text()
+    assert not sheet.fill.isEnabled()
 
 
 def test_a_file_is_read_and_shown(sheet, tmp_path):
     path = tmp_path / "train.sh"
     path.write_text(COMMAND)
     sheet.open_file(path)
-    assert sheet._text.toPlainText() == COMMAND
-    assert sheet.found.tree["training"] == {"learning_rate": 3e-5}
+    assert sheet.text.toPlainText() == COMMAND
+    assert sheet.options.tree["training"] == {"learning_rate": 3e-5}
 
 
 def test_a_file_that_cant_be_read_says_so(sheet, tmp_path):
     sheet.open_file(tmp_path / "nowhere.py")
-    assert sheet._status.text().startswith("nowhere.py: can't be read")
-    assert not sheet._take.isEnabled()
+    assert sheet.status.text().startswith("nowhere.py: can't be read")
+    assert not sheet.fill.isEnabled()

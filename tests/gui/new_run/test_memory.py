@@ -20,7 +20,7 @@ from gui.new_run.memory_card import (
     time_text,
 )
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
-from gui.new_run.memory_state import KnownLength, Measured, gain
+from gui.new_run.memory_state import Measured, known_length
 from tests.fakes.asked_of_bert import asked as asked_of_bert
 from tests.fakes.asking import CPU_ONLY, MODEL, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
@@ -85,7 +85,7 @@ class TestForecast:
         assert basis(texts) == "forecast"
         assert set(parts(texts)) >= {"weights", "optimizer", "activations", "overhead"}
         said = card(texts)._bar.accessibleDescription()
-        assert all(words in said for words in ("weights 418 MB", "free now 8.00 GB", "in all 16.0 GB"))
+        assert all(words in said for words in ("weights 418 MB", "free now 8.00 GB", "in total 16.0 GB"))
 
     def test_it_moves_at_once_and_asks_no_engine_meanwhile(self, texts, engine, memory):
         before, asked, forecasts = parts(texts), len(engine.requests), memory.forecasts
@@ -153,22 +153,22 @@ class TestForecast:
 
     def test_what_is_missing_is_said_calmly(self, qtbot, page, engine, model, pairs):
         missing = card(page)._missing
-        assert missing.text() == "Looking at this computer…"
+        assert missing.text() == "Checking this computer…"
         page.set_machine(CPU_ONLY)
         load(page, source="")
         assert "Choose a model" in missing.text()
         load(page, source="no/such/folder")
-        assert "once the model is on this computer" in missing.text()
+        assert "needs the model on this computer" in missing.text()
         assert not card(page)._bar.isVisible()
         assert not measuring(page).button.isVisible()
         load(page, source=model)
-        assert missing.text() == "Looking at the model…"
+        assert missing.text() == "Checking the model…"
         load(page, source=model, memory={"batch_size": 0})
         assert "can be read" in missing.text()
         engine.answers["check-model"] = msgspec.structs.replace(MODEL, shape=None)
         load(page, source=model, data=pairs)
         settle(qtbot, page)
-        assert missing.text() == "What this model takes can't be told before it runs."
+        assert missing.text() == "The memory of this model isn't known before it runs."
 
     def test_past_runs_correct_it(self, qtbot, texts):
         texts._fit.correction = 1.25
@@ -191,7 +191,7 @@ class TestForecast:
     def test_the_longest_row_stays_known_where_the_same_texts_are_cut_no_later(self, tokens, now, known):
         found = {"max_length": 128, "train": "texts.csv"}
         before, after = asked_of_bert(data=found), asked_of_bert(data={**found, **now})
-        assert KnownLength(before, tokens).of(after) == known
+        assert known_length(after, before, tokens) == known
 
 
 class TestRoom:
@@ -256,11 +256,11 @@ class TestLookup:
     def test_a_press_fetches_it_and_the_forecast_appears(self, qtbot, elsewhere, engine):
         line = self.line(elsewhere)
         assert "isn't on this computer yet" in card(elsewhere)._missing.text()
-        assert "from huggingface.co: config.json" in line.words
+        assert all(word in line.label.text() for word in ("config.json", "huggingface.co"))
         assert self.fetches(engine) == []
         engine.gate.clear()
         qtbot.mouseClick(line.button, Qt.MouseButton.LeftButton)
-        assert line.words == "Fetching config.json from huggingface.co…"
+        assert line.label.text() == "Downloading config.json from huggingface.co…"
         assert line.button.text() == "Cancel"
         engine.gate.set()
         qtbot.waitUntil(lambda: card(elsewhere).headline.startswith("Fits · "))
@@ -273,7 +273,7 @@ class TestLookup:
         assert rows(elsewhere)["Downloads"] == "the model, once, from the Hugging Face Hub"
         assert start_text(elsewhere) == "Start training"
         assert not measuring(elsewhere).button.isEnabled()
-        assert "once the weights are here" in measuring(elsewhere).words
+        assert "once the weights are here" in measuring(elsewhere).label.text()
         (cache / "model.safetensors").touch()
         put(elsewhere, memory__batch_size=8)
         assert measuring(elsewhere).button.isEnabled()
@@ -281,7 +281,7 @@ class TestLookup:
     def test_a_mirror_is_named_and_a_ban_is_kept(self, elsewhere, monkeypatch, pairs):
         monkeypatch.setenv("HF_ENDPOINT", "https://hub.example.org/models")
         load(elsewhere, source="org/other", data=pairs)
-        assert "from hub.example.org:" in self.line(elsewhere).words
+        assert "from hub.example.org" in self.line(elsewhere).label.text()
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         load(elsewhere, source="org/another", data=pairs)
         assert not self.line(elsewhere).isVisible()
@@ -292,7 +292,7 @@ class TestLookup:
         engine.answers["fetch-config"] = UserError("The Hub can't be reached", "Is this computer online?")
         self.line(elsewhere).button.click()
         qtbot.waitUntil(lambda: not elsewhere._fit.lookup.is_running)
-        assert self.line(elsewhere).words == "The Hub can't be reached. Is this computer online?"
+        assert self.line(elsewhere).label.text() == "The Hub can't be reached. Is this computer online?"
         engine.answers["fetch-config"] = fetch
         self.line(elsewhere).button.click()
         qtbot.waitUntil(lambda: bool(card(elsewhere).headline))
@@ -331,22 +331,22 @@ class TestMeasuring:
         memory.dry_runs.gate.clear()
         qtbot.mouseClick(measuring(texts).button, Qt.MouseButton.LeftButton)
         assert measuring(texts).button.text() == "Cancel"
-        assert measuring(texts).words.startswith("Training a few steps on your longest texts…")
+        assert measuring(texts).label.text().startswith("Training a few steps on the longest examples…")
         memory.dry_runs.gate.set()
         qtbot.waitUntil(lambda: basis(texts) == "measured just now")
         (asked,) = memory.dry_runs.asked
         assert asked.device.name == "cpu"
         assert parts(texts)["weights"] == MEASURED.parts.weights
-        assert measuring(texts).words.startswith("500 ms a step · about ")
+        assert measuring(texts).label.text().startswith("500 ms a step · about ")
         assert not texts._fit.refined.is_waiting  # nothing better is to be had
         assert texts.known_memory.parts == MEASURED.parts
 
     def test_it_is_kept_while_only_other_options_change(self, qtbot, texts):
         measure(qtbot, texts)
-        before = measuring(texts).words
+        before = measuring(texts).label.text()
         put(texts, training__epochs=300.0)
         assert basis(texts) == "measured just now"
-        assert measuring(texts).words != before  # a hundred times as long
+        assert measuring(texts).label.text() != before  # a hundred times as long
         put(texts, memory__batch_size=8)
         assert basis(texts) == "forecast"
         put(texts, memory__batch_size=16)
@@ -395,7 +395,7 @@ class TestMeasuring:
         assert card(texts)._note.text() == RAN_OUT.out_of_memory
         assert card(texts).ladder.is_open
         assert CHECKPOINTING in ladder(texts)
-        assert list(parts(texts)) == ["held in all"]
+        assert list(parts(texts)) == ["in total"]
         assert start_text(texts) == "Start training"  # the person may try all the same
         assert texts.known_memory is None  # that moment's figures are not what the run takes
 
@@ -408,7 +408,7 @@ class TestMeasuring:
         hours_box.setValue(2.0)
         press(box, "Set steps")
         assert texts.tree()["training"]["max_steps"] == 14_400  # at half a second each
-        assert "about 2 h" in measuring(texts).words
+        assert "about 2 h" in measuring(texts).label.text()
         press(texts._changes, "Undo")
         assert texts.tree() == before
         memory.dry_runs.answer = msgspec.structs.replace(MEASURED, train_samples=1600)
@@ -424,7 +424,7 @@ class TestMeasuring:
     def test_every_part_is_explained_or_only_the_whole(self, qtbot, texts, memory, answer):
         memory.dry_runs.answer = answer
         measure(qtbot, texts)
-        card(texts).what_is_this.click()
+        card(texts).ladder.explain.click()
         (sheet,) = card(texts).findChildren(ExplainedSheet)
         shown = dict(sheet.rows.rows())
         if answer is MEASURED:
@@ -579,9 +579,9 @@ class TestFitSheet:
         assert sheet.table.rowCount() > 1
         assert found.changes["memory.batch_size"] < 8
         assert sheet.table.item(sheet.table.tries.index(found), 3).text() == "✓ fits"
-        assert sheet.status.startswith("Found: ")
+        assert sheet.status.text().startswith("Found: ")
         assert short.tree() == before  # nothing changes before it is applied
-        sheet.take.click()
+        sheet.apply.click()
         assert short.tree()["memory"]["batch_size"] == found.changes["memory.batch_size"]
         assert basis(short) == "measured just now"
         assert short._fit_actions.sheet is None
@@ -591,12 +591,12 @@ class TestFitSheet:
     def test_it_can_be_stopped(self, qtbot, short, memory):
         memory.dry_runs.gate.clear()
         sheet = self.open(qtbot, short, is_awaited=False)
-        qtbot.waitUntil(lambda: sheet.status.startswith("Trying: "))
+        qtbot.waitUntil(lambda: sheet.status.text().startswith("Trying: "))
         assert len(memory.dry_runs.asked) == 1
         sheet._stop.click()
         qtbot.waitUntil(lambda: not sheet.is_running)
         assert memory.dry_runs.killed == 1
-        assert not sheet.take.isEnabled()
+        assert not sheet.apply.isEnabled()
         sheet.reject()
 
     def test_closing_it_ends_what_runs_and_the_page_goes_on(self, qtbot, short, memory):
@@ -616,8 +616,8 @@ class TestFitSheet:
         memory.dry_runs.answer = MEASURED
         free(short, memory, 6 * GB, 8 * GB)
         sheet = self.open(qtbot, short)
-        assert "fits as it is" in sheet.status
-        assert not sheet.take.isEnabled()
+        assert "fits as it is" in sheet.status.text()
+        assert not sheet.apply.isEnabled()
         sheet.reject()
 
     def test_each_remedy_is_measured_and_any_that_fits_can_be_taken(self, qtbot, short):
@@ -627,9 +627,9 @@ class TestFitSheet:
         assert "Activation checkpointing" in titles
         (small,) = [done for done in sheet.table.tries if "memory.batch_size" in done.changes]
         sheet.table.choose(next(done for done in sheet.table.tries if done is not small))
-        assert not sheet.take.isEnabled()  # it doesn't fit
+        assert not sheet.apply.isEnabled()  # it doesn't fit
         sheet.table.choose(small)
-        assert sheet.take.isEnabled() == (small.verdict in ("fits", "tight"))
+        assert sheet.apply.isEnabled() == (small.verdict in ("fits", "tight"))
         sheet.reject()
 
     def test_a_run_that_fails_for_another_reason_says_which(self, qtbot, short, memory):
@@ -645,7 +645,7 @@ class TestFitSheet:
         card(short).ladder.link.setChecked(True)
         self.open(qtbot, short, "each").reject()
         again = ladder(short)[CHECKPOINTING]
-        assert again.worth.text() == "−312 MB measured · 12 % slower measured"
+        assert again.worth.text() == "−312 MB · 12 % slower (measured)"
         again.button.click()
         assert basis(short) == "measured just now"
         assert short._fit.forecast.parts.total == 2 * GB - 312 * MB
@@ -700,11 +700,11 @@ class TestWords:
     @pytest.mark.parametrize(
         ("before", "peak", "seconds", "words"),
         [
-            ((4 * GB, 1.0), 3 * GB, 1.12, "−1.00 GB measured · 12 % slower measured"),
-            ((4 * GB, 1.0), 5 * GB, 0.7, "+1.00 GB measured · 30 % faster measured"),
-            ((4 * GB, 1.0), 4 * GB, 1.0, "−0 B measured · no slower measured"),
-            ((4 * GB, 1.0), 3 * GB, 2.5, "−1.00 GB measured · 2.50 times as long measured"),
-            (None, 2 * GB, 2.5, "2.00 GB in all measured, then it fits · no slower"),
+            ((4 * GB, 1.0), 3 * GB, 1.12, "−1.00 GB · 12 % slower (measured)"),
+            ((4 * GB, 1.0), 5 * GB, 0.7, "+1.00 GB · 30 % faster (measured)"),
+            ((4 * GB, 1.0), 4 * GB, 1.0, "−0 B · no slower (measured)"),
+            ((4 * GB, 1.0), 3 * GB, 2.5, "−1.00 GB · 2.50 times as long (measured)"),
+            (None, 2 * GB, 2.5, "2.00 GB in total, then it fits (measured)"),
         ],
     )
     def test_what_was_measured_of_it_goes_before_what_is_forecast(self, before, peak, seconds, words):
@@ -713,9 +713,9 @@ class TestWords:
 
         ran_out = Measured(RAN_OUT, 0.0)
         now = Verdict.FITS if before else Verdict.TOO_LARGE
-        found = gain(measured(*before) if before else ran_out, measured(peak, seconds))
-        assert saving_text(REMEDY, now, Verdict.FITS, found) == words
-        assert "ran out" in saving_text(REMEDY, now, now, gain(None, ran_out))
+        without = measured(*before) if before else ran_out
+        assert saving_text(REMEDY, now, Verdict.FITS, without, measured(peak, seconds)) == words
+        assert "ran out" in saving_text(REMEDY, now, now, None, ran_out)
 
     def test_the_finish_time_counts_compiling_in_and_tells_it_apart(self):
         words = time_text(0.5, 720.0, 31.0)

@@ -26,8 +26,8 @@ def test_the_summary_says_what_will_run():
     rows = dict(summary_rows(options(), frozenset(), CPU_ONLY, DIGITS))
     assert rows["Model"] == "ResNet-18, from scratch"
     assert rows["Data"] == "digits · 1,438 to train on, 359 held out"
-    assert rows["Batch"] == "32 × 1 = 32 rows"
-    assert rows["Steps"] == "about 225 · 45 an epoch"
+    assert rows["Batch"] == "32 × 1 = 32 examples"
+    assert rows["Steps"] == "about 225 · 45 per epoch"
     assert rows["Device"] == "CPU · Old processor"
     assert rows["Precision"] == "fp32"
     assert rows["Downloads"] == "none"
@@ -62,7 +62,7 @@ def test_automatic_precision_is_that_of_the_chosen_device():
     assert said == {
         "auto": "bf16 autocast, fp32 weights",
         "cpu": "fp32",
-        "cuda": "settled when the run starts",
+        "cuda": "decided when the run starts",
     }
 
 
@@ -96,7 +96,7 @@ def test_downloads_are_told_as_far_as_they_can_be_known(monkeypatch, tmp_path):
 
 def test_all_is_open_before_the_machine_is_known():
     assert not any(segment.refusal for segment in device_segments(None))
-    assert "looking" in computed(None, options())[0]
+    assert "checking" in computed(None, options())[0]
 
 
 @pytest.mark.parametrize(

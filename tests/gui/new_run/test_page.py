@@ -69,7 +69,7 @@ def test_problems_of_the_data_stand_at_their_fields_with_remedies(qtbot, page, e
     settle(qtbot, page)
     assert start_text(page) == "Start training"
     engine.answers["inspect"] = UserError("pairs.tsv is empty", "It holds a header only.")
-    page._reading.look_again()
+    page._reading.read_again()
     settle(qtbot, page)
     assert row(page, "data.train").problems[0].message == "pairs.tsv is empty. It holds a header only"
     assert start_text(page) == "Fix: Training data"
@@ -130,7 +130,7 @@ def test_the_summary_follows_the_form_while_it_has_problems(qtbot, page):
     put(page, data__train="/no/such/pictures")
     assert (rows(page)["Steps"], rows(page)["Batch"], rows(page)["Data"]) == (
         "–",
-        "24 × 1 = 24 rows",
+        "24 × 1 = 24 examples",
         "pictures",
     )
     put(page, data__train="")
@@ -338,7 +338,7 @@ class TestChanges:
 
     def test_an_imported_script_is_laid_over_the_form(self, page):
         said = "--learning_rate 3e-5 --use_lora --per_device_train_batch_size 4"
-        page._change_set.take_over(import_text(said))
+        page._change_set.import_options(import_text(said))
         tree = page.tree()
         assert (tree["task"], tree["training"]["learning_rate"]) == (TEXTS, 3e-5)
         assert (tree["memory"]["batch_size"], tree["model"]["method"]) == (4, "lora")
@@ -346,8 +346,10 @@ class TestChanges:
 
     def test_columns_that_come_with_other_data_are_kept(self, qtbot, page, model, pairs):
         load(page, source=model, data=pairs)
-        qtbot.waitUntil(lambda: bool(page._options._guesses.guessed))
-        page._change_set.take_over(import_text("--train_file other.tsv --text_columns sentence1,sentence2"))
+        qtbot.waitUntil(lambda: bool(page._options.guesses.guessed))
+        page._change_set.import_options(
+            import_text("--train_file other.tsv --text_columns sentence1,sentence2")
+        )
         assert page.tree()["data"]["text_columns"] == ["sentence1", "sentence2"]
 
     def test_the_examples_menu_offers_every_preset(self, qtbot, page):
@@ -361,7 +363,7 @@ class TestChanges:
             actions["Handwritten digits"].trigger()
         menu = {action.text(): action for action in buttons["Open"].menu().actions()}
         for text, signal in (
-            ("Start afresh", page._header.afresh_chosen),
+            ("Start afresh", page._header.reset_chosen),
             ("Import from a script…", page._header.import_chosen),
         ):
             with qtbot.waitSignal(signal):

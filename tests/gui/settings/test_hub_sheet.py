@@ -23,7 +23,6 @@ from core.services.hub import (
     TokenPlace,
 )
 from gui.settings.model_browser import HubSheet
-from tests.fakes.asking import FakeEngine
 
 MB = 1 << 20
 PLAIN = Found(
@@ -37,11 +36,10 @@ ALL = (PLAIN, HALF, HERE, GATED, PICKLED)
 
 
 @pytest.fixture
-def engine(monkeypatch, tmp_path):
+def engine(engine, monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
-    engine = FakeEngine()
     cached = (Cached(id="org/cached", kind=Kind.MODEL, size=5 * MB, complete=True),)
     engine.answers["hub-cached"] = CacheReport(folder="/cache", repos=cached, total=5 * MB)
     engine.answers["hub-search"] = SearchAnswer(found=ALL)
