@@ -1,10 +1,11 @@
-"""Writes a run as a script: `resources/script.py.jinja`, filled with what its data, model and device come to.
+"""Writes a run as a script: fills `resources/script.py.jinja` with its data, model and arguments.
 
-Nothing of a run's files becomes code. What stands between double braces in the template is written by `repr`, but for
-the expressions made here, which are `Code`; sentences are written as comments.
+Nothing in a run's files becomes code: the template writes values with `repr`, except for the `Code` made here, and
+sentences as comments.
 """
 
 import ast
+import dataclasses
 import os
 import re
 import textwrap
@@ -15,7 +16,10 @@ from typing import Any
 
 import jinja2
 import msgspec
+from transformers import TrainingArguments
 
+from core.base.errors import OptionsError, Problem
+from core.base.language import _
 from core.engine.data.chat_tokens import marks_answers, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
 from core.engine.data.conversations import find_shape, looks_like_messages
@@ -88,63 +92,49 @@ AUTO = {
 """transformers' class of a model, and PEFT's name of the task."""
 
 SPEAKERS = {
-    "human": "user",
-    "gpt": "assistant",
-    "bot": "assistant",
-    "model": "assistant",
-    "developer": "system",
-}
-DEFAULTS: dict[str, Any] = {
-    "max_steps": -1,
-    "gradient_accumulation_steps": 1,
-    "weight_decay": 0.0,
-    "adam_beta1": 0.9,
-    "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8,
-    "max_grad_norm": 1.0,
-    "full_determinism": False,
-    "fp16": False,
-    "lr_scheduler_type": "linear",
-    "warmup_steps": 0.0,
-    "optim": "adamw_torch_fused",
-    "tf32": False,
-    "train_sampling_strategy": "random",
-    "dataloader_num_workers": 0,
-    "dataloader_persistent_workers": False,
-}
-"""What Trainer and TRL take anyhow, so that no line says it."""
-TRLS = ("bf16", "activation_checkpointing")
+    "human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "developer": "system",
+}  # fmt: skip
+LEFT_AT_DEFAULT = (
+    "max_steps", "gradient_accumulation_steps", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon",
+    "max_grad_norm", "full_determinism", "fp16", "lr_scheduler_type", "warmup_steps", "optim", "tf32",
+    "train_sampling_strategy", "dataloader_num_workers", "dataloader_persistent_workers",
+)  # fmt: skip
+"""Arguments whose defaults are the same for Trainer and TRL: written only if they differ."""
+ON_IN_TRL = ("bf16", "activation_checkpointing")
 NOT_WRITTEN = ("output_dir", "logging_strategy", "report_to", "disable_tqdm", "remove_unused_columns")
 
 VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", re.ASCII)
-"""As in PEP 440, without what follows a plus."""
+"""As in PEP 440, without a local version."""
 _INNER = re.compile(r'\s*\{\s*"(\w+)"\s*:\s*\[\s*\{')
-"""Of JSON, rows in an object: `{"data": [{...}, ...]}`."""
+"""JSON with the rows inside an object: `{"data": [{...}, ...]}`."""
 
 
 class Code(str):
-    """An expression, which is written as it stands."""
+    """An expression, written as is."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def write_script(request: ScriptRequest, options: RunOptions) -> Script:
-    """The script of a run.
+    """Write the script of a run.
 
     Args:
-        request: What is asked.
-        options: The same as options.
+        request: Title, device and versions of a run; empty for a run file.
+        options: Its options.
 
     Raises:
+        OptionsError: No data is chosen.
         DataError: Its data is gone.
         ModelError: The model's tokenizer or config can't be read.
     """
+    if not options.data.train:
+        raise OptionsError((Problem("data.train", _("is missing: choose the data to train on")),))
     device, notes, versions = request.device, request.notes, request.versions
-    if not device:  # as it would run here; where this computer lacks the device asked for, on the CPU
+    if not device:  # resolved for this computer, or its CPU
         machine = report(gather())
         found = find_device(machine, options.device.name) or find_device(machine, "cpu")
-        assert found is not None, "every machine has a CPU"
+        assert found is not None, "every computer has a CPU"
         left = automatic_paths(found, options)
         notes = tuple(f"{path} = {settled.value}: {settled.reason}" for path, settled in left.items())
         device, versions, options = found.name, machine.versions, settle(found, options)
@@ -155,73 +145,60 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, finalize=repr)
     written = loader.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
     body = re.sub(r"\n{3,}", "\n\n", written).strip()
-    head = [*_head(request.title, notes, versions), *_differences(options, values)]
-    return Script("\n".join((*head, "", *_imports(body, device, options), "", body, "")))
+
+    installed = {name: versions.get(name, "").partition("+")[0] for name in LIBRARIES}
+    pinned = [f"{name}=={version}" for name, version in installed.items() if VERSION.fullmatch(version)]
+    packages = " ".join(pinned) or "torch torchvision transformers datasets accelerate peft trl"
+    lines = comment(f"{request.title or 'A run'}: a script that trains like Hone and doesn't need it.")
+    lines += comment(f"Requires: pip install {packages} scikit-learn")
+    resolved = ["#", "# Automatic options:", *(line for note in notes for line in comment(f"- {note}"))]
+    lines += resolved if notes else []
+    differences = [text for text, differs in _differences(options, values).items() if differs]
+    lines += [
+        "#",
+        "# Differences from Hone:",
+        *(line for text in differences for line in comment(f"- {text}")),
+    ]
+    return Script("\n".join((*lines, "", *_imports(body, device, options), "", body, "")))
 
 
-def _head(title: str, notes: tuple[str, ...], versions: dict[str, str]) -> Iterator[str]:
-    """The comment: what it is, what it takes, and what was settled."""
-    yield from comment(f"{title or 'A run'}: what Hone trains, as a script that needs no Hone.")
-    found = {name: versions.get(name, "").partition("+")[0] for name in LIBRARIES}
-    kept = [f"{name}=={version}" for name, version in found.items() if VERSION.fullmatch(version)]
-    packages = " ".join(kept) or "torch torchvision transformers datasets accelerate peft trl"
-    yield from comment(f"It takes: pip install {packages} scikit-learn")
-    if notes:
-        yield from ("#", "# What was left to Hone:")
-        yield from (line for note in notes for line in comment(f"- {note}"))
-
-
-def _differences(options: RunOptions, values: dict[str, Any]) -> Iterator[str]:
-    """The rest of the comment: what the script does in another way."""
-    data, method, task = options.data, options.model.method, options.task
-    is_last = data.loss_on is LossOn.ANSWERS and not values["assistant_only"]
-    held_out = (
-        "the last blocks; Hone's are the end of each text"
-        if task is Task.CAUSAL_LM
-        else "other rows than Hone's"
-    )
-    alike = (
-        ", which are of each label alike"
-        if values["labelled"] and task is not Task.TOKEN_CLASSIFICATION
-        else ""
-    )
-    told = {
-        "The random samples are others.": parse_synthetic(data.train),
-        f"Held out are {held_out}{alike}.": values["splits"],
+def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
+    """What the script does differently, each with whether it applies."""
+    data, method, task, roles = options.data, options.model.method, options.task, values["roles"]
+    last_only = data.loss_on is LossOn.ANSWERS and not values["assistant_only"] and R.CONVERSATION in roles
+    return {
+        "The random samples differ.": parse_synthetic(data.train),
+        "The validation split has other rows.": values["splits"],
         "data.skip_bad_rows: a row that can't be used ends the script.": data.skip_bad_rows,
-        "Accuracy is that of words; Hone also tells precision, recall and F1 of whole entities.": (
+        "Accuracy is that of words; Hone also reports precision, recall and F1 of whole entities.": (
             task is Task.TOKEN_CLASSIFICATION
         ),
-        "The last answer of a conversation is learned; Hone learns all.": (
-            task is Task.CHAT and is_last and R.CONVERSATION in values["roles"]
-        ),
-        "TRL applies the chat template and cuts long texts; Hone does both itself.": task.reads_conversations,
-        "Calls of tools aren't written: the template has no place for them.": values["chatml"]
-        and R.TOOLS in values["roles"],
-        "data.group_by_length: TRL's pairs are drawn whatever their length.": (
+        "Only the last answer of a conversation is learned; Hone learns all.": task is Task.CHAT
+        and last_only,
+        "TRL applies the chat template and truncates long texts; Hone does both itself.": task.reads_conversations,
+        "Tool calls are left out: the template doesn't support them.": values["chatml"] and R.TOOLS in roles,
+        "data.group_by_length: TRL doesn't group pairs by length.": (
             task is Task.PREFERENCE and data.group_by_length is Toggle.ON
         ),
         "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
         and method is Method.QLORA,
-        "Images aren't turned as their EXIF says; weight decay reaches torchvision's batch norms.": task.reads_images,
-        "Weights that the model's body lacks, such as a pooler's, are frozen; in Hone they learn.": (
+        "EXIF rotation is ignored; weight decay applies to torchvision's batch norms.": task.reads_images,
+        "Weights that the checkpoint lacks, such as a pooler's, are frozen; Hone trains them.": (
             method is not Method.FULL and not task.writes_text
         ),
-        "The tokenizer is trained by the rules of a published one, from the Hub.": values["scratch"],
-        "memory.activation_checkpointing: torchvision's models can't by themselves.": (
+        "The tokenizer is trained like a published one, from the Hub.": values["scratch"],
+        "memory.activation_checkpointing: torchvision's models don't support it.": (
             values["network"] and options.memory.activation_checkpointing
         ),
-        "output.keep_best: Trainer keeps the best only where it saves after each evaluation.": (
+        "output.keep_best: Trainer keeps the best only if it saves after each evaluation.": (
             options.output.keep_best and "load_best_model_at_end" not in values["arguments"]
         ),
-        "It can't be paused, foresees no lack of memory, and shows no predictions.": True,
+        "It can't be paused, makes no memory forecast, and shows no predictions.": True,
     }
-    yield from ("#", "# What differs from Hone:")
-    yield from (line for text, is_so in told.items() if is_so for line in comment(f"- {text}"))
 
 
 def comment(text: str) -> list[str]:
-    """A sentence as lines of a comment; whatever a name holds, it stays on them."""
+    """A sentence as lines of a comment; control characters are removed, so that nothing leaves them."""
     plain = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text)
     return textwrap.wrap(
         plain, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False
@@ -229,17 +206,15 @@ def comment(text: str) -> list[str]:
 
 
 def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
-    """The imports of what `body` names, behind what has to be set before torch is loaded."""
+    """The imports that `body` needs, after what must be set before torch is loaded."""
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     kind, _, number = device.partition(":")
     if kind == "cuda":  # with several, Trainer would use them all
         yield from ("import os", f'os.environ["CUDA_VISIBLE_DEVICES"] = "{int(number or 0)}"')
     if kind == "mps":
         high, low = mps_watermarks(options.device.mps_memory_limit)
-        yield from (
-            "import os",
-            f'os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "{int(options.device.mps_fallback)}"',
-        )
+        yield "import os"
+        yield f'os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "{int(options.device.mps_fallback)}"'
         yield f'os.environ["PYTORCH_MPS_HIGH_WATERMARK_RATIO"] = "{high:.4f}"'
         yield f'os.environ["PYTORCH_MPS_LOW_WATERMARK_RATIO"] = "{low:.4f}"'
     for name, line in MODULES.items():
@@ -250,7 +225,7 @@ def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
 
 
 def _of_options(options: RunOptions) -> dict[str, Any]:
-    """What stands in the options themselves."""
+    """The template's values that come from the options alone."""
     data, model, task, training = options.data, options.model, options.task, options.training
     numbers = {
         "lr": training.learning_rate,
@@ -295,41 +270,40 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
 
 
 def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Trainer's arguments: those the engine hands to it, and those for what Hone does by callbacks of its own."""
+    """Trainer's arguments: the engine's, and those for what Hone does with callbacks."""
     task, output, compiler = options.task, options.output, options.device
     resolved = ResolvedRun(options, DeviceReport(name=device, title="", available=True), requested=device)
     given = trainer_arguments(resolved, Path("checkpoints"), has_eval=values["has_eval"])
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainingArguments)}
     found = {
         name: value
         for name, value in given.items()
-        if name not in NOT_WRITTEN and value is not None and DEFAULTS.get(name, NOT_WRITTEN) != value
+        if name not in NOT_WRITTEN
+        and value is not None
+        and not (name in LEFT_AT_DEFAULT and value == defaults[name])
     }
     if values["network"]:
         found.pop("activation_checkpointing_kwargs", None)
         found["activation_checkpointing"] = False
     if compiler.compile:
         found |= {"torch_compile": True, "torch_compile_backend": compiler.compile_backend}
-        found |= (
-            {"torch_compile_mode": compiler.compile_mode} if compiler.compile_backend == "inductor" else {}
-        )
+        if compiler.compile_backend == "inductor":
+            found["torch_compile_mode"] = compiler.compile_mode
     if output.keep_best and values["has_eval"] and found["save_strategy"] != "steps":
         best = "loss" if task.writes_text else "pearson" if task is Task.TEXT_REGRESSION else "accuracy"
         found |= {"save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": best}
         found["greater_is_better"] = best != "loss"
     if found["save_strategy"] != "no":
         found["save_total_limit"] = output.keep_checkpoints or 1
-    if not task.reads_conversations:  # TRL would switch these on by itself
-        found = {name: value for name, value in found.items() if value is not False or name not in TRLS}
-    found |= {
-        "seed": Code("SEED"),
-        "logging_steps": 1,
-        "report_to": "tensorboard" if output.tensorboard else "none",
-    }
+    if not task.reads_conversations:  # their default in TRL is True
+        found = {name: value for name, value in found.items() if value is not False or name not in ON_IN_TRL}
+    found |= {"seed": Code("SEED"), "logging_steps": 1}
+    found["report_to"] = "tensorboard" if output.tensorboard else "none"
     if task.reads_images:
         found["remove_unused_columns"] = False
     if task is Task.PREFERENCE:
         found["beta"] = options.training.beta
-        found.pop("train_sampling_strategy", None)  # TRL's pairs have no length to be grouped by
+        found.pop("train_sampling_strategy", None)  # TRL's pairs have no length to group by
     if task is Task.CHAT:
         found |= {"packing": True, "eval_packing": False} if options.data.packing else {}
         found |= {"assistant_only_loss": True} if values["assistant_only"] else {}
@@ -338,7 +312,7 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
 
 
 def _model(options: RunOptions) -> dict[str, Any]:
-    """Where the model is, or what it is made of."""
+    """The model's place, or its sizes."""
     source = options.model.source
     scratch, folder = scratch_model(source), model_folder(source)
     found: dict[str, Any] = {"source": "", "adapter": "", "network": "", "weights": "", "mean": (), "std": ()}
@@ -355,10 +329,7 @@ def _model(options: RunOptions) -> dict[str, Any]:
             "num_attention_heads": scratch.heads,
             "max_position_embeddings": positions_of(options.data.max_length),
         }
-        ends = {
-            "bos_token_id": Code("tokenizer.bos_token_id"),
-            "eos_token_id": Code("tokenizer.eos_token_id"),
-        }
+        ends = {name: Code(f"tokenizer.{name}") for name in ("bos_token_id", "eos_token_id")}
         kind, tokenizer = ("LlamaConfig", "gpt2") if scratch.writes else ("BertConfig", "bert-base-cased")
         found |= {"scratch_config": Code(kind), "scratch_tokenizer": tokenizer}
         found["scratch_sizes"] = sizes | ({**ends, "tie_word_embeddings": True} if scratch.writes else {})
@@ -370,53 +341,33 @@ def _model(options: RunOptions) -> dict[str, Any]:
 
 
 def _data(options: RunOptions) -> dict[str, Any]:
-    """How the rows are read, and which columns count.
+    """How the rows are read, and which columns are used.
 
     Raises:
-        DataError: They are gone, or of no kind that a run reads.
+        DataError: They are gone, or in no format that a run reads.
     """
     data, task, random = options.data, options.task, parse_synthetic(options.data.train)
-    found: dict[str, Any] = {
-        "reader": "",
-        "needed": [],
-        "eval_rows": "",
-        "text_columns": (),
-        "label": "",
-        "roles": {},
-    }
-    found |= {
-        "chatml": False,
-        "chatml_begin": Code(""),
-        "assistant_only": False,
-        "encoding": "utf-8",
-        "places": {},
-        "width": 0,
-    }
+    found: dict[str, Any] = dict.fromkeys(("reader", "eval_rows", "label"), "")
+    found |= {"needed": [], "text_columns": (), "roles": {}, "encoding": "utf-8", "places": {}, "width": 0}
+    found |= {"chatml": False, "chatml_begin": Code(""), "assistant_only": False}
+
+    def read(files: Files, header: bool | None) -> tuple[Table | PlainText, dict[str, Any]]:
+        is_text = task is Task.CAUSAL_LM
+        table = read_running(files, data.text_columns) if is_text else read_files(files, header=header)
+        return table, _read(files, table)
+
     if task.reads_images:
         found |= _images(options)
     elif random:
         found |= _random(task, *random)
     else:
-        is_text = task is Task.CAUSAL_LM
-        files_in = texts_of if is_text else files_of
-        files = files_in(data.train, data.train_split)
-        table = (
-            read_running(files, data.text_columns)
-            if is_text
-            else read_files(files, header=header_asked(data.header))
-        )
-        found |= _read(files, table)
-        apart = held_out_of(data)
-        if apart is not None:
-            other = files_in(apart.source, apart.split, apart.option)
-            read = (
-                read_running(other, data.text_columns) if is_text else read_files(other, header=apart.header)
-            )
-            found["eval_rows"] = _read(other, read)["rows"]
-        if isinstance(table, Table):
-            found |= _columns(options, table)
-        else:
-            found["text_columns"] = ("text",)
+        files_in = texts_of if task is Task.CAUSAL_LM else files_of
+        table, reading = read(files_in(data.train, data.train_split), header_asked(data.header))
+        found |= reading
+        if (apart := held_out_of(data)) is not None:
+            files = files_in(apart.source, apart.split, apart.option)
+            found["eval_rows"] = read(files, apart.header)[1]["rows"]
+        found |= _columns(options, table) if isinstance(table, Table) else {"text_columns": ("text",)}
     if task.reads_conversations:
         found |= _template(options, found["roles"])
     found["splits"] = bool(data.eval_fraction and not found["eval_rows"] and not random)
@@ -428,7 +379,8 @@ def _columns(options: RunOptions, table: Table) -> dict[str, Any]:
     if task.reads_conversations:
         shape = find_shape(table, preference=task is Task.PREFERENCE, columns=data.columns)
         roles = {str(role): name for role, name in shape.columns.items()}
-        nested = [role for role, name in roles.items() if _holds_messages(table, name)]
+        cells = {role: table.rows[name].slice(0, 100).to_pylist() for role, name in roles.items()}
+        nested = [role for role, some in cells.items() if any(map(looks_like_messages, some))]
         return {"roles": roles, "nested": nested}
     if task is Task.CAUSAL_LM:
         name = text_column(table, data.text_columns)
@@ -438,13 +390,8 @@ def _columns(options: RunOptions, table: Table) -> dict[str, Any]:
     return {"text_columns": guess.text, "label": guess.label, "needed": [*guess.text, guess.label]}
 
 
-def _holds_messages(table: Table, name: str) -> bool:
-    """Whether a column's cells are messages rather than texts, by its first rows."""
-    return any(looks_like_messages(cell) for cell in table.rows[name].slice(0, 100).to_pylist())
-
-
 def _template(options: RunOptions, roles: dict[str, str]) -> dict[str, Any]:
-    """Whether the tokenizer gets ChatML, and whether TRL can tell the answers of conversations by marks."""
+    """Whether the tokenizer gets ChatML, and whether its template marks answers for TRL."""
     if R.TEXT in roles:
         return {}
     if scratch_model(options.model.source) is not None:
@@ -452,15 +399,13 @@ def _template(options: RunOptions, roles: dict[str, str]) -> dict[str, Any]:
     tokenizer = load_tokenizer(options.model.source)
     is_chatml = set_template(tokenizer, options.data.chat_template) is ChatTemplate.CHATML
     begin = '"{{ bos_token }}" ' if tokenizer.chat_template.startswith("{{- bos_token }}") else ""
-    by_marks = (
-        R.CONVERSATION in roles and options.data.loss_on is LossOn.ANSWERS and options.task is Task.CHAT
-    )
-    is_marked = by_marks and marks_answers(tokenizer)
+    answers_only = options.data.loss_on is LossOn.ANSWERS and options.task is Task.CHAT
+    is_marked = R.CONVERSATION in roles and answers_only and marks_answers(tokenizer)
     return {"chatml": is_chatml, "chatml_begin": Code(begin), "assistant_only": is_marked}
 
 
 def _random(task: Task, count: int, size: int) -> dict[str, Any]:
-    """Random samples, in the shape of rows that are read."""
+    """Random samples, as rows."""
     words, label = f'["word " * {size}] * {count}', f"[str(number % 2) for number in range({count})]"
     roles = {Task.CHAT: ("prompt", "answer"), Task.PREFERENCE: ("prompt", "chosen", "rejected")}.get(task, ())
     columns = dict.fromkeys(roles or ("text",), words)
@@ -476,7 +421,7 @@ def _random(task: Task, count: int, size: int) -> dict[str, Any]:
 
 
 def _read(files: Files, table: Table | PlainText) -> dict[str, Any]:
-    """The expression that reads files of rows, or of text."""
+    """The expression that reads files of rows or text."""
     if isinstance(table, PlainText):
         paths = [str(path) for path in table.files]
         return {"rows": _loaded("text", paths, {"sample_by": "document", **_encoding(table.reading)})}
@@ -497,49 +442,42 @@ def _read(files: Files, table: Table | PlainText) -> dict[str, Any]:
         inner = {"field": field[1]} if field and table.format == "JSON" else {}
         return {"rows": _loaded("json", paths, {**inner, **_encoding(reading)})}
     delimiters = {word: delimiter for delimiter, word in DELIMITER_NAMES.items()}
-    more: dict[str, Any] = {
-        "delimiter": delimiters.get(reading.get("delimiter", ""), "\x1f"),
-        "keep_default_na": False,
-    }
+    delimiter = delimiters.get(reading.get("delimiter", ""), "\x1f")
+    more: dict[str, Any] = {"delimiter": delimiter, "keep_default_na": False}
     more |= {"quoting": 3} if reading.get("quoting") == "none" else {}
     more |= {"column_names": list(table.columns)} if reading.get("header") == "none" else {}
     return {"rows": _loaded("csv", paths, {**more, **_encoding(reading)})}
 
 
 def _loaded(builder: str, files: list[str], more: Mapping[str, Any] = MappingProxyType({})) -> Code:
-    told = "".join(f", {name}={value!r}" for name, value in more.items())
-    return Code(f'datasets.load_dataset({builder!r}, data_files={files!r}, split="train"{told})')
+    arguments = "".join(f", {name}={value!r}" for name, value in more.items())
+    return Code(f'datasets.load_dataset({builder!r}, data_files={files!r}, split="train"{arguments})')
 
 
 def _encoding(reading: Reading) -> dict[str, str]:
-    """Python's name of an encoding that isn't UTF-8."""
-    by_word = {word: encoding for encoding, word in reversed(ENCODINGS.items())}
-    told = reading.get("encoding", "UTF-8").removesuffix(" with a byte order mark")
-    return {} if told == "UTF-8" else {"encoding": by_word.get(told, told)}
+    """Python's name of an encoding other than UTF-8."""
+    by_title = {title: encoding for encoding, title in reversed(ENCODINGS.items())}
+    title = reading.get("encoding", "UTF-8").removesuffix(" with a byte order mark")
+    return {} if title == "UTF-8" else {"encoding": by_title.get(title, title)}
 
 
 def _images(options: RunOptions) -> dict[str, Any]:
     """How images are read: rows with an image and a label."""
     data, source = options.data, options.data.train
-    found: dict[str, Any] = {"text_columns": ("image",), "label": "label"}
-    random = parse_synthetic(source)
-    if random:
-        size = (random[1], random[1])
-        labels = f"[str(number % 2) for number in range({random[0]})]"
-        rows = f'"image": [PIL.Image.effect_noise({size}, 64)] * {random[0]}, "label": {labels}'
-        return {**found, "rows": Code(f"datasets.Dataset.from_dict({{{rows}}})")}
-    if source == DIGITS:
-        pixels = '(load_digits().images * 255 / 16).round().astype("uint8")'
-        rows = f'"image": [PIL.Image.fromarray(image) for image in {pixels}]'
-        rows += ', "label": load_digits().target'
-        return {**found, "rows": Code(f"datasets.Dataset.from_dict({{{rows}}})")}
-    train = find_training_images(options)
+    column, label = "image", "label"
+    if source == DIGITS or (random := parse_synthetic(source)):
+        if source == DIGITS:
+            pixels = '(load_digits().images * 255 / 16).round().astype("uint8")'
+            images, labels = f"[PIL.Image.fromarray(image) for image in {pixels}]", "load_digits().target"
+        else:
+            assert random
+            images = f"[PIL.Image.effect_noise(({random[1]}, {random[1]}), 64)] * {random[0]}"
+            labels = f"[str(number % 2) for number in range({random[0]})]"
+        rows = Code(f'datasets.Dataset.from_dict({{"image": {images}, "label": {labels}}})')
+        return {"text_columns": (column,), "label": label, "rows": rows}
+    train, needed = find_training_images(options), []
     if train.image_column and train.label_column:
-        found |= {
-            "text_columns": (train.image_column,),
-            "label": train.label_column,
-            "needed": [train.label_column],
-        }
+        column, label, needed = train.image_column, train.label_column, [train.label_column]
     other, place = train.eval, source
     if data.eval:
         read = find_images(
@@ -549,10 +487,12 @@ def _images(options: RunOptions) -> dict[str, Any]:
             train_split=data.eval_split,
         )
         other, place = read.eval or read.train, data.eval
-    found |= _stored(train.train, source, found["text_columns"][0], is_eval=False)
     return {
-        **found,
-        "eval_rows": _stored(other, place, found["text_columns"][0], is_eval=True)["rows"] if other else "",
+        "text_columns": (column,),
+        "label": label,
+        "needed": needed,
+        **_stored(train.train, source, column, is_eval=False),
+        "eval_rows": _stored(other, place, column, is_eval=True)["rows"] if other else "",
     }
 
 

@@ -26,6 +26,7 @@ from core.options.past_runs import title_of
 from core.runs.event_log import EventReader
 from core.runs.events import (
     AnyEvent,
+    ConfusionCounted,
     Evaluated,
     Example,
     Level,
@@ -43,28 +44,30 @@ from core.runs.words import ending_text, statements
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
 SHOWN_LABELS, SHOWN_EVALUATIONS = 40, 60
-LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
+LEVELS = {Level.INFO: _("Note"), Level.WARNING: _("Warning"), Level.ERROR: _("Error")}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 220, 76, 16, 28, 26
-"""Of a chart, in pixels."""
+"""Size and margins of a chart in pixels."""
 
 Points = list[tuple[float, float]]
-"""Sorted by x; y is NaN where there is no figure."""
+"""Sorted by x; y is NaN where a figure is missing."""
 
 
 class Markup(str):
-    """HTML already; any other text is escaped."""
+    """HTML; any other text is escaped."""
 
 
 def save_report(run: RunFolder, path: Path) -> None:
-    """Write the page, whole or not at all, over whatever is at `path`.
+    """Write the page atomically, over whatever is at `path`.
 
     Raises:
-        OptionsError: Its ending is another than .html.
+        OptionsError: Its suffix isn't .html.
         TargetError: It can't be written there.
         UserError: It can't be written: the disk is full.
     """
     if path.suffix.lower() not in (".html", ".htm"):
-        raise OptionsError((Problem("", _("{name}: name a file that ends in .html").format(name=path.name)),))
+        raise OptionsError(
+            (Problem("", _("{name}: choose a name that ends in .html").format(name=path.name)),)
+        )
     content = page_of(run).encode("utf-8", "replace")
     with writing(path):
         write_atomically(path, content)
@@ -77,28 +80,28 @@ def page_of(run: RunFolder) -> str:
     home = str(Path.home())
     ran = [(one.title, one.value, code(one.reason)) for one in statements(status.what_ran, formats.size)]
     messages = [
-        (LEVELS[found.level], code(found.title), code(found.detail.replace(home, "~")))
-        for found in status.messages.values()
+        (LEVELS[message.level], code(message.title), code(message.detail.replace(home, "~")))
+        for message in status.messages.values()
     ]
     sections = {
-        "What was asked": _options(options),
-        "Data": _data(status) if options else "",
-        "What ran": _table(("What", "As", "Because"), ran),
-        "Memory": _memory(status),
-        "Charts": _charts(history, status),
-        "Evaluations": _evaluations(history.evaluations),
-        "What it says": _predictions(run, history.predictions),
-        "Confusion matrix": _confusion(history.predictions),
-        "Messages": _table(("Kind", "What", "More"), messages),
-        "Machine and versions": _machine(status, history),
+        _("Options"): _options(options),
+        _("Data"): _data(status) if options else "",
+        _("What ran"): _table((_("What"), _("As"), _("Because")), ran),
+        _("Memory"): _memory(status),
+        _("Charts"): _charts(history, status),
+        _("Evaluations"): _evaluations(history.evaluations),
+        _("Predictions"): _predictions(run, history.predictions),
+        _("Confusion matrix"): _confusion(history.predictions.confusion),
+        _("Messages"): _table((_("Kind"), _("Message"), _("Details")), messages),
+        _("Machine and versions"): _machine(status, history),
     }
-    facts = (
-        f"<div><dt>{name}</dt><dd>{html.escape(value)}</dd></div>" for name, value in _facts(summary, status)
-    )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=html.escape(title_of(run.path, options)),
         outcome=code(_outcome(run, status, summary)),
-        facts="\n".join(facts),
+        facts="\n".join(
+            f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>"
+            for name, value in _facts(summary, status)
+        ),
         sections="\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items() if content),
         made=_("Made by Hone {version} on {time}.").format(
             version=VERSION, time=formats.full_moment(time.time())
@@ -107,12 +110,12 @@ def page_of(run: RunFolder) -> str:
 
 
 def code(sentence: str) -> Markup:
-    """A sentence of Hone's own as HTML: text between backticks is code."""
+    """A sentence as HTML: text between backticks becomes code."""
     return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(sentence)))
 
 
 def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], numbers: Iterable[int] = ()) -> str:
-    """A table with figures in the columns `numbers`; empty where it has no rows."""
+    """A table, right-aligned in the columns `numbers`; empty if it has no rows."""
     right = set(numbers)
 
     def line(tag: str, row: tuple[str, ...]) -> str:
@@ -127,40 +130,18 @@ def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], numbers: It
     return f'<div class="wide">{table}</div>\n' if body else ""
 
 
-# --- What changes over a run
+# --- History
 
 
 @dataclass
 class History:
-    """Figures by step, and memory by seconds of work. Takes events in the order of time."""
+    """Figures by step, and memory by seconds worked."""
 
     loss: Points = field(default_factory=list)
     evaluations: list[Evaluated] = field(default_factory=list)
     memory: dict[Source, Points] = field(default_factory=dict)
     ceilings: dict[Source, int] = field(default_factory=dict)
     predictions: PredictionLog = field(default_factory=PredictionLog)
-    clock: WorkClock = field(default_factory=WorkClock)
-
-    def take(self, event: AnyEvent) -> None:
-        if self.clock.begins_with(event):
-            self.clock.begin(event)
-        self.predictions.apply(event)
-        match event:
-            case RunStarted():  # steps beyond the one an attempt continues from no longer count
-                while self.loss and self.loss[-1][0] > event.from_step:
-                    self.loss.pop()
-                self.evaluations = [found for found in self.evaluations if found.step <= event.from_step]
-            case StepFinished():
-                loss = event.loss_value
-                self.loss.append((event.step, math.nan if loss is None or not math.isfinite(loss) else loss))
-            case Evaluated():
-                self.evaluations.append(event)
-            case MemorySampled():
-                count = event.bytes if event.reserved is None else event.reserved
-                self.memory.setdefault(event.source, []).append((self.clock.at(event), count))
-                if event.ceiling:
-                    self.ceilings[event.source] = event.ceiling
-        self.clock.go_on((event,))
 
 
 def read_history(run: RunFolder) -> History:
@@ -171,10 +152,30 @@ def read_history(run: RunFolder) -> History:
         while not reader.is_at_end:
             yield from reader.read()
 
-    found = History()
+    history, clock = History(), WorkClock()
     for event in heapq.merge(events(run.events_file), events(run.machine_file), key=attrgetter("time")):
-        found.take(event)
-    return found
+        if clock.begins_with(event):
+            clock.begin(event)
+        history.predictions.apply(event)
+        match event:
+            case RunStarted():  # steps after the checkpoint it resumes from no longer count
+                while history.loss and history.loss[-1][0] > event.from_step:
+                    history.loss.pop()
+                history.evaluations = [one for one in history.evaluations if one.step <= event.from_step]
+            case StepFinished():
+                loss = event.loss_value
+                history.loss.append(
+                    (event.step, loss if loss is not None and math.isfinite(loss) else math.nan)
+                )
+            case Evaluated():
+                history.evaluations.append(event)
+            case MemorySampled():
+                count = event.bytes if event.reserved is None else event.reserved
+                history.memory.setdefault(event.source, []).append((clock.at(event), count))
+                if event.ceiling:
+                    history.ceilings[event.source] = event.ceiling
+        clock.go_on((event,))
+    return history
 
 
 # --- The sections
@@ -182,70 +183,66 @@ def read_history(run: RunFolder) -> History:
 
 def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
     if not summary.state.is_over:
-        return _("It is {value}: this page shows what has happened until now.").format(
-            value=summary.state.value
-        )
+        return _("The run is {state}: this page shows it so far.").format(state=summary.state.value)
     ending = ending_text(run, status, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
     return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:3])
 
 
 def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
-    yield "State", summary.state.value
+    yield _("State"), summary.state.value
     if summary.metric is not None:
-        yield (
-            _("Best {metric_titles}").format(metric_titles=METRIC_TITLES[summary.metric]),
-            formats.number(summary.best),
-        )
-    yield "Steps", f"{status.step:,}"
+        title = _("Best {metric}").format(metric=METRIC_TITLES[summary.metric])
+        yield title, formats.number(summary.best)
+    yield _("Steps"), f"{status.step:,}"
     if summary.seconds is not None:
-        yield "Time", formats.plain_duration(summary.seconds)
+        yield _("Time"), formats.plain_duration(summary.seconds)
     if summary.peak_bytes:
         yield _("Peak memory"), formats.size(summary.peak_bytes)
     if summary.started is not None:
-        yield "Started", formats.full_moment(summary.started)
+        yield _("Started"), formats.full_moment(summary.started)
 
 
 def _options(options: RunOptions | None) -> str:
     """Options that differ from their defaults in a table, the others in a sentence."""
     if options is None:
-        return "<p>The run file can't be read.</p>\n"
-    changed, usual, home = [], [], str(Path.home())
+        message = _("The run file can't be read.")
+        return f"<p>{message}</p>\n"
+    changed, unchanged, home = [], [], str(Path.home())
     for option in all_options():
         value = value_of(options, option.path)
         if not option.acts_in(options) or option.path == "output.name" or value in (None, "", (), {}):
             continue
-        words, default = (
-            text.replace(home, "~") if option.is_path else text
-            for text in (with_unit(option, one) if one is not None else "" for one in (value, option.default))
+        text, default = (
+            words.replace(home, "~") if option.is_path else words
+            for words in (
+                with_unit(option, one) if one is not None else "" for one in (value, option.default)
+            )
         )
         if value == option.default:
-            usual.append(f"{option.title} {words}")
+            unchanged.append(f"{option.title} {text}")
         else:
-            changed.append((option.title, words, default))
-    rest = f"<p>All other options are as usual: {html.escape('; '.join(usual))}.</p>\n" if usual else ""
-    return _table(("Option", "Value", "Usually"), changed) + rest
+            changed.append((option.title, text, default))
+    rest = _("All other options have their defaults: {options}.").format(options="; ".join(unchanged))
+    table = _table((_("Option"), _("Value"), _("Default")), changed)
+    return table + f"<p>{html.escape(rest)}</p>\n" * bool(unchanged)
 
 
 def _data(status: RunStatus) -> str:
     plan = status.plan
     if plan is None:
         return ""
+    batch = formats.counted(plan.effective_batch, "row")
     rows = [
-        (_("Rows trained on"), f"{plan.train_samples:,}"),
-        (_("Rows held out"), f"{plan.eval_samples:,}" if plan.eval_samples else "none"),
-        (
-            _("Steps planned"),
-            _("{total_steps:,}, each of {rows}").format(
-                total_steps=plan.total_steps, rows=formats.counted(plan.effective_batch, "row")
-            ),
-        ),
+        (_("Training rows"), f"{plan.train_samples:,}"),
+        (_("Validation rows"), f"{plan.eval_samples:,}" if plan.eval_samples else _("none")),
+        (_("Planned steps"), _("{steps:,}, {batch} each").format(steps=plan.total_steps, batch=batch)),
     ]
-    if plan.labels:
-        rest = len(plan.labels) - SHOWN_LABELS
-        more = _(" and {rest:,} more").format(rest=rest) if rest > 0 else ""
-        rows.append((f"{len(plan.labels):,} labels", ", ".join(plan.labels[:SHOWN_LABELS]) + more))
-    return _table(("Data", _("How much")), rows)
+    if count := len(plan.labels):
+        shown = ", ".join(plan.labels[:SHOWN_LABELS])
+        more = _("{labels} and {count:,} more").format(labels=shown, count=count - SHOWN_LABELS)
+        rows.append((_("{count:,} labels").format(count=count), more if count > SHOWN_LABELS else shown))
+    return _table((_("Data"), _("Count")), rows)
 
 
 def _memory(status: RunStatus) -> str:
@@ -253,56 +250,50 @@ def _memory(status: RunStatus) -> str:
     if forecast is None:
         return ""
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
+    parts.append((_("Forecast, total"), forecast.parts.total))
+    parts.append((_("Measured peak"), status.peak_bytes or 0))
     rows = [(title, formats.megabytes(count)) for title, count in parts if count]
-    rows.append((_("Forecast, total"), formats.megabytes(forecast.parts.total)))
-    rows += [(_("Measured peak"), formats.megabytes(status.peak_bytes))] if status.peak_bytes else []
-    table = _table(("Part", "Memory"), rows, (1,))
+    table = _table((_("Part"), _("Memory")), rows, (1,))
     if (error := status.forecast_error) is None:
         return table
-    side = "above" if error > 0 else "below"
-    return f"{table}<p>The forecast was {abs(error):.0%} {side} what was measured.</p>\n"
+    text = (
+        _("The forecast was {error:.0%} too high.")
+        if error > 0
+        else _("The forecast was {error:.0%} too low.")
+    )
+    return f"{table}<p>{text.format(error=abs(error))}</p>\n"
 
 
 def _evaluations(evaluations: list[Evaluated]) -> str:
-    names = [one.name for one in METRICS if any(one.name in found.metrics for found in evaluations)]
-    shown = evaluations
-    if len(evaluations) > SHOWN_EVALUATIONS:
-        last = len(evaluations) - 1
-        places = {round(number * last / (SHOWN_EVALUATIONS - 1)) for number in range(SHOWN_EVALUATIONS)}
+    names = [metric.name for metric in METRICS if any(metric.name in found.metrics for found in evaluations)]
+    shown, count = evaluations, len(evaluations)
+    if count > SHOWN_EVALUATIONS:
+        places = {
+            round(number * (count - 1) / (SHOWN_EVALUATIONS - 1)) for number in range(SHOWN_EVALUATIONS)
+        }
         shown = [evaluations[place] for place in sorted(places)]
     rows = [
-        (
-            f"{found.step:,}",
-            f"{found.epoch:.4g}",
-            *(formats.number(found.metrics.get(name)) for name in names),
-        )
-        for found in shown
+        (f"{one.step:,}", f"{one.epoch:.4g}", *(formats.number(one.metrics.get(name)) for name in names))
+        for one in shown
     ]
-    left_out = f"<p>{len(rows):,} of {len(evaluations):,} evaluations, evenly chosen.</p>\n"
-    titles = ("Step", "Epoch", *(METRIC_TITLES[name] for name in names))
-    return _table(titles, rows, range(len(titles))) + left_out * (shown is not evaluations)
+    titles = (_("Step"), _("Epoch"), *(METRIC_TITLES[name] for name in names))
+    note = _("{shown:,} of {count:,} evaluations, evenly spaced.").format(shown=len(rows), count=count)
+    return _table(titles, rows, range(len(titles))) + f"<p>{note}</p>\n" * (shown is not evaluations)
 
 
-def _predictions(run: RunFolder, found: PredictionLog) -> str:
-    if not found.examples or not found.told:
+def _predictions(run: RunFolder, log: PredictionLog) -> str:
+    if not log.examples or not log.told:
         return ""
-    first, last = found.told[0], found.told[-1]
+    first, last = log.told[0], log.told[-1]
     rows = [
-        (_given(run, example), example.expected or "-", _said(first.said[place:]), _said(last.said[place:]))
-        for place, example in enumerate(found.examples)
+        (_input(run, example), example.expected or "-", _said(first.said[place:]), _said(last.said[place:]))
+        for place, example in enumerate(log.examples)
     ]
-    return _table(
-        (
-            "Given",
-            "Expected",
-            _("At step {step:,}").format(step=first.step),
-            _("At step {step:,}").format(step=last.step),
-        ),
-        rows,
-    )
+    steps = (_("Step {step:,}").format(step=prediction.step) for prediction in (first, last))
+    return _table((_("Input"), _("Expected"), *steps), rows)
 
 
-def _given(run: RunFolder, example: Example) -> str:
+def _input(run: RunFolder, example: Example) -> str:
     path = file_inside(run.path, example.image) if example.image else None
     with contextlib.suppress(OSError):
         if path is not None:
@@ -312,39 +303,39 @@ def _given(run: RunFolder, example: Example) -> str:
     return example.given or example.image
 
 
-def _said(found: tuple[Said, ...]) -> str:
-    if not found:
+def _said(predictions: tuple[Said, ...]) -> str:
+    if not predictions:
         return "-"
-    said = found[0]
+    said = predictions[0]
     sure = f" ({said.sure:.0%})" if said.sure is not None else ""
     right = {True: " ✓", False: " ✗", None: ""}[said.right]
     return f"{said.text}{' …' * said.is_cut}{sure}{right}"
 
 
-def _confusion(predictions: PredictionLog) -> str:
-    found = predictions.confusion
-    if found is None:
+def _confusion(matrix: ConfusionCounted | None) -> str:
+    if matrix is None:
         return ""
     rows = [
         (label, *(f"{count:,}" if count else "·" for count in counts))
-        for label, counts in zip(found.labels, found.counts, strict=False)
+        for label, counts in zip(matrix.labels, matrix.counts, strict=False)
     ]
-    left = (
-        _(" Left out: {labels}.").format(labels=formats.counted(found.left_out, "label"))
-        if found.left_out
-        else ""
-    )
-    words = f"<p>Rows are the true labels, columns the predicted ones.{left}</p>\n"
-    return words + _table(("", *found.labels), rows, range(1, len(found.labels) + 1))
+    note = _("Rows are the true labels, columns the predicted ones.")
+    if matrix.left_out:
+        labels = formats.counted(matrix.left_out, "label")
+        note = _("{note} Left out: {labels}.").format(note=note, labels=labels)
+    return f"<p>{note}</p>\n" + _table(("", *matrix.labels), rows, range(1, len(matrix.labels) + 1))
 
 
 def _machine(status: RunStatus, history: History) -> str:
     ran = status.what_ran
-    rows = [("Device", ran.device_name or ran.device)] if ran is not None else []
-    for source, name in ((Source.SYSTEM, "computer"), (Source.TORCH, "device")):
+    rows = [(_("Device"), ran.device_name or ran.device)] if ran is not None else []
+    for source, title in (
+        (Source.SYSTEM, _("Memory of the computer")),
+        (Source.TORCH, _("Memory of the device")),
+    ):
         if source in history.ceilings:
-            rows.append((_("Memory of the {name}").format(name=name), formats.size(history.ceilings[source])))
-    return _table(("What", "Which"), [*rows, *status.versions.items()])
+            rows.append((title, formats.size(history.ceilings[source])))
+    return _table((_("What"), _("Value")), [*rows, *status.versions.items()])
 
 
 # --- Charts
@@ -352,43 +343,54 @@ def _machine(status: RunStatus, history: History) -> str:
 
 def _charts(history: History, status: RunStatus) -> str:
     losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
-    held_out: Points = [(step, loss) for step, loss in losses if loss is not None]
-    lines: dict[str, Points] = {"training": history.loss, "held-out data": held_out}
+    lines: dict[str, Points] = {
+        _("training"): history.loss,
+        _("validation"): [(step, loss) for step, loss in losses if loss is not None],
+    }
     charts = [chart(_("Loss by step"), lines, lambda step: f"{step:,.0f}", formats.number)]
-    for source, name in ((Source.TORCH, _("the GPU")), (Source.PROCESS, _("this run"))):
+    for source, title in (
+        (Source.TORCH, _("GPU memory by time")),
+        (Source.PROCESS, _("Memory of the run by time")),
+    ):
         points = [(x, count / (1 << 30)) for x, count in history.memory.get(source, [])]
-        is_judged = (Source.TORCH in history.memory) == (source is Source.TORCH)
-        limit = status.forecast_bytes / (1 << 30) if status.forecast_bytes is not None and is_judged else None
-        title = _("Memory of {name} by time of work").format(name=name)
+        is_forecast = (Source.TORCH in history.memory) == (source is Source.TORCH)
+        limit = (
+            status.forecast_bytes / (1 << 30) if status.forecast_bytes is not None and is_forecast else None
+        )
         gigabytes: Callable[[float], str] = "{:.3g} GB".format
-        charts.append(chart(title, {"used": points}, formats.plain_duration, gigabytes, limit=limit, low=0.0))
+        charts.append(
+            chart(title, {_("used"): points}, formats.plain_duration, gigabytes, limit=limit, low=0.0)
+        )
     return "".join(charts)
 
 
 def chart(
     title: str,
     lines: dict[str, Points],
-    say_x: Callable[[float], str],
-    say_y: Callable[[float], str],
+    format_x: Callable[[float], str],
+    format_y: Callable[[float], str],
     *,
     limit: float | None = None,
     low: float = math.inf,
 ) -> str:
-    """One or two lines as SVG; empty where there is no figure.
+    """One or two lines as SVG; empty without figures.
 
     Args:
-        title: What it shows.
+        title: Its title.
         lines: The lines by their names.
-        say_x: Formats a tick.
-        say_y: Formats a tick.
+        format_x: Formats a tick.
+        format_y: Formats a tick.
         limit: A horizontal line, the forecast.
         low: A value that the axis has to include.
     """
     drawn = {name: thinned(points) for name, points in lines.items() if points}
-    ys = [y for points in drawn.values() for _rest, y in points if math.isfinite(y)]
+    ys = [y for points in drawn.values() for _x, y in points if math.isfinite(y)]
     if not ys:
         return ""
-    xs = [x for points in drawn.values() for x, _rest2 in points]
+    label = _("{title}: from {lowest} to {highest}").format(
+        title=title, lowest=format_y(min(ys)), highest=format_y(max(ys))
+    )
+    xs = [x for points in drawn.values() for x, _y in points]
     if limit is not None and limit <= 3 * max(ys):
         ys.append(limit)
     bottom, top, start = min(low, *ys), max(ys), min(xs)
@@ -402,38 +404,28 @@ def chart(
         return TOP + (top - y) / (top - bottom) * (HEIGHT - TOP - BOTTOM)
 
     def text(x: float, y: float, words: str, anchor: str, kind: str = "") -> str:
-        return (
-            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(words)}</text>'
-        )
+        place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+        return f'<text class="{kind}" {place}>{html.escape(words)}</text>'
 
     def level(y: float, kind: str = "") -> str:
-        return (
-            f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}"/>'
-        )
+        place = f'y1="{down(y):.1f}" y2="{down(y):.1f}"'
+        return f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" {place}/>'
 
-    body = [level(y) + text(LEFT - 8, down(y) + 4, say_y(y), "end") for y in ticks(bottom, top)]
-    body += [text(across(x), HEIGHT - 6, say_x(x), "middle") for x in ticks(start, end)]
+    body = [level(y) + text(LEFT - 8, down(y) + 4, format_y(y), "end") for y in ticks(bottom, top)]
+    body += [text(across(x), HEIGHT - 6, format_x(x), "middle") for x in ticks(start, end)]
     for number, (name, points) in enumerate(drawn.items()):
-        kind, moves, is_down = ("first", "second")[number], "", False
+        kind, path, command = ("first", "second")[number], "", "M"
         for x, y in points:
             if math.isfinite(y):
-                moves += _("{value}{x:.1f} {y:.1f}").format(
-                    value="L" if is_down else "M", x=across(x), y=down(y)
-                )
-            is_down = math.isfinite(y)
-        body.append(f'<path class="{kind}" d="{moves}"/>{text(LEFT + 130 * number, 16, name, "start", kind)}')
+                path += f"{command}{across(x):.1f} {down(y):.1f}"
+            command = "L" if math.isfinite(y) else "M"
+        body.append(f'<path class="{kind}" d="{path}"/>{text(LEFT + 130 * number, 16, name, "start", kind)}')
     if limit is not None and limit <= top:
-        body.append(
-            level(limit, "limit")
-            + text(LEFT + 130, 16, _("forecast, {limit}").format(limit=say_y(limit)), "start", "limit")
-        )
-    label = html.escape(
-        _("{title}: from {ys} to {ys_2}").format(title=title, ys=say_y(min(ys)), ys_2=say_y(max(ys)))
-    )
+        words = _("forecast, {limit}").format(limit=format_y(limit))
+        body.append(level(limit, "limit") + text(LEFT + 130, 16, words, "start", "limit"))
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    return (
-        f'<h3>{html.escape(title)}</h3>\n<svg {size} role="img" aria-label="{label}">{"".join(body)}</svg>\n'
-    )
+    svg = f'<svg {size} role="img" aria-label="{html.escape(label)}">{"".join(body)}</svg>'
+    return f"<h3>{html.escape(title)}</h3>\n{svg}\n"
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -445,7 +437,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def thinned(points: Points, most: int = WIDTH) -> Points:
-    """The lowest and highest point of each of `most` stretches; NaN where a stretch has no figure."""
+    """The lowest and highest point of each of `most` intervals; NaN where an interval has no figure."""
     if len(points) <= 2 * most:
         return points
     found: Points = []

@@ -1,7 +1,4 @@
-"""A run, or a run file, as a readable Python script with Trainer, TRL, PEFT and `datasets`; the engine writes it.
-
-For the command, and threads of the window.
-"""
+"""Asks the engine for a run, or a run file, as a Python script with Trainer, TRL, PEFT and `datasets`."""
 
 import contextlib
 import re
@@ -29,21 +26,21 @@ LEFT_TO_HONE = (
     "data.pin_memory",
     "data.workers",
 )
-"""Options that may be automatic."""
+"""Options that can be automatic."""
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 
 
 def ask_engine(job: str, request: bytes) -> bytes:
-    """Ask in a process of its own; see `EngineJob.ask` for what it raises."""
+    """Run the job in its own process; raises as `EngineJob.ask`."""
     return jobs.EngineJob(job).ask(request)
 
 
 class ScriptRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question.
+    """A request for a script.
 
-    `asked` are options with absolute paths, `device` torch's name of what it ran on (empty: what it would run on here).
-    `notes` say what was decided already, `versions` are those that ran.
+    `asked` are options with absolute paths, `device` torch's name of the device it ran on (empty: resolve it here).
+    `notes` explain resolved options, `versions` are those of the run.
     """
 
     asked: Tree
@@ -54,7 +51,7 @@ class ScriptRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Script(msgspec.Struct, frozen=True):
-    """The answer."""
+    """The answer: the script's text."""
 
     text: str
 
@@ -73,13 +70,13 @@ def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
         return script_of(options, ask, title)
     notes = []
     for path in LEFT_TO_HONE:
-        told = ran.reasons.get(path, "")
-        value, colon, _ = told.partition(": ")
+        reason = ran.reasons.get(path, "")
+        value, colon, _rest = reason.partition(": ")
         left = value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
         if colon and left:
             with contextlib.suppress(msgspec.ValidationError):
                 options = _with(options, path, value)
-                notes.append(f"{path} = {told}")
+                notes.append(f"{path} = {reason}")
     if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
         options = _with(options, "model.attention", ran.attention)
     device = ran.device if _DEVICE.fullmatch(ran.device) else "cpu"

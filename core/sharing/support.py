@@ -1,7 +1,7 @@
-"""What somebody needs who helps with a run, in one file: what was asked, what happened, and the machine.
+"""The support file: a run's options, events and logs, and the machine, as a zip for whoever helps.
 
-Tokens, passwords, names, labels and paths are taken out of every file. Examples, what the model said of them, and the
-person's own prompts are left out: they are their data. The log may still quote a row of it, so all is shown first.
+Tokens, passwords, names, labels and paths are redacted; examples, predictions and the person's own prompts are left
+out. The log may still quote a row of data, so all of it is shown first.
 """
 
 import getpass
@@ -12,9 +12,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -23,56 +21,57 @@ import tomli_w
 
 from core.base import formats, settings
 from core.base.files import is_link, load_toml, open_plain, writing, written_whole
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.base.settings import VERSION
 from core.runs.folder import RunFolder
 from core.runs.summary import status_at_end
 
-# --- Takes out of a text what nobody else should read: tokens, passwords
+# --- Redaction
 
 
 SECRET, USER, HOST, PLACE, LABEL = "[secret]", "[user]", "[host]", "[path]", "[label]"
 SHORTEST_NAME = 3
-"""A shorter name is left as it is: as a word it may be any."""
+"""Shorter names stay: they may be any word."""
 
 _QUOTE = r"(?:\\*[\"'])?"
-"""A quote, perhaps escaped, as in JSON within JSON."""
+"""A quote, possibly escaped, as in JSON within JSON."""
 _VALUE = r"(?:\\*\"[^\"\n]*\"|\\*'[^'\n]*'|(?:\[secret\]|[^\s\"',;&}\])])+)"
 _CALLED = (
     r"(?i:[A-Za-z0-9_.-]*(?:api[_-]?key|secret|passw(?:or)?d|passwd|(?<![A-Za-z])pwd|access[_-]?key|private[_-]?key"
     r"|account[_-]?key|signature|credential|cookie|webhook"
     r"|(?<![A-Za-z])(?:hf|hub|auth|access|refresh|id|session|csrf|api)?[_-]?token(?![A-Za-z]))[A-Za-z0-9_-]{0,64})"
 )
-SECRETS: dict[str, str] = {
-    "private keys": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    "tokens by how they begin": r"\b(?:hf_|api_org_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|ya29\.)"
-    r"[A-Za-z0-9_-]{8,}|\bA(?:KIA|SIA)[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{20,}|\bdapi[0-9a-f]{16,}",
-    "JSON web tokens": r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.?[A-Za-z0-9_-]*",
-    "webhooks": r"(?<=hooks\.slack\.com/)[A-Za-z0-9/_-]+",
-    "passwords in addresses": r"(?i)(?P<keep>\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@\"'<>]+(?=@)",
-    "headers": rf"(?i)(?P<keep>\b(?:proxy-)?authorization\b{_QUOTE}\s*[:=]\s*{_QUOTE})"
-    r"(?:(?:bearer|basic|token|digest)\s+)?[^\s\"',;}]+",
-    "bearers": r"(?i)(?P<keep>\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}",
-    "arguments": rf"(?P<keep>(?<![A-Za-z0-9-])--?{_CALLED}\s+){_VALUE}",
-    "what is called so": rf"(?P<keep>(?<![A-Za-z0-9_.-]){_CALLED}{_QUOTE}\s*[:=]\s*){_VALUE}",
-    "keys of Weights & Biases": r"(?i)(?P<keep>\bwandb:[^\n]{0,80}?\bkey\b\W{1,4}|\bwandb login\s+)\w+",
-}
-"""What is taken out, by what it is; of a match, `keep` stays. Counts of tokens stay: a number under a name."""
+_SECRETS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        # tokens by their prefix
+        r"\b(?:hf_|api_org_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|ya29\.)[A-Za-z0-9_-]{8,}"
+        r"|\bA(?:KIA|SIA)[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{20,}|\bdapi[0-9a-f]{16,}",
+        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.?[A-Za-z0-9_-]*",  # JSON web tokens
+        r"(?<=hooks\.slack\.com/)[A-Za-z0-9/_-]+",
+        r"(?i)(?P<keep>\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@\"'<>]+(?=@)",  # passwords in addresses
+        rf"(?i)(?P<keep>\b(?:proxy-)?authorization\b{_QUOTE}\s*[:=]\s*{_QUOTE})"
+        r"(?:(?:bearer|basic|token|digest)\s+)?[^\s\"',;}]+",
+        r"(?i)(?P<keep>\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}",
+        rf"(?P<keep>(?P<named>(?<![A-Za-z0-9-]))--?{_CALLED}\s+){_VALUE}",
+        rf"(?P<keep>(?P<named>(?<![A-Za-z0-9_.-])){_CALLED}{_QUOTE}\s*[:=]\s*){_VALUE}",
+        r"(?i)(?P<keep>\bwandb:[^\n]{0,80}?\bkey\b\W{1,4}|\bwandb login\s+)\w+",
+    )
+)
+"""Of a match, `keep` stays. With a group `named` the value is secret because of its name, unless it is a number."""
 
-_SECRET = [
-    (re.compile(pattern), name in ("arguments", "what is called so")) for name, pattern in SECRETS.items()
-]
 _OPENING = re.compile(r"\\*[\"']")
 _NUMBER = re.compile(r"[\"']?[+-]?[\d.,]+[\"']?|null|None|true|false", re.IGNORECASE)
 
 _REST = r"[^\s\"'<>|,;()\[\]{}“”:"
 _POSIX = r"~?/(?=[^/\s])(?!(?<=\d /)s(?![\w/.-])|(?<=\[/)[A-Z_]+\])"
-"""But for "5 /s" and "[/INST]"."""
+"""Except "5 /s" and "[/INST]"."""
 _WINDOWS = r"(?:[A-Za-z]:(?:\\{1,4}|/)|\\{2,4}[A-Za-z0-9_.-]+\\{1,2})"
 _WORD = r" +[^\s\"'<>|,;()\[\]{}“”:/\\]+"
 _UNENDED = "".join(rf"(?<!\.\w{{{count}}})" for count in range(6))
 _TAIL = rf"(?:{_UNENDED}(?:{_WORD}){{0,4}}?{_WORD}(?:[\\/]{_REST}]*|(?<=\.)[A-Za-z]\w{{0,4}}(?![\w.])))*"
-"""What follows a blank in a path without quotes: up to another separator or a file ending, within five words."""
+"""In a path without quotes, what follows a space, up to a separator or file ending within five words."""
 _PATHS = re.compile(
     rf"(?P<quote>[\"'])(?:{_POSIX}|{_WINDOWS})(?:[^\"'\n:\\]|\\(?![\"']))*(?=(?P=quote))"  # with spaces
     r"|(?:\bfile:/*|(?<![A-Za-z0-9_/.<\]\\])|(?<=\\[nrt]))"
@@ -82,187 +81,152 @@ _PATHS = re.compile(
 _OF_A_PROGRAM = re.compile(
     r"(?:site-packages|dist-packages|lib[\\/]+python3\.\d+)[\\/]+.*|\b(?:core|gui)[\\/]+[\w\\/]+\.py$"
 )
-"""The end of a path that says where in a program something happened, and nothing of the person."""
+"""The end of a path within a program, which identifies nobody."""
 
 
-@dataclass(frozen=True)
 class Redactor:
-    """Redacts texts. `places` are paths and what files are called; `users`, `hosts` and `labels` of the data names."""
+    """A function that redacts texts.
 
-    places: tuple[str, ...]
-    users: tuple[str, ...]
-    hosts: tuple[str, ...]
-    labels: tuple[str, ...] = ()
+    Args:
+        places: Paths and names of files.
+        users: Names of the person.
+        hosts: Names of the computer.
+        labels: Labels of the data, redacted where they are quoted.
+    """
 
-    @classmethod
-    def of_this_computer(
-        cls, hosts: Iterable[str] = (), places: Iterable[str] = (), labels: Iterable[str] = ()
-    ) -> "Redactor":
-        """For the person who sits here; `hosts` are other names the computer has had."""
-        home = Path.home()
-        all_places = dict.fromkeys((*places, str(home), str(home.resolve())))
-        names = dict.fromkeys((_user(), home.name))
-        all_hosts = dict.fromkeys((platform.node(), *hosts))
-        return cls(
-            tuple(all_places), tuple(filter(None, names)), tuple(filter(None, all_hosts)), tuple(labels)
+    def __init__(
+        self,
+        places: Iterable[str] = (),
+        users: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        labels: Iterable[str] = (),
+    ) -> None:
+        def pattern(texts: Iterable[str], before: str, after: str) -> re.Pattern[str]:
+            forms = sorted({form for text in texts for form in _spellings(text)}, key=len, reverse=True)
+            return re.compile(f"{before}(?:{'|'.join(map(re.escape, forms)) or '(?!)'}){after}")
+
+        def names(texts: Iterable[str]) -> re.Pattern[str]:
+            known = (text for text in texts if len(text) >= SHORTEST_NAME)
+            return pattern(known, "(?i)(?<![A-Za-z0-9])", "(?![A-Za-z0-9])")
+
+        long_places = (place for place in places if len(place.strip("/\\:")) > 1)
+        self._words = (
+            (pattern(long_places, r"(?<![A-Za-z0-9_.-])", "(?![A-Za-z0-9_])"), PLACE),
+            (pattern(labels, "(?<=[“‘'])", "(?=[”’'])"), LABEL),
+            (re.compile(r'(?<="host":)\s*"(?:[^"\\]|\\.)*"?'), f'"{HOST}"'),  # of the keeper's record
         )
+        self._hosts = names(name for host in hosts for name in (host, host.partition(".")[0]))
+        self._users = names(users)
 
     def __call__(self, text: str) -> str:
-        """The text with all of it taken out; lines stay lines."""
         text = text.replace("\x00", "")  # a text in UTF-16 would hide a token between its letters
-        for pattern, is_named in _SECRET:
-            text = pattern.sub(partial(_without_value, is_named), text)
-        for pattern, stand_in in self._words:
-            text = pattern.sub(stand_in, text)
+        for secret in _SECRETS:
+            text = secret.sub(_without_value, text)
+        for pattern, replacement in self._words:
+            text = pattern.sub(replacement, text)
         text = _PATHS.sub(_without_path, text)
-        return self._names.sub(_stand_in(self.hosts), text) if self._names else text
-
-    @cached_property
-    def _words(self) -> list[tuple[re.Pattern[str], str]]:
-        """The places as paths, JSON and addresses have them, the longest first; and labels where they are quoted."""
-        places = [place for place in self.places if len(place.strip("/\\:")) > 1]
-        found = (
-            (places, r"(?<![A-Za-z0-9_.-])", r"(?![A-Za-z0-9_])", PLACE),
-            (self.labels, "(?<=[“‘'])", "(?=[”’'])", LABEL),
-        )
-        return [
-            (re.compile(f"{before}(?:{'|'.join(map(re.escape, forms))}){after}"), stand_in)
-            for texts, before, after, stand_in in found
-            if (forms := sorted({form for text in texts for form in _written(text)}, key=len, reverse=True))
-        ]
-
-    @cached_property
-    def _names(self) -> re.Pattern[str] | None:
-        users = [name for name in self.users if len(name) >= SHORTEST_NAME]
-        hosts = [
-            name
-            for host in self.hosts
-            for name in (host, host.partition(".")[0])
-            if len(name) >= SHORTEST_NAME
-        ]
-        forms = sorted({form for name in (*hosts, *users) for form in _written(name)}, key=len, reverse=True)
-        if not forms:
-            return None
-        return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, forms))})(?![A-Za-z0-9])")
+        return self._users.sub(USER, self._hosts.sub(HOST, text))
 
 
-def _written(text: str) -> Iterator[str]:
-    """A text as it stands, as JSON and Python write it, with slashes the other way, and in an address."""
-    yield text
-    yield text.replace("\\", "/")
-    yield text.replace("\\", "\\\\")
-    yield json.dumps(text)[1:-1]
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
-    yield quote(text)
-    yield quote(text.replace("\\", "/"))
+def _spellings(text: str) -> Iterator[str]:
+    """A text as it is, in JSON and Python, with slashes instead of backslashes, and in an address."""
+    yield from (text, text.replace("\\", "/"), text.replace("\\", "\\\\"))
+    yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    yield from (quote(text), quote(text.replace("\\", "/")))
 
 
-def _stand_in(hosts: Iterable[str]) -> Callable[[re.Match[str]], str]:
-    known = {
-        form.lower() for host in hosts for name in (host, host.partition(".")[0]) for form in _written(name)
-    }
-    return lambda found: HOST if found[0].lower() in known else USER
+def _without_value(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    keep = groups.get("keep") or ""
+    value = match[0][len(keep) :]
+    if "named" in groups and _NUMBER.fullmatch(value):
+        return match[0]
+    mark = opening[0] if (opening := _OPENING.match(value)) else ""
+    return f"{keep}{mark}{SECRET}{mark}"
 
 
-def _without_value(is_named: bool, found: re.Match[str]) -> str:
-    keep = found.groupdict().get("keep") or ""
-    value = found[0][len(keep) :]
-    if is_named and _NUMBER.fullmatch(value):
-        return found[0]
-    mark = _OPENING.match(value)
-    return f"{keep}{mark[0]}{SECRET}{mark[0]}" if mark else f"{keep}{SECRET}"
+def _without_path(match: re.Match[str]) -> str:
+    end = _OF_A_PROGRAM.search(match[0])
+    return f"{match['quote'] or ''}{PLACE}{f'/{end[0]}' if end else ''}"
 
 
-def _without_path(found: re.Match[str]) -> str:
-    end = _OF_A_PROGRAM.search(found[0])
-    return f"{found['quote'] or ''}{PLACE}{f'/{end[0]}' if end else ''}"
-
-
-def _user() -> str:
+def _redactor_of(run: RunFolder) -> Redactor:
+    """A redactor for this person and computer, and for the places and labels of a run."""
+    home, keeper, options = Path.home(), run.keeper_record(), run.readable_options()
+    places = [str(home), str(home.resolve())]
+    sources = (options.data.train, options.data.eval, options.model.source) if options else ()
+    for place in (str(run.path.absolute()), *filter(None, sources)):
+        if Path(place).is_absolute() or place.startswith("~"):
+            places.append(place)
+            if not Path(place).name.isalpha():  # else it may be any word
+                places.append(Path(place).name)
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a number without a name, as in containers
-        return ""
+        user = ""
+    hosts = [platform.node(), *([keeper.host] if keeper else [])]
+    plan = status_at_end(run, and_beginning=True).plan
+    return Redactor(places, (user, home.name), hosts, plan.labels if plan else ())
 
 
-# --- What somebody needs who helps with a run, in one file: what was asked, what happened
+# --- The files
 
 
 FIRST_BYTES, LAST_BYTES = 256 << 10, 768 << 10
-"""Of a longer file, so much of its beginning and of its end is taken."""
+"""Of a longer file, only this much of its start and end is included."""
 
 HOLDS_DATA = ("examples_chosen", "predicted")
-"""Events that hold examples and what was said of them."""
+"""Events with examples and predictions."""
 
 LEFT_OUT = _("[left out: data]")
 _GAP = re.compile(rb"\[[0-9.,]+ [A-Za-z]+ in the middle are left out\]")
-_HOST_FIELD = re.compile(r'("host"\s*:\s*)"(?:[^"\\]|\\.)*"?')
-_PROMPTS = re.compile(r"(?ms)^(\s*prompts\s*=\s*)\[.*?\]")
 
 WORDS = _(
-    "Tokens, passwords, paths, labels, your name and this computer's are taken out. Examples, the model's predictions "
-    "and your own prompts are left out. A log can still quote a row of your data, or name a file: look through it."
+    "Tokens, passwords, paths, labels, your name and this computer's are removed. Examples, predictions and your own "
+    "prompts are left out. A log can still quote a row of your data or name a file: look through it."
 )
+
+Content = tuple[str, str]
+"""Text, and a note on what is left out; empty if nothing is."""
 
 
 @dataclass(frozen=True)
 class SupportFile:
-    """One file, redacted. `note` says what of it is left out; empty: nothing."""
+    """One redacted file. `note` says what is left out; empty if nothing is."""
 
     name: str
     text: str = field(repr=False)
     note: str = ""
 
 
-def collect(run: RunFolder, redactor: Redactor | None = None) -> tuple[SupportFile, ...]:
-    """Read and redact what is to be handed on. A file that isn't there is passed over.
+def collect(run: RunFolder, redact: Callable[[str], str] | None = None) -> tuple[SupportFile, ...]:
+    """Read and redact a run's files; missing ones are skipped.
 
     Args:
         run: The run; its folder may be damaged.
-        redactor: Takes out what nobody should read; None: for the person who sits here.
+        redact: Redacts a text; default: for this computer and run.
     """
-    keeper = run.keeper_record()
-    plan = status_at_end(run, and_beginning=True).plan
-    redact = redactor or Redactor.of_this_computer(
-        [keeper.host] if keeper else [], _places(run), plan.labels if plan else ()
+    redact = redact or _redactor_of(run)
+    files = [SupportFile("about.txt", redact(_about(run)))]
+    sources: tuple[tuple[Path, Callable[[bytes], Content]], ...] = (
+        (run.options_file, _options),
+        (run.events_file, _events),
+        (run.machine_file, _events),
+        (run.log_file, _plain),
+        (run.exit_file, _plain),
+        (run.keeper_file, _plain),
+        (run.forecast_file, _plain),
+        (settings.home() / "hone.log", _plain),
     )
-    found = [SupportFile("about.txt", _about(run))]
-    for path, prepare in _files(run):
-        read = _read(path)
-        if read is not None:
-            text, note = read
-            prepared, more = prepare(text)
-            found.append(SupportFile(path.name, prepared, " ".join(filter(None, (note, more)))))
-    return tuple(SupportFile(one.name, redact(one.text), redact(one.note)) for one in found)
-
-
-def _places(run: RunFolder) -> Iterator[str]:
-    """Where the run, its data and its model lie, and what their files are called."""
-    options = run.readable_options()
-    sources = (options.data.train, options.data.eval, options.model.source) if options else ()
-    for place in (str(run.path.absolute()), *filter(None, sources)):
-        if Path(place).is_absolute() or place.startswith("~"):
-            yield place
-            if not Path(place).name.isalpha():  # else it may be any word
-                yield Path(place).name
-
-
-Prepare = Callable[[bytes], tuple[str, str]]
-
-
-def _files(run: RunFolder) -> Iterator[tuple[Path, Prepare]]:
-    yield run.options_file, _options
-    yield run.events_file, _events
-    yield run.machine_file, _events
-    yield run.log_file, _plain
-    yield run.exit_file, _plain
-    yield run.keeper_file, _keeper
-    yield run.forecast_file, _plain
-    yield settings.home() / "hone.log", _plain
+    for path, prepare in sources:
+        if (read := _read(path)) is not None:
+            text, note = prepare(read[0])
+            files.append(SupportFile(path.name, redact(text), redact(f"{read[1]} {note}".strip())))
+    return tuple(files)
 
 
 def save(files: Iterable[SupportFile], path: Path) -> None:
-    """Write the files as one zip, whole or not at all, over whatever is at `path`.
+    """Write the files as one zip, atomically, over whatever is at `path`.
 
     Raises:
         TargetError: It can't be written there.
@@ -276,13 +240,14 @@ def save(files: Iterable[SupportFile], path: Path) -> None:
         for file in files:
             entry = zipfile.ZipInfo(f"support/{file.name}", date_time=(1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, f"{f'[{file.note}]{chr(10)}' if file.note else ''}{file.text}".encode())
+            note = f"[{file.note}]\n" if file.note else ""
+            archive.writestr(entry, f"{note}{file.text}".encode())
 
 
 def _read(path: Path) -> tuple[bytes, str] | None:
-    """A file, of a huge one its beginning and its end, cut between lines; None where there is none.
+    """Read a file, only the start and end of a huge one, and a note on that; None if there is none.
 
-    A stranger who asks for this file may have put links to others of the person's files into the run.
+    Links are skipped: whoever asks for this file may have put links to other files of the person into the run.
     """
     if is_link(path):
         return None
@@ -298,28 +263,21 @@ def _read(path: Path) -> tuple[bytes, str] | None:
     except OSError:
         return None
     first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
-    left_out = formats.size(size - len(first) - len(last))
-    gap = f"[{left_out} in the middle are left out]\n".encode()
-    return first + gap + last, _("{left_out} in the middle are left out.").format(left_out=left_out)
+    gap = f"{formats.size(size - len(first) - len(last))} in the middle are left out"
+    return b"%s[%s]\n%s" % (first, gap.encode(), last), f"{gap}."
 
 
-def _plain(content: bytes) -> tuple[str, str]:
+def _plain(content: bytes) -> Content:
     return content.decode("utf-8", "backslashreplace"), ""
 
 
-def _keeper(content: bytes) -> tuple[str, str]:
-    """The keeper's record without this computer's name, which as a word may be too short to be told from others."""
-    text, note = _plain(content)
-    return _HOST_FIELD.sub(rf'\1"{HOST}"', text), note
-
-
-def _options(content: bytes) -> tuple[str, str]:
+def _options(content: bytes) -> Content:
     """The run file without the person's own prompts."""
-    text, _rest = _plain(content)
+    text = content.decode("utf-8", "backslashreplace")
     try:
         tree = load_toml(text)
     except (ValueError, RecursionError):
-        return _PROMPTS.sub(rf'\1["{LEFT_OUT}"]', text), ""
+        return "", _("It is damaged, and left out: it may hold your own prompts.")
     output = tree.get("output")
     if not isinstance(output, dict) or not output.get("prompts"):
         return text, ""
@@ -327,40 +285,40 @@ def _options(content: bytes) -> tuple[str, str]:
     return tomli_w.dumps(tree), _("Your own prompts are left out.")
 
 
-def _events(content: bytes) -> tuple[str, str]:
-    """Events without those that hold data; of lines that are no events, nothing but their length."""
+def _events(content: bytes) -> Content:
+    """Events without those that hold data; of lines that are no events, only the length."""
     lines, data, broken = [], 0, 0
     for line in content.splitlines():
-        event = _event_of(line)
-        kind = event.get("type")
+        try:
+            event = msgspec.json.decode(line)
+            kind = event["type"]
+        except (ValueError, RecursionError, TypeError, KeyError):  # ValueError: not JSON, or not UTF-8
+            if line.strip() and not _GAP.fullmatch(line):
+                broken += 1
+                lines.append(f"[{len(line):,} bytes that are no event]")
+            else:
+                lines.append(line.decode("utf-8", "backslashreplace"))
+            continue
         if kind in HOLDS_DATA:
             data += 1
-        elif kind is None and line.strip() and not _GAP.fullmatch(line):
-            broken += 1
-            lines.append(_("[a line of {line:,} bytes that is no event]").format(line=len(line)))
         elif isinstance(labels := event.get("labels"), list) and labels:
             lines.append(msgspec.json.encode({**event, "labels": [LABEL] * len(labels)}).decode())
         else:
-            lines.append(line.decode("utf-8", "backslashreplace"))
-    told = []
+            lines.append(line.decode())
+    notes = []
     if data:
-        told.append(
-            _("{events} with examples and predictions left out.").format(
-                events=formats.counted(data, "event")
-            )
+        text = ngettext(
+            "{count} event with examples or predictions is left out.",
+            "{count} events with examples or predictions are left out.",
+            data,
         )
+        notes.append(text.format(count=data))
     if broken:
-        told.append(_("{lines} that can't be read left out.").format(lines=formats.counted(broken, "line")))
-    return "\n".join(lines) + "\n", " ".join(told)
-
-
-def _event_of(line: bytes) -> dict[str, Any]:
-    """The event on a line; empty where it isn't whole, so that nobody knows what it holds."""
-    try:
-        found = msgspec.json.decode(line)
-    except (ValueError, RecursionError):  # ValueError: no JSON, or no UTF-8
-        return {}
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else {}
+        text = ngettext(
+            "{count} unreadable line is left out.", "{count} unreadable lines are left out.", broken
+        )
+        notes.append(text.format(count=broken))
+    return "\n".join(lines) + "\n", " ".join(notes)
 
 
 def _about(run: RunFolder) -> str:
@@ -371,13 +329,12 @@ def _about(run: RunFolder) -> str:
         "Hone": VERSION,
         "System": f"{platform.system()} {platform.release()} ({platform.machine()})",
         "Python": platform.python_version(),
-        "Processors": str(psutil.cpu_count() or "-"),
+        "Processors": psutil.cpu_count() or "-",
         "Memory": f"{formats.size(memory.total)}, {formats.size(memory.available)} free",
         "Made": time.strftime("%Y-%m-%d %H:%M"),
         "State of the run": run.state(status).value,
-        "Attempts": str(status.attempt),
+        "Attempts": status.attempt,
         "Device": status.what_ran.device_name if status.what_ran else "-",
-        **{_("In the run: {name}").format(name=name): version for name, version in status.versions.items()},
+        **{f"In the run: {name}": version for name, version in status.versions.items()},
     }
-    told = "\n".join(f"{name}: {value}" for name, value in lines.items())
-    return f"{WORDS}\n\n{told}\n"
+    return "\n".join((WORDS, "", *(f"{name}: {value}" for name, value in lines.items()), ""))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.base.errors import OptionsError
 from core.engine.script import comment, write_script
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of
@@ -272,6 +273,12 @@ def test_what_ran_is_what_is_asked_of_the_engine(tmp_path):
 def test_pairs_are_not_grouped_by_a_length_that_they_lack(made):
     asked = options(Task.PREFERENCE, made["talker"], made["pairs"], group_by_length=Toggle.ON)
     assert "train_sampling_strategy" not in script(asked)
+
+
+def test_without_data_there_is_no_script(made):
+    with pytest.raises(OptionsError) as refused:
+        script(options(Task.TEXT_CLASSIFICATION, made["bert"], ""))
+    assert [problem.path for problem in refused.value.problems] == ["data.train"]
 
 
 def test_a_strangers_words_stay_words(made, tmp_path):
