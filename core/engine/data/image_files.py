@@ -1,4 +1,4 @@
-"""Labelled images: how one is opened and checked, what a model sees of it, and a set of them, decoded one by one."""
+"""Labelled images: opening and checking them, the transform of a model, and data sets that decode one by one."""
 
 import hashlib
 import os
@@ -19,35 +19,32 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from core.base.errors import DataError, Fix
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import FindingKind, FindingLevel
 
 Encoded = Path | bytes | np.ndarray[Any, np.dtype[np.uint8]]
-"""An image as it is stored: a file, the bytes of one, or pixels [1 or 3, height, width]."""
+"""A stored image: a file, its bytes, or pixels [1 or 3, height, width]."""
 
 FORMATS = tuple(dict.fromkeys(IMAGE_FORMATS.values()))
 
 MAX_PIXELS = 89_478_485
-"""Beyond it nothing is decoded: Pillow's own limit (`Image.MAX_IMAGE_PIXELS`), 358 MB of memory in RGB.
-
-A file of a few KB can claim any size; so can one that is meant to bring a computer down.
-"""
+"""Larger images aren't decoded: Pillow's own limit (`Image.MAX_IMAGE_PIXELS`), 358 MB of memory in RGB."""
 
 UNREADABLE = (
     *(OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error),
     *(Image.DecompressionBombError, Image.DecompressionBombWarning),
 )
-"""What Pillow raises for files that are damaged or no images; UnidentifiedImageError is an OSError."""
+"""Pillow's errors for damaged files and other formats; UnidentifiedImageError is an OSError."""
 
 
 class TooLarge(ValueError):  # noqa: N818 - nothing is wrong with the file
-    """An image has more than `MAX_PIXELS`; its text says so."""
+    """An image has more than `MAX_PIXELS`."""
 
 
 @contextmanager
 def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
-    """A PIL image, its header read and nothing decoded.
+    """Open a PIL image; only its header is read.
 
     Raises:
         TooLarge: It has more than `MAX_PIXELS`.
@@ -56,27 +53,27 @@ def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
     if isinstance(image, np.ndarray):
         yield Image.fromarray(image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0)))
         return
-    with Image.open(BytesIO(image) if isinstance(image, bytes) else image, formats=FORMATS) as found:
-        width, height = found.size
+    with Image.open(BytesIO(image) if isinstance(image, bytes) else image, formats=FORMATS) as pil:
+        width, height = pil.size
         if width * height > MAX_PIXELS:
-            raise TooLarge(
-                f"{width:,} x {height:,} pixels; at most {MAX_PIXELS // 10**6} million are decoded"
-            )
-        yield found
+            raise TooLarge
+        yield pil
 
 
 def explained(error: Exception) -> str:
-    """What an error of Pillow's, one of `UNREADABLE`, says about an image."""
+    """Say what one of `UNREADABLE` means for the person."""
     if isinstance(error, FileNotFoundError):
         return _("there is no such file")
     if isinstance(error, UnidentifiedImageError):
-        return _("not an image, whatever its ending says")
-    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
-        return f"too many pixels; at most {MAX_PIXELS // 10**6} million are decoded"
+        return _("no image of a known format")
+    if isinstance(error, TOO_LARGE):
+        return _("more than {count} million pixels").format(count=MAX_PIXELS // 10**6)
     return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
 
 
-# --- From an image as it is stored to the numbers a vision model takes
+TOO_LARGE = (TooLarge, Image.DecompressionBombError, Image.DecompressionBombWarning)
+
+# --- The transform of a vision model
 
 
 Colours = tuple[float, float, float]
@@ -84,13 +81,13 @@ Colours = tuple[float, float, float]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-"""Red, green and blue of ImageNet's training images, 0 to 1: what torchvision's pretrained weights expect."""
+"""Red, green and blue of ImageNet's training images, 0 to 1, as torchvision's pretrained weights expect."""
 
 LARGE_PIXELS = 16 * 2**20
-"""Beyond it a JPEG is decoded at a half, a quarter or an eighth of its size: less memory, less time."""
+"""Larger JPEGs are decoded at 1/2, 1/4 or 1/8 of their size, to save memory and time."""
 
 PREVIEW_SIDE = 256
-"""Pixels of a preview, at most, either way."""
+"""The most pixels of a preview's width and height."""
 
 
 @dataclass(frozen=True)
@@ -102,31 +99,31 @@ class ImageTransform:
     std: Colours = IMAGENET_STD
 
     def __call__(self, image: Encoded) -> torch.Tensor:
-        """A stored image as floats [3, size, size].
+        """Convert a stored image to floats [3, size, size].
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
         """
         if isinstance(image, np.ndarray) and image.shape[1:] == (self.size, self.size):
             return self.normalise(image)
-        with opened(image) as found:
-            return self.from_pil(found)
+        with opened(image) as pil:
+            return self.from_pil(pil)
 
     def from_pil(self, image: Any) -> torch.Tensor:
-        """A PIL image, turned upright as its EXIF says, as floats [3, size, size]."""
-        decode_small(image, 2 * self.size)
+        """Convert a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
+        _decode_small(image, 2 * self.size)
         ImageOps.exif_transpose(image, in_place=True)  # a copy would double what a large image takes
-        upright = image if image.mode == "L" else as_rgb(image)
+        upright = image if image.mode == "L" else _as_rgb(image)
         if upright.size != (self.size, self.size):
             upright = upright.resize((self.size, self.size), Image.Resampling.BILINEAR)
         pixels = np.asarray(upright)
         return self.normalise(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
     def normalise(self, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> torch.Tensor:
-        """Bytes [1 or 3, height, width] as floats [3, height, width] of about zero mean and unit deviation.
+        """Convert bytes [1 or 3, height, width] to floats [3, height, width] of about zero mean and unit deviation.
 
-        The steps are those of torchvision's ToTensor and Normalize, in their order. NumPy takes them on one thread:
-        torch would spread each over all cores and wait for them, while those are busy training.
+        It takes the steps of torchvision's ToTensor and Normalize, on one thread: torch would use all cores, which are
+        busy training.
         """
         scaled: Any = pixels.astype(np.float32, order="C")
         scaled /= 255
@@ -135,35 +132,32 @@ class ImageTransform:
         return torch.from_numpy(values)
 
     def png(self, pixel_values: torch.Tensor) -> bytes:
-        """A PNG file of what the model sees: floats [3, size, size], normalised by this transform."""
+        """Encode normalised floats [3, size, size] as a PNG file."""
         mean, std = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
         pixels = (pixel_values * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
         return _png(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
 
     def preview(self, image: Encoded) -> tuple[bytes, bytes]:
-        """PNG files of what the model sees and of the original, both at most 256 pixels wide and high.
+        """Encode the model's input and the original as PNG files of at most 256 x 256 pixels.
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
         """
-        with opened(image) as found:
-            decode_small(found, 2 * max(PREVIEW_SIDE, self.size))
-            seen = self.png(self.from_pil(found))
-            return seen, _png(found.convert("RGBA") if _has_alpha(found) else as_rgb(found))
+        with opened(image) as pil:
+            _decode_small(pil, 2 * max(PREVIEW_SIDE, self.size))
+            seen = self.png(self.from_pil(pil))
+            return seen, _png(pil.convert("RGBA") if _has_alpha(pil) else _as_rgb(pil))
 
 
-def decode_small(image: Any, side: int) -> None:
-    """Have a large JPEG decoded with fewer pixels, `side` or more each way; others come as they are."""
+def _decode_small(image: Any, side: int) -> None:
+    """Let Pillow decode a large JPEG with fewer pixels, but at least `side` in width and height."""
     width, height = image.size
     if image.format == "JPEG" and width * height > LARGE_PIXELS:
         image.draft(None, (side, side))
 
 
-def as_rgb(image: Any) -> Any:
-    """Three channels of a byte each; PIL's own conversion clips 16-bit greyscale instead of scaling it.
-
-    Transparency is left out, as torchvision and transformers do: the colours beneath it are seen.
-    """
+def _as_rgb(image: Any) -> Any:
+    """Convert to RGB without transparency, as torchvision does; 16-bit greyscale is scaled, which PIL would clip."""
     if image.mode == "RGB":
         image.load()
         return image
@@ -184,16 +178,16 @@ def _png(image: Any) -> bytes:
     return written.getvalue()
 
 
-# --- Labelled images, and the data set made of some of them
+# --- Labelled images, and a data set of them
 
 
 class ImageColumn(Sequence[Encoded]):
-    """The images a table holds: bytes, or the Hub's pairs of bytes and path. Workers open the table anew.
+    """The images in a table, as bytes or as the Hub's pairs of bytes and path; workers read the table again.
 
     Args:
         files: The table's files.
         name: The column.
-        rows: The places of those rows that count.
+        rows: The indices of the used rows.
     """
 
     def __init__(self, files: Sequence[Path], name: str, rows: Sequence[int]) -> None:
@@ -212,7 +206,7 @@ class ImageColumn(Sequence[Encoded]):
         return len(self.rows)
 
     def __getitem__(self, index: Any) -> Any:
-        """One image; empty bytes where a row has neither bytes nor a path."""
+        """Return an image, or empty bytes if a row has neither bytes nor a path."""
         value = self._column[int(self.rows[index])].as_py()
         if isinstance(value, dict):
             path = value.get("path")
@@ -222,10 +216,10 @@ class ImageColumn(Sequence[Encoded]):
 
 @dataclass(frozen=True)
 class Images:
-    """Images with the label of each, decoded when they are needed; can be pickled.
+    """Images with their labels (`names`), decoded when they are used; can be pickled.
 
-    `stored` begins anew where it is shorter than `names`. `rows` are their numbers in the table called `source`, which
-    calls them `row_word`; None where no table names them.
+    `stored` is repeated if it is shorter than `names`. `rows` are their numbers in the table `source`, counted in
+    `row_word`s; None if there is no table.
     """
 
     names: Sequence[str]
@@ -238,24 +232,21 @@ class Images:
         return len(self.names)
 
     def encoded(self, index: int) -> Encoded:
-        """One of them, as it is stored."""
+        """Return an image as it is stored."""
         return self.stored[index % len(self.stored)]
 
     def where(self, index: int) -> str:
-        """Where an image stands: its row, its path, or both."""
-        row = (
-            ""
-            if self.rows is None
-            else _("{row_word} {rows:,} of {source}").format(
-                row_word=self.row_word, rows=self.rows[index], source=self.source
-            )
+        """Return the row of an image, its path, or both."""
+        path = str(self.stored[index]) if isinstance(self.stored, list) else ""
+        if path and self.rows is None:
+            return path
+        row = _("{row_word} {number:,} of {source}").format(
+            row_word=self.row_word, number=self.number(index), source=self.source
         )
-        if not isinstance(self.stored, list):
-            return row or _("image {index:,} of {source}").format(index=index + 1, source=self.source)
-        return f"{row}: {self.stored[index]}" if row else str(self.stored[index])
+        return f"{row}: {path}" if path else row
 
     def number(self, index: int) -> int:
-        """Its row in the table, else its place, counted from 1."""
+        """Return the row in the table, or else the place, counted from 1."""
         return index + 1 if self.rows is None else int(self.rows[index])
 
 
@@ -263,7 +254,7 @@ class Images:
 class ImageSet:
     """A map-style data set of `{"pixel_values": float32 [3, size, size], "labels": int}`.
 
-    `chosen` says which images it has, `labels` the class index of each.
+    `chosen` are its images, `labels` the class index of each.
     """
 
     images: Images
@@ -275,7 +266,7 @@ class ImageSet:
         return len(self.chosen)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """A sample.
+        """Decode a sample.
 
         Raises:
             DataError: The image can't be read (any more).
@@ -288,46 +279,47 @@ class ImageSet:
             raise DataError(
                 _("{name} can't be read as an image").format(name=Path(where).name),
                 f"{where}: {explained(error)}",
-                (Fix(_("Remove or replace this image and start again")),),
+                (REPLACE,),
             ) from error
         return {"pixel_values": pixel_values, "labels": self.labels[index]}
 
 
-# --- Whether each image can be used, and what a person may not expect of it
+# --- Checks
 
 
 READERS = 4
-"""Threads that check images; waiting for the disk, not the processor, takes the time."""
+"""Threads that check images; most of the time is spent waiting for the disk."""
 AHEAD = 64
-"""Images read ahead of what is asked for."""
+"""Images checked in advance."""
 ENDS_BYTES = 4096
-"""So many bytes at the beginning and at the end tell most images apart."""
+"""Bytes at the beginning and the end that tell most images apart."""
 JPEG_END = b"\xff\xd9"
+REPLACE = Fix(_("Remove or replace these images"))
 
-_PROBLEM, _WARNING, _REPLACE = FindingLevel.PROBLEM, FindingLevel.WARNING, _("Remove or replace these images")
-MISSING = FindingKind("image-missing", _PROBLEM, _("{rows} {are} not there"), _("Correct the paths"))
-EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows} {have} no content (0 bytes)"), _REPLACE)
+_PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
+MISSING = FindingKind("image-missing", _PROBLEM, _("{rows} {are} missing"), _("Correct the paths"))
+EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows} {are} empty (0 bytes)"), REPLACE.label)
 NOT_AN_IMAGE = FindingKind(
-    "not-an-image", _PROBLEM, _("{rows} {are} of no format that can be read"), _REPLACE
+    "not-an-image", _PROBLEM, _("{rows} {have} a format that can't be read"), REPLACE.label
 )
-TOO_LARGE = FindingKind(
+TOO_MANY_PIXELS = FindingKind(
     "image-too-large", _PROBLEM, _("{rows} {have} too many pixels to be decoded safely"), _("Shrink them")
 )
-DAMAGED = FindingKind("image-damaged", _PROBLEM, _("{rows} {are} damaged or cut short"), _REPLACE)
-ANIMATED = FindingKind("image-animated", _WARNING, "{rows} {have} several frames; only the first is used")
+DAMAGED = FindingKind("image-damaged", _PROBLEM, _("{rows} {are} damaged or cut short"), REPLACE.label)
+ANIMATED = FindingKind("image-animated", _WARNING, _("{rows} {have} several frames; only the first is used"))
 TRANSPARENT = FindingKind(
     "image-transparent",
     _WARNING,
-    _("{rows} {have} transparency, which is left out: the colours saved beneath it are seen"),
-    "Look at the preview; where the background is wrong, save the images without transparency",
+    _("{rows} {have} transparency, which is ignored: the colours stored below it are used"),
+    _("If the background is wrong in the preview, save the images without transparency"),
 )
 
 
 @dataclass(frozen=True)
 class CheckedImage:
-    """What was found about one image: one problem with its reason, or warnings.
+    """The result of a check: a problem with its reason, or warnings.
 
-    `ends` is a hash of its size, beginning and end: equal images share it, and few others.
+    `ends` is a hash of size, beginning and end: equal images share it, and few others do.
     """
 
     findings: tuple[FindingKind, ...] = ()
@@ -337,61 +329,51 @@ class CheckedImage:
     @property
     def is_usable(self) -> bool:
         """Whether it can be trained on."""
-        return all(found.level is FindingLevel.WARNING for found in self.findings)
+        return all(kind.level is FindingLevel.WARNING for kind in self.findings)
 
 
 def check_image(image: Path | bytes) -> CheckedImage:
-    """Check one image.
+    """Check an image.
 
-    It is decoded unless its format tells otherwise whether it is whole: PNG has checksums, JPEG a mark at its end.
+    It is decoded unless its format shows that it is complete: PNG has checksums, JPEG an end mark.
     """
     try:
         with BytesIO(image) if isinstance(image, bytes) else image.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             if size == 0:
-                return CheckedImage(
-                    (EMPTY,), _("there is no image") if image == b"" else _("the file is empty")
-                )
+                reason = _("there is no image") if image == b"" else _("the file is empty")
+                return CheckedImage((EMPTY,), reason)
             file.seek(max(0, size - ENDS_BYTES))
             tail = file.read()
             file.seek(0)
             ends = hashlib.blake2b(size.to_bytes(8, "big") + file.read(ENDS_BYTES) + tail, digest_size=8)
-            with opened(file) as found:
-                kind, is_animated = found.format, getattr(found, "n_frames", 1) > 1
-                warnings = ((ANIMATED, is_animated), (TRANSPARENT, _has_alpha(found)))
+            with opened(file) as pil:
+                kind, is_animated = pil.format, getattr(pil, "n_frames", 1) > 1
+                warnings = ((ANIMATED, is_animated), (TRANSPARENT, _has_alpha(pil)))
                 if kind == "PNG":
-                    found.verify()
+                    pil.verify()
             if kind != "PNG" and not (kind == "JPEG" and JPEG_END in tail):
-                with opened(file) as found:
-                    found.load()
+                with opened(file) as pil:
+                    pil.load()
     except UNREADABLE as error:
-        return CheckedImage((_problem(error),), explained(error))
+        problems = ((FileNotFoundError, MISSING), (UnidentifiedImageError, NOT_AN_IMAGE))
+        problem = TOO_MANY_PIXELS if isinstance(error, TOO_LARGE) else DAMAGED
+        problem = next((kind for errors, kind in problems if isinstance(error, errors)), problem)
+        return CheckedImage((problem,), explained(error))
     return CheckedImage(
         tuple(kind for kind, applies in warnings if applies), "", int.from_bytes(ends.digest(), "big")
     )
 
 
-def _problem(error: Exception) -> FindingKind:
-    match error:
-        case FileNotFoundError():
-            return MISSING
-        case UnidentifiedImageError():
-            return NOT_AN_IMAGE
-        case TooLarge() | Image.DecompressionBombError() | Image.DecompressionBombWarning():
-            return TOO_LARGE
-        case _:
-            return DAMAGED
-
-
 def check_each(images: Images) -> Iterator[CheckedImage]:
-    """Every image in order, checked by a few threads that hold a few images at a time; none of pixels in memory."""
+    """Check every image in order, a few at a time in threads; pixels in memory need no check."""
     if isinstance(images.stored, np.ndarray):
         return
     with ThreadPoolExecutor(READERS) as pool:
         waiting: deque[Future[CheckedImage]] = deque()
         for index in range(len(images)):
             image = images.encoded(index)
-            assert not isinstance(image, np.ndarray), "of pixels in memory all are"
+            assert not isinstance(image, np.ndarray), "checked above"
             waiting.append(pool.submit(check_image, image))
             if len(waiting) >= AHEAD:
                 yield waiting.popleft().result()
@@ -403,18 +385,17 @@ def refuse_unreadable(images: Images) -> None:
     """Check every image before a run.
 
     Raises:
-        DataError: Some can't be used; the first are named.
+        DataError: Some can't be used; it names the first.
     """
-    bad = [(index, found) for index, found in enumerate(check_each(images)) if not found.is_usable]
+    bad = [(index, checked) for index, checked in enumerate(check_each(images)) if not checked.is_usable]
     if not bad:
         return
-    count = _("1 image can't") if len(bad) == 1 else _("{bad:,} images can't").format(bad=len(bad))
-    lines = [f"{images.where(index)}: {found.reason}" for index, found in bad[:5]]
+    lines = [f"{images.where(index)}: {checked.reason}" for index, checked in bad[:5]]
     if len(bad) > len(lines):
-        lines.append(_("... and {bad:,} more").format(bad=len(bad) - len(lines)))
+        lines.append(_("... and {count:,} more").format(count=len(bad) - len(lines)))
+    title = ngettext(
+        "{count:,} image can't be read: {name}", "{count:,} images can't be read, such as {name}", len(bad)
+    )
     raise DataError(
-        _("{count} be read: {name}").format(count=count, name=Path(images.where(bad[0][0])).name)
-        + (", ..." if len(bad) > 1 else ""),
-        "\n".join(lines),
-        (Fix(_("Remove or replace these images and start again")),),
+        title.format(count=len(bad), name=Path(images.where(bad[0][0])).name), "\n".join(lines), (REPLACE,)
     )

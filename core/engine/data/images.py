@@ -1,9 +1,8 @@
-"""Where images come from: a folder of class folders, a table, Parquet, IDX files, the Hub, or made-up ones."""
+"""Sources of images: a folder of class folders, a table, Parquet, IDX files, the Hub, or random images."""
 
 import gzip
 import os
 import re
-import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
 from core.base.files import without_tilde
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data.columns import (
     as_text,
     choose_image_column,
@@ -60,9 +59,10 @@ from core.options.sources import DIGITS, Scheme, parse_synthetic
 
 @dataclass(frozen=True)
 class FoundImages:
-    """What a source holds, nothing of it decoded: images to train on, and held-out ones where it brings its own.
+    """The images of a source, not decoded; `eval` are those of its own split for evaluation, called `eval_name`.
 
-    `table` names the images or has them, in `image_column` and `label_column`. `splits` are the parts to choose from.
+    `table` has the images or their paths in `image_column`, and their labels in `label_column`. `splits` are all
+    splits of the source.
     """
 
     train: Images
@@ -78,18 +78,17 @@ class FoundImages:
 
 @dataclass(frozen=True)
 class ImageData:
-    """Images ready for a model, `eval` is None where nothing is held out.
-
-    `size` is in pixels; `mean` and `std` are what the pixels (0 to 1) were normalised with.
-    """
+    """Images ready for a model; `eval` is None if nothing is held out."""
 
     train: ImageSet
     eval: ImageSet | None
     labels: tuple[str, ...]
-    size: int
-    mean: Colours
-    std: Colours
     notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Pixels of each side."""
+        return self.train.transform.size
 
 
 def load_image_data(
@@ -99,11 +98,11 @@ def load_image_data(
 
     Args:
         options: The run's.
-        mean: What is taken from the colours, from 0 to 1.
-        std: What they are divided by then.
+        mean: Subtracted from the colours (0 to 1).
+        std: The colours are divided by it afterwards.
 
     Raises:
-        DataError: They can't be used; the file or folder is named.
+        DataError: They can't be used; it names the file or folder.
     """
     data = options.data
     synthetic = parse_synthetic(data.train)
@@ -119,29 +118,25 @@ def load_image_data(
     if not (held_out or synthetic or rest) and data.eval_fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     elif found.eval and not data.eval:
-        notes = (*notes, _("{eval_name} is used for evaluation.").format(eval_name=found.eval_name))
-
+        notes = (*notes, _("{name} is used for evaluation.").format(name=found.eval_name))
     number = {label: place for place, label in enumerate(labels)}
 
     def data_set(images: Images, chosen: Sequence[int]) -> ImageSet:
         return ImageSet(images, chosen, [number[images.names[index]] for index in chosen], transform)
 
     return ImageData(
-        train=data_set(found.train, train),
-        eval=data_set(held_out or found.train, rest) if rest else None,
-        labels=labels,
-        size=transform.size,
-        mean=transform.mean,
-        std=transform.std,
-        notes=notes,
+        data_set(found.train, train),
+        data_set(held_out or found.train, rest) if rest else None,
+        labels,
+        notes,
     )
 
 
 def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
-    """The labels that are learned, in order.
+    """Return the classes in order.
 
     Raises:
-        DataError: There is one only.
+        DataError: There is only one.
     """
     data = options.data
     labels = in_order(found.train.names[: data.max_train_samples])
@@ -151,10 +146,10 @@ def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
 
 
 def find_eval_images(options: RunOptions, found: FoundImages, labels: tuple[str, ...]) -> Images | None:
-    """The images to evaluate on where a run or its data has any of their own.
+    """Return the images for evaluation, if the run or its data has separate ones.
 
     Raises:
-        DataError: There are none where they should be, or their labels aren't all among those trained on.
+        DataError: They don't exist, or have labels that aren't among `labels`.
     """
     data, images = options.data, found.eval
     if data.eval:
@@ -175,7 +170,7 @@ def find_eval_images(options: RunOptions, found: FoundImages, labels: tuple[str,
 def split_images(
     options: RunOptions, found: FoundImages, held_out: Images | None
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Which images are trained on, and which of `held_out`, or else of the rest, are evaluated on."""
+    """Return which images are for training, and which of `held_out`, or else of the rest, are for evaluation."""
     data = options.data
     names = found.train.names[: data.max_train_samples]
     number = {name: place for place, name in enumerate(in_order(names))}
@@ -185,7 +180,7 @@ def split_images(
 
 
 def find_training_images(options: RunOptions) -> FoundImages:
-    """The images of `data.train`, as `find_images`."""
+    """Find the images of `data.train`; see `find_images`."""
     data = options.data
     return find_images(
         data.train,
@@ -206,14 +201,14 @@ def find_images(
     eval_split: str | None = None,
     seed: int = 0,
 ) -> FoundImages:
-    """Find the images of a source; none is decoded.
+    """Find the images of a source without decoding them.
 
     Args:
         source: As in the options.
-        image_column: Of a table, the column of paths or of stored images; None: guessed.
-        label_column: Of a table, the column of labels; None: guessed.
-        train_split: Of a data set of the Hub or a folder, the part to train on; None: the one called train, or all.
-        eval_split: The part to evaluate on; None: what a folder has for that, where no other split was chosen.
+        image_column: A table's column of paths or of stored images; None guesses it.
+        label_column: A table's column of labels; None guesses it.
+        train_split: The split of a folder or a data set of the Hub; None takes the one called train, or all images.
+        eval_split: The split for evaluation; None takes the folder's own if `train_split` is None, too.
         seed: For random images.
 
     Raises:
@@ -231,10 +226,12 @@ def find_images(
         if not path.exists():
             raise DataError(
                 _("There is no {name}").format(name=path.name),
-                _("{path} is neither a file nor a folder.").format(path=path),
+                _("{path} doesn't exist.").format(path=path),
             )
         if _magic(path) in (IDX_IMAGES, IDX_LABELS) or (path.is_dir() and idx_images(path)):
-            return _read_idx_pairs(path)
+            train, other = idx_pairs(path)
+            held_out = _read_idx(other) if other else None
+            return FoundImages(_read_idx(train), "IDX", held_out, other.images.name if other else "")
         if table:
             return read_image_table((table,), image_column, label_column)
         if path.is_dir() and any(any(path.glob(pattern)) for pattern in ("*.parquet", "data/*.parquet")):
@@ -247,25 +244,23 @@ def find_images(
             f"{error.filename or path}: {error.strerror or error}",
         ) from error
     raise DataError(
-        _("{name} holds no images Hone can find").format(name=path.name),
+        _("{name} has no images").format(name=path.name),
         _(
-            "{path}: images are read from a folder with one folder a class, from a table with a "
-            "column of image paths "
-            "(CSV, TSV, JSON, JSONL), from Parquet with images in it, or from IDX files as MNIST "
-            "ships."
+            "{path}: images are read from a folder with a folder per class, a table with a column of image paths "
+            "(CSV, TSV, JSON, JSONL), Parquet files with images, or IDX files (MNIST's format)."
         ).format(path=path),
-        (Fix(_("Choose the folder that holds the class folders")),),
+        (Fix(_("Choose the folder with the class folders")),),
     )
 
 
-# --- Made-up images
+# --- Built-in and random images
 
 
 POOL_BYTES = 64 * 2**20
 
 
 def digits() -> FoundImages:
-    """The 1,797 handwritten digits of scikit-learn: scans of 8 x 8 pixels with 17 levels of grey.
+    """Return the 1,797 handwritten digits of scikit-learn: scans of 8 x 8 pixels with 17 levels of grey.
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998 (its test set).
     """
@@ -273,25 +268,22 @@ def digits() -> FoundImages:
 
     bundled = load_digits()
     pixels = (bundled.images * (255 / 16)).round().astype(np.uint8)
-    return FoundImages(
-        Images([str(label) for label in bundled.target], pixels[:, None], _("the digits")),
-        _("scikit-learn digits"),
-    )
+    images = Images([str(label) for label in bundled.target], pixels[:, None], _("the digits"))
+    return FoundImages(images, _("scikit-learn digits"))
 
 
 def synthetic_images(samples: int, size: int, seed: int) -> FoundImages:
-    """Random colour images of `size` x `size` pixels in two classes, for timing.
+    """Make random colour images of `size` x `size` pixels in two classes, for timing.
 
-    At most 64 MiB of them are drawn; more samples show the same images again, so that the data costs nothing.
+    At most 64 MiB are generated; more samples repeat them, so that the data takes no time.
     """
-    drawn = max(1, min(samples, POOL_BYTES // (3 * size * size)))
-    pool = np.random.default_rng(seed).integers(0, 256, (drawn, 3, size, size), dtype=np.uint8)
-    return FoundImages(
-        Images([str(number % 2) for number in range(samples)], pool, _("the synthetic images")), "synthetic"
-    )
+    count = max(1, min(samples, POOL_BYTES // (3 * size * size)))
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, 3, size, size), dtype=np.uint8)
+    labels = [str(number % 2) for number in range(samples)]
+    return FoundImages(Images(labels, pixels, _("the synthetic images")), "synthetic")
 
 
-# --- Folders of class folders: `cats/1.jpg`, `dogs/2.jpg`, optionally below `train/` and `val/`
+# --- Class folders: `cats/1.jpg`, `dogs/2.jpg`, optionally in `train/` and `val/`
 
 
 def _find_class_folders(folder: Path, train_split: str | None, eval_split: str | None) -> FoundImages:
@@ -303,23 +295,24 @@ def _find_class_folders(folder: Path, train_split: str | None, eval_split: str |
         split: next((folders[word] for word in words if word in folders), None)
         for split, words in SPLIT_NAMES.items()
     }
-    train = folders[train_split.lower()] if train_split else named["train"]
+    train, held_out = named["train"], named["validation"] or named["test"]
+    if train_split or eval_split:
+        train = folders[train_split.lower()] if train_split else train
+        held_out = folders[eval_split.lower()] if eval_split else None
     if train is None or not (train_split or _folders(train)):
-        images, notes = _images_by_class(folder)
-        return FoundImages(images, _("class folders"), notes=notes)
+        train, held_out, folders = folder, None, {}
     images, notes = _images_by_class(train)
-    held_out = folders[eval_split.lower()] if eval_split else named["validation"] or named["test"]
-    splits = tuple(path.name for path in folders.values())
-    if held_out is None or (train_split and not eval_split):
-        return FoundImages(images, _("class folders"), notes=notes, splits=splits)
-    eval_images, eval_notes = _images_by_class(held_out)
-    return FoundImages(
-        images, _("class folders"), eval_images, held_out.name, (*notes, *eval_notes), splits=splits
+    found = FoundImages(
+        images, _("class folders"), notes=notes, splits=tuple(path.name for path in folders.values())
     )
+    if held_out is None:
+        return found
+    images, notes = _images_by_class(held_out)
+    return replace(found, eval=images, eval_name=held_out.name, notes=(*found.notes, *notes))
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The folders in it, but for hidden ones and links back to it or above it, which would show all images again."""
+    """List folders without hidden ones and links to `folder` or above, which would repeat all images."""
     above = {folder.resolve(), *folder.resolve().parents}
     return [path for path in _visible(folder) if path.is_dir() and path.resolve() not in above]
 
@@ -329,30 +322,20 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
-    """The images in the class folders of a folder, one of each class in turn, and notes on what was passed over.
+    """Find the images of class folders, one of each class in turn, and note what is left out.
 
     Raises:
         DataError: There are no class folders, or no images in them.
     """
     folders, is_image = _folders(root), lambda path: path.suffix.lower() in IMAGE_FORMATS
-    endings = ", ".join(ending[1:] for ending in IMAGE_FORMATS)
     if not folders:
-        count = sum(map(is_image, root.iterdir()))
-        images = "1 image" if count == 1 else f"{count:,} images"
         raise DataError(
             _("{name} has no class folders").format(name=root.name),
             _(
-                "{root}: {value}. The name of a "
-                "folder is the label of the images in it: {name}/cat/1.jpg, {name}/dog/2.jpg."
-            ).format(
-                root=root,
-                value=f"It holds {images} but no folders" if count else "There are no folders in it",
-                name=root.name,
-            ),
-            (
-                Fix(_("Make one folder a class and move the images into them")),
-                Fix(_("Choose the folder above it")),
-            ),
+                "{root} has no folders (image files: {count:,}). The name of a folder is the label of its images: "
+                "{name}/cat/1.jpg, {name}/dog/2.jpg."
+            ).format(root=root, count=sum(map(is_image, root.iterdir())), name=root.name),
+            (Fix(_("Move the images into a folder for each class")), Fix(_("Choose the folder above it"))),
         )
     found: list[tuple[int, str, Path]] = []
     empty: list[str] = []
@@ -360,46 +343,42 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
     for folder in folders:
         files = paths_in_order(
             Path(where, name)
-            for where, _rest, names in os.walk(folder)
+            for where, _folder_names, names in os.walk(folder)
             for name in names
             if not name.startswith(".") and name != "Thumbs.db"
         )
-        images_here = list(filter(is_image, files))
-        found += [(place, folder.name, path) for place, path in enumerate(images_here)]
-        ignored += len(files) - len(images_here)
-        empty += [] if images_here else [folder.name]
+        images = list(filter(is_image, files))
+        found += [(place, folder.name, path) for place, path in enumerate(images)]
+        ignored += len(files) - len(images)
+        empty += [] if images else [folder.name]
     if not found:
         raise DataError(
             _("{name} has no images in its class folders").format(name=root.name),
-            _("{root}: the folders {empty} hold no {endings} files.").format(
-                root=root, empty=listed(empty), endings=endings
+            _("{root}: the folders {empty} have no files of these formats: {formats}.").format(
+                root=root, empty=listed(empty), formats=", ".join(ending[1:] for ending in IMAGE_FORMATS)
             ),
         )
-    notes = (
-        [_("Class folders without images are left out: {empty}.").format(empty=listed(empty))]
-        if empty
-        else []
-    )
+    notes = []
+    if empty:
+        notes.append(_("Class folders without images are left out: {names}.").format(names=listed(empty)))
     if ignored:
-        files_are = (
-            _("1 file that is") if ignored == 1 else _("{ignored:,} files that are").format(ignored=ignored)
+        note = ngettext(
+            "{count:,} file of {name} is no image in a class folder and is left out.",
+            "{count:,} files of {name} are no images in a class folder and are left out.",
+            ignored,
         )
-        notes.append(
-            _("{files_are} no image in a class folder of {name} left out.").format(
-                files_are=files_are, name=root.name
-            )
-        )
-    found.sort()  # "the first 100" then holds all classes
-    return Images([name for _rest2, name, _rest3 in found], [path for *_rest4, path in found]), tuple(notes)
+        notes.append(note.format(count=ignored, name=root.name))
+    found.sort()  # "the first 100" then has all classes
+    return Images([name for _place, name, _path in found], [path for *_others, path in found]), tuple(notes)
 
 
-# --- A table that names images and their labels, or holds the images: CSV, TSV, JSON, JSONL or Parquet
+# --- Tables with images, or with paths of images
 
 
 def only_table(folder: Path) -> Path | None:
-    """The one table that lies in a folder beside its images, such as labels.csv; None where there are class folders.
+    """Return the single table of a folder, such as labels.csv, if there aren't class folders beside it.
 
-    Several folders beside it are taken for classes, unless it is called metadata, as the Hub's tools call it.
+    Several folders are classes unless the table is called metadata, as the Hub's tools call it.
     """
     tables = [path for path in _visible(folder) if path.is_file() and path.suffix.lower() in ENDINGS]
     named = [path for path in tables if path.stem.lower() == "metadata"]
@@ -415,7 +394,7 @@ def _find_splits(
     train_split: str | None,
     eval_split: str | None,
 ) -> FoundImages:
-    """A data set of the Hub, or a folder of Parquet files, of which test or validation files are held out."""
+    """Read a data set of the Hub, or a folder of Parquet files, whose validation or test files are held out."""
     splits = splits_of(source)
     train = read_image_table(files_of(source, train_split), image_column, label_column)
     train = replace(train, splits=splits)
@@ -423,24 +402,23 @@ def _find_splits(
         eval_split = next((name for name in ("validation", "test") if name in splits), None)
     if eval_split is None:
         return train
-    held_out = read_image_table(
-        files_of(source, eval_split, EVAL_SPLIT), train.image_column, train.label_column
-    )
+    files = files_of(source, eval_split, EVAL_SPLIT)
+    held_out = read_image_table(files, train.image_column, train.label_column)
     return replace(train, eval=held_out.train, eval_name=eval_split)
 
 
 def read_image_table(
     files: Sequence[Path], image_column: str | None = None, label_column: str | None = None
 ) -> FoundImages:
-    """The images a table names or holds, with their labels.
+    """Read a table with images, or with paths that are absolute or relative to its folder.
 
     Args:
-        files: The table's. Paths in it are absolute, or start at the folder it lies in.
-        image_column: The column of paths, or of stored images; None: guessed.
-        label_column: The column of labels; None: guessed.
+        files: The table's.
+        image_column: The column of paths or of stored images; None guesses it.
+        label_column: The column of labels; None guesses it.
 
     Raises:
-        DataError: It is no such table, a column is missing, or no row is complete.
+        DataError: It can't be read, a column is missing, or no row is complete.
     """
     table = read_files(files)
     image = choose_image_column(table, image_column)
@@ -466,7 +444,7 @@ def read_image_table(
 
 
 def _label_names(table: Table, label: str) -> pa.ChunkedArray:
-    """The labels as text; missing ones, and numbers of no class where classes have names, are null."""
+    """Return the labels as text; missing ones, and numbers without a class name, are null."""
     column, names = table.rows[label], tag_names(table, label)
     if not names:
         return as_text(column)
@@ -477,44 +455,41 @@ def _label_names(table: Table, label: str) -> pa.ChunkedArray:
 def _complete_rows(
     table: Table, needed: dict[str, pa.ChunkedArray]
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tuple[str, ...]]:
-    """Places of the rows that have all that is needed, and a note on the others.
+    """Return the places of rows with a value in every column, and notes on the others.
 
     Raises:
-        DataError: None has.
+        DataError: There are none.
     """
     keep = np.ones(table.rows.num_rows, dtype=bool)
-    lacking = []
+    notes = []
     for name, texts in needed.items():
         blank = is_blank(texts).to_numpy()
         if blank.any():
-            rows = "1 row" if blank.sum() == 1 else f"{blank.sum():,} rows"
-            lacking.append(
-                _("no “{name}” in {rows}, the first is {blank}").format(
-                    name=name, rows=rows, blank=table.where(int(np.argmax(blank)))
-                )
+            count = int(blank.sum())
+            note = ngettext(
+                "{count:,} row without “{name}” is left out: {where}.",
+                "{count:,} rows without “{name}” are left out, the first is {where}.",
+                count,
             )
+            notes.append(note.format(count=count, name=name, where=table.where(int(np.argmax(blank)))))
         keep &= ~blank
     if not keep.any():
         raise DataError(
             _("{name} has no usable rows").format(name=table.path.name),
-            _("{path}: {lacking}. Files meant for tests often have no labels.").format(
-                path=table.path, lacking="; ".join(lacking)
-            ),
+            " ".join((f"{table.path}:", *notes)),
             (Fix(_("Fill in the images and labels, or choose other columns or another file")),),
         )
-    return np.flatnonzero(keep), (
-        _("Left out: {lacking}.").format(lacking="; ".join(lacking)),
-    ) if lacking else ()
+    return np.flatnonzero(keep), tuple(notes)
 
 
 def _locate(text: str, base: Path) -> Path:
-    """An absolute path; one that a Windows program wrote is read elsewhere, too."""
+    """Return an absolute path; Windows' backslashes are accepted everywhere."""
     if os.sep == "/" and "\\" in text and not (base / text).exists():
         text = text.replace("\\", "/")
     return base / without_tilde(text)
 
 
-# --- IDX files, the form MNIST and its relatives come in: http://yann.lecun.com/exdb/mnist
+# --- IDX files, the format of MNIST and its relatives: http://yann.lecun.com/exdb/mnist
 
 
 IDX_IMAGES = b"\x00\x00\x08\x03"
@@ -530,17 +505,11 @@ class IdxPair:
     labels: Path
 
 
-def _read_idx_pairs(path: Path) -> FoundImages:
-    train, other = idx_pairs(path)
-    held_out = _read_idx(other) if other else None
-    return FoundImages(_read_idx(train), "IDX", held_out, other.images.name if other else "")
-
-
 def idx_pairs(path: Path) -> tuple[IdxPair, IdxPair | None]:
-    """The files that are trained on, and those held out where a folder has both; `path` is a folder or either file.
+    """Return the files for training and, if a folder has both, for evaluation; `path` is a folder or either file.
 
     Raises:
-        DataError: The other file of a pair isn't there.
+        DataError: The other file of a pair is missing.
     """
     if not path.is_dir():
         return _idx_pair(path), None
@@ -551,13 +520,13 @@ def idx_pairs(path: Path) -> tuple[IdxPair, IdxPair | None]:
 
 
 def idx_images(folder: Path) -> list[Path]:
-    """The IDX files of images in a folder."""
+    """List the IDX files of images in a folder."""
     named = sorted(path for path in folder.iterdir() if "idx" in path.name.lower())
     return [path for path in named if _magic(path) == IDX_IMAGES]
 
 
 def _magic(path: Path) -> bytes:
-    """The first four bytes, unpacked; none of what is no readable file."""
+    """Return the first four bytes, decompressed, or none if it is no readable file."""
     try:
         with path.open("rb") as file:
             start = file.read(4)
@@ -570,19 +539,18 @@ def _magic(path: Path) -> bytes:
 
 
 def _idx_pair(path: Path) -> IdxPair:
-    """The pair that a file belongs to, by their names."""
+    """Find the other file of a pair by its name."""
     kind, other = ("images", "labels") if _magic(path) == IDX_IMAGES else ("labels", "images")
-    name = re.sub(kind, other, path.name, flags=re.IGNORECASE)
     numbers = {"images": "idx3", "labels": "idx1"}
-    name = re.sub(numbers[kind], numbers[other], name, flags=re.IGNORECASE)
-    bare = name.removesuffix(".gz")
-    for candidate in (path.with_name(name), path.with_name(bare), path.with_name(bare + ".gz")):
+    name = re.sub(kind, other, path.name, flags=re.IGNORECASE)
+    name = re.sub(numbers[kind], numbers[other], name, flags=re.IGNORECASE).removesuffix(".gz")
+    for candidate in (path.with_name(name), path.with_name(f"{name}.gz")):
         if candidate != path and candidate.is_file():
             return IdxPair(path, candidate) if kind == "images" else IdxPair(candidate, path)
     raise DataError(
-        _("{name} has {kind} but its {other} are missing").format(name=path.name, kind=kind, other=other),
-        _("Looked for {name}, with and without .gz, in {parent}.").format(name=name, parent=path.parent),
-        (Fix(_("Put the file of {other} into the same folder").format(other=other)),),
+        _("{name} needs a second IDX file").format(name=path.name),
+        _("There is neither {name} nor {name}.gz in {folder}.").format(name=name, folder=path.parent),
+        (Fix(_("Put the files of images and labels into the same folder")),),
     )
 
 
@@ -591,8 +559,8 @@ def _read_idx(pair: IdxPair) -> Images:
     if len(pixels) != len(labels):
         raise DataError(
             _("Images and labels don't belong together"),
-            _("{name} has {pixels:,} images, {name_2} {labels:,} labels.").format(
-                name=pair.images.name, pixels=len(pixels), name_2=pair.labels.name, labels=len(labels)
+            _("{images} has {count:,} images, {labels} {label_count:,} labels.").format(
+                images=pair.images.name, count=len(pixels), labels=pair.labels.name, label_count=len(labels)
             ),
             (Fix(_("Get both files from the same place")),),
         )
@@ -601,21 +569,18 @@ def _read_idx(pair: IdxPair) -> Images:
 
 def _read_array(path: Path, magic: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
     content = b"".join(raw_blocks(path, None))
-    if content[:4] != magic:
-        what = "images: 3 dimensions" if magic == IDX_IMAGES else "labels: 1 dimension"
-        raise DataError(
-            _("{name} is not an IDX file of {what}, of bytes").format(name=path.name, what=what),
-            _("{path} begins otherwise.").format(path=path),
-        )
-    header = 4 + 4 * magic[3]
-    shape = struct.unpack(f">{magic[3]}I", content[4:header]) if len(content) >= header else ()
-    count = int(np.prod(shape, dtype=object))
-    if not shape or len(content) - header < count:
+    dimensions = magic[3]
+    try:
+        if not content.startswith(magic):
+            raise ValueError(content[:4])
+        shape = np.frombuffer(content, ">u4", dimensions, offset=4).tolist()
+        count = int(np.prod(shape, dtype=object))
+        return np.frombuffer(content, np.uint8, count, offset=4 + 4 * dimensions).reshape(shape)
+    except (ValueError, OverflowError) as error:
         raise DataError(
             _("{name} is cut off or damaged").format(name=path.name),
-            _("{path} is shorter than its header says ({content:,} bytes).").format(
-                path=path, content=len(content)
-            ),
+            _(
+                "{path} is no IDX file of bytes in {dimensions} dimensions, or shorter than its header says."
+            ).format(path=path, dimensions=dimensions),
             (Fix(_("Get the file again")),),
-        )
-    return np.frombuffer(content, np.uint8, count=count, offset=header).reshape(shape)
+        ) from error

@@ -12,7 +12,7 @@ from core.base.errors import Fix, ModelError
 from core.base.files import write_atomically
 from core.base.language import _
 from core.engine.data.batches import stack
-from core.engine.data.image_files import ImageSet, ImageTransform
+from core.engine.data.image_files import ImageSet
 from core.engine.data.images import ImageData, load_image_data
 from core.engine.models.parts import apply_method
 from core.engine.models.vision import (
@@ -78,7 +78,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
             ),
         )
     train = _trainable(data, found, options, reporter)
-    transform = ImageTransform(data.size, found.mean, found.std)
+    transform = data.train.transform
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     loaded = load_image_model(options, found, data.labels)
     return Prepared(
@@ -99,14 +99,14 @@ def _saving(data: ImageData, found: ImageModel) -> Callable[[Path], None]:
         architecture=found.architecture,
         labels=data.labels,
         image_size=data.size,
-        mean=data.mean,
-        std=data.std,
+        mean=found.mean,
+        std=found.std,
     )
 
     def save(folder: Path) -> None:
         write_atomically(folder / RECIPE, msgspec.json.format(msgspec.json.encode(recipe)))
         if found.config is not None:
-            write_atomically(folder / PREPROCESSOR, preprocessor(data.size, data.mean, data.std))
+            write_atomically(folder / PREPROCESSOR, preprocessor(data.size, found.mean, found.std))
 
     return save
 

@@ -156,7 +156,7 @@ class TestOnTheWay:
         with pytest.raises(DataError) as caught:
             received(back)
         assert caught.value.title == "broken.png can't be read as an image"
-        assert caught.value.fixes == (Fix("Remove or replace this image and start again"),)
+        assert caught.value.fixes == (Fix("Remove or replace these images"),)
 
 
 class TestPadding:
