@@ -195,9 +195,7 @@ class Keeper:
 
     def keep(self) -> ExitRecord:
         """Wait for the run's turn, start the engine, watch it until it ends, and write `exit.json`."""
-        with contextlib.suppress(
-            OSError
-        ):  # whoever started this has done so, too, or is gone before it could
+        with contextlib.suppress(OSError):  # who started this has done so, too, or is gone before it could
             self._run.record_keeper(os.getpid(), self._writer.attempt)
         with awake():  # while it waits, too: another run trains then, and between the two nothing must sleep
             reason = self._turn.wait(self._write, lambda: self._wants_stop) if self._queued else None
@@ -346,10 +344,7 @@ def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Keep the run whose folder is the first argument; `--queue` after it lets it wait for its turn."""
     if len(arguments) not in (1, 2) or [*arguments[1:]] not in ([], [QUEUE_FLAG]):
-        print(
-            _("The keeper takes one run folder, and {queue_flag} after it.").format(queue_flag=QUEUE_FLAG),
-            file=sys.stderr,
-        )
+        print(f"usage: --keeper RUN_DIR [{QUEUE_FLAG}]", file=sys.stderr)
         return 2
     path = Path(arguments[0]).absolute()
     if is_locked(path, ENGINE_LOCK):  # its keeper writes down how it ends; nobody else may

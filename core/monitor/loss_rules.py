@@ -1,7 +1,7 @@
 """Warnings about the loss: not a number, exploding, flat.
 
-Each rule is a function of the attempt so far. `raised` is the key of its finding that stands now, empty where none
-does: a standing finding has a wider limit to pass before it is withdrawn, so that messages don't come and go.
+Each rule is a function of the attempt so far. `raised` is the key of its current finding, or empty: a finding has a
+wider limit to pass before it is withdrawn, so that messages don't come and go.
 """
 
 import math
@@ -21,11 +21,10 @@ def set_rate(recent: Recent, times: float, digits: int = 3) -> Fix:
     """A fix that multiplies the learning rate; `recent.options` is known."""
     assert recent.options is not None
     rate = min(10.0, float(f"{recent.options.training.learning_rate * times:.{digits}g}"))
-    verb = "Lower" if times < 1 else "Raise"
-    return Fix(
-        _("{verb} the learning rate to {rate:g}").format(verb=verb, rate=rate),
-        {"training.learning_rate": rate},
+    label = (
+        _("Lower the learning rate to {rate:g}") if times < 1 else _("Raise the learning rate to {rate:g}")
     )
+    return Fix(label.format(rate=rate), {"training.learning_rate": rate})
 
 
 def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
@@ -37,33 +36,35 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
     is_full = len(recent.checkpoints) >= recent.most_checkpoints
     is_next_to_go = good is not None and recent.checkpoints[0] is good and is_full
     if good is not None:
-        kept = _("The last good checkpoint is {path}, of step {step:,}.").format(
+        checkpoint = _("The last good checkpoint is {path}, of step {step:,}.").format(
             path=good.path, step=good.step
         )
         if is_next_to_go:
-            kept += _(
-                " The next one takes its place, also where you stop and keep: copy it first if you want it, or end "
-                "the run now."
-            )
+            replaced = _("The next one, also that of a stop, replaces it: copy it first, or end the run now.")
+            checkpoint = f"{checkpoint} {replaced}"
     elif recent.checkpoints:
-        kept = _("There is no checkpoint of before it any more.")
+        checkpoint = _("No checkpoint from before it is left.")
     else:
-        kept = _("There is no checkpoint yet.")
+        checkpoint = _("There is no checkpoint yet.")
     fixes = [END if is_next_to_go else STOP, *([REVEAL] if good is not None else [])]
     if recent.options is not None:
         fixes.append(set_rate(recent, 1 / 10))
         if recent.what_ran is not None and recent.what_ran.autocast_dtype is not None:
             fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
-    what = _("not a number (NaN)") if math.isnan(bad.loss) else "infinite"
+    title = (
+        _("The loss of step {step:,} is not a number (NaN)")
+        if math.isnan(bad.loss)
+        else _("The loss of step {step:,} is infinite")
+    )
+    detail = _(
+        "A single such step may pass. If more follow, the weights are lost, and the run ends by itself. The usual "
+        "cause is a learning rate that is too high."
+    )
     return Finding(
-        key=f"{bad.step}: {kept}",
+        key=f"{bad.step}: {checkpoint}",
         level=Level.WARNING,
-        title=_("The loss of step {step:,} is {what}").format(step=bad.step, what=what),
-        detail=_(
-            "A single such step may pass. Where they go on the weights are lost, and the run "
-            "ends by itself. The "
-            "usual cause is a learning rate that is too high. {kept}"
-        ).format(kept=kept),
+        title=title.format(step=bad.step),
+        detail=f"{detail} {checkpoint}",
         fixes=tuple(fixes),
     )
 
@@ -72,10 +73,8 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
 
 FLAT_STEPS = 100  # steps that the later half of those since the warm-up has at least
 FLAT_BLOCKS = 8  # averages needed to tell a trend from noise
-FLAT_CHANGE, FLAT_CHANGE_OVER = (
-    0.03,
-    0.06,
-)  # share by which a flat loss changes at most, and a moving one at least
+FLAT_CHANGE = 0.03  # share by which a flat loss changes at most
+FLAT_CHANGE_OVER = 0.06  # share by which a moving one changes at least
 UNFALLEN = 0.9  # share of its start above which a loss has never fallen
 SMALL, TINY = 0.3, 0.05  # share of its start, and loss, below which it has fallen far enough to be flat
 FLAT_EVALUATIONS = 2  # evaluations in a row without an improvement
@@ -91,11 +90,11 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
     start, later = recent.losses.start, recent.losses.since(middle)
     if start is None or len(later) < FLAT_BLOCKS or later[-1].last - middle < FLAT_STEPS:
         return None
-    seen = trend(later)
-    is_moving = seen.least > FLAT_CHANGE_OVER if raised else seen.most > FLAT_CHANGE
-    if is_moving or seen.mean < max(TINY, SMALL * start):
+    slope = trend(later)
+    is_moving = slope.least > FLAT_CHANGE_OVER if raised else slope.most > FLAT_CHANGE
+    if is_moving or slope.mean < max(TINY, SMALL * start):
         return None
-    if not recent.from_step and seen.mean > UNFALLEN * start:
+    if not recent.from_step and slope.mean > UNFALLEN * start:
         fixes: tuple[Fix, ...] = ()
         if options is not None:  # the likelier one first: a high rate is rarely too low
             fixes = (set_rate(recent, 1 / 10), set_rate(recent, 3))
@@ -105,11 +104,9 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
             level=Level.WARNING,
             title=_("The loss isn't falling"),
             detail=_(
-                "It began at {start:.3g} and is at {mean:.3g} after {step:,} steps: the model learns "
-                "nothing yet. Either the learning rate doesn't suit it, or the data doesn't tell "
-                "what it should learn: "
-                "look at some rows and their labels."
-            ).format(start=start, mean=seen.mean, step=recent.step),
+                "It began at {start:.3g} and is at {mean:.3g} after {step:,} steps: the model learns nothing yet. "
+                "Either the learning rate doesn't suit it, or the labels don't follow from the data: check some rows."
+            ).format(start=start, mean=slope.mean, step=recent.step),
             fixes=fixes,
         )
     is_stuck = recent.best_step < middle and recent.since_better >= FLAT_EVALUATIONS
@@ -120,11 +117,10 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
             level=Level.INFO,
             title=_("The loss has stopped falling"),
             detail=_(
-                "Since step {first:,} it has stayed at {mean:.3g}, and evaluations have been no "
-                "better since step {best_step:,}. You may stop here and lose nothing, or start again "
-                "with more "
-                "data, a lower learning rate or a larger model."
-            ).format(first=later[0].first, mean=seen.mean, best_step=recent.best_step),
+                "It has stayed at {mean:.3g} since step {first:,}, and evaluations have been no better since step "
+                "{best_step:,}. You may stop here, or start again with more data, a lower learning rate or a larger "
+                "model."
+            ).format(first=later[0].first, mean=slope.mean, best_step=recent.best_step),
             fixes=(STOP,),
         )
     return None
@@ -183,12 +179,11 @@ def _thresholds(recent: Recent) -> Iterator[tuple[str, Low, Rise]]:
 
 def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
     limit = EXPLODED_OVER.limit(low)
-    good = [kept for kept in recent.checkpoints if (recent.losses.at(kept.step) or 0.0) <= limit]
-    kept = _("There is no checkpoint of before it.")
+    good = [saved for saved in recent.checkpoints if (recent.losses.at(saved.step) or 0.0) <= limit]
+    checkpoint = _("No checkpoint is from before it.")
     if good:
-        kept = _("The last checkpoint of before it is {path}, of step {step:,}.").format(
-            path=good[-1].path, step=good[-1].step
-        )
+        template = _("The last checkpoint from before it is {path}, of step {step:,}.")
+        checkpoint = template.format(path=good[-1].path, step=good[-1].step)
     fixes = [STOP]
     if recent.options is not None:
         training = recent.options.training
@@ -197,16 +192,14 @@ def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
             fixes.append(Fix(_("Clip gradients at 1"), {"training.max_grad_norm": 1.0}))
         elif not training.warmup:
             fixes.append(Fix(_("Warm up for a tenth of the steps"), {"training.warmup": 0.1}))
+    detail = _(
+        "It was down to {lowest:.3g} at step {step:,}, and each of the last {count} steps was above {least:.3g}. The "
+        "usual cause is a learning rate that is too high. It seldom recovers."
+    ).format(lowest=low.loss, step=low.step, count=len(last), least=min(last))
     return Finding(
         key=key,
         level=Level.WARNING,
         title=_("The loss has shot up"),
-        detail=_(
-            "It was down to {loss:.3g} at step {step:,}, and each of the last {last} steps was "
-            "above "
-            "{last_2:.3g}. The usual cause is a learning rate that is too high. It seldom comes "
-            "back to where it was. "
-            "{kept}"
-        ).format(loss=low.loss, step=low.step, last=len(last), last_2=min(last), kept=kept),
+        detail=f"{detail} {checkpoint}",
         fixes=tuple(fixes),
     )

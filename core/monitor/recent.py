@@ -131,9 +131,8 @@ class LossCurve:
 
     def at(self, step: int) -> float | None:
         """Average loss of the steps around `step`; None: not known."""
-        near = [block for block in self._blocks if block.first <= step][
-            -max(1, -(-FIRST_LOSSES // self._size)) :
-        ]
+        width = max(1, -(-FIRST_LOSSES // self._size))
+        near = [block for block in self._blocks if block.first <= step][-width:]
         return sum(block.total for block in near) / sum(block.count for block in near) if near else None
 
     def lowest(self, steps: int) -> Low | None:

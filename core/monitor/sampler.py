@@ -119,11 +119,6 @@ class Sampler:
         if folder is not None:
             self._background.append(Background(disk(folder), every=SLOW_SECONDS, patience=PATIENCE_SECONDS))
 
-    @property
-    def has_gpu(self) -> bool:
-        """Whether an NVIDIA GPU is read, as far as is known."""
-        return self._nvidia.find is not None
-
     def let_gpu_sleep(self) -> None:
         """Read the NVIDIA GPU no more."""
         self._nvidia.find = None

@@ -15,7 +15,6 @@ from typing import Generic, TypeVar
 
 import psutil
 
-from core.base.language import _
 from core.base.system import ProcessorLoad
 from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, Event, Pressure, Source
 
@@ -39,9 +38,7 @@ class Query(Generic[Value]):
             return None
         try:
             found = self._ask()
-        except (
-            subprocess.TimeoutExpired
-        ):  # a Mac that pages takes long to start a program: ask again next time
+        except subprocess.TimeoutExpired:  # a Mac that pages takes long to start a program: ask again later
             return None
         except self._failures:
             found = None
@@ -163,7 +160,7 @@ def sysctl(name: str) -> bytes:
     size = ctypes.c_size_t(len(value))
     library = ctypes.CDLL(None, use_errno=True)
     if library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, 0):
-        raise OSError(ctypes.get_errno(), _("sysctl {name}").format(name=name))
+        raise OSError(ctypes.get_errno(), f"sysctl {name}")
     return value.raw[: size.value]
 
 
@@ -173,7 +170,7 @@ HWMON = Path("/sys/class/hwmon")
 CHIPS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 """Drivers of the sensors within processors: Intel, AMD (two of them), ARM boards."""
 
-PREFERRED_SENSORS = (_("Package id 0"), "Tdie")
+PREFERRED_SENSORS = ("Package id 0", "Tdie")
 """The whole package; AMD's true temperature, where the first sensor is offset for the fan."""
 
 DEAR_SECONDS = 0.002

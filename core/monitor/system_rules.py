@@ -53,8 +53,8 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
             level=Level.WARNING,
             title=_("The battery is at {left}").format(left=left),
             detail=_(
-                "Training empties a battery fast, and the computer will sleep or switch off before it is done. Plug "
-                "it in, or stop: the run saves a checkpoint and ends."
+                "Training empties a battery fast, and the computer will switch off before the run is done. Plug it in, "
+                "or stop: the run saves a checkpoint and ends."
             ),
             fixes=(STOP,),
         )
@@ -62,9 +62,7 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
         key="unplugged",
         level=Level.INFO,
         title=_("The computer runs on its battery"),
-        detail=_(
-            "It is at {left}. Plugged in, most laptops train faster, and the run can't end for lack of power."
-        ).format(left=left),
+        detail=_("It is at {left}. Most laptops train faster when plugged in.").format(left=left),
         fixes=(STOP,),
     )
 
@@ -83,33 +81,32 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
     """Find that little is free: less than an operating system wants, or than two checkpoints take."""
     if recent.disk is None:
         return None
-    checkpoint, takes = 0, ""
+    checkpoint, sentences = 0, [_("{free} of {total} are free where the run is saved.")]
     if recent.checkpoints:
         checkpoint = recent.checkpoints[-1].bytes
-        takes = _(" A checkpoint of this run takes {checkpoint}.").format(checkpoint=formats.size(checkpoint))
+        sentences.append(_("A checkpoint of this run takes {checkpoint}."))
     elif (ran := recent.what_ran) is not None:
-        saved = ran.trainable_parameters if ran.adapter else ran.total_parameters
+        weights = ran.trainable_parameters if ran.adapter else ran.total_parameters
         each = max(WEIGHT_BYTES.get(dtype, 4) for dtype in ran.parameter_dtype.split(" + "))
-        checkpoint = saved * each + ran.optimizer_state_bytes
-        takes = _(" A checkpoint of this run will take about {checkpoint}.").format(
-            checkpoint=formats.size(checkpoint)
-        )
+        checkpoint = weights * each + ran.optimizer_state_bytes
+        sentences.append(_("A checkpoint of this run will take about {checkpoint}."))
+    sentences.append(_("A run that can't write ends: empty the trash, or delete old runs."))
     free = recent.disk.free
     if free >= max(DISK_FREE, DISK_CHECKPOINTS * checkpoint) * (DISK_OVER if raised else 1.0):
         return None
-    has_room = free > checkpoint  # stopping saves a checkpoint, too
-    fixes = [REVEAL, STOP] if has_room else [REVEAL]
+    fits = free > checkpoint  # stopping saves a checkpoint, too
+    fixes = [REVEAL, STOP] if fits else [REVEAL]
     if recent.options is not None and recent.options.output.keep_checkpoints > 1:
         fixes.insert(0, Fix(_("Keep one checkpoint only"), {"output.keep_checkpoints": 1}))
     return Finding(
-        key="low" if has_room else "no room",
+        key="low" if fits else "no room",
         level=Level.WARNING,
-        title=_("The disk is nearly full") if has_room else _("The disk has no room for the next checkpoint"),
-        detail=_(
-            "{free} of {total} are free where the run is kept.{takes} Runs "
-            "that can't write end, so make some room: empty the trash, or remove runs you no "
-            "longer want."
-        ).format(free=formats.size(free), total=formats.size(recent.disk.total), takes=takes),
+        title=_("The disk is nearly full") if fits else _("The disk has no room for the next checkpoint"),
+        detail=" ".join(sentences).format(
+            free=formats.size(free),
+            total=formats.size(recent.disk.total),
+            checkpoint=formats.size(checkpoint),
+        ),
         fixes=tuple(fixes),
     )
 
@@ -130,18 +127,19 @@ SILENT_PHASES = {
 }
 """Seconds that a process may do nothing in a phase that reports nothing until it is over."""
 
-_WHILE_LOADING = (
+_WHILE_LOADING = _(
     "A stop is taken at once; if the process is stuck, end it now. This attempt has saved nothing yet."
 )
-_AFTER_A_STEP = (
+_AFTER_A_STEP = _(
     "A stop is taken after the next step; if none comes, ending it now leaves the last checkpoint, if any."
 )
 _STOPS: dict[Phase | None, str] = {
     Phase.TRAINING: _AFTER_A_STEP,
     Phase.COMPILING: _AFTER_A_STEP,
-    Phase.EVALUATING: "A stop is taken after the next batch; if none comes, ending it now leaves the last checkpoint, "
-    "if there is one.",
-    Phase.SAVING: "A stop is taken once it is saved; ending it now leaves the last checkpoint, if there is one.",
+    Phase.EVALUATING: _(
+        "A stop is taken after the next batch; if none comes, ending it now leaves the last checkpoint, if any."
+    ),
+    Phase.SAVING: _("A stop is taken once it is saved; ending it now leaves the last checkpoint, if any."),
 }
 """When a stop is taken, and what ending the process leaves."""
 
@@ -177,44 +175,43 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     """Find that no step has finished for longer than steps take, or that another phase does nothing.
 
     In training a process may be busy and stuck: only a step counts. In other phases nothing is reported until they are
-    over, so a process that computes is left in peace.
+    over, so a process that computes isn't reported.
     """
     limit, busy, last = _silence_limit(recent), recent.engine_busy, recent.last_event
     trains = recent.phase is Phase.TRAINING
     if recent.now - recent.last_progress < limit or not (trains or busy is not None):
         return None
-    usual = (
-        _("Steps took {pace} before. ").format(pace=formats.seconds(statistics.median(recent.pace)))
-        if recent.pace
-        else ""
-    )
-    match last:
-        case None:
-            event = "nothing"
-        case StepFinished():
-            event = _("step {step:,} at ").format(step=last.step)
-        case PhaseChanged():
-            event = _("the phase “{replace}” at ").format(replace=last.phase.replace("_", " "))
+    sentences = []
+    if recent.pace:
+        pace = formats.seconds(statistics.median(recent.pace))
+        sentences.append(_("Steps took {pace} before.").format(pace=pace))
     if last is not None:
-        event += time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
-    doing = _("What its process does can't be told.")
-    if busy is not None:
-        doing = _("Its process is alive and uses {busy} of a processor core.").format(
-            busy=formats.whole_percent(busy)
-        )
-        if busy < IDLE:
-            doing = _(
-                "Its process is alive and does nothing: it waits for something, such as a disk, a "
-                "network or a GPU."
+        when = time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
+        template = (
+            _("The last event was step {step:,} at {time}.").format(step=last.step, time=when)
+            if isinstance(last, StepFinished)
+            else _("The last event was the phase “{phase}” at {time}.").format(
+                phase=last.phase.replace("_", " "), time=when
             )
+        )
+        sentences.append(template)
+    if busy is None:
+        sentences.append(_("What its process does isn't known."))
+    elif busy < IDLE:
+        sentences.append(
+            _("Its process is alive and idle: it waits for something, such as a disk or a network.")
+        )
+    else:
+        share = formats.whole_percent(busy)
+        sentences.append(_("Its process is alive and uses {share} of a processor core.").format(share=share))
+    sentences.append(_("This message disappears when the run goes on; the end of the log may say more."))
+    sentences.append(_STOPS.get(recent.phase, _WHILE_LOADING))
+    title = _("No step for more than {time}") if trains else _("No activity for more than {time}")
     return Finding(
         key=f"{recent.last_progress:.3f}",
         level=Level.WARNING,
-        title=_("{value} for more than {limit}").format(
-            value="No step" if trains else "No activity", limit=formats.plain_duration(limit)
-        ),
-        detail=f"{usual}The last event was {event}. {doing} If it goes on by itself, this message goes; the end of the "
-        f"log may say more. {_STOPS.get(recent.phase, _WHILE_LOADING)}",
+        title=title.format(time=formats.duration(limit)),
+        detail=" ".join(sentences),
         fixes=(STOP, END),
     )
 
@@ -255,32 +252,24 @@ def starving(recent: Recent, *, raised: str) -> Finding | None:
     more = min(2 if workers < 2 else MANY_WORKERS, recent.cores - 1)
     fix = STOP
     if recent.cores > 2 and more > workers:
-        beside = (
-            _("{workers} workers run").format(workers=workers)
-            if workers > 1
-            else _("{value} worker runs").format(value="1" if workers else "No")
-        )
-        remedy = (
-            f"{beside} beside it; {'more' if workers else 'some'} would have the next batch ready in time."
-        )
-        fix = Fix(_("Prepare batches in {more} workers").format(more=more), {"data.workers": more})
+        remedy = _("More data loader workers would have the next batch ready in time.")
+        fix = Fix(_("Prepare batches in {count} workers").format(count=more), {"data.workers": more})
     elif workers:
         remedy = _(
-            "That is done in {workers} already, so the files are what is slow: copy them "
-            "to a disk inside this computer, or make images smaller beforehand."
-        ).format(workers=formats.counted(workers, "worker"))
+            "Workers prepare them already, so the files are slow: copy them to a disk inside this computer, or make "
+            "images smaller beforehand."
+        )
     else:
         remedy = _(
-            "This computer has no core to spare for workers: make images smaller beforehand, or keep the files on a "
+            "This computer has no core to spare for workers: make images smaller beforehand, or move the files to a "
             "disk inside this computer."
         )
+    share = formats.whole_percent(waiting)
     return Finding(
         key="starving",
         level=Level.WARNING,
-        title=_("{waiting} of each step is spent waiting for data").format(
-            waiting=formats.whole_percent(waiting)
-        ),
-        detail=_("The device has nothing to do while batches are prepared. {remedy}").format(remedy=remedy),
+        title=_("{share} of each step is spent waiting for data").format(share=share),
+        detail=" ".join((_("The device is idle while batches are prepared."), remedy)),
         fixes=(fix,),
     )
 
@@ -345,28 +334,26 @@ def throttling(recent: Recent, *, raised: str) -> Finding | None:
 def _throttled(source: Source, last: DeviceSampled) -> Finding:
     figures = [f"{last.temperature:.0f} °C"] if last.temperature is not None else []
     if last.clock is not None and last.clock_limit is not None:
-        figures.append(
-            _("{clock:,.0f} of {clock_limit:,.0f} MHz").format(clock=last.clock, clock_limit=last.clock_limit)
-        )
+        clock = _("{clock:,.0f} of {limit:,.0f} MHz")
+        figures.append(clock.format(clock=last.clock, limit=last.clock_limit))
     if last.power is not None and last.power_limit is not None:
-        figures.append(
-            _("{power:.0f} of {power_limit:.0f} W").format(power=last.power, power_limit=last.power_limit)
-        )
+        power = _("{power:.0f} of {limit:.0f} W")
+        figures.append(power.format(power=last.power, limit=last.power_limit))
     measured = f" ({', '.join(figures)})" if figures else ""
-    cause = ", ".join(held_back(last))
-    if Throttle.PRESSURE in held_back(last):
+    reasons = held_back(last)
+    cause = ", ".join(reasons)
+    if Throttle.PRESSURE in reasons:
         level = last.thermal or 0
         name = THERMAL_NAMES[level] if level < len(THERMAL_NAMES) else str(level)
-        cause = _("macOS calls the thermal pressure “{name}”").format(name=name)
+        cause = _("macOS reports the thermal pressure “{name}”").format(name=name)
+    advice = _(
+        "Clear its vents and fans, and end other heavy work. A laptop needs the power supply it came with."
+    )
     return Finding(
         key=source.value,
         level=Level.WARNING,
-        title=_("{name} is held back, so steps take longer").format(name=last.name or "The processor"),
-        detail=_(
-            "The reason: {cause}{measured}. Give it air: nothing on its vents, fans free of "
-            "dust, no other heavy "
-            "work beside it. A laptop wants the power supply it came with."
-        ).format(cause=cause, measured=measured),
+        title=_("{name} is slowed down, so steps take longer").format(name=last.name or _("The processor")),
+        detail=" ".join((_("The reason: {cause}{figures}.").format(cause=cause, figures=measured), advice)),
         fixes=(STOP,),
     )
 
@@ -419,7 +406,7 @@ class Paging:
             case MemorySampled():
                 self._full[event.source] = _full_memory(event)
                 if event.source is Source.SYSTEM:
-                    full = ", ".join(filter(None, self._full.values()))
+                    full = " ".join(filter(None, self._full.values()))
                     self._samples.append((event.time, event.swap, full))
 
     def judge(self, _recent: Recent, *, raised: str) -> Finding | None:
@@ -430,9 +417,7 @@ class Paging:
         if self._found is None and usual is not None and began is not None:
             lasted = now - began
             if lasted >= max(PAGING_SLOWER * usual, PAGING_ALONE_SECONDS) and (cause := self._cause(began)):
-                self._found = self._describe(
-                    _("has taken {lasted} so far").format(lasted=formats.seconds(lasted)), lasted, cause
-                )
+                self._found = self._describe(_("A step has taken {time} so far."), lasted, cause)
         while len(self._samples) > 1 and self._samples[1][0] <= (now if began is None else began):
             self._samples.popleft()
         return self._found
@@ -459,57 +444,54 @@ class Paging:
         ):
             self._slow_steps += 1
             if self._slow_steps >= PAGING_SLOW_STEPS or seconds >= PAGING_ALONE_SECONDS:
-                self._found = self._describe(
-                    _("took {seconds}").format(seconds=formats.seconds(seconds)), seconds, cause
-                )
+                self._found = self._describe(_("A step took {time}."), seconds, cause)
         else:
             self._slow_steps = 0
             self._usual_seconds.append(seconds)
 
     def _cause(self, begun: float) -> str:
-        """What memory has done since the last sample before `begun` that makes a run page; empty: nothing."""
+        """Sentences on what memory did since the last sample before `begun` that makes a run page; empty: nothing."""
         later = [sample for sample in self._samples if sample[0] > begun]
         samples: Sequence[tuple[float, int | None, str]] = list(self._samples)[-len(later) - 1 :]
-        swaps = [swap for _rest, swap, _rest2 in samples if swap is not None]
+        swaps = [swap for _time, swap, _full in samples if swap is not None]
         grown = max(swaps) - swaps[0] if swaps else 0
-        full = next((full for _rest3, _rest4, full in reversed(samples) if full), "")
-        swapped = (
-            _("swap grew by {grown}").format(grown=formats.size(grown)) if grown > PAGING_SWAP_GROWTH else ""
-        )
-        return " and ".join(filter(None, (full, swapped)))
+        causes = [next((full for _time, _swap, full in reversed(samples) if full), "")]
+        if grown > PAGING_SWAP_GROWTH:
+            causes.append(_("The swap grew by {size}.").format(size=formats.size(grown)))
+        return " ".join(filter(None, causes))
 
     def _describe(self, lasted: str, seconds: float, cause: str) -> Finding:
         usual = self._usual or seconds
         self._calm_steps = 0
-        detail = _(
-            "A step {lasted}, those before took {usual}. Meanwhile {cause}. What doesn't fit is "
-            "moved out of memory and back, and so it goes on at this pace. Close other programs, "
-            "or end this run and "
-            "start one that takes less."
-        ).format(lasted=lasted, usual=formats.seconds(usual), cause=cause)
+        title = _("The run is paging: a step takes {times:.0f} times as long as before")
+        sentences = (
+            lasted.format(time=formats.seconds(seconds)),
+            _("Those before took {time}.").format(time=formats.seconds(usual)),
+            cause,
+            _("What doesn't fit is moved out of memory and back, so the run stays this slow."),
+            _("Close other programs, or end this run and start one that takes less memory."),
+            *forecast_sentences(self._forecast),
+        )
         return Finding(
             key="paging",
             level=Level.WARNING,
-            title=_("The run is paging: a step takes {seconds:.0f} times as long as before").format(
-                seconds=seconds / usual
-            ),
-            detail=" ".join((detail, *forecast_sentences(self._forecast))),
+            title=title.format(times=seconds / usual),
+            detail=" ".join(sentences),
             fixes=(*self._fixes, STOP),
         )
 
 
 def _full_memory(sample: MemorySampled) -> str:
-    """That a memory which pages is full, in words; empty where it isn't, or that isn't known."""
-    owner = _("the memory") if sample.source is Source.SYSTEM else ""
+    """A sentence that a memory which pages is full; empty if it isn't, or that isn't known."""
+    template = ""
+    if sample.source is Source.SYSTEM:
+        template = _("{share} of the memory ({ceiling}) was in use.")
     if sample.source is Source.TORCH and sample.unified:
-        owner = _("what the GPU may have")
+        template = _("{share} of the memory that the GPU may have ({ceiling}) was in use.")
     if sample.source is Source.NVML and sys.platform == "win32":  # other systems' drivers don't page
-        owner = _("the GPU's memory")
-    held = max(sample.bytes, sample.reserved or 0)
-    if owner and sample.ceiling and held >= PAGING_FULL * sample.ceiling:
-        return _("{held} of {owner} ({ceiling}) was in use").format(
-            held=formats.whole_percent(held / sample.ceiling),
-            owner=owner,
-            ceiling=formats.size(sample.ceiling),
-        )
-    return _("the system was critically short of memory") if sample.pressure is Pressure.CRITICAL else ""
+        template = _("{share} of the GPU's memory ({ceiling}) was in use.")
+    used = max(sample.bytes, sample.reserved or 0)
+    if template and sample.ceiling and used >= PAGING_FULL * sample.ceiling:
+        share = formats.whole_percent(used / sample.ceiling)
+        return template.format(share=share, ceiling=formats.size(sample.ceiling))
+    return _("The system was critically short of memory.") if sample.pressure is Pressure.CRITICAL else ""

@@ -281,7 +281,7 @@ def test_checkpoints_saved_while_it_was_up_are_not_offered():
     go_on(run, 15, loss=3.0)
     run.save()
     go_on(run, 10, loss=3.0)
-    assert "There is no checkpoint of before it." in watch(run.events).one.detail
+    assert "No checkpoint is from before it." in watch(run.events).one.detail
     run = learned()
     run.save()
     for _ in range(3):  # up, and never twenty steps in a row

@@ -641,7 +641,7 @@ class TestSampler:
         sampler = Sampler(find_gpu=lambda: tried.append(1))
         for _ in range(3):
             assert {event.source for event in settled(sampler)} == {Source.SYSTEM}
-        assert (len(tried), sampler.has_gpu) == (1, False)
+        assert (len(tried), sampler._nvidia.find) == (1, None)
 
     def test_compressed_memory_of_a_mac(self):
         found = settled(Sampler(apple=FakeMac().source))

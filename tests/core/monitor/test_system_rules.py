@@ -142,7 +142,7 @@ def training(seconds: float = 0.5) -> ToldRun:
 
 
 @pytest.mark.parametrize(
-    ("busy", "words"), [(0.98, "uses 98 % of a"), (0.001, "and does nothing"), (None, "can't be told")]
+    ("busy", "words"), [(0.98, "uses 98 % of a"), (0.001, "and idle"), (None, "isn't known")]
 )
 def test_after_90_s_without_a_step_it_tells_what_the_process_does(busy, words):
     run = training()
@@ -400,7 +400,7 @@ def test_slow_steps_while_memory_is_short_are_paging(used, swapping):
     [message] = paging(run)
     assert (message.level, message.fixes[-1]) == (Level.WARNING, STOP)
     assert message.fixes[0].changes["memory.batch_size"] == 8
-    cause = "97 % of the memory (16 GB) was in use" if used == FULL else "swap grew by 200 MB"
+    cause = "97 % of the memory (16 GB) was in use" if used == FULL else "The swap grew by 200 MB"
     assert cause in message.detail
 
 
@@ -409,7 +409,7 @@ def test_a_step_under_way_is_reported_while_it_lasts():
     run.computer.used = FULL
     run.wait(3.5)
     [message] = paging(run)
-    assert "so far, those before took 500 ms" in message.detail
+    assert "so far. Those before took 500 ms." in message.detail
     assert message.title.startswith("The run is paging: a step takes ")
 
 
