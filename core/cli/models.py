@@ -36,7 +36,6 @@ from core.options import RunOptions, run_file
 from core.options.choices import Speaker
 from core.runs.folder import RunFolder
 from core.runs.metrics import MetricsTable, What, save_csv, save_parquet, write_csv
-from core.runs.summary import summarize
 from core.services import hub
 from core.services.chat import (
     Answered,
@@ -54,11 +53,8 @@ from core.services.chat import (
     Turn,
     Which,
     Writing,
-    free_memory,
-    judge,
-    need_of,
     reads_pairs,
-    that_train,
+    room_for,
 )
 from core.services.export import (
     EXPORTS,
@@ -171,8 +167,7 @@ def try_run(arguments: argparse.Namespace) -> int:
     if len(arguments.prompt) != 2 and reads_pairs(run):
         refuse(_("this run's model reads pairs of texts; give both, each with --prompt"))
     which = Which.BEFORE if arguments.before else Which.TRAINED
-    training = [summarize(found).title for found in that_train(settings.runs_folder())]
-    verdict = judge([need_of(run, options, which)], free_memory(), training, on_cpu=arguments.cpu)
+    verdict = room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
         hint = _("--cpu uses the CPU.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())

@@ -1,6 +1,6 @@
-"""Dry runs of one combination of remedies after another, until one fits ("Fit it for me"), and of each remedy alone.
+"""Dry runs of combinations of remedies until one fits ("Fit it for me"), and of each remedy alone ("Measure all").
 
-Both are iterated in a thread of the caller's, a try at a time, and stopped from any other.
+Both are iterated in a thread of the caller, and may be stopped from another one.
 """
 
 import threading
@@ -20,17 +20,17 @@ from core.options.device_support import DeviceReport
 from core.services.memory import DryRun
 
 HOPELESS = 1.2
-"""A forecast is off by a fifth at worst: what is forecast to take more than so many times what fits has no hope."""
+"""Forecasts are at most 20 % too high: what is forecast to take more than this factor of what fits is not tried."""
 
 MOST_FAILURES = 3
-"""After so many dry runs that failed for another reason than memory, the reason is none of what was changed."""
+"""After so many dry runs that failed for other reasons than memory, the search is given up."""
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True):
-    """One dry run: what was changed for it (`title` in words, `changes` by path), and its result.
+    """One dry run: what was changed for it (`title`, `changes` by path), what was expected, and its result.
 
-    `forecast` and `slower` are what was expected. A verdict of `fits` leaves a tenth to spare. `measurement` is missing
-    where the run failed for another reason than memory, which `problem` says; the verdict is `unknown` then.
+    If the run failed for another reason than memory, `problem` is the reason, `measurement` is None and the verdict is
+    `unknown`.
     """
 
     title: str
@@ -47,23 +47,21 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MakesMeasurement(Protocol):
-    """A dry run, or what a test puts in its place."""
+    """Interface of `DryRun`."""
 
-    def run(self) -> Measurement:
-        """Measure; raises as `DryRun.run` does."""
+    def run(self) -> Measurement: ...
 
-    def kill(self) -> None:
-        """End it."""
+    def kill(self) -> None: ...
 
 
 MakeDryRun = Callable[[RunOptions, Room | None], MakesMeasurement]
 
 Began = Callable[[str], None]
-"""Receives the title of each try as it begins, in the thread in which the tries are made."""
+"""Called with the title of each try as it begins, in the thread that iterates."""
 
 
 class DryRuns:
-    """Makes one dry run at a time on a device, whose memory the guard looks at."""
+    """Makes one dry run at a time on a device."""
 
     def __init__(
         self, options: RunOptions, device: DeviceReport, room: Room | None, dry_run: MakeDryRun
@@ -78,18 +76,18 @@ class DryRuns:
         self._stopped = False
 
     def heed(self, began: Began) -> None:
-        """Report each try to `began`; call before the first."""
+        """Set a callback for the beginning of each try."""
         self._began = began
 
     def stop(self) -> None:
-        """End the try that runs, and make no other; from any thread."""
+        """End the current try and make no other; may be called from any thread."""
         with self._lock:
             self._stopped = True
             if self._running is not None:
                 self._running.kill()
 
     def attempt(self, title: str, changes: dict[str, Any], forecast: Forecast, slower: float) -> Try | None:
-        """Make one dry run; None where it was stopped."""
+        """Make one dry run. Returns None if it was stopped."""
         options = with_changes(self._options, {"device.name": self._device.name, **changes})
         with self._lock:
             if self._stopped:
@@ -115,25 +113,27 @@ class DryRuns:
 
 
 class Fitting(DryRuns):
-    """Finds the fastest combination that fits with a tenth to spare among those that keep the result, then among those
-    that lose least.
+    """Find the fastest combination of remedies that fits with 10 % to spare, among those that lose least.
 
-    Which is the fastest is forecast; where another one that loses as little is forecast to fit, too, it is measured,
-    and the faster one taken. Each result says something of the others: what is forecast to take no less than one that
-    didn't fit is not tried any more, and as far as a forecast was off, the others are taken to be, too. Those without
-    hope wait till the end, the smallest first: where that fails, the others need no try.
+    Candidates are tried in the order of their forecasts. Each result improves the others' forecasts: candidates that
+    are forecast to take no less than one that didn't fit are dropped, and a forecast's error is applied to the others.
+    Candidates that are forecast not to fit come last, the smallest first. If a combination fits, one other that loses
+    as little and is forecast to fit is measured too, and the faster one is chosen.
 
-    `result` are the changed options once one was found, `changes` what was changed; None before that, and where nothing
-    was found. `reason` then says why, and `is_too_large` whether memory is the reason.
+    Attributes:
+        result: The changed options, None until a combination was found.
+        changes: What was changed, None likewise.
+        reason: Why nothing was found.
+        is_too_large: Whether memory is that reason.
 
     Args:
-        options: The run's.
-        report: What is known of its model.
-        device: Where it computes.
-        room: The device's memory; without it only what runs out of memory doesn't fit.
-        dry_run: What measures.
-        length: Tokens of the longest row, where that is known.
-        correction: As `core.memory.estimate.forecast` takes it.
+        options: The run's options.
+        report: The report on its model.
+        device: The device.
+        room: The device's memory; if None, everything fits that doesn't run out of memory.
+        dry_run: Makes a dry run.
+        length: Tokens of the longest row, None if unknown.
+        correction: As for `core.memory.estimate.forecast`.
     """
 
     def __init__(
@@ -160,11 +160,9 @@ class Fitting(DryRuns):
         self.is_too_large = False
 
     def tries(self) -> Iterator[Try]:
-        """Try one after another, each yielded as it ends, until one fits; then one more that may be faster."""
+        """Yield each try as it ends."""
         if self._asked is None:
-            self.reason = _(
-                "The model can't be looked at before its run, so that nothing is known of its memory."
-            )
+            self.reason = _("The model can't be inspected before its run, so its memory can't be forecast.")
             return
         self._left = candidates(self._asked)
         while self._left:
@@ -185,7 +183,7 @@ class Fitting(DryRuns):
                 continue
             self._failures += 1
             if self._failures >= MOST_FAILURES:
-                self.reason = _("It fails for another reason than memory. {problem}").format(
+                self.reason = _("It fails for other reasons than memory: {problem}").format(
                     problem=done.problem
                 )
                 return
@@ -205,10 +203,7 @@ class Fitting(DryRuns):
         self.result, self.changes = with_changes(self._options, done.changes), done.changes
 
     def _try_rival(self, found: Candidate, done: Try) -> Iterator[Try]:
-        """Measure one that loses as little and doesn't only go further the same way; take it where it is faster.
-
-        What was asked has no rival: it needs no change.
-        """
+        """Measure a candidate that loses as little without only adding changes; choose it if it is faster."""
         if not found.steps or done.measurement is None:
             return
         self._learn(found, done.measurement)
@@ -223,9 +218,8 @@ class Fitting(DryRuns):
         yield other
 
     def _learn(self, candidate: Candidate, measurement: Measurement) -> None:
-        found = measurement.peak / max(1, candidate.total)
-        cut_short = bool(measurement.out_of_memory)  # it would have taken more
-        self._factor = max(self._factor, found) if cut_short else found
+        ratio = measurement.peak / max(1, candidate.total)  # too low if memory ran out
+        self._factor = max(self._factor, ratio) if measurement.out_of_memory else ratio
         self._slack = 1.0
 
     def _has_hope(self, candidate: Candidate) -> bool:
@@ -233,15 +227,15 @@ class Fitting(DryRuns):
 
 
 class MeasuringEach(DryRuns):
-    """A dry run of what is asked, then of each remedy alone ("Measure all"): what each really saves and costs.
+    """Dry runs of the requested options, then of each remedy alone.
 
     Args:
-        options: The run's.
-        remedies: Of the ladder; those that are advice only are left out.
-        device: Where it computes.
+        options: The run's options.
+        remedies: The ladder; those without changes are left out.
+        device: The device.
         room: The device's memory.
-        dry_run: What measures.
-        as_asked: What is forecast of `options`.
+        dry_run: Makes a dry run.
+        as_asked: The forecast of `options`.
     """
 
     def __init__(
@@ -259,17 +253,17 @@ class MeasuringEach(DryRuns):
         self._remedies = [remedy for remedy in remedies if remedy.changes]
 
     def tries(self) -> Iterator[Try]:
-        """One after another, each yielded as it ends."""
-        alone = [(one.title, dict(one.changes), one.forecast, one.slower) for one in self._remedies]
-        for each in [(AS_ASKED, {}, self._as_asked, 1.0), *alone]:
-            done = self.attempt(*each)
+        """Yield each try as it ends."""
+        alone = [(remedy.title, remedy.changes, remedy.forecast, remedy.slower) for remedy in self._remedies]
+        for arguments in [(AS_ASKED, {}, self._as_asked, 1.0), *alone]:
+            done = self.attempt(*arguments)
             if done is None:
                 return
             yield done
 
 
 def verdict_of(measurement: Measurement | None, room: Room | None) -> Verdict:
-    """Whether what was measured fits; where the room isn't known, what ran to its end does."""
+    """Whether a measured run fits. If `room` is None, every run fits that didn't run out of memory."""
     if measurement is None:
         return Verdict.UNKNOWN
     if measurement.out_of_memory:

@@ -1,15 +1,15 @@
-"""The engine's answer to "does this device compute what it should?": it beside the CPU, comparison by comparison."""
+"""The device check: its request, and its report of comparisons with the CPU."""
 
 from enum import StrEnum
 
 import msgspec
 
 CHECK_SECONDS = 120.0
-"""Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and some to spare."""
+"""Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and a reserve."""
 
 
 class Agreement(StrEnum):
-    """What came of comparing two computations. `NOT_RUN`: an error or the end of the time kept it from being made."""
+    """Result of a comparison. `NOT_RUN`: an error occurred or time ran out."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -17,19 +17,18 @@ class Agreement(StrEnum):
 
 
 class DeviceCheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question. `device` as in `device.name`; `short`: only what matters most, in a few seconds."""
+    """Check a device (as in `device.name`); `short` runs only the most important comparisons, in a few seconds."""
 
     device: str = "auto"
     short: bool = False
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was computed twice.
+    """One computation on both devices.
 
-    `name` is its title, `explanation` says in one plain sentence what it is, `detail` what came of it: why it was not
-    run, what to do where it differs. `worst_error` is the largest relative error, `worst_tensor` the tensor it was
-    found in; the error is None where nothing was compared and where values are infinite or no numbers. Up to
-    `tolerance` counts as agreeing.
+    `explanation` is a sentence on what it is, `detail` on its result: why it was not run, what to do if it differs.
+    `worst_error` is the largest relative error, found in `worst_tensor`; None if nothing was compared, or values are
+    infinite or NaN. Errors up to `tolerance` agree.
     """
 
     name: str
@@ -43,27 +42,24 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether it was made and agrees."""
         return self.agreement is Agreement.AGREES
 
     @property
     def differs(self) -> bool:
-        """Whether it was made and differs."""
         return self.agreement is Agreement.DIFFERS
 
     @property
     def words(self) -> str:
-        """What it is and what came of it."""
+        """The explanation and the detail."""
         return f"{self.explanation} {self.detail}".rstrip()
 
 
 class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a device compares.
+    """The comparisons of a device with a `reference`.
 
-    `device` is its name as in `device.name`, `title` its own name, `reference` what it was held against; on a computer
-    without an accelerator both are the CPU, with one thread and with several, and say so. `software` names what
-    computed: PyTorch's version, and macOS's on a Mac. `conclusion` is one or two plain sentences. `seconds` is how long
-    the check took, the start of the engine left out; `short` as in the request.
+    `device` is as in `device.name`, `title` its product name. Without an accelerator, device and reference are the CPU
+    with several threads and with one. `software` is the version of PyTorch, and of macOS on a Mac. `conclusion` is one
+    or two sentences. `seconds` don't include the start of the engine.
     """
 
     device: str
@@ -77,6 +73,6 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether something was compared and nothing differs."""
-        found = {comparison.agreement for comparison in self.comparisons}
-        return Agreement.AGREES in found and Agreement.DIFFERS not in found
+        """Whether at least one comparison agrees and none differs."""
+        results = {comparison.agreement for comparison in self.comparisons}
+        return Agreement.AGREES in results and Agreement.DIFFERS not in results

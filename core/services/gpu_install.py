@@ -1,7 +1,7 @@
-"""Installs PyTorch with CUDA beside a bundle: an environment made by uv, from which the engine runs.
+"""Install PyTorch with CUDA for a bundle that came without: an environment made by uv, from which the engine runs.
 
-All is in `gpu_folder()`: `env` (the environment), `python` (its interpreter), `cache` (uv's downloads, linked into
-`env`), `install.log`, and `installed.json`, written last: without it the environment isn't used.
+`gpu_folder()` contains `env` (the environment), `python` (its interpreter), `cache` (uv's downloads, linked into
+`env`), `install.log`, and `installed.json`, which is written last: without it the environment isn't used.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ from core.services import hub
 
 GB = 1 << 30
 DOWNLOAD, INSTALLED, FREE_NEEDED = int(2.7 * GB), int(5.6 * GB), int(7.5 * GB)
-"""Bytes by the wheels for Linux of CUDA 13: PyTorch 0.5 GB, NVIDIA's libraries 2.0, all others 0.2."""
+"""Bytes of the wheels of CUDA 13 for Linux: PyTorch 0.5 GB, NVIDIA's libraries 2.0 GB, all others 0.2 GB."""
 
-OF_THE_WINDOW = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "wakepy"})
+WINDOW_PACKAGES = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "wakepy"})
 TITLE = _("PyTorch with CUDA wasn't installed")
-AGAIN = Fix(_("Install it again: what was downloaded is kept"))
+AGAIN = Fix(_("Install it again; finished downloads are reused"))
 
 CHECK = """
 import json
@@ -55,18 +55,18 @@ except (AssertionError, RuntimeError) as error:
     problem = str(error)
 print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "device": device, "problem": problem}))
 """
-"""Run by the new environment: imports what trains, and computes a little on the GPU."""
+"""Run in the new environment: imports the training libraries and computes a sum on the GPU."""
 
 
 class UvProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """What the engine's job `fetch-uv` is asked (a folder) and answers (the program in it)."""
+    """Request (a folder) and answer (the program in it) of the engine's job `fetch-uv`."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Card:
-    """An NVIDIA card; its compute capability and the driver's major version, None where unknown."""
+    """An NVIDIA card, its compute capability and its driver's major version (None if unknown)."""
 
     name: str
     capability: tuple[int, int] | None = None
@@ -74,13 +74,13 @@ class Card:
 
     @property
     def torch_backend(self) -> str:
-        """Uv's `--torch-backend`: auto goes by the driver alone, and CUDA 13 has no code for cards before Turing."""
+        """The value of uv's `--torch-backend`: `auto` ignores that CUDA 13 has no code for cards before Turing."""
         return "cu126" if self.capability is not None and self.capability < (7, 5) else "auto"
 
 
 @dataclass(frozen=True)
 class GpuState:
-    """`refusal` says why nothing can be installed; `begun` is the size of an unfinished installation in bytes."""
+    """Why nothing can be installed (`refusal`), or what is; `begun` is bytes of an unfinished installation."""
 
     refusal: str = ""
     card: Card | None = None
@@ -95,12 +95,12 @@ class GpuState:
 
     @property
     def concerns(self) -> bool:
-        """Whether there is anything to tell: of a card, or of something on the disk."""
+        """Whether there is a card, an installation, or an unfinished one."""
         return self.card is not None or self.installed is not None or bool(self.begun)
 
 
 def look() -> GpuState:
-    """Look at this computer; slow where a driver hangs."""
+    """Inspect this computer; slow if a driver hangs."""
     refusal, card = unsupported(sys.platform, platform.machine(), frozen=is_frozen()), None
     if not refusal:
         card = find_card()
@@ -111,22 +111,18 @@ def look() -> GpuState:
 
 
 def find_card(nvml: Any = pynvml) -> Card | None:
-    """The first NVIDIA card; None without one or without its driver."""
+    """The first NVIDIA card. Returns None without a card or a driver."""
     gpu = find_gpu(nvml=nvml)
     return None if gpu is None else Card(gpu.name, gpu.capability(), driver_version(nvml))
 
 
 def unsupported(system: str, processor: str, *, frozen: bool) -> str:
-    """Why nothing can be installed here, whatever the card; empty if it can."""
+    """Why nothing can be installed on this system; empty if it can."""
     if system == "darwin":
         return _("Macs have no CUDA: Hone trains on their GPU (MPS) without it.")
     if processor.lower() not in ("x86_64", "amd64", "aarch64"):
         return _("PyTorch has no CUDA build for this processor ({processor}).").format(processor=processor)
-    return (
-        ""
-        if frozen
-        else _("This Hone runs from its source: start.py installs the PyTorch that fits the card.")
-    )
+    return "" if frozen else _("This Hone runs from source: start.py installs PyTorch for the card.")
 
 
 def why_not(card: Card | None) -> str:
@@ -146,10 +142,10 @@ def why_not(card: Card | None) -> str:
 
 
 def requirements() -> tuple[list[str], list[str]]:
-    """What the engine needs and at which versions: requirements and constraints, as pip takes them.
+    """The engine's requirements and constraints, as pip takes them.
 
     Raises:
-        UserError: This Hone came without the list of its libraries.
+        UserError: This Hone has no list of its libraries.
     """
     from importlib import metadata  # slow to import
 
@@ -160,22 +156,20 @@ def requirements() -> tuple[list[str], list[str]]:
         wanted = metadata.requires("hone") or []
         pinned = pins.read_text(encoding="utf-8").splitlines()
     except (metadata.PackageNotFoundError, OSError) as error:
-        raise UserError(_("This Hone doesn't say which libraries it needs"), str(error)) from error
-    return [line for line in wanted if "extra ==" not in line and name_of(line) not in OF_THE_WINDOW], pinned
+        raise UserError(_("This Hone has no list of the libraries it needs"), str(error)) from error
+    return [
+        line for line in wanted if "extra ==" not in line and name_of(line) not in WINDOW_PACKAGES
+    ], pinned
 
 
 def name_of(requirement: str) -> str:
-    """The normalised name of its package."""
+    """The normalized name of a requirement's package."""
     found = re.match(r"[\w.-]+", requirement, re.ASCII)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 class Install:
-    """Makes the environment; can be run once. Downloads are kept when it ends early.
-
-    Args:
-        backend: uv's `--torch-backend`.
-    """
+    """Makes the environment with a value of uv's `--torch-backend`; for one use. Downloads survive a failure."""
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
@@ -184,12 +178,12 @@ class Install:
         self._is_killed = False
 
     def run(self, tell: TellProgress) -> GpuEnvironment:
-        """Install, reporting bytes about once a second.
+        """Install, reporting progress about once a second.
 
         Raises:
-            UserError: It can't be installed.
+            UserError: The installation failed.
             JobCancelled: `kill` was called.
-            EngineCrashed: The engine's job that fetches uv broke.
+            EngineCrashed: The engine's job that downloads uv crashed.
         """
         folder, cache = gpu_folder(), gpu_folder() / "cache"
 
@@ -198,16 +192,16 @@ class Install:
             tell(JobProgress(done=done, total=INSTALLED, what=_("Downloading PyTorch with CUDA")))
 
         try:
-            with _alone():
+            with _exclusive():
                 free, needed = _free_bytes(), FREE_NEEDED - size_of(folder)
                 if free is not None and free < needed:
-                    said = _("{free} are free on the disk of {home}, {needed} are needed.").format(
+                    detail = _("{free} are free on the disk of {home}, {needed} are needed.").format(
                         free=size(free), home=home(), needed=size(needed)
                     )
-                    raise UserError(TITLE, said, (Fix(_("Free some disk space")), AGAIN))
+                    raise UserError(TITLE, detail, (Fix(_("Free some disk space")), AGAIN))
                 folder.mkdir(exist_ok=True)
                 jobs.gpu_marker().unlink(missing_ok=True)
-                tell(JobProgress(done=0, total=0, what=_("Fetching uv and Python")))
+                tell(JobProgress(done=0, total=0, what=_("Downloading uv and Python")))
                 uv = [self._find_uv(), "--no-config", "--no-progress", "--system-certs"]
                 python = f"{sys.version_info.major}.{sys.version_info.minor}"
                 self._run([*uv, "venv", "--clear", "--python", python, str(folder / "env")])
@@ -229,13 +223,13 @@ class Install:
             raise explain(f"{error.filename or folder}: {error.strerror or error}") from error
 
     def kill(self) -> None:
-        """End it; may be called from any thread, before it has begun too."""
+        """End it; may be called from any thread, also before it has begun."""
         with self._lock:
             self._is_killed = True
             self._end()
 
     def _find_uv(self) -> str:
-        """Fetch the version of uv that was tried; one on the PATH serves where that can't be had."""
+        """Download the tested version of uv, or find one on the PATH if that fails."""
         with self._starting():
             job = jobs.EngineJob("fetch-uv")
             self._end = job.kill
@@ -249,25 +243,28 @@ class Install:
             return found
 
     def _check(self) -> GpuEnvironment:
-        said = self._run([str(gpu_python()), "-P", "-s", "-c", CHECK])
-        answer = json.loads(next(line for line in said.splitlines() if line.startswith('{"torch"')))
+        output = self._run([str(gpu_python()), "-P", "-s", "-c", CHECK])
+        answer = json.loads(next(line for line in output.splitlines() if line.startswith('{"torch"')))
         if not answer["cuda"]:
-            said = _("PyTorch {answer} came without CUDA.").format(answer=answer["torch"])
-            raise UserError(TITLE, said, (Fix(_("Install NVIDIA's newest driver")), AGAIN))
+            detail = _("PyTorch {version} came without CUDA.").format(version=answer["torch"])
+            raise UserError(TITLE, detail, (Fix(_("Install NVIDIA's newest driver")), AGAIN))
         return GpuEnvironment(hone=VERSION, size=size_of(gpu_folder()), **answer)
 
     def _run(self, command: list[str], watch: Callable[[], None] = lambda: None) -> str:
-        """Run a program with its output appended to the log; returns the end of it.
+        """Run a program and append its output to the log; returns the last 64 KiB of the output.
 
         Raises:
-            UserError: It failed.
+            UserError: The program failed.
         """
         with log_file().open("ab+") as log:
             begin, output = log.tell(), log.fileno()
             with self._starting():
-                nothing, variables = subprocess.DEVNULL, _uv_environment()
                 process = start_worker(
-                    command, stdin=nothing, stdout=output, stderr=output, environment=variables
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    environment=_uv_environment(),
                 )
                 self._end = lambda: kill_with_children(process)
             try:
@@ -281,14 +278,14 @@ class Install:
                 raise
             with self._starting():
                 log.seek(max(begin, log.seek(0, os.SEEK_END) - (1 << 16)))
-                said = log.read().decode(errors="replace")
+                text = log.read().decode(errors="replace")
         if process.returncode != 0:
-            raise explain(said)
-        return said
+            raise explain(text)
+        return text
 
     @contextlib.contextmanager
     def _starting(self) -> Iterator[None]:
-        """Around what `kill` must not miss; raises JobCancelled once it was called."""
+        """Protects the start of a process against a concurrent `kill`; raises JobCancelled after one."""
         with self._lock:
             if self._is_killed:
                 raise jobs.JobCancelled("gpu-install")
@@ -296,10 +293,10 @@ class Install:
 
 
 def installation(state: GpuState | None = None) -> Install:
-    """What installs PyTorch with CUDA on this computer.
+    """The installation for this computer.
 
     Raises:
-        UserError: It can't be had here, or Hone works offline.
+        UserError: It is impossible here, or Hone works offline.
     """
     state = state or look()
     if state.refusal or state.card is None:
@@ -315,31 +312,31 @@ def installation(state: GpuState | None = None) -> Install:
 
 
 def remove() -> int:
-    """Delete the environment and all downloads; returns the bytes freed.
+    """Delete the environment and all downloads; returns the freed bytes.
 
     Raises:
-        UserError: It is in use, or not all can be deleted.
+        UserError: The environment is in use, or can't be deleted completely.
     """
     folder = gpu_folder()
-    with _alone():
+    with _exclusive():
         before = size_of(folder)
         jobs.gpu_marker().unlink(missing_ok=True)  # first: a half deleted environment must not be used
         try:
             if folder.is_dir():
                 shutil.rmtree(folder)
         except OSError as error:
-            said = f"{error.filename or folder}: {error.strerror or error}"
-            raise UserError(_("Not all of PyTorch with CUDA could be deleted"), said) from error
+            detail = f"{error.filename or folder}: {error.strerror or error}"
+            raise UserError(_("PyTorch with CUDA could not be deleted completely"), detail) from error
         return before
 
 
 def log_file() -> Path:
-    """What uv and the check printed."""
+    """Output of uv and of the check."""
     return gpu_folder() / "install.log"
 
 
 def copy_source() -> None:
-    """Copy Hone's own source into the environment: in a bundle it lies among other libraries."""
+    """Copy Hone's source into the environment, apart from the libraries of the bundle."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     libraries = gpu_folder() / "env" / ("Lib" if os.name == "nt" else f"lib/{version}") / "site-packages"
     ignored = shutil.ignore_patterns("*.pyc", "__pycache__")
@@ -348,13 +345,13 @@ def copy_source() -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder; a file with several links (uv's cache and the environment) counts once."""
+    """Bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
     seen: dict[tuple[int, int], int] = {}
-    for parent, _rest, names in os.walk(folder):
+    for parent, _folders, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):  # deleted meanwhile
-                found = Path(parent, name).lstat()
-                seen[found.st_dev, found.st_ino] = found.st_size
+                status = Path(parent, name).lstat()
+                seen[status.st_dev, status.st_ino] = status.st_size
     return sum(seen.values())
 
 
@@ -365,8 +362,8 @@ def _free_bytes() -> int | None:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Let one Hone at a time change the environment, and none while the engine runs from it."""
+def _exclusive() -> Iterator[None]:
+    """Lock the environment against other processes of Hone; fails while an engine runs from it."""
     home().mkdir(parents=True, exist_ok=True)
     inside = f"{gpu_folder() / 'env'}{os.sep}"
     try:
@@ -382,12 +379,12 @@ def _alone() -> Iterator[None]:
                         )
             yield
     except TimeoutError as error:
-        said = _("Another window or terminal of Hone installs or removes it.")
-        raise UserError(_("PyTorch with CUDA is being changed"), said) from error
+        detail = _("Another window or terminal of Hone installs or removes it.")
+        raise UserError(_("PyTorch with CUDA is being changed"), detail) from error
 
 
 def _uv_environment() -> dict[str, str]:
-    """Uv's folders, more time than its 30 s, and the system's proxies, which uv looks for in the environment only."""
+    """Uv's folders, a longer timeout than its 30 s, and the system's proxies, which uv wouldn't find by itself."""
     from urllib.request import getproxies  # slow to import
 
     proxies = {f"{kind.upper()}_PROXY": address for kind, address in getproxies().items()}
@@ -425,18 +422,18 @@ _CAUSES = {
         _("Remove what was downloaded"),
     ),
 }
-"""By pattern in what uv prints, the cause and the fix; the first match counts.
+"""Cause and fix by pattern in uv's output; the first match counts.
 
-Damage comes last: uv says "Failed to extract" also where the connection broke or the disk was full.
+Damage comes last: uv prints "Failed to extract" for broken connections and full disks, too.
 """
 
 
-def explain(said: str) -> UserError:
-    """The error for a program that failed, from the end of what it printed."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def explain(output: str) -> UserError:
+    """The error of a failed program, from the end of its output."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(error|cause|×|├|╰)|.*\bError\b", line, re.IGNORECASE)]
     shown = (*lines[-3:], f"Log: {log_file()}")
-    for text in ("\n".join(errors), said):
+    for text in ("\n".join(errors), output):
         for pattern, (cause, fix) in _CAUSES.items():
             if re.search(pattern, text):
                 return UserError(TITLE, "\n".join((cause, *shown)), (Fix(fix), AGAIN))

@@ -1,6 +1,6 @@
 """The Hugging Face Hub: messages of the engine's Hub jobs, which models can be trained, and what is in the cache.
 
-Nothing here opens a connection. The release of Hone itself is asked for in the same way and stands here as well.
+Nothing here opens a connection. Messages about new releases of Hone are here as well.
 """
 
 import os
@@ -31,7 +31,6 @@ from core.options.sources import Scheme, is_scratch, scratch_model
 PUBLIC = "https://huggingface.co"
 VARIABLE = "HF_HUB_OFFLINE"
 CONFIG = "config.json"
-"""Describes a model: its architecture, width and depth. It has a few KB and holds no code and no weights."""
 
 
 class Kind(StrEnum):
@@ -42,12 +41,10 @@ class Kind(StrEnum):
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which models or data sets answer to these words?
+    """Search models or data sets.
 
-    Attributes:
-        words: What their names hold; a whole `owner/name` finds that one, private or not. Empty: the most used.
-        kind: Models or data sets.
-        task: Only models that can learn this task of Hone's; empty: all.
+    `words` are parts of names, empty for the most used; a whole `owner/name` also finds a private one. `task` limits
+    the search to models that can learn this task of Hone.
     """
 
     words: str
@@ -56,19 +53,12 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """One model or data set of the Hub, and what Hone could do with it.
+    """A model or data set of the Hub, and whether Hone can use it.
 
-    Attributes:
-        size: Bytes of a model's safetensors weights, or of all of a data set; None where the Hub doesn't say.
-        parameters: How many numbers they are; None likewise.
-        licence: As the Hub abbreviates it; empty: none is named.
-        purpose: What the Hub says it is for, such as `fill-mask`.
-        gated: Its owner lets in only who has accepted its terms.
-        here: Bytes of it on this computer, half a file included.
-        complete: All that a run needs is on this computer.
-        refusal: Why Hone can't train it; empty: it can.
-        remedy: What to do about that; empty: nothing helps.
-        command: What to run in a terminal for it, where that helps.
+    `size` is bytes of a model's safetensors weights or of a whole data set, `parameters` the number of weights; None if
+    unknown. `licence` is the Hub's abbreviation, `purpose` its `pipeline_tag`. `gated`: its terms must be accepted.
+    `here` are bytes on this computer, `complete` if all that a run needs is there. `refusal`, `remedy` and `command`
+    are as in `Standing`.
     """
 
     id: str
@@ -89,16 +79,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, the most downloaded first; `signed_in`: a token was sent along."""
+    """Search results, the most downloaded first. `signed_in`: a token was sent."""
 
     found: tuple[Found, ...] = ()
     signed_in: bool = False
 
 
 class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Download this into the Hub's cache, continuing a download that was interrupted.
+    """Download into the Hub's cache, continuing an interrupted download.
 
-    `subset` names a part of a data set, as its card does; empty: the first, or all where the card names none.
+    `subset` is a part of a data set as named in its card; empty: the first, or all if the card names none.
     """
 
     id: str
@@ -107,7 +97,7 @@ class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Downloaded(msgspec.Struct, frozen=True, kw_only=True, tag="downloaded"):
-    """A finished download: its folder, files and bytes."""
+    """A finished download."""
 
     path: str
     files: int
@@ -115,10 +105,10 @@ class Downloaded(msgspec.Struct, frozen=True, kw_only=True, tag="downloaded"):
 
 
 class Cached(msgspec.Struct, frozen=True, kw_only=True):
-    """A repository in the Hub's cache.
+    """A repository in the cache.
 
-    `partial` are bytes of unfinished files, `size` those of the others; `changed` is in unix seconds. A `complete` one
-    has all that a run needs: a model its config and safetensors, a data set samples.
+    `size` are bytes of finished files, `partial` of unfinished ones; `changed` is in unix seconds. `complete`: all that
+    a run needs is there.
     """
 
     id: str
@@ -130,7 +120,7 @@ class Cached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is cached, the largest first, where, and how many bytes in all: shared files count once."""
+    """The cache: its folder, its repositories (the largest first), and its bytes with shared files counted once."""
 
     folder: str
     repos: tuple[Cached, ...] = ()
@@ -152,7 +142,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountAction(StrEnum):
-    """What to do with the token: find it, save one in the keychain, remove that, or ask the Hub for its owner."""
+    """Look for a token, save or remove it in the keychain, or ask the Hub for its owner."""
 
     LOOK = "look"
     SAVE = "save"
@@ -161,7 +151,7 @@ class AccountAction(StrEnum):
 
 
 class AccountRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about the person's token; `token` is the one to keep, and goes nowhere but into the keychain."""
+    """A request about the person's token; `token` is the one to save in the keychain."""
 
     action: AccountAction = AccountAction.LOOK
     token: str = ""
@@ -180,12 +170,9 @@ class TokenPlace(StrEnum):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the token in use was found, and whose it is.
+    """The token in use and its owner's `name`, if the Hub was asked.
 
-    Attributes:
-        keychain: The name of this computer's keychain; empty: there is none, and `refusal` says why.
-        refusal: Why no token can be kept here.
-        name: The token's owner, once the Hub was asked.
+    `keychain` is the name of this computer's keychain; if it is empty, `refusal` says why there is none.
     """
 
     place: TokenPlace = TokenPlace.NOWHERE
@@ -195,7 +182,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Fetch the config.json of this model on the Hub, such as `google-bert/bert-base-cased`."""
+    """Download the config.json of a model on the Hub, such as `google-bert/bert-base-cased`."""
 
     source: str
 
@@ -219,14 +206,14 @@ class ReleaseStanding(StrEnum):
 
 
 class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which release of Hone's `repository` (`owner/name`) is the newest, and is it newer than `running`?"""
+    """Ask for the newest release of Hone's `repository` (`owner/name`), to compare it with `running`."""
 
     repository: str
     running: str
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest release: its version, its page, and how the running version compares with it."""
+    """The newest release, its page, and how the running version compares with it."""
 
     version: str
     page: str
@@ -242,7 +229,7 @@ INDEX = "model.safetensors.index.json"
 PART = re.compile(r"model-\d+-of-(\d+)\.safetensors")
 
 DESCRIBING = (".json", ".txt", ".model", ".jinja")
-"""File name endings of configs, tokenizers and chat templates: none of them holds code that a run would execute."""
+"""File name endings of configs, tokenizers and chat templates, none of which hold code."""
 
 NOT_DESCRIBING = ("README", "LICENSE", "NOTICE", "requirements")
 OTHER_INDEXES = (".bin.index.json", ".msgpack.index.json", ".h5.index.json")
@@ -264,7 +251,7 @@ _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2,
 
 
 class Standing(NamedTuple):
-    """Why a model or data set can't be used, what to do about it, and the command that does; empty where it can."""
+    """Why a model or data set can't be used, what to do, and a command that does it; empty if it can."""
 
     refusal: str = ""
     remedy: str = ""
@@ -285,35 +272,30 @@ def standing(
         name: Its id, `owner/name`.
         files: Names of its files.
         tags: Its tags on the Hub.
-        config: What the Hub tells of its config.json.
+        config: Its config.json as far as the Hub tells.
         purpose: Its `pipeline_tag`.
     """
     if "custom_code" in tags or (config or {}).get("auto_map"):
         return Standing(
             _(
-                "It needs Python code of its own, which Hone doesn't run: such code could do "
-                "anything on this computer."
+                "It needs Python code of its own, which Hone doesn't run: it could do anything on this computer."
             ),
-            "Choose another model; of many there is a version that transformers knows by itself.",
+            _("Choose another model, or a version of this one that transformers supports without code."),
         )
     top = {file for file in files if "/" not in file}
     if weights(top):
-        has_config = CONFIG in top
-        return Standing("" if has_config else _("It has no config.json, so transformers can't load it."))
+        return Standing("" if CONFIG in top else _("It has no config.json, so transformers can't load it."))
     if "adapter_model.safetensors" in top:
         return Standing(
-            _("It holds only LoRA matrices, not the model they were trained beside."),
-            _("Choose the model that its page names as its base."),
+            _("It is only a LoRA adapter, without the model it was trained with."),
+            _("Choose the base model named on its page."),
         )
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in top):
         return Standing(
+            _("Its weights are pickled (.bin, .pt), which can run code when opened. Hone loads safetensors."),
             _(
-                "Its weights are pickled (.bin, .pt): a format that can run code when opened. Hone "
-                "loads safetensors."
-            ),
-            _(
-                "Somebody may have converted it: look on its page under Files, at the pull requests. Or convert it "
-                "yourself, if you trust whoever made it, and choose the new folder:"
+                "Look for a converted copy on its page, under Files, among the pull requests. Or convert it yourself, "
+                "if you trust its author, and choose the new folder:"
             ),
             conversion(name, purpose),
         )
@@ -325,15 +307,15 @@ def standing(
 
 
 def conversion(name: str, purpose: str = "") -> str:
-    """The command that saves a model with pickled weights as safetensors, in a new folder beside.
+    """The command that saves a model with pickled weights as safetensors in a new folder.
 
-    transformers opens such weights with torch's restricted reader (`weights_only`), which knows tensors and no code.
+    transformers opens such weights with torch's restricted reader (`weights_only`), which runs no code.
     """
     classes = {"text-generation": "AutoModelForCausalLM", "fill-mask": "AutoModelForMaskedLM"}
     kind = classes.get(purpose, "AutoModel")
     folder = f"{name.rpartition('/')[2]}-safetensors"
     python = "python" if is_frozen() else sys.executable
-    # beside a torch for CPUs alone, transformers can't import torchvision by itself
+    # with a torch for CPUs only, transformers can't import torchvision by itself
     ready = "" if is_frozen() else "from core.engine.environment import prepare_torchvision as p; p(); "
     code = (
         f"{ready}from transformers import {kind} as M, AutoTokenizer as T; "
@@ -343,10 +325,7 @@ def conversion(name: str, purpose: str = "") -> str:
 
 
 def weights(files: Iterable[str]) -> list[str]:
-    """The files that hold a model's weights, as transformers looks for them: one, or the parts that an index names.
-
-    Others, such as a second copy in another format, aren't loaded and so not fetched.
-    """
+    """The files of a model's weights as transformers looks for them: one file, or the parts that an index names."""
     names = set(files)
     if WHOLE in names:
         return [WHOLE]
@@ -356,14 +335,14 @@ def weights(files: Iterable[str]) -> list[str]:
 
 
 def has_all_weights(files: Iterable[str]) -> bool:
-    """Whether none of the parts is missing that the names of the others speak of."""
-    found = weights(files)
-    part = PART.fullmatch(found[0]) if found else None
-    return bool(found) and (part is None or len(found) == int(part[1]))
+    """Whether there are as many parts as their names say."""
+    parts = weights(files)
+    part = PART.fullmatch(parts[0]) if parts else None
+    return bool(parts) and (part is None or len(parts) == int(part[1]))
 
 
 def wanted(files: Iterable[str]) -> list[str]:
-    """The files of a model that a run needs: safetensors, config, tokenizer. Never code, never pickled weights."""
+    """The files of a model that a run needs: safetensors, config, tokenizer; never code or pickled weights."""
     top = {file for file in files if "/" not in file}
     describing = {
         file
@@ -376,23 +355,23 @@ def wanted(files: Iterable[str]) -> list[str]:
 
 
 def suits(purpose: str, task: str) -> bool:
-    """Whether a model with this `pipeline_tag` can learn a task; with no task: any that some task can start from."""
+    """Whether a model with this `pipeline_tag` can learn a task, or any task if `task` is empty."""
     return any(purpose in known for name, known in PURPOSES.items() if task in (name, ""))
 
 
 def weight_bytes(parameters: Mapping[str, int]) -> int:
-    """Bytes of weights, from the number of each format (`{"F32": 66955010}`)."""
+    """Bytes of weights, from their number by format (`{"F32": 66955010}`)."""
     return int(sum(count * _BYTES.get(form, 1) for form, count in parameters.items()))
 
 
 # --- Progress of a download
 
 SPEED_SECONDS = 5.0
-"""The speed is that of the last seconds."""
+"""The period over which the speed is measured."""
 
 
 class Pace:
-    """Speed and remaining time of a download, from its last seconds; `clock` returns seconds."""
+    """Speed and remaining time of a download; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -406,14 +385,14 @@ class Pace:
 
     @property
     def speed(self) -> float | None:
-        """Bytes a second; None where that can't be known yet."""
+        """Bytes per second. None if not known yet."""
         if len(self._marks) < 2:
             return None
         (begin, before), (end, after) = self._marks[0], self._marks[-1]
         return (after - before) / (end - begin) if end > begin else None
 
     def left(self, progress: JobProgress) -> float | None:
-        """Seconds until all has come; None where that can't be known."""
+        """Seconds until the end. None if not known yet."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None
 
@@ -421,9 +400,8 @@ class Pace:
 # --- The Hub's cache on this computer (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)
 
 PARTIAL = ".hone.incomplete"
-"""The file name ending of unfinished files. Without "hone" it is huggingface_hub's own, which counts them as unfinished
-but never continues one (https://github.com/huggingface/huggingface_hub/pull/4228).
-"""
+"""File name ending of unfinished files. That of huggingface_hub lacks "hone": it never continues such files
+(https://github.com/huggingface/huggingface_hub/pull/4228)."""
 
 
 def cache_folder() -> Path:
@@ -434,12 +412,12 @@ def cache_folder() -> Path:
 
 
 def repo_folder(name: str, kind: Kind) -> Path:
-    """The folder of a repository in the cache, whether it is there or not."""
+    """The folder of a repository in the cache, whether it exists or not."""
     return cache_folder() / f"{kind}s--{name.replace('/', '--')}"
 
 
 def snapshot(name: str, kind: Kind) -> Path | None:
-    """The folder with the newest files of a repository under their own names; None where nothing of it is here."""
+    """The folder with the newest files of a repository. Returns None if there are none."""
     folder = repo_folder(name, kind)
     try:
         commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()
@@ -450,7 +428,7 @@ def snapshot(name: str, kind: Kind) -> Path | None:
 
 
 def names_here(name: str, kind: Kind) -> dict[str, int]:
-    """Bytes by name of the finished files, as the repository names them (`data/train.csv`)."""
+    """Sizes of the finished files by their names in the repository (`data/train.csv`)."""
     folder = snapshot(name, kind)
     if folder is None:
         return {}
@@ -462,7 +440,6 @@ def names_here(name: str, kind: Kind) -> dict[str, int]:
 
 
 def partial_files(name: str, kind: Kind) -> list[Path]:
-    """Unfinished files of this repository."""
     return sorted((repo_folder(name, kind) / "blobs").glob(f"*{PARTIAL}"))
 
 
@@ -470,46 +447,45 @@ def partial_bytes(name: str, kind: Kind) -> int:
     return sum(path.stat().st_size for path in partial_files(name, kind))
 
 
-# --- Whether the Hub may be asked
+# --- Whether connections to the Hub are allowed
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def may_be_there(options: RunOptions) -> bool:
-    """Whether the model is named as one on the Hub: not a folder, nor one of torchvision's."""
+    """Whether the model's source could be an id on the Hub."""
     source = options.model.source
     return is_name(source) and not Path(source).is_dir()
 
 
 def is_name(source: str) -> bool:
-    """Whether a model or data set on the Hub could be called so: `model` or `owner/model`."""
+    """Whether this is a valid id on the Hub: `model` or `owner/model`."""
     return _NAME.fullmatch(source) is not None
 
 
 def is_forbidden() -> bool:
-    """Whether the person has told Hone, or all programs, to leave the Hub alone."""
+    """Whether connections to the Hub are forbidden."""
     return bool(forbidden_by())
 
 
 def forbidden_by() -> str:
-    """What forbids to ask the Hub, in words; empty: nothing does.
+    """The setting or variable that forbids connections to the Hub; empty if none does.
 
-    The variable counts as huggingface_hub reads it
-    (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables); transformers' own one counts
-    where that isn't set.
+    The variables are read as by huggingface_hub and transformers
+    (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables).
     """
     try:
         if settings.load().offline:  # first: `forbid` sets the variable, too
             return _("“Work offline” in Settings")
     except OSError:
         pass
-    said = os.environ.get(VARIABLE) or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return VARIABLE if said.upper() in ("1", "ON", "YES", "TRUE") else ""
+    value = os.environ.get(VARIABLE) or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    return VARIABLE if value.upper() in ("1", "ON", "YES", "TRUE") else ""
 
 
 def forbid() -> None:
-    """Have every library in this process, and those it starts, leave the Hub alone where the person said so."""
+    """Let the libraries of this process and its children know if connections to the Hub are forbidden."""
     if is_forbidden():
         os.environ[VARIABLE] = "1"
 
@@ -530,38 +506,34 @@ def not_here(source: str, by: str = "") -> ModelError:
 
 
 def host() -> str:
-    """Who is asked: huggingface.co, or the mirror that `HF_ENDPOINT` names."""
+    """The Hub's host: huggingface.co, or the mirror in `HF_ENDPOINT`."""
     return urlsplit(os.environ.get("HF_ENDPOINT") or PUBLIC).netloc
 
 
-# --- Whether and how the engine is asked about a model before a run
+# --- The engine's check of a model before a run
 
 
 def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | None:
-    """The question about the model of `options`; None where it isn't on this computer, or none is chosen.
+    """The request to check the model of `options`. Returns None if the model isn't on this computer.
 
-    Options that change nothing about the answer are left at their defaults, so that equal questions compare equal.
-
-    Args:
-        options: What is asked.
-        labels: How many labels the data has; 2 where that isn't known.
+    Options that don't matter are left at their defaults, so that equal requests compare equal. `labels` is the number
+    of labels of the data, 2 if unknown.
     """
     if not is_at_hand(options):
         return None
-    checkpointing = options.memory.activation_checkpointing
-    sight = options.data.max_length if is_scratch(options.model.source) else DataOptions().max_length
-    plain = RunOptions(
+    is_from_scratch = is_scratch(options.model.source)  # its positions depend on the data
+    relevant = RunOptions(
         task=options.task,
         model=options.model,
-        data=DataOptions(max_length=sight),
+        data=DataOptions(max_length=options.data.max_length) if is_from_scratch else DataOptions(),
         device=DeviceOptions(name=options.device.name),
-        memory=MemoryOptions(activation_checkpointing=checkpointing),
+        memory=MemoryOptions(activation_checkpointing=options.memory.activation_checkpointing),
     )
-    return options_request(plain, max(2, labels))
+    return options_request(relevant, max(2, labels))
 
 
 def is_at_hand(options: RunOptions) -> bool:
-    """Whether the architecture of the model can be known without a network."""
+    """Whether the model's architecture is known without a connection."""
     source = options.model.source
     if options.task.reads_images and Scheme.TORCHVISION.name_of(source):
         return True
@@ -574,15 +546,14 @@ def is_at_hand(options: RunOptions) -> bool:
 
 
 def is_in_hub_cache(source: str) -> bool:
-    """Whether a model of this id on the Hub has been fetched before, its config at least."""
+    """Whether at least the config of this model is in the cache."""
     return CONFIG in names_here(source, Kind.MODEL)
 
 
 def is_complete(options: RunOptions) -> bool:
-    """Whether all a run needs of its model is on this computer. torchvision's weights are not looked for."""
+    """Whether all files of the model that a run needs are on this computer, weights of torchvision aside."""
     if not may_be_there(options):
         return True
     files = names_here(options.model.source, Kind.MODEL)
-    return (
-        has_all_weights(files) if options.model.pretrained else bool(files.keys() - {CONFIG})
-    )  # its tokenizer
+    has_tokenizer = bool(files.keys() - {CONFIG})
+    return has_all_weights(files) if options.model.pretrained else has_tokenizer

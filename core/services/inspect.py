@@ -1,4 +1,4 @@
-"""What is in a data file or folder: the request for a report, the report, what checks find, what columns are for."""
+"""Reports on data: findings of checks, the request, the report, and the columns that each task uses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,34 +8,33 @@ from typing import Any
 import msgspec
 
 from core.base.errors import Fix, Problem
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at
 from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, Task
 
-# --- What a check of data has found: one finding a kind
+# --- Findings of checks
 
 
 ROWS_NAMED = 20
-"""So many row numbers of a finding are kept."""
-DETAILS_TOLD_APART = 20
-"""So many names (of roles, of keys) are told apart in one kind of finding; further ones are counted together."""
+"""Maximum number of row numbers in a finding."""
+MOST_DETAILS = 20
+"""Maximum number of details (names of roles or keys) of one kind of finding; further ones are counted together."""
 OTHERS = "others"
 
 
 class FindingLevel(StrEnum):
-    """Whether a run can start: a problem stops it, a warning lets it pass."""
+    """A problem stops a run, a warning doesn't."""
 
     PROBLEM = "problem"
     WARNING = "warning"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing found in a file.
+    """One kind of issue in a file.
 
-    `code` names the kind for programs, `message` is a sentence with the count. `rows` are the numbers, in the file, of
-    the first rows concerned (at most 20), `row_word` says what is numbered: row, line or record. `count` counts rows.
-    `in_eval`: they are rows of the evaluation data.
+    `code` identifies the kind. `count` rows are concerned; `rows` are the numbers of the first 20 in the file, and
+    `row_word` says what is numbered: row, line or record. `in_eval`: they are in the validation data.
     """
 
     code: str
@@ -49,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def where(self) -> str:
-        """The rows in words, such as "rows 4, 17, 20 and 8 more"; empty where it concerns no single row."""
+        """The rows, such as "rows 4, 17, 20 and 8 more"; empty if it concerns the whole file."""
         if not self.rows:
             return ""
         shown = ", ".join(f"{row:,}" for row in self.rows)
@@ -64,10 +63,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class FindingKind:
-    """A kind of finding, declared once.
+    """A kind of finding.
 
-    `says` is its sentence with `{rows}` for the counted rows ("3 rows"), `{have}`, `{are}` and `{do}` for the fitting
-    form of the verb, and `{detail}` for what tells findings of this kind apart, such as the name of a role.
+    `says` is its sentence with `{rows}` for the counted rows ("3 rows"), `{have}`, `{are}` and `{do}` for the form of
+    the verb, and `{detail}` for the name of a role or key.
     """
 
     code: str
@@ -76,7 +75,7 @@ class FindingKind:
     advice: str = ""
 
     def message(self, count: int, row_word: str = "row", detail: str = "") -> str:
-        """The sentence for so many rows."""
+        """The sentence for `count` rows."""
         one = count == 1
         return self.says.format(
             rows=f"{count:,} {row_word}" if one else f"{count:,} {row_word}s",
@@ -87,7 +86,7 @@ class FindingKind:
         )
 
     def finding(self, count: int, row_word: str = "row") -> Finding:
-        """A finding about the whole file, which concerns no single row."""
+        """A finding about the whole file."""
         return Finding(
             code=self.code,
             level=self.level,
@@ -99,13 +98,13 @@ class FindingKind:
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
-        """What to do in any case, as advice."""
+        """The advice as a fix."""
         return (Fix(self.advice),) if self.advice else ()
 
 
 @dataclass
 class _Counted:
-    """Rows with one kind of finding and one detail of it; `example` tells about the first row more exactly."""
+    """Rows with one kind of finding and one detail; `example` describes the first row."""
 
     kind: FindingKind
     detail: str
@@ -117,11 +116,11 @@ class _Counted:
 
 
 class Tally:
-    """Counts what is found while rows go by; what it keeps doesn't grow with their number.
+    """Counts findings row by row in constant memory.
 
     Args:
-        row_word: What the numbers count: row, line or record.
-        skip: Whether rows with a problem are left out, so that it is no more than a warning.
+        row_word: What is numbered: row, line or record.
+        skip: Whether rows with a problem are skipped, which makes the problem a warning.
     """
 
     def __init__(self, row_word: str = "row", *, skip: bool = False) -> None:
@@ -132,10 +131,10 @@ class Tally:
     def add(
         self, kind: FindingKind, row: int, *, detail: str = "", example: str = "", fixes: tuple[Fix, ...] = ()
     ) -> None:
-        """Count a row, once a kind and detail; rows come in order. The first one's `example` and `fixes` are kept."""
+        """Count a row once per kind and detail; rows come in order. The first one's `example` and `fixes` are used."""
         counted = self._counted.get((kind.code, detail))
         if counted is None:
-            if sum(code == kind.code for code, _rest in self._counted) >= DETAILS_TOLD_APART:
+            if sum(code == kind.code for code, _rest in self._counted) >= MOST_DETAILS:
                 detail, fixes = OTHERS, ()
             new = _Counted(kind, detail, example, fixes)
             counted = self._counted.setdefault((kind.code, detail), new)
@@ -148,11 +147,11 @@ class Tally:
 
     @property
     def has_problems(self) -> bool:
-        """Whether something found so far stops a run."""
+        """Whether a finding stops a run."""
         return any(finding.level is FindingLevel.PROBLEM for finding in self.findings())
 
     def findings(self) -> tuple[Finding, ...]:
-        """All that was found, problems first, each level in the order of the first rows."""
+        """All findings, problems first, otherwise in the order of their first rows."""
         return in_order([self._finding(counted) for counted in self._counted.values()])
 
     def _finding(self, counted: _Counted) -> Finding:
@@ -162,9 +161,7 @@ class Tally:
             message = f"{message} {self.row_word.capitalize()} {counted.rows[0]:,}: {counted.example}"
         if self._skip and level is FindingLevel.PROBLEM:
             level = FindingLevel.WARNING
-            message = _("{message} {value} left out.").format(
-                message=message, value="It is" if counted.count == 1 else "They are"
-            )
+            message += " " + ngettext("It is left out.", "They are left out.", counted.count)
         return Finding(
             code=kind.code,
             level=level,
@@ -177,7 +174,7 @@ class Tally:
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Problems before warnings, otherwise as they come."""
+    """Problems before warnings, otherwise unchanged."""
     return tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.WARNING))
 
 
@@ -188,11 +185,11 @@ _LOADING = ("padding", "group_by_length", "workers", "prefetch", "pin_memory")
 
 
 class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The request for a report on data.
+    """A request for a report on data.
 
-    `asked` is a run's options as plain values, paths absolute. Columns left empty are guessed; of the model, only what
-    shows what it will see is used: its tokenizer, or its transform of images. With `any_task` the report is for the
-    task that the data suits, where that can be told, in place of the chosen one.
+    `asked` is a run's options as plain values with absolute paths. Columns that are empty are detected; of the model
+    only the tokenizer or image transform is used. With `any_task` the report is for the task that the data suits, if
+    that can be detected.
     """
 
     asked: Tree
@@ -200,12 +197,12 @@ class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """Where the data is."""
+        """The training data."""
         return str(value_at(self.asked, "data.train", ""))
 
 
 def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRequest:
-    """The request for a report on the data of `options`; what changes nothing about the answer is left out."""
+    """The request for a report on the data of `options`, with only the options that matter."""
     tree = msgspec.to_builtins(options)
     model = {name: tree["model"][name] for name in ("source", "vocabulary")}
     data = {name: value for name, value in tree["data"].items() if name not in _LOADING}
@@ -216,7 +213,7 @@ def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRe
 
 
 class ColumnKind(StrEnum):
-    """What a column of a table holds."""
+    """The values of a column."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -224,7 +221,7 @@ class ColumnKind(StrEnum):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column: its values' kind, how many differ, how many are empty, and the first few as text."""
+    """A column: the number of distinct and of empty values, and the first few as text."""
 
     name: str
     kind: ColumnKind
@@ -234,11 +231,10 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the samples are, as a histogram.
+    """Histogram of the lengths of samples.
 
-    `counts[i]` samples have from `edges[i]` up to, not including, `edges[i + 1]` of `unit` ("tokens", or "characters"
-    where no tokenizer is known yet); there is one edge more than counts. `limit` is where they are cut off, in the same
-    unit; None: nowhere. `cut` counts the samples that are.
+    `counts[i]` samples have lengths in `[edges[i], edges[i + 1])`, in `unit`: "tokens", or "characters" if there is no
+    tokenizer yet. `limit` is the length at which they are truncated (None: they aren't), `cut` the number of those.
     """
 
     unit: str
@@ -251,18 +247,18 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenPart(msgspec.Struct, frozen=True):
-    """A stretch of what the model sees, and whether it learns to say it."""
+    """A part of a sample, and whether the loss is computed on it."""
 
     text: str
     trained: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """One sample as the model will really see it.
+    """One sample as the model will see it.
 
-    `row` is its number in the file. `parts` put together are its text, special tokens included and cut off where it
-    will be; `tokens` counts them; None where no tokenizer is known yet. `rejected` holds the other answer of a pair.
-    `label` is the answer of a classifier. `image` and `original` are PNG files, after and before the transform.
+    `row` is its number in the file. `parts` joined are its text with special tokens, truncated; `tokens` is their
+    number, None without a tokenizer. `rejected` is the other answer of a pair. `image` and `original` are PNG files
+    after and before the transform.
     """
 
     row: int
@@ -276,21 +272,17 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a data file or folder, and what becomes of it.
+    """The contents of a data file or folder, and how a run will use it.
 
-    `rows` counts samples; `suits` is the task it is most likely for. `columns` is empty for images. `reading` says
-    how a file was read, as words by words, such as `{"encoding": "UTF-8 with a mark", "delimiter": "tab"}`. `preview`
-    are the first rows as text, `preview_rows` the place each of them has in the file (as findings name it; empty:
-    counted from 1). `text_columns`, `label_column` and `columns_by_role` (conversations: role to column) are what was
-    chosen or guessed; `shape` says what form conversations have. `splits` are the names of the splits there are to
-    choose from.
+    `rows` counts samples; `suits` is the most likely task. `columns` is empty for images. `reading` says how a file was
+    read, such as `{"encoding": "UTF-8 with a mark", "delimiter": "tab"}`. `preview` are the first rows as text,
+    `preview_rows` their numbers in the file (empty: from 1). `text_columns`, `label_column` and `columns_by_role`
+    (conversations: role to column) were chosen or detected; `shape` is the form of conversations. `splits` are the
+    names of available splits.
 
-    `labels` counts samples a label, most frequent first, at most 200 of them. `lengths` tell how long samples are and
-    where they are cut. `seen` are the first samples as the model will see them. `train_rows` counts the rows an epoch
-    has, after dropping, holding out and packing; None where that isn't known. `eval_rows` counts those evaluated on.
-
-    `problems` stop a run, each at its option. `findings` tell of rows: those of level problem stop a run, too.
-    `notes` don't.
+    `labels` counts samples by label, the 200 most frequent first. `seen` are the first samples as the model will see
+    them. `train_rows` counts the rows of an epoch after skipping, splitting and packing (None: unknown), `eval_rows`
+    those of the validation split. `problems`, and `findings` of level problem, stop a run; `notes` don't.
     """
 
     source: str
@@ -316,7 +308,7 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-# --- What a column of a table can be for each task, and which options say so
+# --- Uses of columns for each task, and the options that name them
 
 
 TEXT_COLUMNS = "data.text_columns"
@@ -324,7 +316,7 @@ LABEL_COLUMN = "data.label_column"
 IMAGE_COLUMN = "data.image_column"
 COLUMNS = "data.columns"
 PATHS = (TEXT_COLUMNS, LABEL_COLUMN, IMAGE_COLUMN, COLUMNS)
-"""The options that say which column is what."""
+"""The options that name columns."""
 
 TEXT = "text"
 SECOND = "second text"
@@ -332,12 +324,12 @@ LABEL = "label"
 IMAGE = "image"
 
 Columns = dict[str, str]
-"""Columns by the keys of their roles."""
+"""Columns by the key of their use."""
 
 
 @dataclass(frozen=True)
 class ColumnUse:
-    """Something a column can be: its key, its title and a sentence about it."""
+    """A use of a column."""
 
     key: str
     title: str
@@ -362,36 +354,34 @@ _USES: dict[Task, tuple[ColumnUse, ...]] = {
 
 
 def uses_for(task: Task) -> tuple[ColumnUse, ...]:
-    """What columns can be for a task, the most needed first."""
+    """The uses of columns for a task, the most important first."""
     return _USES[task]
 
 
 def chosen_columns(task: Task, value_at: Callable[[str], Any]) -> Columns:
-    """The columns that the options name; `value_at` gives an option's value by its path."""
+    """The columns that options name; `value_at` returns an option's value by path."""
     if task.reads_conversations:
         return dict(value_at(COLUMNS) or {})
     return _known(task, value_at(TEXT_COLUMNS) or (), value_at(LABEL_COLUMN), value_at(IMAGE_COLUMN))
 
 
 def guessed_columns(task: Task, report: DataReport) -> Columns:
-    """The columns that a report took for what is needed."""
+    """The columns that a report detected."""
     if task.reads_conversations:
         return dict(report.columns_by_role)
     return _known(task, report.text_columns, report.label_column, report.columns_by_role.get(IMAGE))
 
 
 def _known(task: Task, texts: Sequence[str], label: str | None, image: str | None) -> Columns:
-    """Those of the columns that a task has use for."""
-    found = dict(zip((TEXT, SECOND), texts, strict=False)) | {LABEL: label, IMAGE: image}
-    known = {use.key for use in uses_for(task)}
-    return {key: str(name) for key, name in found.items() if name and key in known}
+    columns = dict(zip((TEXT, SECOND), texts, strict=False)) | {LABEL: label, IMAGE: image}
+    keys = {use.key for use in uses_for(task)}
+    return {key: str(name) for key, name in columns.items() if name and key in keys}
 
 
 def with_use(columns: Mapping[str, str], column: str, key: str) -> Columns:
-    """The columns once one of them is something else; empty key: nothing.
+    """The columns after `column` was given the use `key` (empty: none).
 
-    Who was that before takes what the column has been, so that two columns change places at once. A second text without
-    a first one becomes the first.
+    The column that had this use gets the previous use of `column`. A second text without a first becomes the first.
     """
     before = next((old for old, name in columns.items() if name == column), "")
     other = columns.get(key, "")
@@ -406,12 +396,12 @@ def with_use(columns: Mapping[str, str], column: str, key: str) -> Columns:
 
 
 def options_of_columns(task: Task, columns: Mapping[str, str]) -> dict[str, Any]:
-    """The options that name these columns, by path."""
+    """Values by path of the options that name these columns."""
     if task.reads_conversations:
         return {COLUMNS: dict(columns)}
     if task.reads_images:
         return {IMAGE_COLUMN: columns.get(IMAGE), LABEL_COLUMN: columns.get(LABEL)}
-    made: dict[str, Any] = {TEXT_COLUMNS: [columns[key] for key in (TEXT, SECOND) if key in columns]}
+    values: dict[str, Any] = {TEXT_COLUMNS: [columns[key] for key in (TEXT, SECOND) if key in columns]}
     if LABEL in {use.key for use in uses_for(task)}:
-        made[LABEL_COLUMN] = columns.get(LABEL)
-    return made
+        values[LABEL_COLUMN] = columns.get(LABEL)
+    return values

@@ -1,7 +1,7 @@
-"""An engine's job under guard: it is ended before it takes more memory than there is.
+"""Engine jobs with a memory limit, dry runs, and the memory of a device.
 
-A computer whose memory is full slows down or ends programs, and seldom the one at fault. So an engine that tries out
-something large has the memory of its device as its ceiling, and on Linux the kernel is told to end it first.
+A computer whose memory is full slows down or ends programs, often the wrong ones. So a job that tries something large
+may take no more than the free memory, and on Linux the kernel is told to end it first.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions
 
 SCORE = 900
-"""Linux's `oom_score_adj`, up to 1000: who is ended first where memory runs out. The window stays at 0."""
+"""Linux's `oom_score_adj`, up to 1000: the process with the highest is ended first if memory runs out."""
 
 
 class GuardedJob:
-    """A job in an engine of its own; made anew for each.
+    """A job in an engine process of its own; for one use.
 
     Args:
         name: The engine's job, such as `measure`.
-        device: What it computes on, as `probable_device` has it.
-        room: The memory of that device, as it is before; None: not known.
-        command: What starts the job, where it isn't Hone's own engine.
+        device: The device (see `probable_device`).
+        room: The memory of that device before the job; None: unknown.
+        command: Command line of the job, by default that of Hone's engine.
         system: Reads the computer's memory.
     """
 
@@ -63,20 +63,20 @@ class GuardedJob:
         tell: TellProgress | None = None,
         begun: Callable[[int], None] = lambda _pid: None,
     ) -> bytes:
-        """Start it, send the request and wait for the answer.
+        """Start the job, send the request and wait for the answer.
 
         Args:
-            request: What is asked.
-            timeout: Seconds of silence after which it is given up.
-            tell: Receives how far it is, where it reports that.
-            begun: Receives the number of its process once it is started.
+            request: The request.
+            timeout: Timeout without output, in seconds.
+            tell: Called with progress.
+            begun: Called with the process id after the start.
 
         Raises:
-            RanOut: It took too much memory.
-            UserError: The engine says what the person can fix, or was silent for `timeout` seconds.
-            EngineCrashed: It ended without an answer.
+            RanOut: The job took too much memory.
+            UserError: The engine reported an error, or the timeout elapsed.
+            EngineCrashed: The job ended without an answer.
             JobCancelled: `kill` was called.
-            OSError: It can't be started.
+            OSError: The process can't be started.
         """
         with self._lock:
             if self._cancelled:
@@ -88,39 +88,42 @@ class GuardedJob:
         begun(job.pid)
         try:
             return job.ask(request, timeout, tell)
-        except KeyboardInterrupt:  # nobody waits for the answer any more
+        except KeyboardInterrupt:
             job.kill()
             raise
 
     def kill(self) -> None:
-        """End it at once; may be called from another thread, also before it has begun."""
+        """End the job; may be called from another thread, also before it has begun."""
         with self._lock:
             self._cancelled = True
             if self._job is not None:
                 self._job.kill()
 
     def _limit(self, _memory: SystemMemory) -> int | None:
-        """What the process may hold; None where its device has a memory of its own, which torch guards."""
+        """The limit in bytes. None for a GPU with its own memory, where torch raises an error."""
         if self._room is None or self._device.startswith("cuda"):
             return None
         return but_a_reserve(self._room.free)
 
 
 def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
-    """Why a run of `options` didn't fit, in words: what was needed, and what there was."""
-    rows = counted(options.memory.batch_size, "row")
-    there = (
-        _(", and {free} of {ceiling} were free").format(free=size(room.free), ceiling=size(room.ceiling))
-        if room
-        else ""
-    )
-    return _("A batch of {rows} didn't fit. It held {held} at its end{there}. {why}").format(
-        rows=rows, held=size(ran_out.held), there=there, why=ran_out.why
+    """Why a run of `options` didn't fit, with the memory it took and the free memory."""
+    text = _("A batch of {rows} didn't fit. It took {held} in the end. {why}")
+    if room:
+        text = _(
+            "A batch of {rows} didn't fit. It took {held} in the end, {free} of {ceiling} were free. {why}"
+        )
+    return text.format(
+        rows=counted(options.memory.batch_size, "row"),
+        held=size(ran_out.held),
+        free=size(room.free if room else 0),
+        ceiling=size(room.ceiling if room else 0),
+        why=ran_out.why,
     )
 
 
 def probable_device(options: RunOptions) -> str:
-    """The device's name; where that is left to Hone, what it comes to wherever the libraries suit the computer."""
+    """The device's name; for `auto`, the one that is chosen if all libraries suit this computer."""
     name = options.device.name
     if name != "auto":
         return name
@@ -133,16 +136,16 @@ def probable_device(options: RunOptions) -> str:
 
 
 MEASURE_SECONDS = 3600.0
-"""How long a dry run may take: some steps of a large model on a slow computer."""
+"""Timeout of a dry run: some steps of a large model on a slow computer."""
 
 
 class DryRun(GuardedJob):
-    """Some steps of a run in an engine of its own; made anew for each.
+    """Some steps of a run in an engine process of its own; for one use.
 
     Args:
-        options: What to train. Where it names a device (`cuda:0`, not `auto`), the guard knows whose memory it watches.
-        room: The memory of that device, as it is before.
-        command: What starts the engine's job, where it isn't Hone's own.
+        options: The run's options, preferably with a device other than `auto`.
+        room: The memory of the device before the run.
+        command: As in `GuardedJob`.
         system: Reads the computer's memory.
     """
 
@@ -158,13 +161,13 @@ class DryRun(GuardedJob):
         self._options = options
 
     def run(self) -> Measurement:
-        """Measure, waiting until it is done. That it had to be ended for its memory, by whomever, is an answer too.
+        """Measure. A run that is ended because of its memory is a measurement, too.
 
         Raises:
-            UserError: The engine says what the person can fix.
-            EngineCrashed: It ended without an answer.
+            UserError: The engine reported an error.
+            EngineCrashed: The job ended without an answer.
             JobCancelled: `kill` was called.
-            OSError: It can't be started.
+            OSError: The process can't be started.
         """
         request = options_request(self._options)
         try:
@@ -181,7 +184,7 @@ class DryRun(GuardedJob):
         return msgspec.structs.replace(decoded("measure", answer, Measurement), room=self._room)
 
 
-# --- How much memory a device has now, and how much it has at most
+# --- Memory of a device
 
 
 MPS_LIMIT = DeviceOptions().mps_memory_limit
@@ -190,19 +193,18 @@ MPS_LIMIT = DeviceOptions().mps_memory_limit
 def room_of(
     device: DeviceReport, *, gpu: NvidiaGpu | None = None, mps_limit: float = MPS_LIMIT
 ) -> Room | None:
-    """The memory of `device`: what is free of it, and what there is at most.
+    """The free memory of a device, and its total.
 
-    A CPU has the computer's, or a control group's where that is less. A Mac's GPU shares the computer's, up to what
-    macOS recommends: options may let torch take more, but the Mac pages then (read, not seen: no Mac was at hand). An
-    NVIDIA GPU has its own; where it has none (GB10), the computer's.
+    A CPU has that of the computer or of its control group. A Mac's GPU shares it, up to what macOS recommends: torch
+    could take more, but macOS would page. An NVIDIA GPU has its own, or (GB10) that of the computer.
 
     Args:
-        device: As the engine reported it.
-        gpu: The NVIDIA GPU it is, as the driver shows it; None: look for it.
-        mps_limit: `device.mps_memory_limit`, which counts where it leaves less than is recommended; 0: it leaves all.
+        device: The engine's report on it.
+        gpu: The NVIDIA GPU as seen by the driver; None: find it.
+        mps_limit: `device.mps_memory_limit`, a factor of what macOS recommends; 0 and values above 1 don't matter.
 
     Returns:
-        None where it isn't known: an NVIDIA GPU without its driver's library.
+        None if unknown: an NVIDIA GPU without its driver's library.
     """
     kind = device.name.partition(":")[0]
     ceiling = device.memory_bytes
@@ -224,7 +226,7 @@ def room_of(
 
 
 def shared_room(system: SystemMemory, group: GroupMemory | None) -> Room:
-    """The computer's memory as a process may have it."""
+    """The computer's memory, limited by the control group of this process."""
     free = system.total - system.used
     if group is None or group.limit >= system.total:
         return Room(free=free, ceiling=system.total)

@@ -314,7 +314,7 @@ class TryColumn(Card):
         self.end()
         self._chosen = chosen
         self.begin_conversation()
-        name = "" if chosen is None else chosen.name(self.which)
+        name = "" if chosen is None else chosen.names[self.which]
         self.name.setText(name)
         self.setAccessibleName(f"{which_text(self.which)}: {name}")
         self._bodies.setCurrentWidget(self._answers)
@@ -337,7 +337,7 @@ class TryColumn(Card):
         given = question.given_to(self._chosen.task, self._turns)
         self._session.say(Ask(id=self._asked, given=given, writing=writing))
         self._question = question
-        self._answers.begin(question, self._chosen.name(self.which))
+        self._answers.begin(question, self._chosen.names[self.which])
         if self._is_loading:
             self._answers.wait(_("The model is being loaded …"))
 

@@ -251,7 +251,7 @@ class TryPage(QWidget):
             return
         self._waiting = question
         folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
-        self._room.start(lambda _call: room_for(chosen, lacking, folder, on_cpu=on_cpu))
+        self._room.start(lambda _call: room_for(chosen.run, lacking, folder, on_cpu=on_cpu))
         self._show_busy()
 
     def _on_verdict(self, verdict: Verdict) -> None:

@@ -256,13 +256,11 @@ FOR_OTHERS = (
     "Hone writes {} of models that classify, score or label; for one that writes, take Ollama or GGUF."
 )
 REFUSED = {
-    ExportKind.FOLDER: "This run trained LoRA matrices beside a frozen model: take the adapter, or the merged model.",
+    ExportKind.FOLDER: "This run trained a LoRA adapter: export the adapter or the merged model.",
     ExportKind.ONNX: FOR_OTHERS.format("ONNX"),
     ExportKind.COREML: FOR_OTHERS.format("Core ML"),
 }
-NO_LLAMA = (
-    "llama.cpp isn't installed here: you get the model folder that it takes, and the command to convert it."
-)
+NO_LLAMA = "llama.cpp isn't installed here: the export is a model folder and the command to convert it."
 OFFERS = tuple(
     Offer(kind, REFUSED.get(kind, ""), NO_LLAMA if kind is ExportKind.GGUF else "") for kind in ExportKind
 )

@@ -176,7 +176,7 @@ class TestFit:
             raise UserError("The data has one class only")
 
         assert fit(file, peak=fail) == 1
-        assert "It fails for another reason than memory" in capsys.readouterr().err
+        assert "It fails for other reasons than memory" in capsys.readouterr().err
 
     def test_a_run_that_fits_already(self, engine, fit, file, tmp_path, capsys):
         assert fit(file, peak=lambda _: 2 * GB) == 0

@@ -118,7 +118,7 @@ def test_what_the_model_does_not_read_is_refused(reason, task, arguments, tmp_pa
 
 def test_it_waits_while_a_run_trains(tmp_path, started, monkeypatch, capsys):
     folder = made(tmp_path / "one")
-    monkeypatch.setattr(models, "that_train", lambda _folder: (runs.find_run(folder),))
+    monkeypatch.setattr("core.services.chat.that_train", lambda _folder: (runs.find_run(folder),))
     assert main(["try", folder, "--prompt", "Hello"]) == 1
     assert "b on c is training" in capsys.readouterr().err
     assert started.loads == []
@@ -185,8 +185,8 @@ def test_it_tells_what_came_of_it(exported, capsys):
     assert said.err.count("Writing the model") == 1
     assert said.out.splitlines() == [
         "Model folder: 2 files, 5.0 MB, in /there",
-        "Checked against the trained model: 383 of 384 next tokens are the same, on 16 examples, 4 of them held out, "
-        "the others made up; no logit is off by more than 0.012 (0.05 is allowed).",
+        "Checked against the trained model: 383 of 384 next tokens are the same, on 16 examples, 4 of them from the "
+        "validation split, the others random. The largest difference of logits is 0.012, 0.05 is allowed.",
         "Rounded.",
         "Next.",
     ]
@@ -222,11 +222,11 @@ def test_without_a_kind_it_lists_them(tmp_path, capsys):
     assert main(["export", str(tmp_path)]) == 0
     lines = capsys.readouterr().out
     assert "gguf     GGUF." in lines
-    assert "Not for this run: This run trained no LoRA matrices" in lines
+    assert "Not for this run: This run trained no LoRA adapter" in lines
     assert main(["export", str(tmp_path), "--json"]) == 0
     assert {one["kind"] for one in json.loads(capsys.readouterr().out)} == set(ExportKind)
     assert main(["export", str(tmp_path), "--to", "adapter", "--folder", str(tmp_path / "out")]) == 1
-    assert "no LoRA matrices" in capsys.readouterr().err
+    assert "no LoRA adapter" in capsys.readouterr().err
     assert main(["export", str(tmp_path), "--to", "folder", "--folder", str(tmp_path)]) == 2
     assert "not empty" in capsys.readouterr().err
 

@@ -208,7 +208,7 @@ def test_of_an_unknown_model_nothing_is_tried():
     found = Fitting(asked(), ModelReport(), DEVICE, None, runs)
     assert list(found.tries()) == []
     assert runs.asked == []
-    assert "can't be looked at" in found.reason
+    assert "can't be inspected" in found.reason
 
 
 class Waiting(FakeDryRun):

@@ -21,7 +21,6 @@ from core.services.chat import (
     EndedBy,
     Load,
     Loaded,
-    Need,
     NotAnswered,
     Piece,
     Stop,
@@ -29,8 +28,8 @@ from core.services.chat import (
     TryProcess,
     Which,
     judge,
+    memory_needed,
     name_of,
-    need_of,
     parameters_of,
     that_train,
 )
@@ -40,7 +39,7 @@ from tests.fakes.try_process import command
 
 LOAD = Load(run="/runs/one", which=Which.TRAINED)
 GIB = 1 << 30
-BOTH = (Need(Which.TRAINED, 3 * GIB), Need(Which.BEFORE, 3 * GIB))
+BOTH = {Which.TRAINED: 3 * GIB, Which.BEFORE: 3 * GIB}
 
 
 def texts(*words: str) -> Texts:
@@ -127,7 +126,7 @@ def test_memory_for_both_models_for_one_or_none(free, allowed, words):
 
 
 def test_a_model_of_unknown_size_is_hoped_to_fit():
-    unknown = (Need(Which.TRAINED, GIB), Need(Which.BEFORE, None))
+    unknown = {Which.TRAINED: GIB, Which.BEFORE: None}
     assert judge(unknown, 2 * GIB).allowed == (Which.TRAINED, Which.BEFORE)
 
 
@@ -159,14 +158,14 @@ def test_sizes_come_from_the_headers_of_files(tmp_path):
     safetensors(run.model / "adapter_model.safetensors", 1000)
     (run.model / "adapter_config.json").write_text("{}")
     assert parameters_of(run, options, Which.TRAINED) is None
-    assert need_of(run, options, Which.BEFORE).size is None
+    assert memory_needed(run, options, Which.BEFORE) is None
     safetensors(base / "model-1.safetensors", 1000, 1000)
     safetensors(base / "model-2.safetensors", 500)
     assert parameters_of(run, options, Which.BEFORE) == 1_000_500
     assert parameters_of(run, options, Which.TRAINED) == 1_001_500
-    small = need_of(run, options, Which.BEFORE).size
+    small = memory_needed(run, options, Which.BEFORE)
     safetensors(base / "model-1.safetensors", 1000, 1001)
-    large = need_of(run, options, Which.BEFORE).size
+    large = memory_needed(run, options, Which.BEFORE)
     assert small is not None
     assert large is not None
     assert large - small == pytest.approx(1000 * 4 * 1.1)

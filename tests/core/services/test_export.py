@@ -99,7 +99,7 @@ def test_a_missing_package_is_named_in_the_tested_version(run, monkeypatch):
     assert set(extras["onnx"]) <= set(extras["test"])
     monkeypatch.setattr(export, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
     said = refusals(find_source(run))[ExportKind.ONNX]
-    assert "takes not_to_be_had" in said
+    assert "not_to_be_had" in said
     assert all(f'"{version}"' in said for version in extras["onnx"])
 
 
@@ -138,7 +138,7 @@ def test_a_refused_or_cancelled_export_leaves_nothing(run, out):
     assert ended == [[]]
     with pytest.raises(JobCancelled):
         cancelled.run()
-    with pytest.raises(UserError, match="can't be put in its place"):
+    with pytest.raises(UserError, match="can't be moved"):
         Export(wanted(run, out), playing("taken")).run()
     assert [path.name for path in out.iterdir()] == ["mine"]
     assert [path.name for path in out.parent.iterdir()] == ["mine"]
@@ -152,7 +152,7 @@ def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
         Export(wanted(run, out, checkpoint="checkpoint-7"), playing("do")).run()
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10, 9, 1 << 20))
-    with pytest.raises(UserError, match="too little room") as refused:
+    with pytest.raises(UserError, match="Not enough space") as refused:
         Export(wanted(run, out), playing("do")).run()
     assert "1.0 MB are free" in refused.value.detail
     shutil.rmtree(run.model)
@@ -182,25 +182,13 @@ def test_bytes_needed(run, kind, numbers, bytes_a_weight):
     assert needed == pytest.approx(100_000 * bytes_a_weight, rel=0.01)
 
 
-@pytest.mark.parametrize(("published", "bytes_a_weight"), [({}, 4), ({"dtype": "bfloat16"}, 2)])
-def test_bytes_needed_of_a_quantized_base(run, tmp_path, published, bytes_a_weight):
-    base = tmp_path / "base"
-    weights(base, "U8", 50_000, 50_000)
-    (base / "config.json").write_text(
-        json.dumps({"quantization_config": {"load_in_4bit": True}, **published})
-    )
-    (run.model / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
-    needed = bytes_of(find_source(run), ExportKind.MERGED, NumberFormat.AUTO) - SMALL_FILES
-    assert needed == 100_000 * bytes_a_weight
-
-
 def test_the_hub_is_sent_the_model_and_nothing_stays_here(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("HF_HUB_OFFLINE")
     to_hub = wanted(run, "", ExportKind.HUB, repo="me/mine", numbers=NumberFormat.BF16)
     assert Export(to_hub, playing("do")).run().path == "https://huggingface.co/me/mine"
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-    with pytest.raises(UserError, match="takes a token"):
+    with pytest.raises(UserError, match="needs a token"):
         Export(to_hub, playing("no-token")).run()
     with pytest.raises(OptionsError):
         Export(wanted(run, "", ExportKind.HUB, repo="mine"), playing("do")).run()

@@ -45,7 +45,7 @@ def test_it_is_installed_checked_and_then_the_engine_runs_from_it(home):
     told = []
     found = install(told.append)
     steps = list(dict.fromkeys(progress.what for progress in told))
-    assert steps == ["Fetching uv and Python", "Downloading PyTorch with CUDA", "Checking that it works"]
+    assert steps == ["Downloading uv and Python", "Downloading PyTorch with CUDA", "Checking that it works"]
     assert found == gpu_environment()
     assert (found.torch, found.cuda) == ("2.13.0", "13.0")
     assert look().is_used
@@ -214,7 +214,7 @@ def test_which_build_a_card_gets_or_why_none(card, backend, refusal):
     ("system", "processor", "frozen", "said"),
     [
         ("darwin", "arm64", True, "Macs have no CUDA"),
-        ("linux", "x86_64", False, "runs from its source"),
+        ("linux", "x86_64", False, "runs from source"),
         ("win32", "ARM64", True, "no CUDA build for this processor"),
         ("win32", "AMD64", True, ""),
     ],
@@ -236,7 +236,7 @@ def test_it_needs_what_trains_at_the_versions_of_this_hone():
     wanted, pinned = requirements()
     names = {name_of(line) for line in wanted}
     assert {"torch", "transformers", "bitsandbytes", "msgspec", "keyring"} <= names
-    assert not names & {*gpu_install.OF_THE_WINDOW, "pytest", "pyinstaller"}
+    assert not names & {*gpu_install.WINDOW_PACKAGES, "pytest", "pyinstaller"}
     assert "torch==2.13.0" in pinned
 
 
@@ -254,7 +254,7 @@ def test_a_checkout_has_nothing_to_say(home, capsys):
     remove()
     assert not look().concerns
     assert main.main(["gpu"]) == 0
-    assert "runs from its source" in capsys.readouterr().out
+    assert "runs from source" in capsys.readouterr().out
 
 
 def test_the_terminal_is_told_what_it_takes(monkeypatch, capsys):

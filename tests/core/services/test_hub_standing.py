@@ -13,7 +13,7 @@ from core.services.hub import PURPOSES, standing, wanted, weight_bytes
         (["config.json", "model-00001-of-00002.safetensors", "model.safetensors.index.json"], ""),
         (["config.json", "pytorch_model.bin"], "pickled"),
         (["config.json", "model.pt"], "pickled"),
-        (["adapter_config.json", "adapter_model.safetensors"], "LoRA matrices"),
+        (["adapter_config.json", "adapter_model.safetensors"], "LoRA adapter"),
         (["model.safetensors"], "no config.json"),
         (["config.json", "model.gguf"], "other programs"),
         (["config.json"], "no weights"),

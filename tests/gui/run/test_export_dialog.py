@@ -13,7 +13,7 @@ from core.runs.folder import RunFolder
 from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer, Wanted
 from gui.run.export_dialog import ExportSheet
 
-NO_ADAPTER = "This run trained no LoRA matrices: its model is whole already."
+NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
 OFFERS = (
     Offer(ExportKind.ADAPTER, NO_ADAPTER),
     Offer(ExportKind.FOLDER),

@@ -77,7 +77,7 @@ def test_without_a_converter_or_python_the_model_is_left_and_the_command(
     command = shlex.split(report.notes[0].removeprefix("Then run: "))
     converter = str(llama_cpp / "convert_hf_to_gguf.py") if is_bundle else "convert_hf_to_gguf.py"
     assert command[1:3] == [converter, str(llama_cpp / "my gguf-there")]
-    assert ("no Python on the PATH" if is_bundle else "llama.cpp isn't installed") in report.missing
+    assert ("no Python on the PATH" if is_bundle else "llama.cpp was not found") in report.missing
 
 
 def test_a_converter_makes_one_file_of_the_model(talker, llama_cpp):

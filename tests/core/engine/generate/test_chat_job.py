@@ -178,11 +178,11 @@ class TestTexts:
     def test_a_run_without_a_model_says_why(self, texts, tmp_path):
         empty = RunFolder(tmp_path)
         empty.options_file.write_bytes(texts.options_file.read_bytes())
-        assert "hasn't ended" in lacks_model(empty)
+        assert "not finished" in lacks_model(empty)
         with pytest.raises(ModelError, match="no model"):
             load(empty)
         save_checkpoint(empty, 3)
-        assert "resume it" in lacks_model(empty)
+        assert "resume the run" in lacks_model(empty)
 
 
 def test_numbers_and_labels_of_words(tmp_path):
