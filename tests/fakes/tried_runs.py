@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.engine.generate.chat_job import Hearing, plain_options
+from core.engine.generate.chat_job import inference_options
 from core.options import RunOptions, run_file
 from core.options.choices import Precision
 from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
@@ -49,27 +49,27 @@ def _events(run: RunFolder) -> list[Any]:
 def load(run: RunFolder, which: Which = Which.TRAINED) -> "TriedModel":
     from core.engine.generate.loading import load_model
 
-    return load_model(run, plain_options(run.options(), Load(run=str(run.path), which=which)), which)
+    return load_model(run, inference_options(run.options(), Load(run=str(run.path), which=which)), which)
 
 
-class Heard(Hearing):
-    """Hears that a question is to stop once so many pieces have come; None: never."""
+class Received:
+    """Collects pieces of text, and stops the answer after so many; None: never."""
 
     def __init__(self, pieces: int | None = None) -> None:
-        super().__init__()
         self.pieces: list[str] = []
         self._most = pieces
 
-    def is_stopped(self, question: int) -> bool:
+    def should_stop(self) -> bool:
         return self._most is not None and len(self.pieces) >= self._most
 
-    def take(self, told: Any) -> None:
+    def add(self, told: Any) -> None:
         assert isinstance(told, Piece)
         self.pieces.append(told.text)
 
 
-def ask(model: "TriedModel", given: Given, heard: Heard | None = None, **writing: Any) -> Answered:
+def ask(model: "TriedModel", given: Given, received: Received | None = None, **writing: Any) -> Answered:
     from core.engine.generate.chat_job import answer
 
-    heard = heard or Heard()
-    return answer(model, Ask(id=1, given=given, writing=Writing(**writing)), heard, heard.take)
+    received = received or Received()
+    asked = Ask(id=1, given=given, writing=Writing(**writing))
+    return answer(model, asked, received.add, received.should_stop)

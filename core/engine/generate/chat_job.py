@@ -1,11 +1,11 @@
-"""The job `try`: loads the model that the first line names, then answers line by line. See `core.services.chat`."""
+"""The job `try`: loads the model of the first request, then answers requests line by line. See `core.services.chat`."""
 
 import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -36,105 +36,82 @@ from core.services.chat import (
 if TYPE_CHECKING:
     from core.engine.generate.loading import TriedModel
 
-CHUNK = 1 << 16
-WRONG = 2
-MISHAPS = (
-    RuntimeError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    NotImplementedError,
-    OSError,
-    MemoryError,
+USAGE_ERROR = 2
+MODEL_ERRORS = (
+    *(RuntimeError, ValueError, TypeError, LookupError, AttributeError),
+    *(NotImplementedError, OSError, MemoryError),
 )
-"""What models and their libraries raise at a question: told as the answer; anything else ends the process."""
+"""What models and their libraries raise for a request: sent as the answer; any other error ends the process."""
 
-Say = Callable[[Told], None]
+Send = Callable[[Told], None]
 
 
-class Hearing:
-    """Reads lines from a file number, in a thread of its own once it has begun.
+def read_requests(descriptor: int = 0) -> Iterator[Said]:
+    """Read requests until the end of the input, or a line that can't be decoded.
 
-    Args:
-        descriptor: What is read from, unbuffered: a buffered reader can't be left waiting at the end.
+    Unbuffered: a thread that waits in a buffered reader would crash the interpreter at exit.
     """
+    with open(descriptor, "rb", buffering=0, closefd=False) as lines:
+        try:
+            for line in lines:
+                yield msgspec.json.decode(line, type=Said)
+        except (OSError, msgspec.MsgspecError):
+            return
 
-    def __init__(self, descriptor: int = 0) -> None:
-        self._descriptor = descriptor
-        self._rest = b""
+
+class Requests:
+    """The requests after the first one, received in a thread."""
+
+    def __init__(self, requests: Iterator[Said]) -> None:
+        self._requests = requests
         self._questions: SimpleQueue[Ask | None] = SimpleQueue()
         self._stopped: set[int] = set()
         self._closed = threading.Event()
-
-    def first(self) -> Load | None:
-        """The first line; None where it says something else."""
-        said = self._next()
-        return said if isinstance(said, Load) else None
-
-    def begin(self) -> None:
-        """Listen from now on."""
-        threading.Thread(target=self._listen, name="hearing", daemon=True).start()
+        threading.Thread(target=self._receive, name="requests", daemon=True).start()
 
     def next_question(self) -> Ask | None:
-        """Wait for a question; None: there will be no more."""
+        """Wait for a question; returns None after the last one."""
         return None if self._closed.is_set() else self._questions.get()
 
-    def is_stopped(self, question: int) -> bool:
+    def should_stop(self, question: int) -> bool:
         """Whether the answer to a question is no longer wanted."""
         return question in self._stopped or self._closed.is_set()
 
-    def _listen(self) -> None:
-        while (said := self._next()) is not None:
-            match said:
+    def _receive(self) -> None:
+        for request in self._requests:
+            match request:
                 case Ask():
-                    self._questions.put(said)
+                    self._questions.put(request)
                 case Stop():
-                    self._stopped.add(said.id)
+                    self._stopped.add(request.id)
                 case Close():
                     break
         self._closed.set()
         self._questions.put(None)
 
-    def _next(self) -> Said | None:
-        """The next line; None at the end, or where it can't be understood."""
-        while b"\n" not in self._rest:
-            try:
-                read = os.read(self._descriptor, CHUNK)
-            except OSError:
-                return None
-            if not read:
-                return None
-            self._rest += read
-        line, _rest, self._rest = self._rest.partition(b"\n")
-        try:
-            return msgspec.json.decode(line, type=Said)
-        except msgspec.MsgspecError:
-            return None
-
 
 def run_try(descriptor: int) -> int:
-    """Load a model and answer until there are no more questions; lines are written to `descriptor`.
+    """Load a model and answer all requests; answers are written to `descriptor` as JSON lines.
 
     Returns:
-        0 when it was asked to end, 1 when the model can't be loaded, 2 when the first line is no `Load`.
+        0 after the last request, 1 if the model can't be loaded, 2 if the first line is no `Load`.
     """
 
-    def say(told: Told) -> None:
+    def send(told: Told) -> None:
         os.write(descriptor, msgspec.json.encode(told) + b"\n")
 
-    hearing = Hearing()
-    load = hearing.first()
-    if load is None:
-        print(_("the first line is to say what to load"), file=sys.stderr)
-        return WRONG
-    hearing.begin()
+    received = read_requests()
+    load = next(received, None)
+    if not isinstance(load, Load):
+        print(_("the first request must load a model"), file=sys.stderr)
+        return USAGE_ERROR
+    requests = Requests(received)
     try:
-        model = _loaded(load, say)
-        while (asked := hearing.next_question()) is not None:
-            say(_answer_or_failure(model, asked, hearing, say))
+        model = _load(load, send)
+        while (asked := requests.next_question()) is not None:
+            send(_answer_or_failure(model, asked, requests, send))
     except UserError as error:
-        say(NotLoaded(error=_report(error)))
+        send(NotLoaded(error=_report(error)))
         return 1
     except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
         traceback.print_exc(file=sys.stderr)
@@ -142,13 +119,13 @@ def run_try(descriptor: int) -> int:
     return 0
 
 
-def _loaded(load: Load, say: Say) -> "TriedModel":
-    begun = time.perf_counter()
+def _load(load: Load, send: Send) -> "TriedModel":
+    started = time.perf_counter()
     run = RunFolder(Path(load.run))
-    options = plain_options(run.options(), load)
+    options = inference_options(run.options(), load)
     prepare(options)  # before torch is imported
     from core.engine.generate.loading import load_model
-    from core.engine.generate.predict import positions
+    from core.engine.generate.predict import max_positions
     from core.engine.training.failures import is_out_of_memory
 
     try:
@@ -157,74 +134,65 @@ def _loaded(load: Load, say: Say) -> "TriedModel":
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(_("There is too little memory to load this model"), str(error)) from error
-    sees = positions(model.model) if model.task.writes_text else model.length
-    say(
+    limit = max_positions(model.model) if model.task.writes_text else model.length
+    send(
         Loaded(
             name=model.name,
             task=model.task,
             device=model.resolved.label,
             dtype=model.dtype,
             labels=model.labels,
-            sees=0 if sees == sys.maxsize else sees,
-            seconds=time.perf_counter() - begun,
+            sees=0 if limit == sys.maxsize else limit,
+            seconds=time.perf_counter() - started,
         )
     )
     return model
 
 
-def plain_options(asked: RunOptions, load: Load) -> RunOptions:
-    """The options that matter for using a run's model: nothing of how it was trained but seed and precision."""
-    device = msgspec.structs.replace(asked.device, compile=False, processes=1)
+def inference_options(options: RunOptions, load: Load) -> RunOptions:
+    """Keep only what matters for inference: of the training options, seed and precision."""
+    device = msgspec.structs.replace(options.device, compile=False, processes=1)
     if load.on_cpu:
-        device = DeviceOptions(name="cpu", threads=asked.device.threads)
-    return msgspec.structs.replace(
-        asked,
-        device=device,
-        memory=MemoryOptions(),
-        training=TrainingOptions(seed=asked.training.seed),
-    )
+        device = DeviceOptions(name="cpu", threads=options.device.threads)
+    training = TrainingOptions(seed=options.training.seed)
+    return msgspec.structs.replace(options, device=device, memory=MemoryOptions(), training=training)
 
 
-def _answer_or_failure(model: "TriedModel", asked: Ask, hearing: Hearing, say: Say) -> Told:
+def _answer_or_failure(model: "TriedModel", asked: Ask, requests: Requests, send: Send) -> Told:
     from core.engine.training.failures import is_out_of_memory
 
     try:
-        return answer(model, asked, hearing, say)
+        return answer(model, asked, send, lambda: requests.should_stop(asked.id))
     except UserError as error:
         return NotAnswered(id=asked.id, error=_report(error))
-    except MISHAPS as error:
+    except MODEL_ERRORS as error:
         traceback.print_exc(file=sys.stderr)
-        mishap = UserError(_("The model can't answer this"), f"{type(error).__name__}: {error}")
+        failure = UserError(_("The model can't answer this"), f"{type(error).__name__}: {error}")
         if is_out_of_memory(error):
-            less = _("A shorter text, fewer tokens or one model at a time takes less.")
-            mishap = OutOfMemory(_("There is too little memory for this answer"), f"{error}\n{less}")
-        return NotAnswered(id=asked.id, error=_report(mishap))
+            remedy = _("A shorter text, fewer tokens or only one loaded model needs less.")
+            failure = OutOfMemory(_("There is too little memory for this answer"), f"{error}\n{remedy}")
+        return NotAnswered(id=asked.id, error=_report(failure))
 
 
-def answer(model: "TriedModel", asked: Ask, hearing: Hearing, say: Say) -> Answered:
-    """The whole answer to a question.
+def answer(model: "TriedModel", asked: Ask, send: Send, should_stop: Callable[[], bool]) -> Answered:
+    """Answer a question; pieces of text are sent as they are written.
 
     Raises:
         UserError: It can't be answered.
     """
     import torch
 
-    from core.engine.generate.predict import judged
+    from core.engine.generate.predict import classify
     from core.engine.generate.write import write
 
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with torch.no_grad(), model.computing():
         if model.task.writes_text:
-            found = write(
-                model,
-                asked,
-                tell=lambda text: say(Piece(id=asked.id, text=text)),
-                is_stopped=lambda: hearing.is_stopped(asked.id),
-            )
+            answered = write(model, asked, lambda text: send(Piece(id=asked.id, text=text)), should_stop)
         else:
-            found = judged(model, asked)
+            answered = classify(model, asked)
     return msgspec.structs.replace(
-        found, device=model.resolved.label, dtype=model.dtype, seconds=time.perf_counter() - begun
+        answered, device=model.resolved.label, dtype=model.dtype, seconds=time.perf_counter() - started
     )
 
 

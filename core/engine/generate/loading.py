@@ -1,6 +1,6 @@
-"""Loads one of a run's two models: the trained one from `model/`, or the one before training as the run loaded it.
+"""Loads the trained model of a run from `model/`, or the one before training.
 
-A fresh head gets the same random weights as in the run; tokenizer, chat template, labels and end tokens are those that
+A new head gets the same random weights as in the run; tokenizer, chat template, labels and end tokens are those that
 the run saved.
 """
 
@@ -40,8 +40,8 @@ GENERATION = "generation_config.json"
 class TriedModel:
     """A model in evaluation mode on its device.
 
-    `length` is the most tokens a text is cut to, `row` those of each row where padding was fixed; both are for models
-    that classify or score texts. `transform` is an image model's.
+    `length` is where texts are cut, `row` the length of rows with fixed padding; both are for models that classify or
+    score texts. `transform` is for image models.
     """
 
     model: Any
@@ -56,16 +56,16 @@ class TriedModel:
 
     @property
     def task(self) -> Task:
-        """What it has learned."""
+        """The run's task."""
         return self.options.task
 
     @property
     def dtype(self) -> str:
-        """What it computes in."""
+        """The data type of computations."""
         return self.resolved.precision.value
 
     def computing(self) -> AbstractContextManager[Any]:
-        """The number format of the run's own evaluations, for as long as an answer takes."""
+        """Return a context with the precision of the run's evaluations."""
         dtype = COMPUTED_IN.get(self.resolved.precision)
         return torch.autocast(self.resolved.kind, dtype=dtype, enabled=dtype is not None)
 
@@ -75,13 +75,13 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
 
     Args:
         run: The run.
-        options: Its options, as `core.engine.generate.chat_job.plain_options` leaves them.
+        options: Its `core.engine.generate.chat_job.inference_options`.
         which: The trained model, or the one before.
 
     Raises:
-        ModelError: It is gone, damaged, or isn't on this computer.
-        DeviceError: This computer can't compute it.
-        OutOfMemory: The GPU has no room for it.
+        ModelError: It is missing, damaged, or isn't on this computer.
+        DeviceError: This computer can't run it.
+        OutOfMemory: It doesn't fit on the GPU.
     """
     lack = lacks_model(run)
     if lack:
@@ -90,9 +90,8 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     try:
         resolved = resolve_run(facts, options, sees_one_gpu=True)
     except DeviceError:  # a run of another computer
-        resolved = resolve_run(
-            facts, msgspec.structs.replace(options, device=DeviceOptions()), sees_one_gpu=True
-        )
+        options = msgspec.structs.replace(options, device=DeviceOptions())
+        resolved = resolve_run(facts, options, sees_one_gpu=True)
     environment.apply(resolved.options)
     if resolved.precision is Precision.TF32:
         torch.set_float32_matmul_precision("high")

@@ -17,7 +17,7 @@ from core.base.formats import METRIC_NAMES, METRICS
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
-from core.engine.generate.predict import Speaker
+from core.engine.generate.predict import Predictor
 from core.engine.reporter import Reporter
 from core.engine.tasks.metrics import confusion_of
 from core.engine.training import checkpoints
@@ -105,15 +105,15 @@ class PredictionCallback(TrainerCallback):
     on. A pause interrupts it by `EndRequested`.
     """
 
-    def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: RequestBox) -> None:
+    def __init__(self, reporter: Reporter, trainer: Any, predictor: Predictor, requests: RequestBox) -> None:
         self._reporter = reporter
         self._trainer = trainer
-        self._speaker = speaker
+        self._predictor = predictor
         self._requests = requests
         self._has_failed = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._reporter.write(ExamplesChosen(examples=self._speaker.examples))
+        self._reporter.write(ExamplesChosen(examples=self._predictor.examples))
         if not state.global_step or self._trainer.eval_dataset is None:  # else it was asked before the pause
             self._ask(state)
 
@@ -134,7 +134,7 @@ class PredictionCallback(TrainerCallback):
         model.eval()
         try:
             with torch.no_grad():
-                said = self._speaker.say(model, self._requests.end_is_asked)
+                said = self._predictor.predict(model, self._requests.end_is_asked)
         except (
             RuntimeError,
             ValueError,

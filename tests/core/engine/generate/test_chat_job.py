@@ -26,7 +26,7 @@ from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
 from tests.fakes.tiny_training import reviews, write_reviews
 from tests.fakes.tiny_writer import write_text
-from tests.fakes.tried_runs import Heard, ask, examples, first_and_last, load, tried
+from tests.fakes.tried_runs import Received, ask, examples, first_and_last, load, tried
 
 TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}{{ eos_token }}{% endfor %}"
@@ -85,28 +85,28 @@ class TestWriting:
                 assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
 
     def test_pieces_come_to_the_whole(self, talker):
-        heard = Heard()
-        answered = ask(talker, said_to("Count to 4, please."), heard, max_tokens=40)
-        assert "".join(heard.pieces) == answered.text
-        assert answered.tokens >= len(heard.pieces) > 1
+        received = Received()
+        answered = ask(talker, said_to("Count to 4, please."), received, max_tokens=40)
+        assert "".join(received.pieces) == answered.text
+        assert answered.tokens >= len(received.pieces) > 1
         assert answered.name == talker.name
 
     def test_a_stop_keeps_what_is_written(self, talker):
-        heard = Heard(pieces=2)
-        answered = ask(talker, said_to("Count to 7, please."), heard, temperature=1.5, max_tokens=60)
+        received = Received(pieces=2)
+        answered = ask(talker, said_to("Count to 7, please."), received, temperature=1.5, max_tokens=60)
         assert answered.ended_by is EndedBy.PERSON
-        assert answered.text == "".join(heard.pieces)
+        assert answered.text == "".join(received.pieces)
         assert answered.tokens < 20
 
     def test_a_text_to_stop_at_ends_it_and_is_left_out(self, talker):
         whole = ask(talker, said_to("Count to 5, please."), temperature=1.0, max_tokens=60, seed=2)
         stop = whole.text[6:9]
         assert len(stop) == 3
-        heard = Heard()
+        received = Received()
         cut = ask(
             talker,
             said_to("Count to 5, please."),
-            heard,
+            received,
             temperature=1.0,
             max_tokens=60,
             seed=2,
@@ -114,7 +114,7 @@ class TestWriting:
         )
         assert cut.text == whole.text[: whole.text.index(stop)]
         assert cut.ended_by is EndedBy.STOP_TEXT
-        assert "".join(heard.pieces) == cut.text
+        assert "".join(received.pieces) == cut.text
 
     def test_chance_follows_its_seed(self, talker):
         texts = [
@@ -142,10 +142,10 @@ class TestWriting:
         assert ask(talker, Chat(turns=turns, system="Be kind."), max_tokens=1).read > alone
         assert ask(talker, Chat(turns=turns[2:]), max_tokens=1).read < alone
 
-    def test_nothing_asked_is_said_plainly(self, talker):
-        with pytest.raises(UserError, match="nothing to go on from"):
+    def test_requests_that_cannot_be_answered(self, talker):
+        with pytest.raises(UserError, match="nothing to continue"):
             ask(talker, Chat(turns=()))
-        with pytest.raises(UserError, match="can't be asked that"):
+        with pytest.raises(UserError, match="can't answer that"):
             ask(talker, Image(path="a.png"))
 
     def test_weights_are_counted_from_the_headers_of_the_files(self, talk, talker):

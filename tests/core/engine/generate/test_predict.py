@@ -1,6 +1,5 @@
 """The same held-out examples at every evaluation, and a training that isn't touched by it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,11 @@ import torch
 
 from core.engine.data.batches import stack
 from core.engine.generate.predict import (
-    AT_ONCE,
-    Classes,
-    Speakers,
-    WordLabels,
-    Written,
+    BATCH_SIZE,
     choose,
+    continue_prompts,
+    predict_classes,
+    predict_word_labels,
     prompt_and_answer,
     tagged_words,
 )
@@ -25,7 +23,7 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
-from core.runs.events import ConfusionCounted, Evaluated, Example, ExamplesChosen, MessageRaised, Predicted
+from core.runs.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted, Said
 from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
@@ -103,7 +101,7 @@ def test_a_model_that_can_t_be_asked_is_told_of_and_trained(folder, monkeypatch)
     def fail(*_args: Any) -> None:
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr("core.engine.generate.predict.Classes.say", fail)
+    monkeypatch.setattr("core.engine.generate.predict.predict_classes", fail)
     run = trained(folder, "failing", output=OutputOptions(predictions=2))
     assert run.status == 0
     assert "no such operator" in run.messages["no-predictions"].detail
@@ -142,10 +140,10 @@ def test_only_labelled_words_count_as_right():
 
     def say(guesses: list[int]) -> bool | None:
         logits = torch.nn.functional.one_hot(torch.tensor([guesses]), 2).float()
-        speaker = WordLabels((Example(),), [sample], lambda _: {}, ("O", "X"), tokenizer)
         model = torch.nn.Linear(1, 1)
         model.forward = lambda **_: {"logits": logits}  # type: ignore[method-assign]
-        return speaker.say(model, lambda: False)[0].right
+        (said,) = predict_word_labels([sample], lambda _: {}, ("O", "X"), tokenizer, model, lambda: False)
+        return said.right
 
     assert say([0, *[1] * (len(ids) - 1)]) is True
     assert say([1] * len(ids)) is False
@@ -166,53 +164,44 @@ def test_what_is_shown_of_a_text_and_what_should_follow(sample, prompt, answer):
     assert prompt_and_answer(sample) == (prompt, answer)
 
 
-def test_a_causal_model_goes_on_as_it_does_alone():
-    """Prompts of different lengths in one batch don't change what is written."""
+@pytest.fixture(scope="module")
+def llama():
     from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
     set_seed(1)
-    tokenizer = tiny_tokenizer()
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **sizes)).eval()
-    prompts = tuple(
-        tuple(tokenizer(text)["input_ids"]) for text in ("hello", "What is the capital of France?")
-    )
-    together = Written((Example(), Example()), prompts, tokenizer, new_tokens=6).say(model, lambda: False)
-    alone = [
-        Written((Example(),), (prompt,), tokenizer, new_tokens=6).say(model, lambda: False)[0]
-        for prompt in prompts
-    ]
-    assert list(together) == alone
-    assert all(said.text and said.is_cut for said in together)
-    stopped = Written((Example(),), prompts[:1], tokenizer, new_tokens=6).say(model, lambda: True)
-    assert len(stopped[0].text) < len(together[0].text)
+    return LlamaForCausalLM(LlamaConfig(vocab_size=len(tiny_tokenizer()), **sizes)).eval()
 
 
-def test_a_long_beginning_leaves_room_to_go_on_where_positions_are_learned():
-    """On a GPU, reading beyond the last position would end the run."""
+def test_prompts_of_different_lengths_in_a_batch_are_continued_as_alone(llama):
+    tokenizer = tiny_tokenizer()
+    prompts = [tokenizer(text)["input_ids"] for text in ("hello", "What is the capital of France?")]
+
+    def said(prompts: list[list[int]], *, stop: bool = False) -> list[Said]:
+        return list(continue_prompts(prompts, tokenizer, llama, lambda: stop, new_tokens=6))
+
+    assert said(prompts) == [*said(prompts[:1]), *said(prompts[1:])]
+    assert all(one.text and one.is_cut for one in said(prompts))
+    assert len(said(prompts[:1], stop=True)[0].text) < len(said(prompts)[0].text)
+
+
+def test_the_end_of_a_turn_ends_what_is_shown(llama, monkeypatch):
+    first = int(llama(torch.tensor([[5, 6]])).logits[0, -1].argmax())
+    for ends, is_cut in ((None, True), ([first], False)):
+        monkeypatch.setattr(llama.generation_config, "eos_token_id", ends)
+        (said,) = continue_prompts([(5, 6)], tiny_tokenizer(), llama, lambda: False, new_tokens=1)
+        assert said.is_cut is is_cut
+
+
+def test_a_long_prompt_leaves_room_for_new_tokens():
+    """Beyond the last position, a model with learned positions fails."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     tokenizer = tiny_tokenizer()
     ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
     sizes = {"n_positions": 32, "n_embd": 16, "n_layer": 1, "n_head": 2, **ends}
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)).eval()
-    prompts = (tuple(range(5, 37)), (5, 6))
-    said = Written((Example(), Example()), prompts, tokenizer).say(model, lambda: False)
-    assert len(said) == 2
-
-
-def test_the_end_of_a_turn_ends_what_is_shown():
-    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
-
-    set_seed(1)
-    tokenizer = tiny_tokenizer()
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **sizes)).eval()
-    spoken = Written((Example(),), ((5, 6),), tokenizer, new_tokens=1)
-    first = int(model(torch.tensor([[5, 6]])).logits[0, -1].argmax())
-    assert spoken.say(model, lambda: False)[0].is_cut
-    model.generation_config.eos_token_id = [first]
-    assert not spoken.say(model, lambda: False)[0].is_cut
+    assert len(list(continue_prompts([range(5, 37), (5, 6)], tokenizer, model, lambda: False))) == 2
 
 
 def test_many_examples_are_asked_about_a_few_at_a_time():
@@ -230,16 +219,10 @@ def test_many_examples_are_asked_about_a_few_at_a_time():
 
     samples = [{"pixel_values": torch.eye(2)[n % 2], "labels": n % 2} for n in range(40)]
     model = Widest()
-    said = Classes(tuple(Example() for _ in samples), samples, stack, ("a", "b")).say(model, lambda: False)
+    said = list(predict_classes(samples, stack, ("a", "b"), model, lambda: False))
     assert [one.text for one in said] == ["a", "b"] * 20
     assert all(one.right for one in said)
-    assert model.most == AT_ONCE
-
-
-def test_events_are_read_back(watched):
-    lines = [json.loads(line) for line in watched.run.events_file.read_bytes().splitlines()]
-    said = next(line for line in lines if line["type"] == "predicted")["said"]
-    assert set(said[0]) == {"text", "sure", "right"}
+    assert model.most == BATCH_SIZE
 
 
 def test_prompts_of_ones_own_are_gone_on_from(tmp_path):
@@ -274,12 +257,8 @@ def test_a_prompt_that_the_template_refuses_is_left_out_with_a_warning(tmp_path)
     )
     output = OutputOptions(prompts=("A rude word", "A kind word"))
     run = RunFolder(tmp_path)
-    speaker = choose(RunOptions(task=Task.CHAT, output=output), prepared, tmp_path, Reporter(run))
-    assert isinstance(speaker, Speakers)
-    assert [example.given for example in speaker.examples] == ["A kind word"]
-    [part] = speaker.parts
-    assert isinstance(part, Written)
-    assert prepared.processing_class.decode(part.prompts[0]) == "<user>A kind word"
+    predictor = choose(RunOptions(task=Task.CHAT, output=output), prepared, tmp_path, Reporter(run))
+    assert [example.given for example in predictor.examples] == ["A kind word"]
     [told] = [event for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)]
     assert "A rude word" in told.title
     assert "be polite" in told.detail
