@@ -1,5 +1,6 @@
-"""The dialog "Export": what a run's model becomes and where, progress, and whether it still answers the same."""
+"""The dialog "Export": the format, where to, progress, and the comparison with the trained model."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -53,39 +54,38 @@ from gui.widgets.labels import margins, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
 INDENT = 3 * SPACING
-"""Pixels from the edge to the description below a title: where the title begins."""
+"""Indent of the description below a title."""
 WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
-"""Kinds whose weights can be written in a format of one's choice."""
+"""Kinds whose number format can be chosen."""
 SIZE = (700, 690)
 
 
 class ExportRow(QWidget):
-    """A kind: its title to choose, below it its purpose; disabled with the reason where it can't be made."""
+    """A radio button for a kind of export with its purpose below; disabled with the reason if it isn't possible."""
 
     def __init__(self, offer: Offer) -> None:
         super().__init__()
         title, purpose = EXPORTS[offer.kind]
-        said = offer.refusal or " ".join(part for part in (purpose, offer.caution) if part)
+        text = offer.refusal or " ".join(filter(None, (purpose, offer.caution)))
         self.button = QRadioButton(title)
         self.button.setEnabled(not offer.refusal)
-        self.button.setAccessibleDescription(said)
-        self.words = text_label(said, Role.HINT)
+        self.button.setAccessibleDescription(text)
+        self.words = text_label(text, Role.HINT)
         self.words.setContentsMargins(margins(self, INDENT, 0, 0, 0))
         self.setToolTip(purpose if offer.refusal else "")
         fill(QVBoxLayout(self), self.button, self.words, margins=(0, 0, 0, SPACING // 2), spacing=2)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A press anywhere on the row chooses it."""
         if self.button.isEnabled():
             self.button.click()
         super().mousePressEvent(event)
 
 
 class ExportKinds(QWidget):
-    """One row a kind, those that can be made first; the first of them is chosen.
+    """All kinds of export, those that are possible first.
 
     Signals:
-        chosen_changed: The chosen `core.services.export.ExportKind`.
+        chosen_changed: A `core.services.export.ExportKind`.
     """
 
     chosen_changed = Signal(object)
@@ -97,18 +97,16 @@ class ExportKinds(QWidget):
         self._group.buttonToggled.connect(
             lambda _, checked: self.chosen_changed.emit(self.chosen) if checked else None
         )
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(SPACING // 2)
+        self._column = fill(QVBoxLayout(self), margins=FLUSH, spacing=SPACING // 2)
 
     @property
     def chosen(self) -> ExportKind | None:
-        """None: nothing can be made."""
+        """Returns None if no export is possible."""
         return next((kind for kind, row in self.rows.items() if row.button.isChecked()), None)
 
     def show_offers(self, offers: Iterable[Offer]) -> None:
-        """Show these; called once."""
-        for offer in sorted(offers, key=lambda one: bool(one.refusal)):
+        """Add the rows and choose the first one."""
+        for offer in sorted(offers, key=lambda offer: bool(offer.refusal)):
             row = self.rows[offer.kind] = ExportRow(offer)
             self._group.addButton(row.button)
             self._column.addWidget(row)
@@ -118,21 +116,20 @@ class ExportKinds(QWidget):
             self.setFocusProxy(first.button)
 
     def choose(self, kind: ExportKind) -> None:
-        """Choose a kind that can be made."""
         self.rows[kind].button.setChecked(True)
 
 
 class ExportPlace(QWidget):
-    """Where an export goes: a folder that isn't there yet, proposed unless a person wrote one, or a repository.
+    """Where an export goes: a new folder, proposed unless a person typed one, or a repository.
 
     Args:
-        name: The run's folder name, with which the proposed name begins.
+        name: Beginning of the proposed name: the run's.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
-        self._beside = Path.home()
+        self._parent_folder = Path.home()
         self._kind = ExportKind.FOLDER
         self._is_own = False
         self._line = PathLine(_("A new or empty folder"))
@@ -170,11 +167,10 @@ class ExportPlace(QWidget):
 
     @property
     def folder(self) -> str:
-        """The folder; empty for the Hub."""
+        """Empty for the Hub."""
         return "" if self._kind is ExportKind.HUB else self._line.text().strip()
 
     def wanted(self, run: RunFolder) -> Wanted:
-        """What is asked for."""
         chosen = NumberFormat(self._numbers.currentData())
         return Wanted(
             run=str(run.path),
@@ -186,64 +182,64 @@ class ExportPlace(QWidget):
         )
 
     def show_kind(self, kind: ExportKind) -> None:
-        """Ask for what this kind takes."""
+        """Show the fields of this kind."""
         self._kind = kind
         self._form.setRowVisible(self._folder_row, kind is not ExportKind.HUB)
         self._form.setRowVisible(self._repo_row, kind is ExportKind.HUB)
         self._form.setRowVisible(self._numbers, kind in WITH_NUMBERS)
         if not self._is_own:
-            self.propose_anew()
+            self.propose()
 
     def _choose_folder(self) -> None:
-        beside = str(Path(self.folder or Path.home()).expanduser().parent)
-        chosen = QFileDialog.getExistingDirectory(self, _("Export into a folder in"), beside)
+        parent = str(Path(self.folder or Path.home()).expanduser().parent)
+        chosen = QFileDialog.getExistingDirectory(self, _("Export into a folder in"), parent)
         if chosen:
-            self.put_into(Path(chosen))
+            self.propose_in(Path(chosen))
 
-    def put_into(self, folder: Path) -> None:
+    def propose_in(self, folder: Path) -> None:
         """Propose a new folder in this one."""
-        self._beside = folder
-        self.propose_anew()
+        self._parent_folder = folder
+        self.propose()
 
-    def propose_anew(self) -> None:
-        """Propose a name that isn't taken."""
-        wanted = self._beside / f"{self._name}-{self._kind}"
-        found, number = wanted, 1
-        while is_there(found):
-            number += 1
-            found = wanted.with_name(f"{wanted.name}-{number}")
-        self._line.setText(str(found))
+    def propose(self) -> None:
+        """Propose a folder that doesn't exist."""
+        name = f"{self._name}-{self._kind}"
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        paths = (self._parent_folder / path for path in itertools.chain([name], numbered))
+        self._line.setText(str(next(path for path in paths if not is_there(path))))
         self._is_own = False
 
 
-def _row(line: QWidget, beside: QWidget) -> QWidget:
+def _row(line: QWidget, end: QWidget) -> QWidget:
     row = QWidget()
-    fill(QHBoxLayout(row), (line, 1), beside, margins=FLUSH, spacing=SPACING)
+    fill(QHBoxLayout(row), (line, 1), end, margins=FLUSH, spacing=SPACING)
     return row
 
 
 def result_text(report: ExportReport) -> tuple[str, str]:
-    """A title, and the details: where it is, whether it answers as the trained model, and notes."""
+    """A title, and details: path, comparison with the trained model, notes."""
     if report.missing:
         title = _("The export is incomplete")
     elif report.agreement is None:
         title = _("{kind}: done, not checked").format(kind=EXPORTS[report.kind][0])
     else:
-        title = _("{kind}: done, and it answers as the trained model").format(kind=EXPORTS[report.kind][0])
+        title = _("{kind}: done, with the same answers as the trained model").format(
+            kind=EXPORTS[report.kind][0]
+        )
     where = _("{size} in {path}").format(size=memory(report.size), path=report.path)
     checked = agreement_text(report.agreement) if report.agreement else report.unchecked
     return title, "\n".join(part for part in (report.missing, where, checked, *report.notes) if part)
 
 
 class ExportSheet(QDialog):
-    """Exports one run's model as often as is wanted; closing it ends what is under way, and leaves nothing of it.
+    """Exports a run's model; closing it cancels an export and deletes its files.
 
     Args:
         run: The run.
-        title: What it is called.
+        title: Its title.
         parent: Qt's parent.
         make: Makes an export.
-        find: Reads what the model can become.
+        find: Finds the kinds that are possible.
     """
 
     def __init__(
@@ -292,31 +288,29 @@ class ExportSheet(QDialog):
 
     @property
     def is_running(self) -> bool:
-        """Whether an export is under way."""
         return self._task.is_running
 
     @property
     def status(self) -> str:
-        """What is being done."""
         return self._status.text()
 
     def done(self, result: int) -> None:
-        """End what is under way, and close."""
+        """Cancel what is running, and close."""
         if self._export is not None:
             self._export.kill()
         self._task.close()
         self._reading.close()
         super().done(result)
 
-    def _show_offers(self, found: tuple[Offer, ...]) -> None:
+    def _show_offers(self, offers: tuple[Offer, ...]) -> None:
         newest = trained_model(self._run)
         if newest is not None and newest.is_checkpoint:
             self.strip.show_message(
                 Level.INFO,
                 _("Its checkpoint of step {step} is exported").format(step=count(newest.step)),
-                _("The run has not ended since, so no newer model was written."),
+                _("The run has not ended since, so there is no newer model."),
             )
-        self.kinds.show_offers(found)
+        self.kinds.show_offers(offers)
         self.kinds.setFocus()
         self._refresh()
 
@@ -347,14 +341,14 @@ class ExportSheet(QDialog):
 
     def _show_report(self, report: ExportReport) -> None:
         self._report, self._export = report, None
-        self.place.propose_anew()
+        self.place.propose()
         self.strip.show_message(Level.WARNING if report.missing else Level.INFO, *result_text(report))
 
     def _show_failure(self, failure: UserError) -> None:
         self._export = None
         if isinstance(failure, OptionsError):
-            said = sentence(" ".join(problem.message for problem in failure.problems))
-            self.strip.show_message(Level.ERROR, _("It can't be exported there"), said)
+            text = sentence(" ".join(problem.message for problem in failure.problems))
+            self.strip.show_message(Level.ERROR, _("It can't be exported there"), text)
         else:
             self.strip.show_error(failure)
 
@@ -397,12 +391,6 @@ class ExportSheet(QDialog):
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
         progress = fill(QHBoxLayout(), self._status, (self._bar, 1), self.stop, spacing=SPACING)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.setSpacing(SPACING + 4)
-        layout.addWidget(words)
-        layout.addWidget(PageScroll(content), 1)
-        layout.addWidget(self.place)
-        layout.addLayout(progress)
-        layout.addWidget(self.strip)
-        layout.addWidget(buttons)
+        parts = (words, (PageScroll(content), 1), self.place, progress, self.strip, buttons)
+        edge = 2 * SPACING
+        fill(QVBoxLayout(self), *parts, margins=(edge, edge, edge, edge), spacing=SPACING + 4)

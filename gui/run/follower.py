@@ -1,4 +1,4 @@
-"""The worker thread of a run page: starts a run or goes on with it, follows it, and tells the window what happens."""
+"""The worker thread of a run page: starts or resumes a run, follows it, and reports to the window."""
 
 import contextlib
 import re
@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from core.base.errors import RunFolderError, UserError
 from core.base.files import open_plain
+from core.base.language import _
 from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
 from core.runs.event_log import RunFollower
@@ -24,7 +25,7 @@ from core.runs.summary import status_at_end
 from gui.charts.history import BatchBuilder, RunUpdate
 
 FIRST_BYTES = 256 << 10
-"""Of a log that is longer when first read, only so much of its end is shown."""
+"""Of a longer log only so much of its end is shown."""
 
 BLOCK_BYTES = 256 << 10
 
@@ -32,7 +33,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class LogTail:
-    """Reads whole lines; of a line that redraws itself (a progress bar) only what it showed last."""
+    """Reads new lines of a log; of a line that redraws itself (a progress bar) only its last state."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,18 +41,18 @@ class LogTail:
         self._rest = b""
 
     def read(self) -> str:
-        """The lines completed since the last call, newlines included; empty where there are none (yet)."""
+        """The lines completed since the last call; empty if there are none, or the log can't be read."""
         try:
             with open_plain(self._path) as file:
                 if self._offset is None:
-                    self._offset = self._skip_to_end(file.seek(0, 2))
+                    self._offset = max(0, file.seek(0, 2) - FIRST_BYTES)
                     file.seek(self._offset)
                     if self._offset:
                         file.readline()
                         self._offset = file.tell()
                 file.seek(self._offset)
                 block = file.read(BLOCK_BYTES)
-        except OSError:  # it isn't there yet, or can't be read
+        except OSError:
             return ""
         self._offset += len(block)
         lines = (self._rest + block).split(b"\n")
@@ -59,13 +60,9 @@ class LogTail:
         return "".join(f"{_as_shown(line)}\n" for line in lines)
 
     def read_rest(self) -> str:
-        """What stands after the last newline; for a log that nobody writes any more."""
+        """The text after the last newline, once nobody writes the log any more."""
         rest, self._rest = self._rest, b""
         return _as_shown(rest)
-
-    @staticmethod
-    def _skip_to_end(size: int) -> int:
-        return max(0, size - FIRST_BYTES)
 
 
 def _as_shown(line: bytes) -> str:
@@ -74,24 +71,25 @@ def _as_shown(line: bytes) -> str:
 
 
 POLL_SECONDS = 0.2
-LAST_WORDS_SECONDS = 5.0
+KEEPER_SECONDS = 5.0
+"""How long to wait for the keeper, which ends right after it has written `exit.json`."""
 
-LARGEST_NEWS = 8192
-"""Steps that are told in one go at most, give or take a piece: eight milliseconds of the window's time."""
+LARGEST_UPDATE = 8192
+"""Steps in an update at most: 8 ms of the window's time."""
 
 PIECE_BYTES = 256 << 10
-"""How much is read in one go while catching up."""
+"""How much is read at once while catching up."""
 
 Begin = Callable[[], "Popen[bytes]"]
-"""Starts a run, goes on with it or extends it (`core.runs.start`); returns its keeper."""
+"""Starts, resumes or extends a run (`core.runs.start`); returns its keeper."""
 
 
 @dataclass(frozen=True)
-class Rest:
-    """What is left of a run that is over, or waits: the step of the checkpoint it goes on from, and what a crash was.
+class Remains:
+    """What a run that is over, or waits, can continue with.
 
-    `step` is None where it would begin anew, `crash` where it said itself how it ended. `model` is where its newest
-    weights lie.
+    `step` is that of its newest checkpoint; None: it would start over. `crash` explains an end that wasn't reported.
+    `model` has its newest weights.
     """
 
     step: int | None = None
@@ -99,42 +97,41 @@ class Rest:
     model: TrainedModel | None = None
 
 
-def rest_of(run: RunFolder, status: RunStatus, record: ExitRecord | None, state: State) -> Rest:
-    """Look into a run's folder; it reads a few small files."""
+def remains_of(run: RunFolder, status: RunStatus, record: ExitRecord | None, state: State) -> Remains:
+    """Reads a few small files."""
     model = trained_model(run)
     if state is State.CRASHED:
         crash = crash_of(run, status, record)
-        return Rest(crash.step, crash, model)
+        return Remains(crash.step, crash, model)
     saved = models.newest(run)
-    before = crash_before(run, status, record)
-    return Rest(None if saved is None else saved.step, before, model)
+    return Remains(None if saved is None else saved.step, crash_before(run, status, record), model)
 
 
 class JobThread(QThread):
-    """Follows one run until it is over. The training itself is in another process still, and outlives this thread.
+    """Follows one run until it is over; the training is in another process, which outlives this thread.
 
-    A run that is over may be gone on with: the thread then runs once more, and tells what is new.
+    If the run is resumed, the thread runs once more.
 
     Signals:
-        news_arrived: A `gui.charts.history.RunUpdate`, five a second. The first one tells where the run stands, before
-            anything is read but the ends of its files; a long past then comes in several, faster.
-        log_arrived: Text that was printed, in whole lines.
-        state_changed: The `core.runs.status.State` in which the run now is; sent after the events that led to it.
-        ended: How the engine ended (`core.runs.folder.ExitRecord`); sent before the state that follows from it.
-        rested: What is left of a run that is over, or waits (`Rest`); sent before that state, too.
-        job_failed: A `core.base.errors.UserError`: the run can't be started or asked.
+        updated: A `gui.charts.history.RunUpdate`, five a second. The first one is made from the ends of the run's
+            files; a long past then comes in several updates, faster.
+        log_arrived: Whole lines that were printed.
+        state_changed: A `core.runs.status.State`, after the update that led to it.
+        ended: A `core.runs.folder.ExitRecord`, before the state that follows from it.
+        remains_changed: The `Remains` of a run that is over, or waits; before that state, too.
+        job_failed: A `core.base.errors.UserError`: the run can't be started, or a request can't be written.
 
     Args:
         run: The run's folder.
-        begin: Starts the run first, where it is to be started.
+        begin: Starts the run first, if given.
         parent: Qt's parent.
     """
 
-    news_arrived = Signal(object)
+    updated = Signal(object)
     log_arrived = Signal(str)
     state_changed = Signal(object)
     ended = Signal(object)
-    rested = Signal(object)
+    remains_changed = Signal(object)
     job_failed = Signal(object)
 
     def __init__(
@@ -147,30 +144,30 @@ class JobThread(QThread):
         super().__init__(parent)
         self._run = run
         self._begin = begin
-        self._is_to_look = False
+        self._runs_again = False
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._asked: SimpleQueue[Action] = SimpleQueue()
+        self._requests: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
-        self._follower, self._maker = RunFollower(run), BatchBuilder()
-        self._told: State | None = None
-        self._told_of_reading = (0, "", False)
-        self._standing = RunStatus()
+        self._follower, self._builder = RunFollower(run), BatchBuilder()
+        self._state: State | None = None
+        self._reading = (0, "", False)
+        self._first_status = RunStatus()
         self.finished.connect(self._run_again)
 
     def request(self, action: Action) -> None:
-        """Ask the run to pause, save, stop or end; returns at once."""
-        self._asked.put(action)
+        """Request the run to pause, save, stop or end; returns at once."""
+        self._requests.put(action)
         self._wake.set()
 
-    def go_on(self, begin: Begin) -> None:
+    def begin(self, begin: Begin) -> None:
         """Begin another attempt of a run that is over, and follow it; returns at once."""
         self._begin = begin
         self.follow_again()
 
     def follow_again(self) -> None:
-        """Follow a run that was over: somebody else has gone on with it. One that is followed is looked at again."""
-        self._is_to_look = True
+        """Follow a run that was over and has been resumed by another process."""
+        self._runs_again = True
         if not self.isRunning():
             self.start()
 
@@ -180,108 +177,94 @@ class JobThread(QThread):
         self._wake.set()
 
     def run(self) -> None:
-        self._is_to_look = False
+        self._runs_again = False
         keeper = self._start()
-        follower, maker = self._follower, self._maker
+        follower, builder = self._follower, self._builder
         follower.look_again()
-        if self._told is None:
-            self._tell_standing()
-        tell_next = time.monotonic() + POLL_SECONDS
+        if self._state is None:
+            self._report_first_status()
+        next_report = time.monotonic() + POLL_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
-            self._pass_on_requests()
-            maker.add(follower.poll(PIECE_BYTES))
-            if follower.is_caught_up or time.monotonic() >= tell_next or len(maker) >= LARGEST_NEWS:
-                tell_next = time.monotonic() + POLL_SECONDS
-                self._tell_news(follower, maker)
-                self._tell_log()
-                if follower.is_caught_up:
-                    self._tell_state(follower.state, follower.status, follower.exit_record)
+            self._write_requests()
+            builder.add(follower.poll(PIECE_BYTES))
+            is_due = time.monotonic() >= next_report or len(builder) >= LARGEST_UPDATE
+            if follower.is_caught_up or is_due:
+                next_report = time.monotonic() + POLL_SECONDS
+                self._report_update()
+                self._report_log()
             if follower.is_caught_up:
-                self._pause(POLL_SECONDS)
+                self._report_state(follower.state, follower.status, follower.exit_record)
+                self._wake.wait(POLL_SECONDS)
+                self._wake.clear()
         if follower.is_over:
-            self._tell_end_of_log()
-            _reap(keeper)
+            while self._report_log():
+                pass
+            if rest := self._log.read_rest():
+                self.log_arrived.emit(rest)
+            if keeper is not None:
+                with contextlib.suppress(TimeoutExpired):
+                    keeper.wait(KEEPER_SECONDS)
 
     def _run_again(self) -> None:
-        """Begin what was asked for in the moment in which the thread ended."""
-        if (self._begin is not None or self._is_to_look) and not self._stopping.is_set():
+        """Begin what was requested in the moment in which the thread ended."""
+        if (self._begin is not None or self._runs_again) and not self._stopping.is_set():
             self.start()
 
     def _start(self) -> Popen[bytes] | None:
         begin, self._begin = self._begin, None
         if begin is None:
             return None
-        self._forget_requests()
+        with contextlib.suppress(Empty):  # requests of an attempt that is over
+            while True:
+                self._requests.get_nowait()
         try:
             return begin()
         except UserError as error:
             self.job_failed.emit(error)
             return None
 
-    def _forget_requests(self) -> None:
-        """What was asked of an attempt that is over isn't asked of the next."""
-        with contextlib.suppress(Empty):
-            while True:
-                self._asked.get_nowait()
+    def _report_first_status(self) -> None:
+        """Report state and progress before the whole past is read."""
+        status = self._first_status = status_at_end(self._run, and_beginning=True, and_between=False)
+        self.updated.emit(RunUpdate(status, [], is_complete=False))
+        self._report_log()
+        self._report_state(self._run.state(status), status, self._run.exit_record())
 
-    def _tell_standing(self) -> None:
-        """Tell where the run stands and how far it has come before all its past is read."""
-        self._standing = status_at_end(self._run, and_beginning=True, and_between=False)
-        self.news_arrived.emit(RunUpdate(self._standing, [], is_complete=False))
-        self._tell_log()
-        self._tell_state(self._run.state(self._standing), self._standing, self._run.exit_record())
+    def _report_update(self) -> None:
+        batches, status, is_complete = (
+            self._builder.build(),
+            self._follower.status,
+            self._follower.is_caught_up,
+        )
+        reading = status.skipped, status.trouble, is_complete
+        if batches or reading != self._reading:
+            self._reading = reading
+            shown = status.copy() if is_complete else self._first_status
+            self.updated.emit(RunUpdate(shown, batches, is_complete=is_complete))
 
-    def _tell_news(self, follower: RunFollower, maker: BatchBuilder) -> None:
-        batches, is_whole = maker.build(), follower.is_caught_up
-        reading = follower.status.skipped, follower.status.trouble, is_whole
-        if batches or reading != self._told_of_reading:
-            self._told_of_reading = reading
-            status = follower.status.copy() if is_whole else self._standing
-            self.news_arrived.emit(RunUpdate(status, batches, is_complete=is_whole))
-
-    def _pause(self, seconds: float) -> None:
-        """Wait, unless there is something to do."""
-        self._wake.wait(seconds)
-        self._wake.clear()
-
-    def _pass_on_requests(self) -> None:
-        while True:
-            try:
-                action = self._asked.get_nowait()
-            except Empty:
-                return
-            try:
-                self._run.request(action)
-            except OSError as error:
-                self.job_failed.emit(
-                    RunFolderError("The run can't be asked", f"{error.filename}: {error.strerror}")
-                )
-
-    def _tell_state(self, state: State, status: RunStatus, record: ExitRecord | None) -> None:
-        if state is self._told:
+    def _report_state(self, state: State, status: RunStatus, record: ExitRecord | None) -> None:
+        if state is self._state:
             return
-        self._told = state
+        self._state = state
         if record is not None:
             self.ended.emit(record)
         if state.is_over or state is State.QUEUED:
-            self.rested.emit(rest_of(self._run, status, record, state))
+            self.remains_changed.emit(remains_of(self._run, status, record, state))
         self.state_changed.emit(state)
 
-    def _tell_log(self) -> None:
+    def _report_log(self) -> str:
         text = self._log.read()
         if text:
             self.log_arrived.emit(text)
+        return text
 
-    def _tell_end_of_log(self) -> None:
-        while text := self._log.read():
-            self.log_arrived.emit(text)
-        rest = self._log.read_rest()
-        if rest:
-            self.log_arrived.emit(rest)
-
-
-def _reap(keeper: Popen[bytes] | None) -> None:
-    """Take leave of the keeper, this process's child; it ends right after it has written `exit.json`."""
-    if keeper is not None:
-        with contextlib.suppress(TimeoutExpired):
-            keeper.wait(LAST_WORDS_SECONDS)
+    def _write_requests(self) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                action = self._requests.get_nowait()
+                try:
+                    self._run.request(action)
+                except OSError as error:
+                    title = _("The request can't be written")
+                    detail = f"{error.filename}: {error.strerror}"
+                    self.job_failed.emit(RunFolderError(title, detail))

@@ -1,4 +1,4 @@
-"""The page of one run: its header, figures, messages and tabs, from the first event to the last."""
+"""The page of one run: header, figures, messages and tabs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,22 +30,22 @@ from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, with_changes
-from gui.run.follower import Begin, JobThread, Rest
+from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
-from gui.run.share import RunTaking
+from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
-from gui.run.words import RunFacts, left_queue_message
+from gui.run.words import RunFacts
 from gui.widgets.labels import PathLabel, margins
 from gui.widgets.layout import FLUSH, QuietBar, fill
 
 
 class RunModel(QWidget):
-    """A line with the model's folder, and a button to show it; hidden while there is none."""
+    """A line with the trained model's folder and a button to show it; hidden while there is none."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder: Path | None = None
-        self.title = QLabel(_("Trained model"))
+        self.title = QLabel()
         set_role(self.title, Role.MUTED)
         self.path = PathLabel()
         self.button = QPushButton(_("Show the model"))
@@ -53,46 +53,39 @@ class RunModel(QWidget):
         fill(QHBoxLayout(self), self.title, self.path, self.button, None, margins=FLUSH, spacing=SPACING)
         self.hide()
 
-    def show_model(self, folder: Path | None, step: int | None = None) -> None:
-        """Show where the model lies; None: there is none. `step` is given where it isn't the run's last."""
-        self.folder = folder
-        title = (
-            _("Trained model") if step is None else _("Trained model of step {}").format(formats.count(step))
-        )
-        self.title.setText(title)
-        self.path.setText("" if folder is None else str(folder))
-        self.path.setAccessibleName("" if folder is None else _("Trained model: {}").format(folder))
-        self.setVisible(folder is not None)
+    def show_model(self, model: TrainedModel | None) -> None:
+        self.setVisible(model is not None)
+        self.folder = None if model is None else model.folder
+        if model is not None:
+            of_step = _("Trained model of step {step}").format(step=formats.count(model.step))
+            self.title.setText(of_step if model.has_gone_on else _("Trained model"))
+            self.path.setText(str(model.folder))
+            self.path.setAccessibleName(_("Trained model: {folder}").format(folder=model.folder))
 
 
 TICK_MS = 1000
 
 NOT_OVER = "not-over"
-"""The id of a message that goes once the run is over."""
+"""The id of a message that is removed once the run is over."""
 
 Resume = Callable[[RunFolder], Popen[bytes]]
-"""Goes on with a run that is over, as `core.runs.start.resume` does."""
+"""Resumes a run, as `core.runs.start.resume` does."""
 
 Extend = Callable[[RunFolder, Extension], Popen[bytes]]
-
-
-def extend_in_turn(run: RunFolder, to: Extension) -> Popen[bytes]:
-    """Let a run that is over train longer, once nothing else trains on its device."""
-    return starting.resume(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
-
+"""Trains a run longer that is over."""
 
 LARGEST_SHOWN = 1 << 20
-"""Bytes of a run file that are shown; what is longer is none that anybody wrote."""
+"""Bytes of a run file that are shown."""
 
 
 class RunView(QWidget):
-    """Follows a run and shows it. All it knows comes out of the run's events, folded once and handed to its parts.
+    """Follows a run and shows it.
 
     Signals:
-        edit_requested: A tree of options to start anew from.
-        state_changed: The `core.runs.status.State` in which the run now is.
-        bin_requested: The run is to go to the bin.
-        try_requested: Its model is to be tried.
+        edit_requested: A tree of options for a new run.
+        state_changed: A `core.runs.status.State`.
+        bin_requested: Move the run to the bin.
+        try_requested: Open its model under "Try it".
     """
 
     edit_requested = Signal(object)
@@ -107,23 +100,25 @@ class RunView(QWidget):
         *,
         begin: Begin | None = None,
         resume: Resume | None = None,
-        extend: Extend = extend_in_turn,
+        extend: Extend | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.run = run
         self._resume_run = resume or partial(starting.resume, queued=True)
-        self._extend_run = extend
+        self._extend_run = extend or (
+            lambda run, to: starting.resume(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
+        )
         self._status = RunStatus()
         self._history = RunHistory()
         self._state: State | None = None
         self._is_read = False
         self._exit_record: ExitRecord | None = None
         self._is_gone = False
-        self._rest = Rest()
+        self._remains = Remains()
         self._attempt_left = -1
         self._failures: list[MessageRaised] = []
-        self._not_shown: MessageRaised | None = None
+        self._note: MessageRaised | None = None
         self._options = self._read_options()
         self.header = RunHeader(self.title)
         self.messages = RunMessages()
@@ -131,7 +126,7 @@ class RunView(QWidget):
         self.model = RunModel()
         self.charts = RunCharts(theme, self._history)
         self.details = RunDetails(theme, run.path, self.charts, self._history)
-        self.taking = RunTaking(run, self)
+        self.sharing = RunSharing(run, self)
         self._lay_out()
         self.job = JobThread(run, begin=begin, parent=self)
         self._tick = QTimer(self, interval=TICK_MS)
@@ -141,20 +136,19 @@ class RunView(QWidget):
 
     @property
     def title(self) -> str:
-        """What the run is called."""
         return title_of(self.run.path, self._options)
 
     @property
     def state(self) -> State | None:
-        """Where the run stands; None: nothing of it is read yet."""
+        """Returns None while nothing is read yet."""
         return self._state
 
     def close_view(self) -> None:
-        """Stop following; the run goes on. Returns within the few milliseconds that a poll takes."""
+        """Stop following; the run goes on. Takes a few milliseconds."""
         self._tick.stop()
         for sheet in self.findChildren(ExportSheet):
             sheet.reject()
-        self.taking.leave_work()
+        self.sharing.close()
         self.job.stop_following()
         self.job.wait()
         self.charts.end_work()
@@ -169,16 +163,12 @@ class RunView(QWidget):
         layout.addWidget(self.details, 1)
 
     def _connect(self) -> None:
-        save, pause, stop, kill = (
-            partial(self.job.request, action)
-            for action in (Action.SAVE, Action.PAUSE, Action.STOP, Action.KILL)
-        )
         do: dict[RunAction, Callable[[], None]] = {
-            RunAction.PAUSE: pause,
+            RunAction.PAUSE: partial(self.job.request, Action.PAUSE),
             RunAction.RESUME: self.resume,
-            RunAction.STOP: stop,
-            RunAction.END: kill,
-            RunAction.SAVE: save,
+            RunAction.STOP: partial(self.job.request, Action.STOP),
+            RunAction.END: partial(self.job.request, Action.KILL),
+            RunAction.SAVE: partial(self.job.request, Action.SAVE),
             RunAction.DUPLICATE: partial(self._request_edit, lambda tree: tree),
             RunAction.NEW_FROM_MODEL: partial(
                 self._request_edit, lambda tree: from_its_model(tree, self.run)
@@ -186,20 +176,20 @@ class RunView(QWidget):
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
-            RunAction.SCRIPT: self.taking.copy_script,
-            RunAction.REPORT: self.taking.save_report,
-            RunAction.SUPPORT: self.taking.show_support,
+            RunAction.SCRIPT: self.sharing.copy_script,
+            RunAction.REPORT: self.sharing.save_report,
+            RunAction.SUPPORT: self.sharing.show_support,
             RunAction.REVEAL: lambda: self._reveal(self.run.path),
             RunAction.TRASH: self.bin_requested.emit,
         }
         self.header.buttons.requested.connect(lambda action: do[action]())
         self.model.button.clicked.connect(lambda: self._reveal(self.model.folder or self.run.path))
-        self.taking.told.connect(self._note)
+        self.sharing.reported.connect(self._show_note)
         self.messages.fix_chosen.connect(self._apply_fix)
-        self.job.news_arrived.connect(self._on_news)
+        self.job.updated.connect(self._on_update)
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._on_end)
-        self.job.rested.connect(self._on_rest)
+        self.job.remains_changed.connect(self._on_remains)
         self.job.state_changed.connect(self._on_state)
         self.job.job_failed.connect(self.show_error)
         self._tick.timeout.connect(self._show_facts)
@@ -208,28 +198,30 @@ class RunView(QWidget):
         super().showEvent(event)
         self.header.name.setText(self.title)
 
-    def _on_news(self, news: RunUpdate) -> None:
-        self._status, self._is_read = news.status, news.is_complete
-        for batch in news.batches:
+    def _on_update(self, update: RunUpdate) -> None:
+        self._status, self._is_read = update.status, update.is_complete
+        for batch in update.batches:
             self._history.add(batch)
         self._refresh()
 
     def _on_end(self, record: ExitRecord) -> None:
         self._exit_record = record
 
-    def _on_rest(self, rest: Rest) -> None:
-        self._rest = rest
+    def _on_remains(self, remains: Remains) -> None:
+        self._remains = remains
 
     def _on_state(self, state: State) -> None:
         if self._state is not None and self._state.is_over and not state.is_over:
             self._begin_attempt(state)
         if state.is_over:
             self._failures = [failure for failure in self._failures if failure.id != NOT_OVER]
-            self._attempt_left = -1  # one that waited and never began leaves what was said before it
+            self._attempt_left = (
+                -1
+            )  # if the new attempt never began, messages of the one before are valid again
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
         self._refresh()
-        self._show_model()
+        self.model.show_model(self._trained)
         if state is State.CRASHED:
             self._show_crash()
         if state.is_over:
@@ -239,17 +231,16 @@ class RunView(QWidget):
         self.state_changed.emit(state)
 
     def _begin_attempt(self, state: State) -> None:
-        """What was said of the attempts before holds no more; their steps stay as far as the run goes on from them."""
+        """Hide messages about earlier attempts."""
         self._attempt_left = self._status.attempt
         self._exit_record = None
-        if state is not State.QUEUED:  # what waits was told from where it will go on
-            self._rest = Rest()
+        if state is not State.QUEUED:  # a queued run has just reported its checkpoint
+            self._remains = Remains()
         self._failures.clear()
-        self._options = self._read_options()  # it may have been asked to train longer
+        self._options = self._read_options()  # they change if it is to train longer
         self._show_options()
 
     def show_error(self, error: UserError) -> None:
-        """Say what went wrong with the run."""
         self._failures.append(
             MessageRaised(
                 id=NOT_OVER if isinstance(error, NotOverError) else f"failure-{len(self._failures)}",
@@ -268,7 +259,7 @@ class RunView(QWidget):
         self.details.show_end_of_log()
 
     def _refresh(self) -> None:
-        if self._state is None:  # what isn't known yet is not shown
+        if self._state is None:
             return
         self._show_facts()
         self._show_messages()
@@ -285,8 +276,8 @@ class RunView(QWidget):
             self._exit_record,
             self._is_gone,
             self._trained is not None,
-            self._rest.step,
-            self._rest.crash,
+            self._remains.step,
+            self._remains.crash,
             self._status.attempt <= self._attempt_left,
         )
 
@@ -297,28 +288,25 @@ class RunView(QWidget):
 
     def _show_messages(self) -> None:
         facts = self._facts()
-        crash = run_text.crash_message(facts) or left_queue_message(facts)
+        crash = run_text.crash_message(facts) or run_text.left_queue_message(facts)
         own = self._failures or ([crash] if crash else [])
-        notes = (self._not_shown, run_text.unread_message(self._status))
-        said = (found for found in self._status.messages.values() if found.attempt > self._attempt_left)
-        messages = [*own, *said, *filter(None, notes)]
+        notes = (self._note, run_text.unread_message(self._status))
+        raised = (
+            message for message in self._status.messages.values() if message.attempt > self._attempt_left
+        )
+        messages = [*own, *raised, *filter(None, notes)]
         self.messages.show_messages(messages, is_over=facts.state.is_over)
-
-    def _show_model(self) -> None:
-        trained = self._trained
-        step = trained.step if trained is not None and trained.has_gone_on else None
-        self.model.show_model(None if trained is None else trained.folder, step)
 
     @property
     def _trained(self) -> TrainedModel | None:
-        """The trained model, where it has one that is its newest; never a checkpoint."""
+        """The trained model, unless a checkpoint is newer."""
         is_over = self._state is not None and self._state.is_over
-        newest = self._rest.model if is_over and not self._is_gone else None
+        newest = self._remains.model if is_over and not self._is_gone else None
         return newest if newest is not None and not newest.is_checkpoint else None
 
     def resume(self) -> None:
-        """Go on with the run; what stands here stays."""
-        self.job.go_on(partial(self._resume_run, self.run))
+        """Resume the run and follow it here."""
+        self.job.begin(partial(self._resume_run, self.run))
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:
@@ -328,28 +316,25 @@ class RunView(QWidget):
             sheet.open()
 
     def extend(self, to: Extension) -> None:
-        """Train longer, and show it here."""
-        self.job.go_on(partial(self._extend_run, self.run, to))
+        """Train longer and follow it here."""
+        self.job.begin(partial(self._extend_run, self.run, to))
 
     def follow_again(self) -> None:
-        """Show what goes on where somebody else has gone on with the run."""
+        """Follow a run that another process has resumed."""
         self.job.follow_again()
 
     def _reveal(self, folder: Path) -> None:
-        error = reveal(folder)
-        self._not_shown = None
+        error, note = reveal(folder), None
         if error is not None:
-            self._not_shown = MessageRaised(
-                id="not-shown", level=Level.WARNING, title=error.title, detail=error.detail
-            )
-        self._show_messages()
+            note = MessageRaised(id="not-shown", level=Level.WARNING, title=error.title, detail=error.detail)
+        self._show_note(note)
 
-    def _note(self, message: MessageRaised | None) -> None:
-        self._not_shown = message
+    def _show_note(self, note: MessageRaised | None) -> None:
+        self._note = note
         self._show_messages()
 
     def _request_edit(self, change: Callable[[Tree], Tree]) -> None:
-        """Open a new run with this one's options, changed."""
+        """Open a new run with the options of this one, changed."""
         try:
             tree = run_file.read_tree(self.run.options_file)
         except OptionsError as error:
@@ -358,20 +343,19 @@ class RunView(QWidget):
             self.edit_requested.emit(change(tree))
 
     def _apply_fix(self, fix: Fix) -> None:
-        buttons = self.header.buttons
-        match fix.action:
-            case FixAction.STOP:
-                buttons.request(RunAction.STOP)
-            case FixAction.PAUSE:
-                buttons.request(RunAction.PAUSE)
-            case FixAction.END:
-                self.job.request(Action.KILL)
-            case FixAction.RESUME:
-                buttons.request(RunAction.RESUME)
-            case FixAction.REVEAL:
-                self._reveal(self.run.path)
-            case None:
-                self._request_edit(lambda tree: with_changes(tree, fix))
+        buttons = {
+            FixAction.STOP: RunAction.STOP,
+            FixAction.PAUSE: RunAction.PAUSE,
+            FixAction.RESUME: RunAction.RESUME,
+        }
+        if fix.action is None:
+            self._request_edit(lambda tree: with_changes(tree, fix))
+        elif fix.action is FixAction.END:
+            self.job.request(Action.KILL)
+        elif fix.action is FixAction.REVEAL:
+            self._reveal(self.run.path)
+        else:
+            self.header.buttons.request(buttons[fix.action])
 
     def _read_options(self) -> RunOptions | None:
         try:
@@ -385,22 +369,22 @@ class RunView(QWidget):
             self.details.options.setPlainText(text)
         except OSError as error:
             self.details.options.setPlainText(
-                _("{} can't be read: {}").format(self.run.options_file, error.strerror)
+                _("{file} can't be read: {reason}").format(file=self.run.options_file, reason=error.strerror)
             )
 
 
 class RunPage(QScrollArea):
-    """Room for the run at hand; scrolls where the window is too low for all of it.
+    """The page for a run; it scrolls if the window is too low.
 
     Signals:
-        edit_requested: A tree of options to start anew from ("Duplicate", or a fix that was pressed).
+        edit_requested: A tree of options for a new run ("Duplicate", or a fix).
         run_changed: The `RunFolder` whose state has changed.
-        run_gone: The run that was shown lies in the bin.
-        try_requested: The `RunFolder` whose model is to be tried.
+        run_gone: The run that was shown was moved to the bin.
+        try_requested: The `RunFolder` whose model is to be opened under "Try it".
 
     Args:
         theme: Colours.
-        runs_folder: Where the other runs are.
+        runs_folder: The folder of all runs.
         parent: Qt's parent.
     """
 
@@ -435,7 +419,7 @@ class RunPage(QScrollArea):
         application.aboutToQuit.connect(end_left)
 
     def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
-        """Show a run, and let `begin` start it first; a run that is shown already stays as it is."""
+        """Show a run, which `begin` starts first, unless it is shown already."""
         if self.view is not None and self.view.run == run and begin is None:
             return
         self.close_run()
@@ -449,14 +433,14 @@ class RunPage(QScrollArea):
         self.setFocus()
 
     def close_run(self) -> None:
-        """Stop following the run at hand; it goes on by itself."""
+        """Stop following the run, which goes on."""
         if self.view is not None:
             self.view.close_view()
             self.view = None
             self._show_nothing()
 
     def forget(self, gone: list[Path]) -> None:
-        """Show a run no longer whose folder has been moved away."""
+        """Close the run if its folder has been moved away."""
         if self.view is not None and self.view.run.path in gone:
             self.close_run()
             self.run_gone.emit()

@@ -1,4 +1,4 @@
-"""What the model said of the same examples over time, as a table."""
+"""The tabs "Predictions" (of the same examples at each evaluation) and "Confusion matrix"."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -49,72 +49,64 @@ from core.runs.status import PredictionLog
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import plain_tip
-from gui.widgets.layout import fill
+from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
 
 RIGHT, WRONG = "✓", "✗"
 LONGEST_LINE = 300
-"""Characters of a text in a cell; all of it stands below the table."""
+"""Characters of a text in a cell; the whole text is below the table."""
 LONG = 40
-"""Characters from which texts are compared below the table: in its cells only their beginnings are seen, all alike."""
-BETWEEN_PARTS = "  ¦  "
-"""What stands between the two texts of a pair on one line."""
+"""Longer texts are compared below the table only: in its cells, only their similar beginnings could be seen."""
+PAIR_SEPARATOR = "  ¦  "
 PICTURE = 40
-"""Pixels of a side of an image in a row."""
+"""Side of an image in a row, in pixels."""
 
 
-def moment_text(found: Predicted) -> str:
+def moment_text(predicted: Predicted) -> str:
     """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`."""
-    if found.step == 0:
+    if predicted.step == 0:
         return _("Before training")
     return _("Step {step} (epoch {epoch})").format(
-        step=formats.count(found.step), epoch=formats.epochs(found.epoch)
+        step=formats.count(predicted.step), epoch=formats.epochs(predicted.epoch)
     )
 
 
-def are_long(examples: Iterable[Example], told: Iterable[Predicted]) -> bool:
-    """Whether something that is expected or was said is longer than a label or a number."""
+def are_long(examples: Iterable[Example], predictions: Iterable[Predicted]) -> bool:
+    """Whether any expected or predicted text is longer than a label or a number."""
     expected = (example.expected for example in examples)
-    said = (said.text for found in told for said in found.said)
-    return any(len(text.strip()) > LONG for text in (*expected, *said))
+    answers = (said.text for predicted in predictions for said in predicted.said)
+    return any(len(text.strip()) > LONG for text in (*expected, *answers))
 
 
 def given_text(given: str) -> str:
-    """What the model reads, on one line; the two texts of a pair stay apart."""
+    """The model's input on one line, with a separator between the two texts of a pair."""
     parts = [" ".join(part.split()) for part in given.strip().split("\n")]
-    return (BETWEEN_PARTS if len(parts) == 2 else " ").join(filter(None, parts))[:LONGEST_LINE]
+    return (PAIR_SEPARATOR if len(parts) == 2 else " ").join(filter(None, parts))[:LONGEST_LINE]
 
 
 def visible(text: str) -> str:
-    """A text, or words for one in which there is nothing to be seen."""
+    """The text, or a note if it is blank."""
     if text.strip():
         return text
-    if not text:
-        return _("(nothing)")
-    breaks = set(text) & {"\n", "\r"}
-    if breaks and set(text) <= {"\n", "\r"}:
-        return _("(only line breaks)")
-    return _("(only spaces and line breaks)") if breaks else _("(only spaces)")
+    return _("(only whitespace)") if text else _("(nothing)")
 
 
 def said_text(said: Said) -> str:
-    """What was said, on one line: with how sure the model was, or a mark where a text was ended by its length."""
+    """A prediction on one line, with its probability, or a mark if the text was cut at the maximum length."""
     line = " ".join(visible(said.text).split())[:LONGEST_LINE]
     if said.sure is not None:
         return f"{line}  {formats.whole_percent(said.sure)}"
     return f"{line} …" if said.is_cut and said.text.strip() else line
 
 
-def right_words(found: Predicted) -> str:
-    """How many were right, such as `11 of 16 right`; empty where that is no matter of yes or no."""
-    judged = [said.right for said in found.said if said.right is not None]
-    if not judged:
-        return ""
-    return _("{right} of {all} right").format(right=sum(judged), all=len(judged))
+def right_text(predicted: Predicted) -> str:
+    """`11 of 16 right`; empty if predictions aren't right or wrong."""
+    judged = [said.right for said in predicted.said if said.right is not None]
+    return _("{right} of {all} right").format(right=sum(judged), all=len(judged)) if judged else ""
 
 
 class Column(IntEnum):
-    """What the columns are."""
+    """Columns of the table of predictions."""
 
     GIVEN = 0
     EXPECTED = 1
@@ -123,10 +115,10 @@ class Column(IntEnum):
 
 
 class PredictionsModel(QStandardItemModel):
-    """One row an example: what was given, what was expected, what was said before training and at a chosen moment.
+    """A row per example: the input, the expected answer, the answers before training and at a chosen moment.
 
     Args:
-        folder: The run's, where images lie.
+        folder: The run's folder, which has the images.
         parent: Qt's parent.
     """
 
@@ -136,7 +128,6 @@ class PredictionsModel(QStandardItemModel):
         self._examples: tuple[Example, ...] = ()
 
     def show(self, examples: tuple[Example, ...], before: Predicted | None, after: Predicted | None) -> None:
-        """Make these the rows and the columns."""
         if examples != self._examples:
             self._examples = examples
             self.setRowCount(0)
@@ -148,34 +139,31 @@ class PredictionsModel(QStandardItemModel):
                     given.setSizeHint(QSize(PICTURE, PICTURE + 8))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
-        moments = [moment_text(found) if found else "" for found in (before, after)]
+        moments = [moment_text(predicted) if predicted else "" for predicted in (before, after)]
         self.setHorizontalHeaderLabels([_("The model reads"), _("Expected"), *moments])
-        for column, found in ((Column.BEFORE, before), (Column.AFTER, after)):
+        for column, predicted in ((Column.BEFORE, before), (Column.AFTER, after)):
             for row in range(self.rowCount()):
-                said = said_of(row, found)
+                said = said_of(row, predicted)
                 mark = "" if said is None or said.right is None else f"{RIGHT if said.right else WRONG}  "
                 self.item(row, column).setText("" if said is None else mark + said_text(said))
 
 
-def said_of(row: int, found: Predicted | None) -> Said | None:
-    """What was said of an example at a moment; None where it was not predicted, or not up to this row."""
-    return found.said[row] if found is not None and row < len(found.said) else None
+def said_of(row: int, predicted: Predicted | None) -> Said | None:
+    """The prediction for an example, if there is one."""
+    return predicted.said[row] if predicted is not None and row < len(predicted.said) else None
 
 
 CELL = 30
 SMALLEST_CELL = 8
 LARGEST_CELL = 56
 WIDEST_NAME = 16
-"""Letters of a label's name."""
+"""Letters of a label."""
 READABLE = 22
-"""Pixels from which a cell has room for its number."""
+"""Least side of a cell with a number, in pixels."""
 
 
 class ConfusionGrid(QWidget):
-    """Painted cells, the more samples the stronger; what is right in one colour, what is wrong in another.
-
-    The numbers stand in the cells where they fit, and in each cell's tip.
-    """
+    """A confusion matrix: the more samples, the stronger a cell's colour. Numbers are in cells and tool tips."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -185,25 +173,27 @@ class ConfusionGrid(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         theme.changed.connect(self.update)
 
-    def show_confusion(self, found: ConfusionCounted | None) -> None:
-        """Show a matrix."""
-        if found is self._shown:
-            return
-        self._shown = found
-        self.setAccessibleName(_("Which labels were taken for which"))
-        self.setAccessibleDescription(self._spoken())
+    def show_confusion(self, confusion: ConfusionCounted) -> None:
+        self._shown = confusion
+        self.setAccessibleName(_("Confusion matrix"))
+        size = range(len(confusion.labels))
+        wrong = (
+            (confusion.counts[row][column], row, column) for row in size for column in size if row != column
+        )
+        worst = sorted((cell for cell in wrong if cell[0]), reverse=True)[:5]
+        self.setAccessibleDescription("; ".join(self._text(row, column) for _count, row, column in worst))
         self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
-        count = len(self._shown.labels) if self._shown else 2
-        names = self._names_width()
-        return QSize(names + count * CELL + SPACING, names + count * CELL + 2 * self.fontMetrics().height())
+        return self._size_for(CELL)
 
     def minimumSizeHint(self) -> QSize:
-        count = len(self._shown.labels) if self._shown else 2
-        names = self._names_width()
-        return QSize(names + count * SMALLEST_CELL, 3 * self.fontMetrics().height() + count * SMALLEST_CELL)
+        return self._size_for(SMALLEST_CELL)
+
+    def _size_for(self, cell: int) -> QSize:
+        cells = cell * (len(self._shown.labels) if self._shown else 2)
+        return QSize(self._names_width() + cells + SPACING, self._top() + cells + 2 * SPACING)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         if self._shown is None:
@@ -219,41 +209,23 @@ class ConfusionGrid(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), plain_tip(self.words_at(event.pos())), self)
+            QToolTip.showText(event.globalPos(), plain_tip(self.text_at(event.pos())), self)
             return True
         return super().event(event)
 
-    def words_at(self, place: QPoint) -> str:
-        """What the cell at a place counts; empty where there is none."""
-        column, row = place.x() - self._names_width(), place.y() - self._top()
-        return self._words(int(row // self._cell()), int(column // self._cell()))
+    def text_at(self, position: QPoint) -> str:
+        """The tool tip of the cell at a position; empty outside."""
+        column, row = position.x() - self._names_width(), position.y() - self._top()
+        return self._text(int(row // self._cell()), int(column // self._cell()))
 
-    def _words(self, row: int, column: int) -> str:
+    def _text(self, row: int, column: int) -> str:
         shown = self._shown
         if shown is None or not (0 <= row < len(shown.labels) and 0 <= column < len(shown.labels)):
             return ""
-        count, right, said = shown.counts[row][column], shown.labels[row], shown.labels[column]
-        if row == column:
-            return _("{count} of “{right}” were told right").format(count=f"{count:,}", right=right)
-        return _("{count} of “{right}” were taken for “{said}”").format(
-            count=f"{count:,}", right=right, said=said
+        text = _("{count} of “{right}” were predicted as “{predicted}”")
+        return text.format(
+            count=f"{shown.counts[row][column]:,}", right=shown.labels[row], predicted=shown.labels[column]
         )
-
-    def _spoken(self) -> str:
-        """The worst confusions in words, for a screen reader."""
-        shown = self._shown
-        if shown is None:
-            return ""
-        wrong = sorted(
-            (
-                (count, row, column)
-                for row, counts in enumerate(shown.counts)
-                for column, count in enumerate(counts)
-                if row != column and count
-            ),
-            reverse=True,
-        )
-        return "; ".join(self._words(row, column) for _, row, column in wrong[:5])
 
     def _paint_cell(
         self, painter: QPainter, box: QRectF, count: int, share: float, *, is_right: bool
@@ -299,13 +271,13 @@ class ConfusionGrid(QWidget):
 
 
 class RunPredictions(QWidget):
-    """A table of the examples, a slider through the evaluations, and the example chosen, its texts one below the other.
+    """A table of the examples, a slider through the evaluations, and all texts of the selected example.
 
-    The slider follows the newest evaluation until somebody moves it away from the end.
+    The slider follows the newest evaluation unless it was moved away from the end.
 
     Args:
         folder: The run's folder.
-        predictions: What was said so far; read again at each `refresh`.
+        predictions: Read again at each `refresh`.
         parent: Qt's parent.
     """
 
@@ -334,22 +306,20 @@ class RunPredictions(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self._lay_out())
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(self._stack)
-        self._known: tuple[tuple[Example, ...], list[Predicted], bool] | None = None
+        fill(QVBoxLayout(self), self._stack, margins=FLUSH)
+        self._shown: tuple[tuple[Example, ...], list[Predicted], bool] | None = None
         self.refresh(is_over=False)
 
     def refresh(self, *, is_over: bool) -> None:
         told = self._predictions.told
-        if (known := (self._predictions.examples, told, is_over)) == self._known:
+        if (shown := (self._predictions.examples, told, is_over)) == self._shown:
             return
-        self._known = known
+        self._shown = shown
         self._stack.setCurrentIndex(1 if told and self._predictions.examples else 0)
         self._empty.setText(
-            _("No predictions were kept of this run.")
+            _("This run has no predictions.")
             if is_over
-            else _("What the model says of held-out examples stands here from before its first step on.")
+            else _("Predictions for held-out examples appear here before the first step.")
         )
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
@@ -401,7 +371,7 @@ class RunPredictions(QWidget):
 
     @property
     def _chosen(self) -> Predicted | None:
-        """The moment the slider stands at."""
+        """The predictions at the slider's moment."""
         told = self._predictions.told
         return told[min(self.slider.value(), len(told) - 1)] if told else None
 
@@ -412,7 +382,7 @@ class RunPredictions(QWidget):
         self.model.show(self._predictions.examples, told[0], chosen)
         self._fit_table(is_one_moment=len(told) == 1)
         self._moment.setText(moment_text(chosen))
-        now, then = right_words(chosen), right_words(told[0])
+        now, then = right_text(chosen), right_text(told[0])
         both = _("{now} · before training {then}").format(now=now, then=then)
         self._right.setText(both if now and chosen is not told[0] else now)
         if not self.table.selectionModel().hasSelection():
@@ -431,7 +401,7 @@ class RunPredictions(QWidget):
         self._share_width()
 
     def _share_width(self) -> None:
-        """Short answers leave their room to what the model reads; long ones get as much as that."""
+        """Give columns of short answers only the width they need."""
         shown = [each for each in Column if not self.table.isColumnHidden(each)]
         share = self.table.viewport().width() // max(1, len(shown))
         for column in shown[1:]:
@@ -449,26 +419,24 @@ class RunPredictions(QWidget):
 
     def _show_example(self, _selected: QItemSelection | None = None) -> None:
         rows = self.table.selectionModel().selectedRows()
-        if not rows or rows[0].row() >= len(self._predictions.examples):
-            return
-        words = self._whole_words(rows[0].row())
-        if words != self.whole.toPlainText():
-            place = self.whole.verticalScrollBar().value()
-            self.whole.setPlainText(words)
-            self.whole.verticalScrollBar().setValue(place)
+        if rows and rows[0].row() < len(self._predictions.examples):
+            text = self._whole_text(rows[0].row())
+            if text != self.whole.toPlainText():
+                scrolled = self.whole.verticalScrollBar().value()
+                self.whole.setPlainText(text)
+                self.whole.verticalScrollBar().setValue(scrolled)
 
-    def _whole_words(self, row: int) -> str:
-        """One example: what is read, expected, said at the moment the slider stands at, and before training."""
+    def _whole_text(self, row: int) -> str:
+        """All texts of an example: input, expected answer, the answers at the slider's moment and before training."""
         example = self._predictions.examples[row]
         title = _("Your prompt") if example.is_own else _("The model reads")
-        told = [(title, example.given)] if example.given else []
+        texts = [(title, example.given)] if example.given else []
         if example.expected:
-            told.append((_("Expected"), visible(example.expected)))
+            texts.append((_("Expected"), visible(example.expected)))
         chosen, before = self._chosen, next(iter(self._predictions.told), None)
-        for found in (chosen, before if before is not chosen else None):
-            said = said_of(row, found)
-            if found is not None and said is not None:
-                text = visible(said.text)
-                goes_on = said.is_cut and bool(said.text.strip())
-                told.append((moment_text(found), f"{text} …" if goes_on else text))
-        return "\n\n".join(f"{title}:\n{text}" for title, text in told)
+        for predicted in (chosen, before if before is not chosen else None):
+            said = said_of(row, predicted)
+            if predicted is not None and said is not None:
+                is_cut = said.is_cut and bool(said.text.strip())
+                texts.append((moment_text(predicted), f"{visible(said.text)}{' …' if is_cut else ''}"))
+        return "\n\n".join(f"{title}:\n{text}" for title, text in texts)

@@ -1,4 +1,4 @@
-"""Taking a run elsewhere: as a Python script, as a report to read, as a support file."""
+"""Sharing a run: as a Python script, a report, a support file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +35,7 @@ from gui.widgets.cards import MessageStrip
 from gui.widgets.layout import fill
 
 WriteScript = Callable[[RunFolder, Ask], str]
-"""Writes a run as a script, as `core.sharing.script.script_of_run` does."""
+"""As `core.sharing.script.script_of_run`."""
 
 SIZE = (860, 600)
 LIST_WIDTH = 190
@@ -43,13 +43,13 @@ SUFFIX = "-support.zip"
 
 
 class SupportSheet(QDialog):
-    """Reads a run's files, shows them redacted, and saves them as one zip.
+    """Shows a run's files, redacted, and saves them as a zip file.
 
     Args:
         run: The run.
-        place: A path to offer, without its ending.
+        place: The proposed path, without its suffix.
         parent: Qt's parent.
-        choose: Asks for the file, as `gui.run.share.ChoosePlace` says.
+        choose: Asks for the file, as `choose_place`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SupportSheet(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE)
         self._place, self._choose = place, choose
-        self._found: tuple[SupportFile, ...] = ()
+        self._files: tuple[SupportFile, ...] = ()
         self.files = QListWidget()
         self.files.setAccessibleName(_("Files"))
         self.files.setFixedWidth(LIST_WIDTH)
@@ -91,9 +91,9 @@ class SupportSheet(QDialog):
         self._collecting.start(lambda _call: support.collect(run))
 
     def _show_files(self, files: tuple[SupportFile, ...]) -> None:
-        self._found = files
+        self._files = files
         for file in files:
-            shown = QListWidgetItem(_("{}  {}").format(file.name, memory(len(file.text.encode()))))
+            shown = QListWidgetItem(f"{file.name}  {memory(len(file.text.encode()))}")
             shown.setToolTip(file.note)
             self.files.addItem(shown)
         self.files.setCurrentRow(0)
@@ -102,8 +102,8 @@ class SupportSheet(QDialog):
 
     def _show_file(self, row: int) -> None:
         if row >= 0:
-            file = self._found[row]
-            self.note.setText(file.note or _("All of it, but for what is taken out of every file."))
+            file = self._files[row]
+            self.note.setText(file.note or _("The whole file, redacted."))
             self.text.setPlainText(file.text)
 
     def _ask_place(self) -> None:
@@ -114,7 +114,7 @@ class SupportSheet(QDialog):
             return
         path = Path(place) if Path(place).suffix.lower() == ".zip" else Path(f"{place}.zip")
         self.save.setEnabled(False)
-        files = self._found
+        files = self._files
         self._saving.start(lambda _call: support.save(files, path))
 
     def _show_failure(self, failure: UserError) -> None:
@@ -122,7 +122,7 @@ class SupportSheet(QDialog):
         self.save.setEnabled(True)
 
     def _lay_out(self) -> None:
-        title = QLabel(_("Look through it before you hand it on"))
+        title = QLabel(_("Review it before you share it"))
         set_role(title, Role.PAGE_TITLE)
         words = QLabel(support.WORDS)
         words.setWordWrap(True)
@@ -144,30 +144,29 @@ class SupportSheet(QDialog):
 
 
 ChoosePlace = Callable[[QWidget, str, str, str], str]
-"""Asks for a file to write to, given a title, a place to begin with, and the kinds; empty: none was chosen."""
 OpenFile = Callable[[QUrl], object]
 
 
-def choose_place(parent: QWidget, title: str, place: str, kinds: str) -> str:
-    """Ask in the system's own dialog."""
-    return QFileDialog.getSaveFileName(parent, title, place, kinds)[0]
+def choose_place(parent: QWidget, title: str, place: str, filters: str) -> str:
+    """Ask for a file to write, proposing `place`; returns an empty string if cancelled."""
+    return QFileDialog.getSaveFileName(parent, title, place, filters)[0]
 
 
-class RunTaking(QObject):
-    """Does what three entries of the page's menu ask for, one at a time.
+class RunSharing(QObject):
+    """Writes the script, the report and the support file, one at a time.
 
     Signals:
-        told: A `core.runs.events.MessageRaised` about it, or None where there is nothing more to say.
+        reported: A `core.runs.events.MessageRaised` about it.
 
     Args:
         run: The run.
         view: The page, over which dialogs open.
-        choose: Asks for a place.
-        open_file: Shows a file in the program that is for it.
+        choose: Asks for a file.
+        open_file: Opens a file in its program.
         write_script: Writes the script.
     """
 
-    told = Signal(object)
+    reported = Signal(object)
 
     def __init__(
         self,
@@ -182,32 +181,31 @@ class RunTaking(QObject):
         self._run, self._view = run, view
         self._choose, self._open, self._write_script = choose, open_file, write_script
         self._script: Task[str] = Task(self)
-        self._script.done.connect(self._copied)
+        self._script.done.connect(self._on_script)
         self._report: Task[Path] = Task(self)
-        self._report.done.connect(self._reported)
+        self._report.done.connect(self._on_report)
         for task in (self._script, self._report):
-            task.failed.connect(self._warn)
+            task.failed.connect(self._on_error)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being made."""
         return self._script.is_running or self._report.is_running
 
     def copy_script(self) -> None:
-        """Put the run as a Python script on the clipboard."""
+        """Copy the run as a Python script to the clipboard."""
         if not self.is_busy:
-            self._tell(_("Writing the script…"), _("Its data is looked at once more."))
+            self._notify(_("Writing the script…"), _("Its data is inspected once more."))
             self._script.start(lambda call: self._write_script(self._run, call.ask))
 
     def save_report(self) -> None:
-        """Save the page that tells of the run where the person likes, and open it."""
+        """Save the report where the person likes, and open it."""
         if self.is_busy:
             return
-        kinds = _("Web page (*.html)")
-        place = self._choose(self._view, _("Save a report"), f"{beginning(self._run)}.html", kinds)
+        filters = _("Web page (*.html)")
+        place = self._choose(self._view, _("Save a report"), f"{proposed_path(self._run)}.html", filters)
         if place:
             path = Path(place) if Path(place).suffix.lower() in (".html", ".htm") else Path(f"{place}.html")
-            self._tell(_("Writing the report…"), "")
+            self._notify(_("Writing the report…"), "")
             run = self._run
 
             def write(_call: Call) -> Path:
@@ -217,39 +215,36 @@ class RunTaking(QObject):
             self._report.start(write)
 
     def show_support(self) -> None:
-        """Show what a support file would hold."""
-        SupportSheet(self._run, beginning(self._run), self._view, choose=self._choose).open()
+        """Show the content of a support file."""
+        SupportSheet(self._run, proposed_path(self._run), self._view, choose=self._choose).open()
 
-    def leave_work(self) -> None:
-        """The page goes: a script is given up, files are written to their end out of sight. Returns at once."""
+    def close(self) -> None:
+        """Cancel the script; files are still written in the background."""
         self._script.cancel()
 
-    def _copied(self, text: str) -> None:
+    def _on_script(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self._tell(
-            _("The script is on the clipboard"),
-            _(
-                "{} lines, without Hone: paste them into a file that ends in .py. At its top stands what it takes, and "
-                "what differs from Hone."
-            ).format(f"{text.count(chr(10)):,}"),
+        detail = _(
+            "Paste its {count} lines into a file that ends in .py; it runs without Hone. Its head lists the packages "
+            "it needs, and what differs from Hone."
         )
+        self._notify(_("The script is on the clipboard"), detail.format(count=f"{text.count(chr(10)):,}"))
 
-    def _reported(self, path: Path) -> None:
-        self._tell(_("The report is saved"), _("{} shows examples of your data.").format(path))
+    def _on_report(self, path: Path) -> None:
+        self._notify(_("The report is saved"), _("{path} shows examples of your data.").format(path=path))
         self._open(QUrl.fromLocalFile(str(path)))
 
-    def _tell(self, title: str, detail: str) -> None:
-        self.told.emit(MessageRaised(id="taken", level=Level.INFO, title=title, detail=detail))
+    def _notify(self, title: str, detail: str) -> None:
+        self.reported.emit(MessageRaised(id="shared", level=Level.INFO, title=title, detail=detail))
 
-    def _warn(self, error: UserError) -> None:
-        self.told.emit(
-            MessageRaised(
-                id="not-taken", level=Level.WARNING, title=error.title, detail=error.detail, fixes=error.fixes
-            )
+    def _on_error(self, error: UserError) -> None:
+        message = MessageRaised(
+            id="not-shared", level=Level.WARNING, title=error.title, detail=error.detail, fixes=error.fixes
         )
+        self.reported.emit(message)
 
 
-def beginning(run: RunFolder) -> str:
-    """A path to offer for a file about a run, without its ending: in the person's documents."""
+def proposed_path(run: RunFolder) -> str:
+    """A path in the documents folder, without suffix."""
     folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
     return str(Path(folder) / run.name)

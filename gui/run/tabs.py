@@ -1,4 +1,4 @@
-"""The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log, options."""
+"""The tabs of a run page: charts, predictions, confusion matrix, metrics, what ran, log, options."""
 
 from itertools import groupby
 from operator import attrgetter
@@ -35,7 +35,7 @@ ALIGNED = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class MetricsModel(QStandardItemModel):
-    """One row an evaluation, newest first: step, epoch, time, then every metric that any of them measured."""
+    """A row per evaluation, newest first: step, epoch, duration, then all metrics."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -43,31 +43,33 @@ class MetricsModel(QStandardItemModel):
         self._metrics: list[str] = []
 
     def show(self, evaluations: list[Evaluated]) -> None:
-        """Make these the rows."""
-        metrics = list(dict.fromkeys(name for found in evaluations for name in found.metrics))
+        metrics = list(dict.fromkeys(name for evaluated in evaluations for name in evaluated.metrics))
         known = len(self._evaluations)
         if metrics != self._metrics or evaluations[:known] != self._evaluations:
             known = 0
             self.clear()
-            self.setHorizontalHeaderLabels(
-                [_("Step"), _("Epoch"), _("Took"), *map(formats.metric_title, metrics)]
-            )
+            titles = map(formats.metric_title, metrics)
+            self.setHorizontalHeaderLabels([_("Step"), _("Epoch"), _("Took"), *titles])
         self._evaluations, self._metrics = list(evaluations), metrics
-        for found in evaluations[known:]:
-            values = (formats.metric_format(name)(found.metrics.get(name)) for name in metrics)
-            fixed = formats.count(found.step), formats.epochs(found.epoch), formats.step_time(found.seconds)
-            items = [QStandardItem(text) for text in (*fixed, *values)]
+        for evaluated in evaluations[known:]:
+            texts = (
+                formats.count(evaluated.step),
+                formats.epochs(evaluated.epoch),
+                formats.step_time(evaluated.seconds),
+                *(formats.metric_format(name)(evaluated.metrics.get(name)) for name in metrics),
+            )
+            items = [QStandardItem(text) for text in texts]
             for item in items:
                 item.setTextAlignment(ALIGNED)
             self.insertRow(0, items)
 
 
 def what_ran_groups(status: RunStatus) -> list[Group]:
-    """All that is known of what ran; groups of which nothing is known are left out."""
-    told = statements(status.what_ran, formats.memory, status.versions, status)
+    """All statements about what ran, with their reasons."""
+    lines = statements(status.what_ran, formats.memory, status.versions, status)
     groups = [
-        Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in lines))
-        for title, lines in groupby(told, attrgetter("group"))
+        Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in of_group))
+        for title, of_group in groupby(lines, attrgetter("group"))
     ]
     if status.what_ran is None:
         later = Row(_("What ran"), _("Known after the first step"))
@@ -76,11 +78,11 @@ def what_ran_groups(status: RunStatus) -> list[Group]:
 
 
 LOG_LINES = 5000
-"""Lines of the log that are kept on screen; all of it stands in `log.txt`."""
+"""Lines of the log on screen; the whole log is in `log.txt`."""
 
 
 class TextView(QPlainTextEdit):
-    """Text in equal-width letters, to be read and copied."""
+    """Read-only text in a monospaced font."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -93,7 +95,7 @@ class TextView(QPlainTextEdit):
 
 
 class RunDetails(QTabWidget):
-    """The charts of a run, and behind them everything that is read rather than glanced at."""
+    """The charts of a run, and tabs with everything else."""
 
     def __init__(
         self,
@@ -111,8 +113,8 @@ class RunDetails(QTabWidget):
         self.log.setPlaceholderText(_("Nothing printed"))
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
-        self._what_ran_told: tuple[WhatRan | None, dict[str, str], float | None] | None = None
-        self._confusion_told: ConfusionCounted | None = None
+        self._shown_facts: tuple[WhatRan | None, dict[str, str], float | None] | None = None
+        self._shown_confusion: ConfusionCounted | None = None
         self.options = TextView(_("Options"))
         self.addTab(charts, _("Charts"))
         self.predictions = RunPredictions(folder, history.predictions)
@@ -129,11 +131,10 @@ class RunDetails(QTabWidget):
         self._show_confusion()
 
     def add_log(self, text: str) -> None:
-        """Append printed text; the view follows the end unless somebody scrolled away from it."""
+        """Append printed text."""
         self.log.appendPlainText(text.removesuffix("\n"))
 
     def show_end_of_log(self) -> None:
-        """Bring the last printed lines into view."""
         self.setCurrentWidget(self._log_page)
         self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
@@ -145,25 +146,30 @@ class RunDetails(QTabWidget):
         self._show_what_ran(status)
 
     def _show_what_ran(self, status: RunStatus) -> None:
-        told = (status.what_ran, status.versions, status.forecast_error)
-        if told != self._what_ran_told:
-            self._what_ran_told = told
+        facts = (status.what_ran, status.versions, status.forecast_error)
+        if facts != self._shown_facts:
+            self._shown_facts = facts
             self.what_ran.set_groups(what_ran_groups(status))
 
     def _show_confusion(self) -> None:
-        found = self._history.predictions.confusion
-        self.setTabVisible(self.indexOf(self._confusion_page), found is not None)
-        if found is None or found is self._confusion_told:
+        confusion = self._history.predictions.confusion
+        self.setTabVisible(self.indexOf(self._confusion_page), confusion is not None)
+        if confusion is None or confusion is self._shown_confusion:
             return
-        self._confusion_told = found
-        words = _("After step {step}. Rows are the right labels, columns what the model said.")
-        more = _("{count} more labels are mixed up less.") if found.left_out else ""
-        text = f"{words} {more}".format(step=formats.count(found.step), count=found.left_out)
-        self._confusion_text.setText(text.strip())
-        self.confusion.show_confusion(found)
+        self._shown_confusion = confusion
+        text = _("After step {step}. Rows are the right labels, columns the predicted ones.")
+        if confusion.left_out:
+            text = _(
+                "After step {step}. Rows are the right labels, columns the predicted ones. {count} labels with fewer "
+                "confusions are left out."
+            )
+        self._confusion_text.setText(
+            text.format(step=formats.count(confusion.step), count=confusion.left_out)
+        )
+        self.confusion.show_confusion(confusion)
 
     def _with_words(self, grid: QWidget) -> QWidget:
-        """The grid below a line that says how to read it."""
+        """The grid below an explanation."""
         page = QWidget()
         self._confusion_text = QLabel()
         set_role(self._confusion_text, Role.HINT)
@@ -203,14 +209,9 @@ class RunDetails(QTabWidget):
 
 
 def _framed(content: QWidget) -> QFrame:
-    """What is read stands on a card, below the tabs as the charts do."""
-    frame = QFrame()
+    """Put content on a card."""
+    frame, outer = QFrame(), QFrame()
     set_role(frame, Role.CARD)
-    column = QVBoxLayout(frame)
-    column.setContentsMargins(2, SPACING, 2, SPACING)
-    column.addWidget(content)
-    outer = QFrame()
-    around = QVBoxLayout(outer)
-    around.setContentsMargins(0, SPACING + SPACING // 2, GUTTER, 0)
-    around.addWidget(frame)
+    fill(QVBoxLayout(frame), content, margins=(2, SPACING, 2, SPACING))
+    fill(QVBoxLayout(outer), frame, margins=(0, SPACING + SPACING // 2, GUTTER, 0))
     return outer

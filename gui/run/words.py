@@ -1,4 +1,4 @@
-"""Starting a run while another one trains on its device: let it wait for its turn, or train both at once."""
+"""What the window says about runs: their state, how they ended, what came of them, how good forecasts were."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.memory.history import PastRun, correction, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
@@ -21,47 +21,32 @@ from core.runs.summary import seconds_spent
 from core.runs.words import dtypes, out_of_memory
 from gui.base.trash import Question
 
-EXACT = 0.005
-"""Nearer than this the percent says 0."""
+LEAST_CORRECTION = 0.005
+"""Corrections below this would be shown as 0 %."""
 
 MINUS = "\N{MINUS SIGN}"
 
 
 def forecast_text(past: Sequence[PastRun]) -> str:
-    """How good the forecasts have been, and what they have taught; empty while there were none."""
-    found = teaching(past)
-    error = typical_error(found)
+    """How good the memory forecasts were and how they are corrected; empty without any."""
+    runs = teaching(past)
+    error = typical_error(runs)
     if error is None:
         return ""
-    one = _("Memory forecast on this computer: off by {error} in one run that went through all its data")
-    several = _(
-        "Memory forecasts on this computer: off by {error} in the median of {count} runs that went through all "
-        "their data",
+    accuracy = ngettext(
+        "Memory forecast on this computer: off by {error} in one complete run.",
+        "Memory forecasts on this computer: off by {error} in the median of {count} complete runs.",
+        len(runs),
+    ).format(error=formats.whole_percent(error), count=formats.count(len(runs)))
+    factors = {device: correction(device, runs) - 1 for device in dict.fromkeys(run.device for run in runs)}
+    corrections = ", ".join(
+        f"{device} {'+' if change > 0 else MINUS}{formats.whole_percent(abs(change))}"
+        for device, change in factors.items()
+        if abs(change) >= LEAST_CORRECTION
     )
-    said = (one if len(found) == 1 else several).format(
-        error=formats.whole_percent(error), count=formats.count(len(found))
-    )
-    return " ".join([f"{said}.", *_lessons(found)])
-
-
-def _lessons(past: Sequence[PastRun]) -> list[str]:
-    """The correction of each device that has one: a sentence of its own for one, a list for several."""
-    devices = dict.fromkeys(one.device for one in past)
-    factors = {device: correction(device, past) for device in devices}
-    learned = {device: factor - 1 for device, factor in factors.items() if abs(factor - 1) >= EXACT}
-    if len(learned) > 1:
-        each = ", ".join(f"{device} {_signed(change)}" for device, change in learned.items())
-        return [_("New ones are corrected: {devices}.").format(devices=each)]
-    more = _("New ones for {device} are raised by {share}.")
-    less = _("New ones for {device} are lowered by {share}.")
-    return [
-        (more if change > 0 else less).format(device=device, share=formats.whole_percent(abs(change)))
-        for device, change in learned.items()
-    ]
-
-
-def _signed(share: float) -> str:
-    return f"{'+' if share > 0 else MINUS}{formats.whole_percent(abs(share))}"
+    if not corrections:
+        return accuracy
+    return f"{accuracy} {_('New ones are corrected: {devices}.').format(devices=corrections)}"
 
 
 STATE_COLOURS = {
@@ -76,11 +61,10 @@ STATE_COLOURS = {
     State.FAILED: "bad",
     State.CRASHED: "bad",
 }
-"""The field of `gui.base.theme.Tokens` that stands for a state."""
+"""Fields of `gui.base.theme.Tokens`."""
 
 
 def state_title(state: State) -> str:
-    """One word for a state."""
     titles = {
         State.QUEUED: _("Waiting"),
         State.STARTING: _("Starting"),
@@ -105,30 +89,27 @@ class Turn(Enum):
 
 
 AskTurn = Callable[[TurnAwaited, QWidget], Turn]
-"""Asks when a run is to begin that others are ahead of."""
+"""Asks when a run begins that others are ahead of."""
 
 
 def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
-    """What is asked: whether to wait for the runs ahead, or for a benchmark."""
+    """Whether to wait for the runs ahead, or for a benchmark."""
     if awaited.behind == queue.BENCHMARK:
         title, wait = _("A benchmark is being measured"), _("Start when it is done")
-        words = _(
-            "A run beside it would make both slower, and the benchmark's figures would say as much of the run as of "
-            "what is measured.",
-        )
+        text = _("A run at the same time would slow down both and make the benchmark's figures useless.")
     else:
-        one, several = _("{} uses this device"), _("{} runs train on this device, or wait for it")
-        title = one.format(awaited.behind) if awaited.ahead == 1 else several.format(awaited.ahead)
-        wait = _("Start when that one is done") if awaited.ahead == 1 else _("Start when those are done")
-        words = _(
-            "Two runs at once share the device: both become slower, and together they need the memory of both. "
-            "Where that runs out, one of them ends.",
+        title = ngettext(
+            "{name} uses this device", "{count} runs train on this device, or wait for it", awaited.ahead
+        ).format(name=awaited.behind, count=awaited.ahead)
+        wait = ngettext("Start when that one is done", "Start when those are done", awaited.ahead)
+        text = _(
+            "Two runs at once share the device: both become slower, and they need the memory of both. If it runs out, "
+            "one of them ends."
         )
-    return Question(title, words, {Turn.WAIT: wait, Turn.NOW: _("Start now beside it")}, parent)
+    return Question(title, text, {Turn.WAIT: wait, Turn.NOW: _("Start now as well")}, parent)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
-    """Ask when the run is to begin."""
     return question_about(awaited, parent).ask(Turn.NEVER)
 
 
@@ -138,17 +119,16 @@ RESULTS = (
     *("eval_loss", "eval_accuracy", "eval_f1", "eval_pearson", "eval_spearman", "eval_mae"),
     *("eval_perplexity", "eval_reward_accuracy"),
 )
-"""The metrics that stand among what came of a run; its table of evaluations has all of them."""
+"""Metrics among a run's figures; the tab Metrics has all of them."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
     """All that a run page knows at one moment.
 
-    `options` is None where `run.toml` can't be read; `is_gone` says that there is no folder of the run any more,
-    `has_model` that there is a trained model to work with, `saved_step` of which step there is a checkpoint to go on
-    from, once it is over, and `crash` what is known of an end without a word. `is_between` says that it goes on, while
-    its story still tells of the attempt before.
+    `options` is None if `run.toml` can't be read. `is_gone`: the folder doesn't exist any more. `saved_step` is that of
+    the checkpoint from which a run that is over can continue. `crash` explains an end that the engine didn't report.
+    `is_between`: a new attempt has begun, but `status` is still that of the one before.
     """
 
     status: RunStatus
@@ -163,72 +143,59 @@ class RunFacts:
 
 
 def state_line(facts: RunFacts) -> str:
-    """The line under a run's name."""
-    if facts.state.is_over and facts.state is not State.PAUSED:
-        lasted = "" if summary(facts) else elapsed(facts, now=0.0)
-        after = [_("after {}").format(lasted)] if lasted else []
-        progress = _progress(facts.status)
-        return DOT.join([state_title(facts.state), *after, *progress, *_where_computed(facts)])
-    return DOT.join(filter(None, _going_on(facts)))
+    """The line below a run's name."""
+    status, state, progress = facts.status, facts.state, _progress(facts.status)
+    if state is State.STARTING:
+        parts = [("" if facts.is_between else _phase_text(status)) or state_title(state)]
+    elif state is State.QUEUED:
+        is_new = status.attempt and facts.saved_step is None
+        parts = [_queue_text(status), *([_("starts over")] if is_new else progress)]
+    elif state is State.PAUSED:
+        at = (
+            [_("Paused at {step}").format(step=progress[0]), *progress[1:]]
+            if progress
+            else [state_title(state)]
+        )
+        parts = [*at, _("its memory is free")]
+    elif state is State.PAUSING:
+        parts = [_("Pausing: saving a checkpoint, then the memory is free"), *progress]
+    elif state is State.STOPPING:
+        parts = [_("Stopping, and keeping what is trained"), *progress]
+    elif state is State.TRAINING:
+        parts = [_training_text(facts), *progress]
+    else:
+        duration = "" if summary(facts) else elapsed(facts, now=0.0)
+        after = [_("after {duration}").format(duration=duration)] if duration else []
+        parts = [state_title(state), *after, *progress, _device_text(status)]
+    return DOT.join(filter(None, parts))
 
 
-def _going_on(facts: RunFacts) -> list[str]:
-    """What a run does that isn't over, or that rests."""
-    status = facts.status
-    match facts.state:
-        case State.STARTING:
-            phase = "" if facts.is_between else _phase_line(status)
-            return [phase or _("Starting")]
-        case State.QUEUED:
-            doing = _awaited(status)
-            if status.attempt and facts.saved_step is None:
-                return [doing, _("begins anew")]
-        case State.PAUSED:
-            return _resting(status)
-        case State.PAUSING:
-            doing = _("Pausing: saving a checkpoint, then the memory is free")
-        case State.STOPPING:
-            doing = _("Stopping, and keeping what is trained")
-        case _:
-            doing = _doing(facts)
-    return [doing, *_progress(status)]
-
-
-def _resting(status: RunStatus) -> list[str]:
-    """Where a paused run goes on, and that nothing of it is in memory."""
-    steps, *passes = _progress(status) or [""]
-    paused = _("Paused at {}").format(steps) if steps else state_title(State.PAUSED)
-    return [paused, *passes, _("its memory is free")]
-
-
-def _awaited(status: RunStatus) -> str:
-    """For whom a run waits that trains later."""
+def _queue_text(status: RunStatus) -> str:
     awaited = status.awaited
     if awaited is None or not awaited.behind:
         return _("Waiting for its turn")
-    others, name = awaited.ahead - 1, f"“{awaited.title}”" if awaited.title else awaited.behind
-    if not others:
-        return _("Waiting for its turn behind {}").format(name)
-    words = _("Waiting for its turn behind {} and {} more")
-    return words.format(name, formats.count(others))
+    name = f"“{awaited.title}”" if awaited.title else awaited.behind
+    if awaited.ahead <= 1:
+        return _("Waiting for its turn behind {run}").format(run=name)
+    text = _("Waiting for its turn behind {run} and {count} more")
+    return text.format(run=name, count=formats.count(awaited.ahead - 1))
 
 
-def _doing(facts: RunFacts) -> str:
+def _training_text(facts: RunFacts) -> str:
     if facts.status.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
-        return _phase_line(facts.status)
-    where = _where_computed(facts)
-    if not where:
-        return _("Training")
-    is_cpu = where[0].startswith(DEVICE_KINDS["cpu"])
-    words = _("Training on the {}") if is_cpu else _("Training on {}")
-    return words.format(where[0])
+        return _phase_text(facts.status)
+    device = _device_text(facts.status)
+    if not device:
+        return state_title(State.TRAINING)
+    is_cpu = device.startswith(DEVICE_KINDS["cpu"])
+    return (_("Training on the {device}") if is_cpu else _("Training on {device}")).format(device=device)
 
 
-def _phase_line(status: RunStatus) -> str:
-    words = {
+def _phase_text(status: RunStatus) -> str:
+    texts = {
         Phase.LOADING_DATA: _("Loading the data"),
         Phase.LOADING_MODEL: _("Loading the model"),
-        Phase.TOKENIZING: _("Splitting the texts into tokens"),
+        Phase.TOKENIZING: _("Tokenizing"),
         Phase.COMPILING: _("Compiling the model"),
         Phase.TRAINING: _("Preparing the first step"),
         Phase.EVALUATING: _("Evaluating on held-out data"),
@@ -236,56 +203,57 @@ def _phase_line(status: RunStatus) -> str:
     }
     if status.phase is None:
         return ""
-    return f"{words[status.phase]}: {status.phase_detail}" if status.phase_detail else words[status.phase]
+    return f"{texts[status.phase]}: {status.phase_detail}" if status.phase_detail else texts[status.phase]
 
 
-def _where_computed(facts: RunFacts) -> list[str]:
-    """Device and precision: measured where the run has said so, else as planned."""
-    ran, plan = facts.status.what_ran, facts.status.plan
+def _device_text(status: RunStatus) -> str:
+    """Device and precision as reported by the run, else the planned device."""
+    ran, plan = status.what_ran, status.plan
     if ran is not None:
-        return [f"{device_title(ran.device)}, {dtypes(ran.autocast_dtype or ran.parameter_dtype)}"]
-    return [device_title(plan.device)] if plan is not None and plan.device else []
+        return f"{device_title(ran.device)}, {dtypes(ran.autocast_dtype or ran.parameter_dtype)}"
+    return device_title(plan.device) if plan is not None and plan.device else ""
 
 
 def _progress(status: RunStatus) -> list[str]:
     plan = status.plan
     if plan is None:
         return []
-    steps = _("step {} of {}").format(formats.count(status.step), formats.count(plan.total_steps))
+    step = _("step {step} of {total}").format(
+        step=formats.count(status.step), total=formats.count(plan.total_steps)
+    )
     epoch, planned = formats.epochs(status.epoch), formats.epochs(plan.epochs)
-    if (
-        status.epoch > plan.epochs and epoch != planned
-    ):  # a last step of fewer rows: the plan's share is a little off
-        return [steps, _("epoch {}").format(epoch)]
-    return [steps, _("epoch {} of {}").format(epoch, planned)]
+    if status.epoch > plan.epochs and epoch != planned:  # the last batch of an epoch may be smaller
+        return [step, _("epoch {epoch}").format(epoch=epoch)]
+    return [step, _("epoch {epoch} of {total}").format(epoch=epoch, total=planned)]
 
 
 def time_left(facts: RunFacts) -> str:
-    """How long the training still takes; empty until that can be told."""
-    left = facts.status.seconds_left if facts.state is State.TRAINING else None
-    if left is None:
-        return ""
-    return _("about {} left").format(formats.about(left))
+    """Empty if not known."""
+    seconds = facts.status.seconds_left if facts.state is State.TRAINING else None
+    return "" if seconds is None else _("about {duration} left").format(duration=formats.about(seconds))
 
 
 def elapsed(facts: RunFacts, now: float) -> str:
-    """How long the run has been worked on in all its attempts. `now` is unix seconds."""
+    """Time worked in all attempts. `now` is unix seconds."""
     seconds = seconds_spent(facts.status, facts.state, facts.exit_record, now)
     return "" if seconds is None else formats.duration(seconds)
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
-    """What came of a run that ended by itself: titles and values; empty before, and where nothing was trained."""
-    done = facts.status.finished
-    if done is None or not facts.state.is_over or not done.steps:
+    """Titles and values of a run that ended by itself; empty before, and if nothing was trained."""
+    status, finished = facts.status, facts.status.finished
+    if finished is None or not facts.state.is_over or not finished.steps:
         return []
-    rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.status)
-    speed = _("Speed of the last stretch")
-    if facts.status.attempt <= 1:
-        speed = _("Speed")
-    rows.append((speed, formats.rate(done.samples_per_second)))
-    rows.append((_("Time"), elapsed(facts, now=0.0)))
-    rows.append((_("Peak memory"), formats.memory(facts.status.peak_bytes)))
+    rows = _results(finished.metrics)
+    if not finished.metrics and status.evaluated_at is not None and (results := _results(status.metrics)):
+        title = _("Last evaluated at step {step}").format(step=formats.count(status.evaluated_at))
+        rows = [(title, DOT.join(f"{name} {value}" for name, value in results))]
+    speed = _("Speed") if status.attempt <= 1 else _("Speed of the last attempt")
+    rows += [
+        (speed, formats.rate(finished.samples_per_second)),
+        (_("Time"), elapsed(facts, now=0.0)),
+        (_("Peak memory"), formats.memory(status.peak_bytes)),
+    ]
     return [(title, value) for title, value in rows if value not in (formats.MISSING, "")]
 
 
@@ -297,100 +265,86 @@ def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:
     ]
 
 
-def _last_evaluation(status: RunStatus) -> list[tuple[str, str]]:
-    """What was measured before the training went on: no result of the model that was kept."""
-    measured = _results(status.metrics)
-    if not measured or status.evaluated_at is None:
-        return []
-    title = _("Last evaluated at step {}").format(formats.count(status.evaluated_at))
-    return [(title, DOT.join(f"{name} {value}" for name, value in measured))]
-
-
 def crash_message(facts: RunFacts) -> MessageRaised | None:
-    """What to say about a run whose process ended without a word; None for any other."""
+    """A message about a run whose process ended without reporting it."""
     if facts.state is not State.CRASHED:
         return None
     if facts.is_gone:
         title = _("This run's folder was removed")
         detail = _("It was deleted, moved or renamed, or its disk is not connected.")
         return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
-    title, reason = _crash_text(facts)
+    record, crash = facts.exit_record, facts.crash
     fixes: tuple[Fix, ...] = ()
-    if facts.exit_record is not None and facts.exit_record.out_of_memory and facts.options is not None:
+    if record is not None:
+        title, reason = _("The training process crashed"), record.reason
+        if record.signal:
+            title = _("The training process was ended by {signal}").format(signal=record.signal)
+        elif record.code is None:
+            title = _("The training process was not started")
+    elif crash is not None:
+        title, reason = crash.title.rstrip("."), crash.reason
+    else:
+        title, reason = _("The training process is gone"), ""
+    if record is not None and record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.status.forecast)
         title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes
-    kept = ""
+    saved = ""
     if facts.saved_step is not None:
-        kept = _("Its checkpoint of step {} is complete.").format(formats.count(facts.saved_step))
-    detail = "\n".join(part for part in (reason, kept) if part)
-    if facts.options is not None:
-        fixes = (*fixes, going_on(facts.saved_step))
-    return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail, fixes=fixes)
+        saved = _("Its checkpoint of step {step} is complete.").format(step=formats.count(facts.saved_step))
+    return MessageRaised(
+        id="crashed",
+        level=Level.ERROR,
+        title=title,
+        detail="\n".join(filter(None, (reason, saved))),
+        fixes=(*fixes, *_resume_fixes(facts)),
+    )
 
 
-def going_on(saved_step: int | None) -> Fix:
-    """The button that takes up a run again: from its last checkpoint, or from the beginning where none was saved."""
-    if saved_step is None:
-        return Fix(_("Start again"), action=FixAction.RESUME)
-    words = _("Go on from step {}")
-    return Fix(words.format(formats.count(saved_step)), action=FixAction.RESUME)
-
-
-def _crash_text(facts: RunFacts) -> tuple[str, str]:
-    record, crash = facts.exit_record, facts.crash
-    if record is None:
-        title = _("The training process is gone")
-        return (crash.title.rstrip("."), crash.reason) if crash is not None else (title, "")
-    if record.signal:
-        title = _("The training process was ended by {}").format(record.signal)
-    elif record.code is None:
-        title = _("The training process was not started")
-    else:
-        title = _("The training process crashed")
-    return title, record.reason
+def _resume_fixes(facts: RunFacts) -> tuple[Fix, ...]:
+    """The button that resumes the run, from its last checkpoint or from the beginning."""
+    if facts.options is None:
+        return ()
+    title = _("Start again")
+    if facts.saved_step is not None:
+        title = _("Resume from step {step}").format(step=formats.count(facts.saved_step))
+    return (Fix(title, action=FixAction.RESUME),)
 
 
 def unread_message(status: RunStatus) -> MessageRaised | None:
-    """A note on what of a run can't be read; None where all of it was."""
+    """A message about events of a run that can't be read."""
     if status.is_of_newer_hone:
-        title = _("A newer Hone wrote this run")
-        detail = _("There may be more to it than is shown.")
+        detail = _("A newer version of Hone wrote it.")
     elif status.trouble:
-        title, detail = _("Not all of what happened can be read"), status.trouble
+        detail = status.trouble
     elif status.skipped:
-        one = _("A line of what happened can't be read")
-        several = _("{} lines of what happened can't be read")
-        title = one if status.skipped == 1 else several.format(formats.count(status.skipped))
-        detail = _("What stood there is left out here.")
+        detail = ngettext(
+            "{count} damaged line is left out.", "{count} damaged lines are left out.", status.skipped
+        ).format(count=formats.count(status.skipped))
     else:
         return None
+    title = _("Not all of this run can be read")
     return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail)
 
 
 def left_queue_message(facts: RunFacts) -> MessageRaised | None:
-    """Where the run stands, how the attempt before crashed, and that it can go on; None for any other run."""
-    status, record = facts.status, facts.exit_record
+    """A message about a run that left the queue before it was resumed, with the end of the attempt before."""
+    status, record, crash = facts.status, facts.exit_record, facts.crash
     has_left = facts.state in (State.STOPPED, State.PAUSED) and record is not None and record.code is None
-    is_of_before = status.finished is not None and State(status.finished.state) is facts.state
-    if record is None or not has_left or is_of_before or not status.attempt or facts.is_gone:
+    is_earlier = status.finished is not None and State(status.finished.state) is facts.state
+    if record is None or not has_left or is_earlier or not status.attempt or facts.is_gone:
         return None
-    crash = facts.crash
-    title = _("It waited for its turn, and did not go on")
-    before = _("Before that: {}").format(f"{crash.title}\n{crash.reason}") if crash else ""
-    parts = (record.reason, _standing(facts), before)
+    step = formats.count(status.step)
+    if facts.saved_step is None:
+        progress = _("It is at step {step}, without a checkpoint: it would start over.").format(step=step)
+    else:
+        progress = _("It is at step {step} and can be resumed from its checkpoint of step {saved}.").format(
+            step=step, saved=formats.count(facts.saved_step)
+        )
+    before = _("Before that: {reason}").format(reason=f"{crash.title}\n{crash.reason}") if crash else ""
     return MessageRaised(
         id="left-queue",
         level=Level.WARNING if crash else Level.INFO,
-        title=title,
-        detail="\n".join(part for part in parts if part),
-        fixes=(going_on(facts.saved_step),) if facts.options is not None else (),
+        title=_("Removed from the queue before it resumed"),
+        detail="\n".join(filter(None, (record.reason, progress, before))),
+        fixes=_resume_fixes(facts),
     )
-
-
-def _standing(facts: RunFacts) -> str:
-    """The step it has reached, and the one it would continue from."""
-    at = _("It stands at step {}.").format(formats.count(facts.status.step))
-    if facts.saved_step is None:
-        return " ".join((at, _("No checkpoint was saved, so it would begin anew.")))
-    kept = _("It can go on from its checkpoint of step {}.")
-    return " ".join((at, kept.format(formats.count(facts.saved_step))))

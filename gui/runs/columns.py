@@ -1,4 +1,4 @@
-"""The columns of the list of runs, and its rows: texts, sort keys and search, computed once."""
+"""The columns of the list of runs, and its rows."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -34,9 +34,9 @@ class Column(IntEnum):
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """How a column reads: its title, a row's text, and the raw value it sorts by.
+    """A column: title, text of a row, and the raw value it is sorted by.
 
-    `sample` is as long a text as is usual in it; empty where texts may have any length. `help` is the title's tip.
+    `sample` is a text of the usual length; `help` the tool tip of the title.
     """
 
     title: str
@@ -48,7 +48,6 @@ class ColumnKind:
 
 
 def columns() -> dict[Column, ColumnKind]:
-    """All columns, their titles in the language in force."""
     return {
         Column.NAME: ColumnKind(
             _("Name"),
@@ -96,12 +95,12 @@ def columns() -> dict[Column, ColumnKind]:
             lambda row: _or_nothing(row.summary.peak_bytes),
             is_number=True,
             sample="88.8 GB",
-            help=_("The most memory the run has held"),
+            help=_("Peak memory of the run"),
         ),
         Column.STARTED: ColumnKind(
             _("Started"),
             lambda row: formats.moment(row.summary.started),
-            lambda row: _asked_or_started(row.summary),
+            lambda row: _started(row.summary),
             sample=formats.moment(time.time()),
         ),
         Column.SIZE: ColumnKind(
@@ -110,7 +109,7 @@ def columns() -> dict[Column, ColumnKind]:
             lambda row: _or_nothing(row.size),
             is_number=True,
             sample="88.8 GB",
-            help=_("What the run's folder takes on disk: its checkpoints and its model, mostly"),
+            help=_("Size of the run's folder, mostly of its checkpoints and its model"),
         ),
         Column.TAGS: ColumnKind(
             _("Tags"),
@@ -124,8 +123,8 @@ def _or_nothing(value: float | None) -> float:
     return NOTHING if value is None else float(value)
 
 
-def _asked_or_started(row: RunSummary) -> float:
-    """When the run started; of one that is still starting, when its options or its folder were written."""
+def _started(row: RunSummary) -> float:
+    """When the run started; before that, when its options or its folder were written."""
     if row.started is not None:
         return row.started
     for path in (row.run.options_file, row.run.path):
@@ -144,31 +143,27 @@ def _metric_text(row: RunSummary) -> str:
 
 
 def metric_in_full(row: RunSummary) -> str:
-    """The best result with its name: `F1 81.4 %`; empty where there is none."""
+    """The best result with its name: `F1 81.4 %`; empty without one."""
     if row.metric is None or row.best is None:
         return ""
     return f"{formats.metric_title(row.metric)} {formats.metric_format(row.metric)(row.best)}"
 
 
 def _metric_raw(row: RunSummary) -> float:
-    """Better sorts higher, whether that is a larger share or a smaller loss."""
+    """Better results are higher: a larger share or a smaller loss."""
     if row.metric is None or row.best is None:
         return NOTHING
     return row.best if formats.is_share(row.metric) else -row.best
 
 
-FIELDS = ("name", "state", "model", "data", "device", "tag", "note")
-"""What a word such as `tag:night` may look at alone."""
-
-
 class RunRow:
-    """A run, and its texts and sort keys by column. It never changes.
+    """An immutable row: the texts and sort keys of a run by column.
 
     Args:
         summary: The run.
-        size: Bytes it takes on disk; None: not counted yet.
-        title: Tells it apart from other runs with its title; empty where there are none.
-        columns: What is made of it.
+        size: Bytes on disk; None if not counted yet.
+        title: Distinguishes it from other runs with the same title; empty if there are none.
+        columns: The columns.
     """
 
     def __init__(
@@ -178,27 +173,26 @@ class RunRow:
         self.texts = [kind.text(self) for kind in columns.values()]
         self.raws = [kind.raw(self) for kind in columns.values()]
 
-    def holds(self, word: str) -> bool:
-        """Whether a word, in lower case, occurs in it: anywhere, or in the field it names."""
+    def contains(self, word: str) -> bool:
+        """Whether a lower-case word occurs in any text, or like `tag:night` in one field."""
         field, colon, value = word.partition(":")
-        return value in self._fields[field] if colon and field in self._fields else word in self._words
+        return value in self._fields[field] if colon and field in self._fields else word in self._text
 
     @cached_property
-    def _words(self) -> str:
+    def _text(self) -> str:
         summary = self.summary
-        every = (*self.texts, metric_in_full(summary), summary.note, summary.run.name)
-        return " ".join(every).casefold()
+        return " ".join((*self.texts, metric_in_full(summary), summary.note, summary.run.name)).casefold()
 
     @cached_property
     def _fields(self) -> dict[str, str]:
-        found = self.summary
-        values = (
-            f"{found.title} {found.run.name}",
-            f"{state_title(found.state)} {found.state}",
-            f"{model_title(found.model)} {found.model}",
-            found.data,
-            f"{found.device} {self.texts[Column.DEVICE]}",
-            " ".join(found.tags),
-            found.note,
-        )
-        return {name: value.casefold() for name, value in zip(FIELDS, values, strict=True)}
+        summary = self.summary
+        fields = {
+            "name": f"{summary.title} {summary.run.name}",
+            "state": f"{state_title(summary.state)} {summary.state}",
+            "model": f"{model_title(summary.model)} {summary.model}",
+            "data": summary.data,
+            "device": f"{summary.device} {self.texts[Column.DEVICE]}",
+            "tag": " ".join(summary.tags),
+            "note": summary.note,
+        }
+        return {name: text.casefold() for name, text in fields.items()}

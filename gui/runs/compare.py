@@ -1,24 +1,13 @@
-"""Several runs held against each other: their curves on the same axes, and a table of only what differs."""
+"""Comparing runs: their curves on the same axes, and a table of their results and what differs."""
 
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QCoreApplication,
-    QEvent,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    Qt,
-    QThread,
-    Signal,
-)
-from PySide6.QtGui import QColor, QFont, QHideEvent, QShowEvent
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QThread, Signal
+from PySide6.QtGui import QColor, QFont, QHideEvent, QShowEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -27,6 +16,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QTableView,
     QTabWidget,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -55,137 +45,72 @@ from gui.charts.compare import (
     shortened,
 )
 from gui.charts.grid import ChartBar
-from gui.charts.history import BatchBuilder, RunHistory, RunUpdate
-from gui.run.follower import LARGEST_NEWS, PIECE_BYTES
+from gui.charts.history import Batch, BatchBuilder, RunHistory
+from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
 from gui.run.words import state_title
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment
 from gui.widgets.labels import ElidedLabel, tip_of
-from gui.widgets.layout import FlowLayout, hbox, vbox
+from gui.widgets.layout import FlowLayout, clear, fill, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
-Index = QModelIndex | QPersistentModelIndex
-
 SOURCES = ("model.source", "data.train", "data.eval")
-"""Options that name a path or where something comes from: its end says enough where the ends differ."""
+"""Options that name a path or an origin, of which only the end is shown if the ends differ."""
 
 
 @dataclass(frozen=True)
 class CompareRow:
-    """A line: its title, a text for each run, and what its tip says. Without texts it is a heading."""
+    """A row: its title, a text per run, and its tool tip. Without texts it is a heading."""
 
     title: str
     texts: tuple[str, ...] = ()
     tip: str = ""
 
 
-class CompareModel(QAbstractTableModel):
-    """A column for titles and one a run, whose name has the colour of its curves."""
+def rows_of(comparison: Comparison) -> list[CompareRow]:
+    runs = comparison.runs
+    metrics = {run.metric for run in runs if run.metric is not None}
 
-    def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.names: tuple[str, ...] = ()
-        self.rows: tuple[CompareRow, ...] = ()
+    def row(title: str, write: Callable[[RunSummary], str]) -> CompareRow:
+        return CompareRow(title, tuple(map(write, runs)))
 
-    def show(self, found: Comparison, names: Sequence[str]) -> None:
-        """Show a comparison."""
-        rows = tuple(rows_of(found))
-        if (rows, tuple(names)) != (self.rows, self.names):
-            self.beginResetModel()
-            self.rows, self.names = rows, tuple(names)
-            self.endResetModel()
+    def best(run: RunSummary) -> str:
+        if run.metric is None:
+            return formats.MISSING
+        value = formats.metric_format(run.metric)(run.best)
+        return value if len(metrics) == 1 else f"{formats.metric_title(run.metric)} {value}"
 
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self.rows)
+    def pace(run: RunSummary) -> str:
+        speed = run.samples_per_second
+        return formats.MISSING if speed is None else formats.three_figures(speed)
 
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else 1 + len(self.names)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal or not 0 < section <= len(self.names):
-            return None
-        name = self.names[section - 1]
-        if role == Qt.ItemDataRole.DecorationRole:
-            return dot(QColor(getattr(self._theme.tokens, colour_of(section - 1))))
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return tip_of(name)
-        return name if role == Qt.ItemDataRole.DisplayRole else None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        row, place = self.rows[index.row()], index.column() - 1
-        text = row.title if place < 0 else row.texts[place] if row.texts else ""
-        if role == Qt.ItemDataRole.DisplayRole:
-            return text
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return tip_of((row.tip or text) if place < 0 else text)
-        if role == Qt.ItemDataRole.FontRole and not row.texts:
-            font = QFont()
-            font.setWeight(QFont.Weight.DemiBold)
-            return font
-        return None
-
-
-def rows_of(found: Comparison) -> list[CompareRow]:
-    """All lines of a comparison, below their headings."""
-    rows = [CompareRow(_("Results")), *_results(found)]
-    options = [_option_row(one) for one in found.options]
-    unread = any(summary.problem for summary in found.runs)
-    if options:
-        rows += [CompareRow(_("Options that differ")), *options]
+    best_title = _("Best result")
+    if len(metrics) == 1:
+        best_title = _("Best: {metric}").format(metric=formats.metric_title(*metrics))
+    rows = [
+        CompareRow(_("Results")),
+        row(_("State"), lambda run: state_title(run.state)),
+        row(best_title, best),
+        row(_("Steps"), lambda run: formats.count(run.steps)),
+        row(_("Time"), lambda run: formats.duration(run.seconds)),
+        row(_("Peak memory"), lambda run: formats.memory(run.peak_bytes)),
+        row(_("Rows per second"), pace),
+    ]
+    has_unreadable = any(run.problem for run in runs)
+    if comparison.options:
+        rows += [CompareRow(_("Options that differ")), *map(_option_row, comparison.options)]
     else:
-        rows.append(CompareRow(_("Options") if unread else _("All options are the same")))
-    if unread:
-        texts = tuple(_("can't be read") if one.problem else "" for one in found.runs)
-        rows.append(CompareRow(_("Run file"), texts))
-    if found.ran:
-        rows.append(CompareRow(_("What ran otherwise")))
-        rows += [CompareRow(one.title, one.values) for one in found.ran]
+        rows.append(CompareRow(_("Options") if has_unreadable else _("All options are the same")))
+    if has_unreadable:
+        rows.append(row(_("Run file"), lambda run: _("can't be read") if run.problem else ""))
+    if comparison.ran:
+        differences = (CompareRow(difference.title, difference.values) for difference in comparison.ran)
+        rows += [CompareRow(_("What ran differently")), *differences]
     return rows
 
 
-def _results(found: Comparison) -> list[CompareRow]:
-    def row(title: str, write: Callable[[RunSummary], str]) -> CompareRow:
-        return CompareRow(title, tuple(map(write, found.runs)))
-
-    states = tuple(state_title(summary.state) for summary in found.runs)
-    return [
-        CompareRow(_("State"), states),
-        _best_row(found),
-        row(_("Steps"), lambda one: formats.count(one.steps)),
-        row(_("Time"), lambda one: formats.duration(one.seconds)),
-        row(_("Memory at most"), lambda one: formats.memory(one.peak_bytes)),
-        row(_("Rows a second"), lambda one: _pace(one.samples_per_second)),
-    ]
-
-
-def _best_row(found: Comparison) -> CompareRow:
-    """The best result of each; the metric stands before it where the runs aren't judged by the same one."""
-    metrics = {one.metric for one in found.runs if one.metric is not None}
-
-    def best(results: RunSummary) -> str:
-        if results.metric is None:
-            return formats.MISSING
-        value = formats.metric_format(results.metric)(results.best)
-        return value if len(metrics) == 1 else f"{formats.metric_title(results.metric)} {value}"
-
-    title = _("Best result")
-    if len(metrics) == 1:
-        title = _("Best: {}").format(formats.metric_title(*metrics))
-    return CompareRow(title, tuple(map(best, found.runs)))
-
-
-def _pace(samples_per_second: float | None) -> str:
-    return formats.MISSING if samples_per_second is None else formats.three_figures(samples_per_second)
-
-
-def _option_row(found: OptionDifference) -> CompareRow:
-    option = found.option
-    values = found.values
+def _option_row(difference: OptionDifference) -> CompareRow:
+    option, values = difference.option, difference.values
     if option.path in SOURCES:
         short = tuple(short_name(value) if isinstance(value, str) else value for value in values)
         if len(set(short)) == len(set(values)):
@@ -197,22 +122,22 @@ def _option_row(found: OptionDifference) -> CompareRow:
 
 
 POLL_SECONDS = 0.5
-"""How often runs that still train are looked at."""
+"""How often runs that still train are read."""
 
 COMPARE_SECONDS = 5.0
-"""How often what they came to is told anew meanwhile."""
+"""How often their results are compared meanwhile."""
 
-TELL_SECONDS = 0.2
-"""A long past is told in pieces at least so often."""
+REPORT_SECONDS = 0.2
+"""How often parts of a long past are reported."""
 
 
 class CompareReader(QThread):
     """Follows runs until all of them are over.
 
     Signals:
-        compared: A `core.runs.compare.Comparison`; first of all, then now and then while any of them trains.
-        news_arrived: The place of a run among them, and its `gui.charts.history.RunUpdate`.
-        caught_up: All that there is so far has been told.
+        compared: A `core.runs.compare.Comparison`; first of all, then repeatedly while any run trains.
+        batches_read: The index of a run, and a list of `gui.charts.history.Batch`.
+        caught_up: Everything so far has been reported.
 
     Args:
         runs: The runs.
@@ -220,7 +145,7 @@ class CompareReader(QThread):
     """
 
     compared = Signal(object)
-    news_arrived = Signal(int, object)
+    batches_read = Signal(int, object)
     caught_up = Signal()
 
     def __init__(self, runs: Sequence[RunFolder], parent: QObject | None = None) -> None:
@@ -229,62 +154,47 @@ class CompareReader(QThread):
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Follow no longer; this takes the milliseconds of a piece."""
+        """Stop within milliseconds."""
         self._stopping.set()
         wait_briefly(self)
 
     def run(self) -> None:
         self._compare()
-        streams = [_Stream(run) for run in self._runs]
+        followers = [RunFollower(run) for run in self._runs]
+        builders = [BatchBuilder() for _run in self._runs]
+        reported = [time.monotonic()] * len(self._runs)
         has_caught_up = False
         while not self._stopping.is_set():
-            for place, stream in enumerate(streams):
-                news = stream.poll()
-                if news is not None:
-                    self.news_arrived.emit(place, news)
-            if not all(stream.follower.is_caught_up for stream in streams):
+            for index, (follower, builder) in enumerate(zip(followers, builders, strict=True)):
+                if follower.is_over:
+                    continue
+                builder.add(follower.poll(PIECE_BYTES))
+                is_due = time.monotonic() > reported[index] + REPORT_SECONDS or len(builder) >= LARGEST_UPDATE
+                if (follower.is_caught_up or is_due) and (batches := builder.build()):
+                    reported[index] = time.monotonic()
+                    self.batches_read.emit(index, batches)
+            if not all(follower.is_caught_up for follower in followers):
                 continue
             if not has_caught_up:
                 has_caught_up = True
                 self.caught_up.emit()
-            if all(stream.follower.is_over for stream in streams):
+            if all(follower.is_over for follower in followers):
                 self._compare()
                 return
             self._stopping.wait(POLL_SECONDS)
-            if time.monotonic() > self._compare_next:
+            if time.monotonic() > self._next_comparison:
                 self._compare()
 
     def _compare(self) -> None:
         self.compared.emit(compare(self._runs, formats.memory))
-        self._compare_next = time.monotonic() + COMPARE_SECONDS
-
-
-class _Stream:
-    """One run, read a piece at a time and folded into news."""
-
-    def __init__(self, run: RunFolder) -> None:
-        self.follower = RunFollower(run)
-        self._maker = BatchBuilder()
-        self._tell_next = time.monotonic()
-
-    def poll(self) -> RunUpdate | None:
-        """Read a piece; what is to be told by now."""
-        if self.follower.is_over:
-            return None
-        self._maker.add(self.follower.poll(PIECE_BYTES))
-        is_due = time.monotonic() > self._tell_next or self.follower.is_caught_up
-        if not (is_due or len(self._maker) >= LARGEST_NEWS):
-            return None
-        self._tell_next = time.monotonic() + TELL_SECONDS
-        batches = self._maker.build()
-        return RunUpdate(self.follower.status.copy(), batches) if batches else None
+        self._next_comparison = time.monotonic() + COMPARE_SECONDS
 
 
 LOWEST = 170
-"""Pixels that a chart has at least."""
+"""Least height of a chart in pixels."""
 
 FEWEST_LETTERS = 6
-"""So much of a metric's name can be read at least; a narrow window shows no more, so that what is beside it fits."""
+"""Least width of the list of metrics."""
 
 
 class CompareCharts(QFrame):
@@ -300,7 +210,7 @@ class CompareCharts(QFrame):
         self.loss = CompareLoss(stage)
         self.evaluation = CompareMetric(stage)
         self.step_time = CompareStepTime(stage)
-        # Memory lies over time whatever the others lie over, so that it has a cursor of its own.
+        # Memory is always over time, so it has a cursor of its own.
         self.memory = CompareMemory(Stage(theme, queue, CompareView(self)))
         self.bar = ChartBar(self.view)
         self.bar.offer_following(False)
@@ -312,11 +222,9 @@ class CompareCharts(QFrame):
 
     @property
     def charts(self) -> tuple[CompareChart, ...]:
-        """All of them, in reading order."""
         return self.loss, self.evaluation, self.step_time, self.memory
 
     def show_curves(self, curves: Sequence[Curve]) -> None:
-        """Draw these runs."""
         self._curves = list(curves)
         for chart in self.charts:
             chart.show_curves(curves)
@@ -326,17 +234,17 @@ class CompareCharts(QFrame):
             chart.refresh()
 
     def judge_by(self, metrics: Sequence[str | None]) -> None:
-        """Draw the metric by which most of the runs are judged, unless somebody has chosen one."""
+        """Draw the metric by which most of the runs are judged, unless one was chosen."""
         known = [name for name in metrics if name is not None]
         if known and not self._is_chosen:
             self.evaluation.show_metric(max(known, key=known.count))
         self.offer_metrics()
 
     def offer_metrics(self) -> None:
-        """List every metric that any of the runs was evaluated by."""
-        found = {name for curve in self._curves for name in curve.history.metrics}
-        ordered = [name for name in METRIC_NAMES if name in found or name == "eval_loss"]
-        others = sorted(found - set(ordered))
+        """List all metrics of the runs."""
+        measured = {name for curve in self._curves for name in curve.history.metrics}
+        ordered = [name for name in METRIC_NAMES if name in measured or name == "eval_loss"]
+        others = sorted(measured - set(ordered))
         self.metrics.set_choices([Segment(name, formats.metric_title(name)) for name in (*ordered, *others)])
         self.metrics.choose(self.evaluation.metric_name)
 
@@ -368,10 +276,10 @@ class CompareCharts(QFrame):
 
 
 class CompareNames(QWidget):
-    """A button a run, in as many lines as they need.
+    """A button per run that shows or hides its curves.
 
     Signals:
-        changed: Another set of runs is to be shown.
+        changed: Other runs are to be shown.
     """
 
     changed = Signal()
@@ -379,135 +287,132 @@ class CompareNames(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._buttons: list[QPushButton] = []
+        self.buttons: list[QPushButton] = []
         self._row = FlowLayout(SPACING, SPACING, self)
         theme.changed.connect(self._paint)
 
     @property
-    def colours(self) -> list[str]:
-        """The field of `gui.base.theme.Tokens` for each run."""
-        return [colour_of(place) for place in range(len(self._buttons))]
-
-    @property
     def shown(self) -> list[bool]:
-        """Whether each run is to be drawn."""
-        return [button.isChecked() for button in self._buttons]
-
-    @property
-    def buttons(self) -> list[QPushButton]:
-        """The buttons, one a run."""
-        return self._buttons
+        return [button.isChecked() for button in self.buttons]
 
     def show_names(self, names: Sequence[str]) -> None:
-        """Name the runs. Those hidden stay so where there are as many as before."""
-        if len(names) != len(self._buttons):
-            self._make(len(names))
-        for button, name in zip(self._buttons, names, strict=True):
+        """Name the runs; hidden ones stay hidden if their number is unchanged."""
+        if len(names) != len(self.buttons):
+            clear(self._row)
+            self.buttons = []
+            for _name in names:
+                button = QPushButton(self)
+                button.setCheckable(True)
+                button.setChecked(True)
+                button.toggled.connect(self._paint)
+                button.toggled.connect(self.changed)
+                self._row.addWidget(button)
+                button.show()
+                self.buttons.append(button)
+            self._paint()
+        for button, name in zip(self.buttons, names, strict=True):
             button.setText(shortened(name).replace("&", "&&"))
-            button.setToolTip(tip_of(_("{}\nPress to hide its curves, or show them again").format(name)))
+            button.setToolTip(tip_of(_("{run}\nPress to hide or show its curves").format(run=name)))
             button.setAccessibleName(name)
         self._row.invalidate()
 
-    def _make(self, count: int) -> None:
-        while self._buttons:
-            button = self._buttons.pop()
-            self._row.removeWidget(button)
-            button.hide()
-            button.deleteLater()
-        for _number in range(count):
-            button = QPushButton(self)
-            button.setCheckable(True)
-            button.setChecked(True)
-            button.toggled.connect(self._tell)
-            self._row.addWidget(button)
-            button.show()
-            self._buttons.append(button)
-        self._paint()
-
-    def _tell(self) -> None:
-        self._paint()
-        self.changed.emit()
-
     def _paint(self) -> None:
-        for place, button in enumerate(self._buttons):
-            colour = QColor(getattr(self._theme.tokens, colour_of(place)))
+        for index, button in enumerate(self.buttons):
+            colour = QColor(getattr(self._theme.tokens, colour_of(index)))
             button.setIcon(dot(colour, is_filled=button.isChecked()))
 
 
-def colour_of(place: int) -> str:
-    """The field of `gui.base.theme.Tokens` that is the colour of a run, by its place among those that are compared."""
-    return f"curve{place + 1}"
+def colour_of(index: int) -> str:
+    """The field of `gui.base.theme.Tokens` that is the colour of a compared run."""
+    return f"curve{index + 1}"
 
 
 NARROWEST_LETTERS = 10
-"""A run's column has room for so many letters, or the table scrolls sideways."""
+"""Least width of a run's column; if there is less space, the table scrolls."""
 
 WIDEST_TITLE_LETTERS = 30
 
 
 class CompareTable(QFrame):
-    """Headings reach across; columns share the room there is."""
+    """A column per run, with its colour, and headings that span all columns."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.model = CompareModel(theme)
+        self._theme = theme
+        self.model = QStandardItemModel(self)
+        self._shown: tuple[list[CompareRow], tuple[str, ...]] = ([], ())
         self.view = QTableView()
         self.view.viewport().installEventFilter(self)
         self.view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setModel(self.model)
         self.view.setAccessibleName(_("What differs"))
+        self.view.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         set_up_rows(self.view, padding=SPACING + 4)
         self.view.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         set_role(self.view, Role.INSET)
         self.view.setFrameShape(QFrame.Shape.NoFrame)
         card = QFrame()
         set_role(card, Role.CARD)
-        inside = vbox(self.view)
-        inside.setContentsMargins(2, SPACING, 2, SPACING)
-        card.setLayout(inside)
-        layout = vbox(card)
-        layout.setContentsMargins(0, SPACING, 0, 0)
-        self.setLayout(layout)
+        fill(QVBoxLayout(card), self.view, margins=(2, SPACING, 2, SPACING))
+        fill(QVBoxLayout(self), card, margins=(0, SPACING, 0, 0))
+        theme.changed.connect(self._paint_header)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         if event.type() is QEvent.Type.Resize:
             self._fit()
         return super().eventFilter(watched, event)
 
-    def show_comparison(self, found: Comparison, names: Sequence[str]) -> None:
-        """Show it; the names stand above the columns."""
-        self.model.show(found, names)
+    def show_comparison(self, comparison: Comparison, names: Sequence[str]) -> None:
+        shown = rows_of(comparison), tuple(names)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        rows, names = shown
+        self.model.clear()
         self.view.clearSpans()
-        for row, line in enumerate(self.model.rows):
-            if not line.texts:
-                self.view.setSpan(row, 0, 1, self.model.columnCount())
+        self.model.setHorizontalHeaderLabels(["", *names])
+        for row in rows:
+            items = [QStandardItem(text) for text in (row.title, *row.texts)]
+            for item, tip in zip(items, (row.tip or row.title, *row.texts), strict=True):
+                item.setToolTip(tip_of(tip))
+            self.model.appendRow(items)
+            if not row.texts:
+                font = items[0].font()
+                font.setWeight(QFont.Weight.DemiBold)
+                items[0].setFont(font)
+                self.view.setSpan(self.model.rowCount() - 1, 0, 1, self.model.columnCount())
+        self._paint_header()
         self._fit()
 
+    def _paint_header(self) -> None:
+        for index, name in enumerate(self._shown[1]):
+            item = self.model.horizontalHeaderItem(index + 1)
+            item.setIcon(dot(QColor(getattr(self._theme.tokens, colour_of(index)))))
+            item.setToolTip(tip_of(name))
+
     def _fit(self) -> None:
-        runs = len(self.model.names)
-        if not runs:
+        rows, names = self._shown
+        if not names:
             return
-        letter = self.view.fontMetrics().averageCharWidth()
-        titles = [
-            self.view.fontMetrics().horizontalAdvance(row.title) for row in self.model.rows if row.texts
-        ]
-        first = min(max(titles, default=0) + 3 * SPACING, WIDEST_TITLE_LETTERS * letter)
+        metrics = self.view.fontMetrics()
+        longest = max((metrics.horizontalAdvance(row.title) for row in rows if row.texts), default=0)
+        first = min(longest + 3 * SPACING, WIDEST_TITLE_LETTERS * metrics.averageCharWidth())
+        share = (self.view.viewport().width() - first) // len(names)
+        least = NARROWEST_LETTERS * metrics.averageCharWidth() + 2 * SPACING
         self.view.setColumnWidth(0, first)
-        share = (self.view.viewport().width() - first) // runs
-        width = max(share, NARROWEST_LETTERS * letter + 2 * SPACING)
-        for column in range(1, runs + 1):
-            self.view.setColumnWidth(column, width)
+        for column in range(1, len(names) + 1):
+            self.view.setColumnWidth(column, max(share, least))
 
 
-MOST_TOLD = 6
-"""So many options that differ are named in the head; the table has all."""
+MOST_OPTIONS = 6
+"""Number of differing options that are named below the title."""
 
 
 class ComparePage(QWidget):
-    """Shows two to eight runs; reads them in the background, and goes on while any of them trains.
+    """Compares two to eight runs, which are read in the background, also while they train.
 
     Signals:
-        left: The person wants back to the list.
+        left: Go back to the list of runs.
     """
 
     left = Signal()
@@ -539,18 +444,17 @@ class ComparePage(QWidget):
         application.aboutToQuit.connect(self.end_work)
 
     def show_runs(self, runs: Sequence[RunFolder]) -> None:
-        """Read these runs and show them; returns at once."""
         self.end_work()
         self.has_caught_up = False
         self._runs = tuple(runs)
         self._histories = [RunHistory() for _run in runs]
-        self.title.setText(_("Compare {} runs").format(formats.count(len(runs))))
+        self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
         self.difference.setText("")
         self._name_runs([(run.path, run.name) for run in runs])
         self._reader = CompareReader(runs, self)
         self._reader.compared.connect(self._on_comparison)
-        self._reader.news_arrived.connect(self._on_news)
-        self._reader.caught_up.connect(self._on_all)
+        self._reader.batches_read.connect(self._on_batches)
+        self._reader.caught_up.connect(self._on_caught_up)
         self._reader.start()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -567,25 +471,25 @@ class ComparePage(QWidget):
         self.charts.end_work()
         if self._reader is not None:
             self._reader.stop()
-            for signal in (self._reader.compared, self._reader.news_arrived, self._reader.caught_up):
-                signal.disconnect()  # what it has sent and nobody has taken yet is about other runs
+            for signal in (self._reader.compared, self._reader.batches_read, self._reader.caught_up):
+                signal.disconnect()  # events that are still queued are about other runs
             self._reader.deleteLater()
             self._reader = None
 
-    def _on_news(self, place: int, news: RunUpdate) -> None:
-        for batch in news.batches:
-            self._histories[place].add(batch)
+    def _on_batches(self, index: int, batches: list[Batch]) -> None:
+        for batch in batches:
+            self._histories[index].add(batch)
         self.charts.refresh()
 
-    def _on_all(self) -> None:
+    def _on_caught_up(self) -> None:
         self.has_caught_up = True
         self.charts.offer_metrics()
 
-    def _on_comparison(self, found: Comparison) -> None:
-        self._name_runs([(summary.run.path, summary.title) for summary in found.runs])
-        self.table.show_comparison(found, self._titles)
-        self.charts.judge_by([summary.metric for summary in found.runs])
-        self.difference.setText(difference_text(found))
+    def _on_comparison(self, comparison: Comparison) -> None:
+        self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
+        self.table.show_comparison(comparison, self._titles)
+        self.charts.judge_by([summary.metric for summary in comparison.runs])
+        self.difference.setText(difference_text(comparison))
 
     def _name_runs(self, runs: Sequence[tuple[Path, str]]) -> None:
         if self._titles != (unique := tuple(distinct_titles(runs))):
@@ -594,15 +498,14 @@ class ComparePage(QWidget):
             self._show_curves()
 
     def _show_curves(self) -> None:
-        """Draw the runs that nobody has hidden."""
-        curves = [
-            Curve(title, colour, history)
-            for title, colour, history, is_shown in zip(
-                self._titles, self.names.colours, self._histories, self.names.shown, strict=True
-            )
-            if is_shown
-        ]
-        self.charts.show_curves(curves)
+        runs = zip(self._titles, self._histories, self.names.shown, strict=True)
+        self.charts.show_curves(
+            [
+                Curve(title, colour_of(index), history)
+                for index, (title, history, is_shown) in enumerate(runs)
+                if is_shown
+            ]
+        )
 
     def _lay_out(self) -> None:
         self.tabs.addTab(self.charts, _("Curves"))
@@ -612,14 +515,15 @@ class ComparePage(QWidget):
         self.setLayout(layout)
 
 
-def difference_text(found: Comparison) -> str:
-    """In which options the runs differ, in a line."""
-    titles = [one.option.title for one in found.options]
+def difference_text(comparison: Comparison) -> str:
+    """The options in which the runs differ, on one line."""
+    titles = [difference.option.title for difference in comparison.options]
     if not titles:
-        if any(summary.problem for summary in found.runs):
-            return _("Not all run files can be read, so what differs isn't known.")
-        return _("They were asked the same: no option differs.")
-    shown = ", ".join(titles[:MOST_TOLD])
-    if len(titles) > MOST_TOLD:
-        shown = _("{} and {} more").format(shown, formats.count(len(titles) - MOST_TOLD))
-    return _("They differ in: {}").format(shown)
+        if any(run.problem for run in comparison.runs):
+            return _("Some run files can't be read, so their differences aren't known.")
+        return _("No option differs.")
+    options = ", ".join(titles[:MOST_OPTIONS])
+    if len(titles) <= MOST_OPTIONS:
+        return _("They differ in: {options}").format(options=options)
+    more = formats.count(len(titles) - MOST_OPTIONS)
+    return _("They differ in: {options} and {count} more").format(options=options, count=more)

@@ -1,4 +1,4 @@
-"""Below the list of runs: what a person says of the run that is chosen, and what can be done with it."""
+"""The card below the list of runs: name, tags and note of the selected runs, and buttons."""
 
 from collections.abc import Sequence
 
@@ -27,57 +27,56 @@ from gui.widgets.labels import ElidedLabel
 from gui.widgets.layout import hbox, vbox
 
 RESTING_MS = 1200
-"""So long after the last key a note is kept, if nobody leaves it before."""
+"""A note is saved so long after the last key."""
 
 
 class NoteEdit(QPlainTextEdit):
     """A few lines of plain text; Tab leaves it.
 
     Signals:
-        left: Somebody has written into it, and has left it or rests.
+        edited: The text has changed, and the person has left it or paused.
     """
 
-    left = Signal()
+    edited = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setTabChangesFocus(True)
         self._rest = QTimer(self, singleShot=True, interval=RESTING_MS)
-        self._rest.timeout.connect(self.keep)
-        self.textChanged.connect(self._wait)
+        self._rest.timeout.connect(self.commit)
+        self.textChanged.connect(self._on_text)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Keep what was written."""
         super().focusOutEvent(event)
-        self.keep()
+        self.commit()
 
-    def keep(self) -> None:
-        """Tell of what was written, if there is anything new."""
+    def commit(self) -> None:
+        """Emit `edited` if the text has changed."""
         self._rest.stop()
         if self.document().isModified():
             self.document().setModified(False)
-            self.left.emit()
+            self.edited.emit()
 
     def show_text(self, text: str) -> None:
-        """Show a text that somebody has written before."""
+        """Show a saved text."""
         if text != self.toPlainText():
             self.setPlainText(text)
         self.document().setModified(False)
         self._rest.stop()
 
-    def _wait(self) -> None:
+    def _on_text(self) -> None:
         if self.document().isModified():
             self._rest.start()
 
 
 class RunsPanel(Card):
-    """Name, tags and note of the runs that are chosen; of several, only the tags they share can be changed.
+    """Name, tags and note of the selected runs; of several, only the tags they share can be changed.
 
     Signals:
-        renamed: A `RunSummary` and its new name; empty: its own again.
-        tagged: The `RunSummary` objects, the tags that came and those that went.
+        renamed: A `RunSummary` and its new name; empty for its original one.
+        tagged: `RunSummary` objects, the tags to add and those to remove.
         noted: A `RunSummary` and the text of its note.
-        open_pressed, compare_pressed, bin_pressed: What is to be done with the runs that are chosen.
+        open_pressed, compare_pressed, bin_pressed: Buttons.
     """
 
     renamed = Signal(object, str)
@@ -99,21 +98,16 @@ class RunsPanel(Card):
         self._lay_out()
         self.name.editingFinished.connect(self._rename)
         self.tags.editingFinished.connect(self._tag)
-        self.note.left.connect(self._note)
+        self.note.edited.connect(self._note)
         self.open.clicked.connect(self.open_pressed)
         self.compare.clicked.connect(self.compare_pressed)
         self.bin.clicked.connect(self.bin_pressed)
 
     def show_runs(self, runs: Sequence[RunSummary], size: int | None) -> None:
-        """Show the runs that are chosen. What somebody is writing stays.
-
-        Args:
-            runs: The runs.
-            size: Bytes they take together; None: nobody has counted them.
-        """
+        """Show the selected runs and their bytes, if counted; what is being edited stays."""
         is_other = [run.run.path for run in runs] != [run.run.path for run in self._runs]
         if is_other:
-            self.keep()
+            self.commit()
         self._runs = tuple(runs)
         self._show_words(size)
         is_one = len(runs) == 1
@@ -126,14 +120,14 @@ class RunsPanel(Card):
             self._fill(self.tags, " ".join(self._shared_tags()))
         if is_other or not self.note.document().isModified():
             self.note.show_text(runs[0].note if is_one else "")
-        self.note.setPlaceholderText(_("What you tried, and what came of it") if is_one else "")
+        self.note.setPlaceholderText(_("What you tried, and the outcome") if is_one else "")
         self._show_buttons()
 
-    def keep(self) -> None:
-        """Tell of everything that was written and not told yet."""
+    def commit(self) -> None:
+        """Emit signals for all fields that were edited."""
         self._rename()
         self._tag()
-        self.note.keep()
+        self.note.commit()
 
     def _fill(self, line: QLineEdit, text: str) -> None:
         if line.text() != text:
@@ -141,7 +135,7 @@ class RunsPanel(Card):
         line.setModified(False)
 
     def _shared_tags(self) -> list[str]:
-        """The tags that all runs have, as the first one spells them."""
+        """The tags that all runs have, in the spelling of the first."""
         others = [{tag.casefold() for tag in run.tags} for run in self._runs[1:]]
         first = self._runs[0].tags if self._runs else ()
         return [tag for tag in first if all(tag.casefold() in tags for tags in others)]
@@ -149,12 +143,14 @@ class RunsPanel(Card):
     def _show_words(self, size: int | None) -> None:
         runs = self._runs
         if len(runs) == 1:
-            known = (state_title(runs[0].state), metric_in_full(runs[0]), formats.duration(runs[0].seconds))
-            parts = [word for word in known if word not in ("", formats.MISSING)]
+            texts = (state_title(runs[0].state), metric_in_full(runs[0]), formats.duration(runs[0].seconds))
+            parts = [text for text in texts if text not in ("", formats.MISSING)]
+        elif runs:
+            parts = [_("{count} runs selected").format(count=formats.count(len(runs)))]
         else:
-            parts = [_("{} runs chosen").format(formats.count(len(runs)))] if runs else [_("No run chosen")]
+            parts = [_("No run selected")]
         if size is not None and runs:
-            parts.append(_("{} on disk").format(formats.memory(size)))
+            parts.append(_("{size} on disk").format(size=formats.memory(size)))
         self.words.setText(" · ".join(parts))
 
     def _show_buttons(self) -> None:
@@ -162,10 +158,10 @@ class RunsPanel(Card):
         self.open.setEnabled(count == 1)
         self.bin.setEnabled(count > 0 and any(run.state.is_over for run in self._runs))
         self.compare.setEnabled(FEWEST <= count <= MOST)
-        how = _("Choose {} to {} runs: click with Ctrl or Shift held, on a Mac with Cmd.")
-        self.compare.setToolTip("" if self.compare.isEnabled() else how.format(FEWEST, MOST))
-        over = _("Only runs that are over can go. Stop it first.")
-        self.bin.setToolTip("" if self.bin.isEnabled() or not count else over)
+        how = _("Select {fewest} to {most} runs: click with Ctrl or Shift held, on a Mac with Cmd.")
+        self.compare.setToolTip("" if self.compare.isEnabled() else how.format(fewest=FEWEST, most=MOST))
+        reason = _("Only finished runs can be deleted. Stop it first.")
+        self.bin.setToolTip("" if self.bin.isEnabled() or not count else reason)
 
     def _rename(self) -> None:
         if self.name.isModified() and len(self._runs) == 1:
@@ -177,11 +173,11 @@ class RunsPanel(Card):
             return
         self.tags.setModified(False)
         before, after = self._shared_tags(), tags_in(self.tags.text())
-        came = tuple(tag for tag in after if tag not in before)
-        kept = {tag.casefold() for tag in after}
-        went = tuple(tag for tag in before if tag.casefold() not in kept)
-        if came or went:
-            self.tagged.emit(self._runs, came, went)
+        added = tuple(tag for tag in after if tag not in before)
+        left = {tag.casefold() for tag in after}
+        removed = tuple(tag for tag in before if tag.casefold() not in left)
+        if added or removed:
+            self.tagged.emit(self._runs, added, removed)
 
     def _note(self) -> None:
         if len(self._runs) == 1:
@@ -192,7 +188,7 @@ class RunsPanel(Card):
         self.name.setAccessibleName(_("Name of the run"))
         self.tags.setAccessibleName(_("Tags"))
         self.tags.setPlaceholderText(_("night, lr-search"))
-        self.tags.setToolTip(_("Words to find the run by, parted by spaces: the filter knows tag:night"))
+        self.tags.setToolTip(_("Words to find the run by, separated by spaces: filter by tag:night"))
         self.note.setAccessibleName(_("Note"))
         set_role(self.words, Role.MUTED)
 

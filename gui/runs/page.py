@@ -1,4 +1,4 @@
-"""The list of all runs: sorts, filters, opens, names, compares, exports and deletes them."""
+"""The page with the list of all runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.errors import OptionsError, UserError
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.memory import history
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import RunNotes
@@ -61,18 +61,18 @@ class RunsPage(QWidget):
     """All runs of a folder.
 
     Signals:
-        run_opened: A `RunFolder` to be shown.
-        resume_requested: A `RunFolder` to go on with.
-        extend_requested: A `RunFolder` that is over, and the `core.runs.start.Extension` to train it for.
-        try_requested: A `RunFolder` whose model is to be tried.
-        edit_requested: A tree of options to start anew from.
-        compare_requested: A list of `RunFolder` to hold against each other.
-        runs_gone: The folders of runs, a list of `Path`, that have been moved away.
+        run_opened: A `RunFolder`.
+        resume_requested: A `RunFolder`.
+        extend_requested: A `RunFolder` and a `core.runs.start.Extension`.
+        try_requested: A `RunFolder` whose model is to be opened under "Try it".
+        edit_requested: A tree of options for a new run.
+        compare_requested: A list of `RunFolder`.
+        runs_gone: The folders of runs that were moved to the bin, a list of `Path`.
 
     Args:
         theme: Colours.
-        runs_folder: Gives the folder that holds the runs; asked anew at each reading.
-        trash: What moves a folder to the bin; None: the system.
+        runs_folder: Returns the folder with the runs; called at each reading.
+        trash: Moves a folder to the bin; None: the system's.
         parent: Qt's parent.
     """
 
@@ -106,22 +106,22 @@ class RunsPage(QWidget):
         self.table.setAccessibleName(_("Runs"))
         self.words = text_label(role=Role.MUTED)
         self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._trouble = ""
+        self._error = ""
         self.forecasts = text_label(role=Role.MUTED)
         self.forecasts.hide()
         self.count = QLabel()
         set_role(self.count, Role.MUTED)
         self._columns = QPushButton(_("Columns"))
         set_role(self._columns, Role.LINK)
-        self._columns.setToolTip(_("Choose what the list shows"))
+        self._columns.setToolTip(_("Select the columns of the list"))
         self._columns.clicked.connect(self._show_columns_menu)
         self.search = QLineEdit()
         self.search.setPlaceholderText(_("Filter: words, tag:night"))
         self.search.setAccessibleName(_("Filter runs"))
         self.search.setToolTip(
             _(
-                "Runs that hold all these words. name: state: model: data: device: tag: and note: look at one thing "
-                "alone, such as state:paused."
+                "Runs that contain all these words. name: state: model: data: device: tag: and note: search one field, "
+                "such as state:paused."
             )
         )
         self.search.setClearButtonEnabled(True)
@@ -134,7 +134,7 @@ class RunsPage(QWidget):
         self.strip.hide()
         self._lay_out()
         self._connect()
-        self.table.put_away(table.hidden_columns())
+        self.table.hide_columns(table.hidden_columns())
         self._show_count()
 
     def refresh(self) -> None:
@@ -142,7 +142,7 @@ class RunsPage(QWidget):
             self._reader.read(self._runs_folder())
 
     def end_work(self) -> None:
-        self.panel.keep()
+        self.panel.commit()
         for sheet in self.findChildren(ExportSheet):
             sheet.reject()
         self._reader.stop()
@@ -157,20 +157,17 @@ class RunsPage(QWidget):
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        self.panel.keep()
+        self.panel.commit()
         self._again.stop()
         self._reader.stop()
 
     def chosen(self) -> list[RunSummary]:
-        """The runs whose rows are selected, from top to bottom."""
+        """The selected runs, from top to bottom."""
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
         return [self._summary_at(self._filter.index(row, 0)) for row in rows]
 
     def menu_for(self, index: QModelIndex) -> QMenu:
-        """What can be done with the run in a row of the table, or with all chosen ones where it is one of them.
-
-        It is made anew each time; what makes no sense for these runs isn't in it, or is disabled.
-        """
+        """A context menu for a row, or for all selected rows if it is one of them."""
         chosen = self.chosen()
         runs = chosen if self._summary_at(index) in chosen else [self._summary_at(index)]
         menu = QMenu(self)
@@ -186,7 +183,7 @@ class RunsPage(QWidget):
                 menu.addAction(_("Resume"), lambda: self.resume_requested.emit(run))
             if has_model:
                 menu.addAction(_("Try it"), lambda: self.try_requested.emit(run))
-            if has_model or summary.state is State.PAUSED:  # of a paused one, its checkpoint
+            if has_model or summary.state is State.PAUSED:  # a paused run exports its checkpoint
                 menu.addAction(_("Export…"), lambda: ExportSheet(run, summary.title, self).open())
         if working:
             menu.addAction(_("Pause"), lambda: self._ask(working, Action.PAUSE))
@@ -212,10 +209,9 @@ class RunsPage(QWidget):
 
     def _ask(self, runs: Sequence[RunSummary], action: Action) -> None:
         for run in runs:
-            self.work.put(partial(run.run.request, action), lambda _: self._read_anew())
+            self.work.put(partial(run.run.request, action), lambda _: self._read_again())
 
     def _extend(self, run: RunFolder) -> None:
-        """Ask how much longer it is to train, once it is known how far it has come."""
         self.work.put(partial(length_of, run), partial(self._ask_to_extend, run))
 
     def _compare(self, runs: Sequence[RunSummary]) -> None:
@@ -229,12 +225,11 @@ class RunsPage(QWidget):
             self.strip.show_error(error)
 
     def _throw_away(self, runs: Sequence[RunSummary]) -> None:
-        """Ask, then move them to the trash."""
         self.strip.hide()
         self.bin.begin([run.run for run in runs])
 
     def _show_runs(self, summaries: list[RunSummary]) -> None:
-        self._trouble = ""
+        self._error = ""
         self.model.show(summaries)
         self._settle()
         if self._filter.rowCount() and not self.table.selectionModel().hasSelection():
@@ -248,17 +243,16 @@ class RunsPage(QWidget):
         self._settle()
 
     def _settle(self) -> None:
-        """What follows once rows have come, changed or gone."""
+        """Update everything that depends on the rows."""
         rows = map(self.model.summary, range(self.model.rowCount()))
         if self._to_end and not any(row.run in self._to_end and not row.state.is_over for row in rows):
             self._to_end = ()
             self.strip.hide()
-        self.table.show_tags(self.model.has_tags)
         self.table.fit_columns()
         self._show_count()
         self._show_chosen()
 
-    def _tell_failure(self, error: UserError) -> None:
+    def _show_failure(self, error: UserError) -> None:
         self._to_end = error.runs if isinstance(error, NotOverError) else ()
         self.strip.show_error(error)
 
@@ -267,9 +261,10 @@ class RunsPage(QWidget):
         self._show_count()
         self._show_chosen()
 
-    def _show_trouble(self, error: OSError) -> None:
-        words = _("The runs can't be listed.\n{}: {}")
-        self._trouble = words.format(error.filename or self._runs_folder(), error.strerror or error)
+    def _on_reading_failed(self, error: OSError) -> None:
+        self._error = _("The runs can't be listed.\n{file}: {reason}").format(
+            file=error.filename or self._runs_folder(), reason=error.strerror or error
+        )
         self.model.show([])
         self._show_count()
 
@@ -277,7 +272,7 @@ class RunsPage(QWidget):
         kept = [self.model.summary(row) for row in range(self.model.rowCount())]
         self.model.show([summary for summary in kept if summary.run.path not in gone])
         self._settle()
-        self._read_anew()
+        self._read_again()
         self.runs_gone.emit(gone)
 
     def _search(self, text: str) -> None:
@@ -286,24 +281,21 @@ class RunsPage(QWidget):
         self._show_chosen()
 
     def _show_count(self) -> None:
-        """Say how many there are and what they take, or what to do where there is none."""
+        """Show the number of runs and their size, or what to do if there is none."""
         total, shown, size = self.model.rowCount(), self._filter.rowCount(), self.model.total_size
-        words = _("1 run") if total == 1 else _("{} runs").format(formats.count(total))
+        parts = [ngettext("{count} run", "{count} runs", total).format(count=formats.count(total))]
         if shown < total:
-            words = _("{} of {}").format(formats.count(shown), words)
+            text = ngettext("{shown} of {count} run", "{shown} of {count} runs", total)
+            parts = [text.format(shown=formats.count(shown), count=formats.count(total))]
         if size is not None:
-            words = _("{}, {}").format(words, formats.memory(size))
-        self.count.setText(words if total else "")
+            parts.append(formats.memory(size))
+        self.count.setText(", ".join(parts) if total else "")
         self._columns.setVisible(total > 0)
         self.panel.setVisible(total > 0)
-        if self._trouble:
-            self.words.setText(self._trouble)
-        elif not total:
-            self.words.setText(
-                _("No runs yet.\nPress New run, choose a model and data, and start it: it will stand here.")
-            )
-        else:
-            self.words.setText(_("No run holds “{}”.").format(self.search.text()))
+        text = self._error
+        if not text and not total:
+            text = _("No runs yet.\nPress New run, choose a model and data, and start it: it appears here.")
+        self.words.setText(text or _("No run contains “{text}”.").format(text=self.search.text()))
         self._stack.setCurrentIndex(0 if shown else 1)
 
     def _show_chosen(self) -> None:
@@ -317,8 +309,8 @@ class RunsPage(QWidget):
         if title:
             self.model.show_some([replace(run, title=title)])
 
-    def _tag(self, runs: Sequence[RunSummary], came: tuple[str, ...], went: tuple[str, ...]) -> None:
-        self._change_notes(runs, lambda notes: past_runs.retagged(notes, came, went))
+    def _tag(self, runs: Sequence[RunSummary], added: tuple[str, ...], removed: tuple[str, ...]) -> None:
+        self._change_notes(runs, lambda notes: past_runs.retagged(notes, added, removed))
 
     def _note(self, run: RunSummary, text: str) -> None:
         self._change_notes([run], lambda notes: msgspec.structs.replace(notes, text=text.strip()))
@@ -330,13 +322,13 @@ class RunsPage(QWidget):
             for folder in folders:
                 past_runs.write(folder, change(past_runs.read(folder)))
 
-        self.work.put(write, lambda _: self._read_anew())
+        self.work.put(write, lambda _: self._read_again())
 
     def _edit(self, run: RunFolder, change: Callable[[Tree], Tree]) -> None:
         try:
             tree = run_file.read_tree(run.options_file)
         except OptionsError as error:
-            self._tell_failure(error)
+            self._show_failure(error)
         else:
             self.edit_requested.emit(change(tree))
 
@@ -346,8 +338,8 @@ class RunsPage(QWidget):
         sheet.chosen.connect(partial(self.extend_requested.emit, run))
         sheet.open()
 
-    def _read_anew(self) -> None:
-        """What is being read may be older than what was just written."""
+    def _read_again(self) -> None:
+        """Restart the reader, which may have read older files."""
         self._reader.stop()
         self.refresh()
 
@@ -371,12 +363,12 @@ class RunsPage(QWidget):
         self._reader.some_read.connect(self._show_some)
         self._reader.runs_read.connect(self._show_runs)
         self._reader.sizes_counted.connect(self._show_sizes)
-        self._reader.reading_failed.connect(self._show_trouble)
+        self._reader.reading_failed.connect(self._on_reading_failed)
         self._again.timeout.connect(self.refresh)
         self.search.textChanged.connect(self._search)
         self.table.opened.connect(self._open)
-        self.table.bin_wanted.connect(lambda: self._throw_away(self.chosen()))
-        self.table.columns_chosen.connect(lambda hidden: self.work.put(partial(table.keep_hidden, hidden)))
+        self.table.bin_requested.connect(lambda: self._throw_away(self.chosen()))
+        self.table.columns_chosen.connect(lambda hidden: self.work.put(partial(table.save_hidden, hidden)))
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.table.selectionModel().selectionChanged.connect(self._show_chosen)
         self.panel.renamed.connect(self._rename)
@@ -386,8 +378,8 @@ class RunsPage(QWidget):
         self.panel.compare_pressed.connect(lambda: self._compare(self.chosen()))
         self.panel.bin_pressed.connect(lambda: self._throw_away(self.chosen()))
         self.bin.moved.connect(self._on_gone)
-        self.bin.failed.connect(self._tell_failure)
-        self.work.failed.connect(self._tell_failure)
+        self.bin.failed.connect(self._show_failure)
+        self.work.failed.connect(self._show_failure)
         application = QCoreApplication.instance()
         assert application is not None
         application.aboutToQuit.connect(self.end_work)

@@ -1,4 +1,4 @@
-"""The runs that wait for their turn, in the order in which they will train; hidden while none does."""
+"""The queue: runs that wait for their turn, in the order in which they will train."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -16,16 +16,16 @@ from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel
 
 FIRST_BUTTON = 2
-"""The column of the first button, behind the place and the name."""
+"""The column of the first button, after the place and the name."""
 
 
 class QueueCard(Card):
-    """A line a run: its place, its name, and buttons that move it or take it out.
+    """A row per waiting run: place, name, and buttons to open, move or remove it. Hidden while none waits.
 
     Signals:
-        run_opened: The `RunFolder` to be shown.
-        move_requested: A `RunFolder`, and the `core.runs.queue.Move` to make with it.
-        leave_requested: The `RunFolder` that is to wait no longer.
+        run_opened: A `RunFolder`.
+        move_requested: A `RunFolder` and a `core.runs.queue.Move`.
+        leave_requested: The `RunFolder` to remove from the queue.
     """
 
     run_opened = Signal(object)
@@ -43,7 +43,6 @@ class QueueCard(Card):
         self.hide()
 
     def show_waiting(self, waiting: Sequence[LiveRun]) -> None:
-        """Show these, the next one first."""
         focused = self._focused()
         self._waiting = tuple(waiting)
         self._titles = distinct_titles([(live.run.path, live.title) for live in self._waiting])
@@ -61,11 +60,10 @@ class QueueCard(Card):
         self._rows = rows
         self.setVisible(bool(self._waiting))
         if focused is not None:
-            rows.show()  # what isn't seen yet takes no focus
+            rows.show()  # a hidden button can't have the focus
             self._focus(*focused)
 
     def titles(self) -> list[str]:
-        """The names that stand there, in their order."""
         return list(self._titles)
 
     def _add_row(self, grid: QGridLayout, place: int, live: LiveRun) -> None:
@@ -73,18 +71,18 @@ class QueueCard(Card):
         set_role(number, Role.MUTED)
         grid.addWidget(number, place, 0)
         grid.addWidget(ElidedLabel(self._titles[place]), place, 1)
-        for column, button in enumerate(self._made_buttons(place, live), FIRST_BUTTON):
+        for column, button in enumerate(self._row_buttons(place, live), FIRST_BUTTON):
             self._buttons[live.run.path, column] = button
             set_role(button, Role.LINK)
             button.setAccessibleName(f"{button.text()}: {self._titles[place]}")
             grid.addWidget(button, place, column)
 
     def _focused(self) -> tuple[Path, int] | None:
-        """The run and the column of the button that the keyboard is at."""
+        """The run and the column of the button with the focus."""
         return next((at for at, button in self._buttons.items() if button.hasFocus()), None)
 
     def _focus(self, run: Path, column: int) -> None:
-        """Put the keyboard back there; at the end of the list the same button is grey, and its neighbour is next."""
+        """Focus this button, or the nearest one of the row that is enabled."""
         at_the_row = [
             (abs(other - column), button)
             for (path, other), button in self._buttons.items()
@@ -93,7 +91,7 @@ class QueueCard(Card):
         if at_the_row:
             min(at_the_row, key=itemgetter(0))[1].setFocus()
 
-    def _made_buttons(self, place: int, live: LiveRun) -> tuple[QPushButton, ...]:
+    def _row_buttons(self, place: int, live: LiveRun) -> tuple[QPushButton, ...]:
         run = live.run
         titles = _("Open"), _("Move up"), _("Move down"), _("Leave the queue")
         opening, up, down, leaving = (QPushButton(title) for title in titles)

@@ -1,8 +1,9 @@
-"""The table of runs: whole rows of which several can be chosen, columns that fit, Enter opens."""
+"""The table of runs: model, background reader, filter and view."""
 
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,25 +42,27 @@ FILE = "runs-list.json"
 
 
 class RunsLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of the hidden columns."""
+    """The columns that a person has hidden."""
 
     hidden: tuple[str, ...] = ()
 
 
 def hidden_columns() -> frozenset[Column]:
-    """None where the file is missing or damaged."""
+    """The hidden columns; empty if the file is missing or damaged."""
     try:
-        kept = msgspec.json.decode((settings.home() / FILE).read_bytes(), type=RunsLayout)
+        layout = msgspec.json.decode((settings.home() / FILE).read_bytes(), type=RunsLayout)
     except (OSError, msgspec.MsgspecError):
         return frozenset()
-    return frozenset(column for column in Column if column.name in kept.hidden and column is not Column.NAME)
+    return frozenset(
+        column for column in Column if column.name in layout.hidden and column is not Column.NAME
+    )
 
 
-def keep_hidden(columns: Iterable[Column]) -> None:
-    """Remember the hidden columns.
+def save_hidden(columns: Iterable[Column]) -> None:
+    """Save the hidden columns.
 
     Raises:
-        OSError: That can't be written.
+        OSError: They can't be written.
     """
     layout = RunsLayout(hidden=tuple(column.name for column in sorted(columns)))
     settings.home().mkdir(parents=True, exist_ok=True)
@@ -69,7 +72,7 @@ def keep_hidden(columns: Iterable[Column]) -> None:
 Index = QModelIndex | QPersistentModelIndex
 
 SORT_ROLE = int(Qt.ItemDataRole.UserRole)
-"""Raw values: seconds, bytes, shares. What isn't known sorts below everything."""
+"""Raw values: seconds, bytes, shares. Unknown values sort below all others."""
 
 DOT_PIXELS = 16
 
@@ -77,7 +80,7 @@ COLUMNS = len(Column)
 
 
 class RunsModel(QAbstractTableModel):
-    """Runs, a row each. Rows are immutable; those that change are swapped, the others stay where they are."""
+    """A row per run. Rows are immutable; a change replaces a row, so that the others keep selection and position."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -91,7 +94,7 @@ class RunsModel(QAbstractTableModel):
         theme.changed.connect(self._repaint_dots)
 
     def summary(self, row: int) -> RunSummary:
-        """The run in a row of this model (not of a sorted view on it)."""
+        """The run in a row of this model (not of a sorted view of it)."""
         return self._rows[row].summary
 
     def row(self, row: int) -> RunRow:
@@ -99,12 +102,11 @@ class RunsModel(QAbstractTableModel):
 
     @property
     def total_size(self) -> int | None:
-        """Bytes of all runs; None before all of them are counted."""
+        """Bytes of all runs; None until all are counted."""
         sizes = [row.size for row in self._rows]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def longest_text(self, column: Column) -> str:
-        """The text of most letters in a column."""
         return max((row.texts[column] for row in self._rows), key=len, default="")
 
     def size_of(self, summary: RunSummary) -> int | None:
@@ -115,22 +117,25 @@ class RunsModel(QAbstractTableModel):
         return any(row.summary.tags for row in self._rows)
 
     def show(self, summaries: Sequence[RunSummary]) -> None:
-        """Make these the rows; those of the same title and beginning say when they were made."""
+        """Make these the rows; runs of the same title and start show when they were made."""
         wanted = {summary.run.path for summary in summaries}
         for place in reversed(range(len(self._rows))):
             if self._rows[place].summary.run.path not in wanted:
                 self.beginRemoveRows(QModelIndex(), place, place)
                 del self._rows[place]
                 self.endRemoveRows()
-        counts = Counter(map(_looks, summaries))
-        alike = [summary for summary in summaries if counts[_looks(summary)] > 1]
+        counts = Counter(map(_appearance, summaries))
+        alike = [summary for summary in summaries if counts[_appearance(summary)] > 1]
         titles = distinct_titles([(summary.run.path, summary.title) for summary in alike])
-        shown = zip(alike, titles, strict=True)
-        self._titles = {(one.run.path, one.title): title for one, title in shown if title != one.title}
+        self._titles = {
+            (summary.run.path, summary.title): title
+            for summary, title in zip(alike, titles, strict=True)
+            if title != summary.title
+        }
         self.show_some(summaries)
 
     def show_some(self, summaries: Sequence[RunSummary]) -> None:
-        """Show these runs anew, or add them."""
+        """Update these runs, or add them."""
         wanted = {summary.run.path: summary for summary in summaries}
         for place, old in enumerate(self._rows):
             new = wanted.pop(old.summary.run.path, None)
@@ -142,7 +147,7 @@ class RunsModel(QAbstractTableModel):
             self.endInsertRows()
 
     def show_sizes(self, sizes: Mapping[Path, int]) -> None:
-        """Say how many bytes runs take, by their folders."""
+        """Set the bytes of runs, by their folders."""
         self._sizes.update(sizes)
         for place, old in enumerate(self._rows):
             if sizes.get(old.summary.run.path, old.size) != old.size:
@@ -209,8 +214,8 @@ class RunsModel(QAbstractTableModel):
             self.dataChanged.emit(self.index(0, Column.STATE), last, [Qt.ItemDataRole.DecorationRole])
 
 
-def _looks(summary: RunSummary) -> tuple[str, str]:
-    """By what a person knows a run from others: its title, and when it began, which has a column of its own."""
+def _appearance(summary: RunSummary) -> tuple[str, str]:
+    """The columns by which a person distinguishes runs."""
     return summary.title, formats.moment(summary.started)
 
 
@@ -220,7 +225,7 @@ def _alignment(kind: ColumnKind) -> Qt.AlignmentFlag:
 
 
 def dot(colour: QColor, *, is_filled: bool = True) -> QIcon:
-    """A circle, filled or as a ring, painted at twice its size for fine screens; untinted in a selection."""
+    """A circle or a ring, at twice its size for high-resolution screens; not tinted if selected."""
     pixmap = QPixmap(2 * DOT_PIXELS, 2 * DOT_PIXELS)
     pixmap.setDevicePixelRatio(2.0)
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -237,20 +242,20 @@ def dot(colour: QColor, *, is_filled: bool = True) -> QIcon:
 
 
 FIRST_SECONDS = 0.1
-"""So soon the window is told of the newest runs, which fill what can be seen."""
+"""When the newest runs are reported, which fill the visible part of the table."""
 
-TELL_SECONDS = 0.5
-"""So often it is told of the others."""
+REPORT_SECONDS = 0.5
+"""How often the others are reported."""
 
 SIZES_AT_ONCE = 100
-"""More rows than these would take a turn of the window that is felt."""
+"""More rows at once would delay the window noticeably."""
 
 COUNTING_SECONDS = 2.0
-"""For so long sizes are counted at most before the list is read again; the rest follows then."""
+"""How long sizes are counted before the list is read again; the rest follows then."""
 
 
 def _stamp(run: RunFolder) -> tuple[int, ...]:
-    """When a run's files were last written; a run that is over and has the same stamp needn't be read again."""
+    """Modification times of a run's files: a run that is over is read again only if one has changed."""
 
     def written(path: Path) -> int:
         try:
@@ -264,13 +269,13 @@ def _stamp(run: RunFolder) -> tuple[int, ...]:
 
 
 class RunsReader(QThread):
-    """Reads all runs of a folder once each time it is started, the newest first, then counts what they take on disk.
+    """Reads all runs of a folder once per start, the newest first, then counts their bytes on disk.
 
     Signals:
-        some_read: A list of `core.runs.summary.RunSummary`: those that are new or have changed, as they are found.
+        some_read: A list of `core.runs.summary.RunSummary` that are new or have changed.
         runs_read: All of them.
-        sizes_counted: Bytes by the folders of runs, as they are counted.
-        reading_failed: The `OSError` that stands between the folder and its list.
+        sizes_counted: Bytes by the folders of runs.
+        reading_failed: An `OSError`.
     """
 
     some_read = Signal(object)
@@ -286,13 +291,13 @@ class RunsReader(QThread):
         self._counted: set[Path] = set()
 
     def read(self, folder: Path) -> None:
-        """Start reading; nothing happens where it is reading already."""
+        """Start reading, unless it is already."""
         if not self.isRunning():
             self._folder = folder
             self.start()
 
     def stop(self) -> None:
-        """Give up after the run at hand, a matter of milliseconds."""
+        """Stop within milliseconds."""
         self.requestInterruption()
         wait_briefly(self)
 
@@ -306,34 +311,35 @@ class RunsReader(QThread):
             self._count(runs)
 
     def _read(self, runs: list[RunFolder]) -> bool:
-        """Sum up all runs; returns whether nobody has interrupted that."""
-        found, piece = [], []
-        tell_next = time.monotonic() + FIRST_SECONDS
+        """Summarize all runs; returns whether all are done."""
+        summaries, changed = [], []
+        next_report = time.monotonic() + FIRST_SECONDS
         for run in runs:
             if self.isInterruptionRequested():
                 return False
             before = self._known.get(run.path)
-            found.append(self._summary(run))
-            if before is None or before[1] is not found[-1]:
-                piece.append(found[-1])
-            if piece and time.monotonic() > tell_next:
-                self.some_read.emit(piece)
-                piece, tell_next = [], time.monotonic() + TELL_SECONDS
-        self.runs_read.emit(found)
+            summary = self._summary(run)
+            summaries.append(summary)
+            if before is None or before[1] is not summary:
+                changed.append(summary)
+            if changed and time.monotonic() > next_report:
+                self.some_read.emit(changed)
+                changed, next_report = [], time.monotonic() + REPORT_SECONDS
+        self.runs_read.emit(summaries)
         return True
 
     def _count(self, runs: list[RunFolder]) -> None:
-        """Count the bytes of all runs, or of as many as there is time for."""
+        """Count the bytes of as many runs as there is time for."""
         counted: dict[Path, int] = {}
-        begun = told = time.monotonic()
+        started = reported = time.monotonic()
         for run in sorted(runs, key=lambda run: run.path in self._counted):
-            if self.isInterruptionRequested() or time.monotonic() - begun > COUNTING_SECONDS:
+            if self.isInterruptionRequested() or time.monotonic() - started > COUNTING_SECONDS:
                 break
             counted[run.path] = self._sizes.of(run)
             self._counted.add(run.path)
-            if len(counted) >= SIZES_AT_ONCE or time.monotonic() - told > TELL_SECONDS:
+            if len(counted) >= SIZES_AT_ONCE or time.monotonic() - reported > REPORT_SECONDS:
                 self.sizes_counted.emit(counted)
-                counted, told = {}, time.monotonic()
+                counted, reported = {}, time.monotonic()
         self.sizes_counted.emit(counted)
 
     def _summary(self, run: RunFolder) -> RunSummary:
@@ -347,10 +353,7 @@ class RunsReader(QThread):
 
 
 class RunsFilter(QSortFilterProxyModel):
-    """Sorts by raw values and keeps the runs that hold every word typed.
-
-    A word such as `state:paused` or `tag:night` looks at one of `gui.runs.table.FIELDS` alone.
-    """
+    """Sorts by raw values and keeps the runs that contain every word, as `RunRow.contains`."""
 
     def __init__(self, model: RunsModel, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -360,7 +363,6 @@ class RunsFilter(QSortFilterProxyModel):
         self.setSortRole(SORT_ROLE)
 
     def search(self, text: str) -> None:
-        """Keep the runs in which every word of `text` occurs somewhere."""
         self._words = text.casefold().split()
         self.invalidate()
 
@@ -368,60 +370,50 @@ class RunsFilter(QSortFilterProxyModel):
         if not self._words:
             return True
         row = self._model.row(source_row)
-        return all(row.holds(word) for word in self._words)
+        return all(row.contains(word) for word in self._words)
 
 
 PADDING = 20
-"""What the style sheet and Qt keep free on both sides of a cell's text, in pixels, and a little."""
+"""Pixels on both sides of a cell's text."""
 
-DOT_ROOM = 22
+DOT_WIDTH = 22
+NAME_WIDTH = 8 * PADDING
 
-WIDEST_LETTERS = 30
-"""So wide the results become for one with a long name."""
+MOST_LETTERS = 18
+MOST_METRIC_LETTERS = 28
+"""Longer texts are elided, except in the name's column; tool tips show all."""
 
-LEAST = {
-    Column.NAME: 8 * PADDING,
-    Column.MODEL: 4 * PADDING,
-    Column.DATA: 3 * PADDING,
-    Column.TAGS: 3 * PADDING,
-}
-"""Pixels that the columns have at least which share what the others leave.
-
-Their texts are cut with "…"; the tool tip has all of it.
-"""
-
-LEAVING = (Column.DEVICE, Column.MEMORY, Column.TIME, Column.SIZE, Column.TAGS, Column.DATA, Column.MODEL)
-"""Where there is no room for all columns, these leave, the first one first."""
+DROPPED = (Column.DEVICE, Column.MEMORY, Column.TIME, Column.SIZE, Column.TAGS, Column.DATA, Column.MODEL)
+"""Columns that are left out in a narrow window, the first one first."""
 
 
 class RunsTable(QTableView):
-    """A table of whole rows in which Enter opens the current one.
+    """A table in which Enter opens the current row, with columns that always fit into its width.
 
     Signals:
         opened: The index of the row to open.
-        bin_wanted: The rows that are chosen are to go to the bin.
-        columns_chosen: The columns that are put away from now on, a set of `Column`.
+        bin_requested: Move the selected runs to the bin.
+        columns_chosen: A set of hidden `Column`s.
 
     Args:
-        rows: What is shown, sorted or not.
+        rows: The model, which may be shown sorted.
         parent: Qt's parent.
     """
 
     opened = Signal(QModelIndex)
-    bin_wanted = Signal()
+    bin_requested = Signal()
     columns_chosen = Signal(object)
 
     def __init__(self, rows: RunsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._rows = rows
         set_up_rows(self)
-        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # the ends of names often tell them apart
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names often differ at their ends
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self._kinds = columns()
-        self._put_away: frozenset[Column] = frozenset()
-        self._lacks_tags = True
+        self._hidden: frozenset[Column] = frozenset()
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -433,7 +425,7 @@ class RunsTable(QTableView):
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             self.opened.emit(self.currentIndex())
         elif key == Qt.Key.Key_Delete or (key == Qt.Key.Key_Backspace and with_command):
-            self.bin_wanted.emit()
+            self.bin_requested.emit()
         else:
             super().keyPressEvent(event)
 
@@ -441,107 +433,62 @@ class RunsTable(QTableView):
         super().resizeEvent(event)
         self.fit_columns()
 
-    def put_away(self, hidden: Collection[Column]) -> None:
-        """Show no more of these columns."""
-        self._put_away = frozenset(hidden)
+    def hide_columns(self, hidden: Collection[Column]) -> None:
+        self._hidden = frozenset(hidden)
         self.fit_columns()
 
-    def show_tags(self, are_there: bool) -> None:
-        """A column of tags stands there as soon as any run has one."""
-        self._lacks_tags = not are_there
-
     def columns_menu(self) -> QMenu:
-        """A switch for each column but the name; of those without room it is said."""
+        """A switch for each column but the name, with a note if there is no space for it."""
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
-        shown = set(self._shown())
+        shown = self._widths()
         for column, kind in self._kinds.items():
             if column is Column.NAME:
                 continue
-            action = QAction(kind.title, menu, checkable=True, checked=column not in self._put_away)
+            action = QAction(kind.title, menu, checkable=True, checked=column not in self._hidden)
             if column not in shown and action.isChecked():
-                is_bare = column is Column.TAGS and self._lacks_tags
-                why = _("no run has one") if is_bare else _("no room for it now")
-                action.setText(_("{} ({})").format(kind.title, why))
-            action.setData(int(column))
-            action.toggled.connect(self._switch)
+                is_unused = column is Column.TAGS and not self._rows.has_tags
+                note = _("{column} (no run has one)") if is_unused else _("{column} (no space for it)")
+                action.setText(note.format(column=kind.title))
+            action.toggled.connect(partial(self._switch, column))
             menu.addAction(action)
         return menu
 
     def fit_columns(self) -> None:
-        """Give the columns their widths; call when the texts in them have changed."""
+        """Set the widths of columns; call it when their texts have changed."""
         header = self.horizontalHeader()
-        if header.count() != len(Column):
-            return
-        shown = self._shown()
-        for column in Column:
-            header.setSectionHidden(column, column not in shown)
-        fixed = {column: self._fixed_width(column) for column in shown if column not in LEAST}
-        flexible = [column for column in shown if column in LEAST]
-        left = self.viewport().width() - sum(fixed.values()) - sum(LEAST[column] for column in flexible)
-        if Column.METRIC in fixed:
-            fixed[Column.METRIC] += max(0, min(left, self._long_result() - fixed[Column.METRIC]))
-        wanted = {column: max(self._wide(column), 3 * PADDING) for column in flexible}
-        shared = share_out(self.viewport().width() - sum(fixed.values()), wanted)
-        for column, width in (fixed | shared).items():
-            header.resizeSection(column, width)
+        if header.count() == len(Column):
+            widths = self._widths()
+            for column in Column:
+                header.setSectionHidden(column, column not in widths)
+                if column in widths:
+                    header.resizeSection(column, widths[column])
 
-    def _shown(self) -> list[Column]:
-        """The columns that are wanted and have room."""
-        wanted = [column for column in Column if column not in self._put_away]
-        if self._lacks_tags and Column.TAGS in wanted:
-            wanted.remove(Column.TAGS)
-        for column in LEAVING:
-            if sum(map(self._least_width, wanted)) <= self.viewport().width():
-                break
-            if column in wanted:
-                wanted.remove(column)
-        return wanted
+    def _widths(self) -> dict[Column, int]:
+        """Widths of all columns that are shown; the name takes what the others leave."""
+        hidden = self._hidden if self._rows.has_tags else self._hidden | {Column.TAGS}
+        widths = {column: self._width(column) for column in Column if column not in hidden}
+        widths[Column.NAME] = NAME_WIDTH
+        for column in DROPPED:
+            if sum(widths.values()) > self.viewport().width():
+                widths.pop(column, None)
+        widths[Column.NAME] += max(0, self.viewport().width() - sum(widths.values()))
+        return widths
 
-    def _least_width(self, column: Column) -> int:
-        return LEAST[column] if column in LEAST else self._fixed_width(column)
+    def _width(self, column: Column) -> int:
+        # Qt's own way would ask every row for each width
+        kind, advance = self._kinds[column], self.fontMetrics().horizontalAdvance
+        letters = MOST_METRIC_LETTERS if column is Column.METRIC else MOST_LETTERS
+        most = letters * self.fontMetrics().averageCharWidth()
+        text = min(advance(self._rows.longest_text(column)), most)
+        dot_width = DOT_WIDTH if column is Column.STATE else 0
+        return max(text, advance(kind.title), advance(kind.sample)) + PADDING + dot_width
 
-    def _fixed_width(self, column: Column) -> int:
-        kind = self._kinds[column]
-        return max(self._width_of(column, kind.title), self._width_of(column, kind.sample))
-
-    def _long_result(self) -> int:
-        """What a result with a long name wants, within limits."""
-        widest = WIDEST_LETTERS * self.fontMetrics().averageCharWidth()
-        return min(widest, self._wide(Column.METRIC))
-
-    def _wide(self, column: Column) -> int:
-        """What the longest text of a column wants. Qt's own way would ask every row for each width."""
-        return self.fontMetrics().horizontalAdvance(self._rows.longest_text(column)) + PADDING
-
-    def _width_of(self, column: Column, text: str) -> int:
-        dot = DOT_ROOM if column is Column.STATE else 0
-        return self.fontMetrics().horizontalAdvance(text) + PADDING + dot
-
-    def _pop_up_columns(self, place: QPoint) -> None:
+    def _pop_up_columns(self, position: QPoint) -> None:
         menu = self.columns_menu()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self.horizontalHeader().mapToGlobal(place))
+        menu.popup(self.horizontalHeader().mapToGlobal(position))
 
-    def _switch(self, is_wanted: bool) -> None:
-        action = self.sender()
-        if isinstance(action, QAction):
-            column = Column(action.data())
-            hidden = self._put_away - {column} if is_wanted else self._put_away | {column}
-            self.put_away(hidden)
-            self.columns_chosen.emit(hidden)
-
-
-def share_out(room: int, wanted: dict[Column, int]) -> dict[Column, int]:
-    """Give each column what it wants; where that is too much the widest are cut alike.
-
-    The name takes what is left, and is cut last.
-    """
-    given: dict[Column, int] = {}
-    others = sorted((column for column in wanted if column is not Column.NAME), key=lambda one: wanted[one])
-    left = room - min(wanted[Column.NAME], LEAST[Column.NAME])
-    for number, column in enumerate(others):
-        fair = (left - sum(given.values())) // (len(others) - number)
-        given[column] = max(0, min(wanted[column], fair))
-    given[Column.NAME] = max(0, room - sum(given.values()))
-    return given
+    def _switch(self, column: Column, is_shown: bool) -> None:
+        self.hide_columns(self._hidden - {column} if is_shown else self._hidden | {column})
+        self.columns_chosen.emit(self._hidden)

@@ -226,7 +226,7 @@ def test_a_start_that_was_called_off_leaves_nothing(make_window, training, folde
 def test_waiting_is_what_is_offered_first(qtbot):
     asked = question_about(TurnAwaited(ahead=1, behind="“Digits”"), None)
     qtbot.addWidget(asked)
-    assert asked.says() == {"Start when that one is done": Turn.WAIT, "Start now beside it": Turn.NOW}
+    assert asked.says() == {"Start when that one is done": Turn.WAIT, "Start now as well": Turn.NOW}
     assert asked.defaultButton().text() == "Start when that one is done"
     assert asked.text() == "“Digits” uses this device"
     assert "memory" in asked.informativeText()

@@ -84,7 +84,7 @@ def sheet(qtbot, exports, tmp_path):
     sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews", make=exports, find=lambda _run: OFFERS)
     qtbot.addWidget(sheet)
     sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    sheet.place.put_into(tmp_path)
+    sheet.place.propose_in(tmp_path)
     sheet.show()
     qtbot.waitUntil(lambda: bool(sheet.kinds.rows))
     yield sheet

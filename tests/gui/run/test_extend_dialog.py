@@ -33,7 +33,7 @@ def with_training(**changes):
     return msgspec.structs.replace(OPTIONS, training=msgspec.structs.replace(OPTIONS.training, **changes))
 
 
-def told(sheet):
+def rows_of(sheet):
     return dict(sheet.rows.rows())
 
 
@@ -41,10 +41,10 @@ def test_epochs_are_added_to_what_was_asked(qtbot, status):
     sheet = ExtendSheet(Length(OPTIONS, status))
     qtbot.addWidget(sheet)
     sheet.more.setValue(2)
-    assert told(sheet)["So far"] == "step 360, epoch 8"
-    assert told(sheet)["In all"] == "10 epochs, about 450 steps"
-    assert told(sheet)["Time"].startswith("about 20 s, at the 200 ms a step")
-    assert told(sheet)["Learning rate"].startswith("follows its schedule")
+    assert rows_of(sheet)["So far"] == "step 360, epoch 8"
+    assert rows_of(sheet)["In all"] == "10 epochs, 450 steps"
+    assert rows_of(sheet)["Time"].startswith("about 20 s, at 200 ms")
+    assert rows_of(sheet)["Learning rate"].startswith("follows its schedule")
     with qtbot.waitSignal(sheet.chosen) as chosen:
         sheet.start.click()
     assert chosen.args == [Extension(epochs=10.0)]
@@ -54,8 +54,8 @@ def test_steps_are_added_where_steps_were_asked(qtbot, status):
     sheet = ExtendSheet(Length(with_training(max_steps=360, schedule=Schedule.CONSTANT), status))
     qtbot.addWidget(sheet)
     assert sheet.more.value() == 36
-    assert told(sheet)["In all"] == "396 steps"
-    assert told(sheet)["Learning rate"] == "stays as it is"
+    assert rows_of(sheet)["In all"] == "396 steps"
+    assert rows_of(sheet)["Learning rate"] == "unchanged"
     with qtbot.waitSignal(sheet.chosen) as chosen:
         sheet.start.click()
     assert chosen.args == [Extension(max_steps=396)]
@@ -64,5 +64,5 @@ def test_steps_are_added_where_steps_were_asked(qtbot, status):
 def test_nothing_is_promised_before_a_step_was_measured(qtbot):
     sheet = ExtendSheet(Length(OPTIONS, RunStatus()))
     qtbot.addWidget(sheet)
-    assert "Time" not in told(sheet)
-    assert told(sheet)["In all"] == "9 epochs"
+    assert "Time" not in rows_of(sheet)
+    assert rows_of(sheet)["In all"] == "9 epochs"

@@ -27,30 +27,30 @@ class Listener(QObject):
         super().__init__()
         self.history, self.status, self.news = RunHistory(), RunStatus(), 0
         self.states, self.log, self.failures, self.order = [], "", [], []
-        thread.news_arrived.connect(self.take_news)
-        thread.state_changed.connect(self.take_state)
-        thread.log_arrived.connect(self.take_log)
-        thread.job_failed.connect(self.take_failure)
-        thread.ended.connect(self.take_end)
+        thread.updated.connect(self.on_update)
+        thread.state_changed.connect(self.on_state)
+        thread.log_arrived.connect(self.on_log)
+        thread.job_failed.connect(self.on_failure)
+        thread.ended.connect(self.on_end)
 
-    def take_news(self, news):
+    def on_update(self, news):
         self.news += 1
         self.status = news.status
         for batch in news.batches:
             self.history.add(batch)
         self.order.append("news")
 
-    def take_state(self, state):
+    def on_state(self, state):
         self.states.append(state)
         self.order.append(state)
 
-    def take_log(self, text):
+    def on_log(self, text):
         self.log += text
 
-    def take_failure(self, error):
+    def on_failure(self, error):
         self.failures.append(error)
 
-    def take_end(self, record):
+    def on_end(self, record):
         self.order.append(record)
 
 
@@ -81,14 +81,14 @@ def test_reads_a_run_that_is_long_over_and_ends(qtbot, tmp_path, follow):
     plot = Plot()
     finish(run, plot, write_story(run, plot))
     run.log_file.write_text("first\nlast, without a newline")
-    thread, told = follow(run)
+    thread, listener = follow(run)
     with qtbot.waitSignal(thread.finished, timeout=5000):
         thread.start()
-    qtbot.waitUntil(lambda: told.states == [State.FINISHED], timeout=2000)
-    assert (told.status.step, len(told.history.step_seconds)) == (plot.reached, plot.reached)
-    assert told.log == "first\nlast, without a newline"
-    assert [said for said in told.order if said != "news"] == [run.exit_record(), State.FINISHED]
-    assert told.status.finished is not None
+    qtbot.waitUntil(lambda: listener.states == [State.FINISHED], timeout=2000)
+    assert (listener.status.step, len(listener.history.step_seconds)) == (plot.reached, plot.reached)
+    assert listener.log == "first\nlast, without a newline"
+    assert [said for said in listener.order if said != "news"] == [run.exit_record(), State.FINISHED]
+    assert listener.status.finished is not None
 
 
 def test_follows_a_run_as_it_is_written(qtbot, live, follow):
@@ -96,24 +96,24 @@ def test_follows_a_run_as_it_is_written(qtbot, live, follow):
     writer = EventWriter(live.events_file)
     for event in opening(plot)[:2]:
         writer.write(event)
-    thread, told = follow(live)
+    thread, listener = follow(live)
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
         thread.start()
-    assert told.states == [State.STARTING]
+    assert listener.states == [State.STARTING]
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
         for event in opening(plot)[2:]:
             writer.write(event)
-    assert told.states == [State.STARTING, State.TRAINING]
+    assert listener.states == [State.STARTING, State.TRAINING]
     with qtbot.waitSignal(thread.finished, timeout=5000):
         writer.write(RunFinished(state="finished", steps=0))
         live.record_exit(ExitRecord(time=time.time(), code=0))
     writer.close()
-    qtbot.waitUntil(lambda: told.states[-1] is State.FINISHED, timeout=2000)
+    qtbot.waitUntil(lambda: listener.states[-1] is State.FINISHED, timeout=2000)
 
 
 def test_a_stop_is_passed_on_and_a_killed_engine_is_reported_within_two_seconds(qtbot, live, follow):
     write_story(live, Plot(reached=20, start=time.time()))
-    thread, told = follow(live)
+    thread, listener = follow(live)
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
         thread.start()
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
@@ -121,7 +121,7 @@ def test_a_stop_is_passed_on_and_a_killed_engine_is_reported_within_two_seconds(
     assert [request.action for request in live.open_requests()] == [Action.STOP]
     with qtbot.waitSignal(thread.ended, timeout=2000):
         crash(live, time.time())
-    qtbot.waitUntil(lambda: told.states == [State.TRAINING, State.STOPPING, State.CRASHED], timeout=2000)
+    qtbot.waitUntil(lambda: listener.states == [State.TRAINING, State.STOPPING, State.CRASHED], timeout=2000)
 
 
 def test_stops_following_at_once_and_leaves_the_run_alone(qtbot, live, follow):
@@ -139,15 +139,15 @@ def test_stops_following_at_once_and_leaves_the_run_alone(qtbot, live, follow):
 
 def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
     run = make_folder(tmp_path / "run")
-    thread, told = follow(
+    thread, listener = follow(
         run, begin=partial(start.start, run, [sys.executable, "-P", str(KEEPER), "finish", str(run.path)])
     )
     with qtbot.waitSignal(thread.finished, timeout=10_000):
         thread.start()
-    qtbot.waitUntil(lambda: State.FINISHED in told.states, timeout=2000)
-    assert told.failures == []
-    assert "The fake engine is here." in told.log
-    assert (told.status.step, len(told.history.step_seconds)) == (3, 3)
+    qtbot.waitUntil(lambda: State.FINISHED in listener.states, timeout=2000)
+    assert listener.failures == []
+    assert "The fake engine is here." in listener.log
+    assert (listener.status.step, len(listener.history.step_seconds)) == (3, 3)
 
 
 def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
@@ -155,22 +155,22 @@ def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, m
     run = make_folder(tmp_path / "run")
     plot = Plot(steps=4000, reached=4000)
     finish(run, plot, write_story(run, plot))
-    thread, told = follow(run)
+    thread, listener = follow(run)
     with qtbot.waitSignal(thread.finished, timeout=20_000):
         thread.start()
-    qtbot.waitUntil(lambda: told.status.finished is not None, timeout=2000)
-    assert told.news > 5
-    assert told.order[:3] == ["news", run.exit_record(), State.FINISHED], (
+    qtbot.waitUntil(lambda: listener.status.finished is not None, timeout=2000)
+    assert listener.news > 5
+    assert listener.order[:3] == ["news", run.exit_record(), State.FINISHED], (
         "known from the end of the file, before all of it is read"
     )
-    assert told.states == [State.FINISHED]
-    assert told.history.loss.x.tolist() == list(range(1, 4001))
-    assert len(told.history.evaluations) == plot.epochs
+    assert listener.states == [State.FINISHED]
+    assert listener.history.loss.x.tolist() == list(range(1, 4001))
+    assert len(listener.history.evaluations) == plot.epochs
     status = read_status(run)
-    assert told.status == status
+    assert listener.status == status
 
 
-def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_moment(
+def test_a_run_that_waits_with_a_long_past_is_listener_as_waiting_from_the_first_moment(
     qtbot, tmp_path, follow, monkeypatch
 ):
     monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
@@ -181,13 +181,13 @@ def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_mom
     keeper = EventWriter(run.machine_file, attempt=2)
     keeper.write(TurnAwaited(ahead=1, behind="other"))
     keeper.close()
-    thread, told = follow(run)
+    thread, listener = follow(run)
     wholes = []
-    thread.news_arrived.connect(lambda news: wholes.append((news.is_complete, news.status.step)))
+    thread.updated.connect(lambda news: wholes.append((news.is_complete, news.status.step)))
     thread.start()
     qtbot.waitUntil(lambda: (True, 2000) in wholes, timeout=20_000)
-    assert told.states == [State.QUEUED]
-    assert told.order[:2] == ["news", State.QUEUED]
+    assert listener.states == [State.QUEUED]
+    assert listener.order[:2] == ["news", State.QUEUED]
     assert wholes[0] == (False, 2000), "how far it is, from the ends of its files"
     assert {step for _, step in wholes} == {2000}, "never further back meanwhile"
 

@@ -205,11 +205,11 @@ STATES = [
     (partial(training, reached=90), State.TRAINING, TRAINED, "Pause, Stop and keep"),
     (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Leave the queue"),
     (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Leave the queue"),
-    (wait_without_checkpoint, State.QUEUED, WAITS + "digits · begins anew", "Leave the queue"),
+    (wait_without_checkpoint, State.QUEUED, WAITS + "digits · starts over", "Leave the queue"),
     (finished, State.FINISHED, "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16", ""),
     (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again"),
-    (run_by_newer, State.FINISHED, "Finished · after ", "", "A newer Hone wrote this run"),
-    (damage, State.FINISHED, "Finished · ", "", "2 lines of what happened can't be read"),
+    (run_by_newer, State.FINISHED, "Finished · after ", "", "Not all of this run can be read"),
+    (damage, State.FINISHED, "Finished · ", "", "Not all of this run can be read"),
     (crashed, State.CRASHED, "Crashed · after ", "Resume", KILLED),
     (partial(crashed, reached=20), State.CRASHED, "Crashed · after ", "Start again", KILLED),
     (
@@ -220,7 +220,7 @@ STATES = [
         "The training process is gone, and nobody was left to see how",
     ),
     (run_out_of_memory, State.CRASHED, "Crashed", "Resume", "Memory ran out"),
-    (leave_queue, State.STOPPED, "Stopped", "Resume", "It waited for its turn, and did not go on"),
+    (leave_queue, State.STOPPED, "Stopped", "Resume", "Removed from the queue before it resumed"),
 ]
 
 
@@ -244,10 +244,10 @@ LEFT = ["taken out of the queue", "step 100", "checkpoint of step 90", "SIGKILL"
 @pytest.mark.parametrize(
     "case",
     [
-        (crashed, State.CRASHED, ["Its checkpoint of step 90 is complete."], "Go on from step 90"),
+        (crashed, State.CRASHED, ["Its checkpoint of step 90 is complete."], "Resume from step 90"),
         (partial(crashed, reached=20), State.CRASHED, [], "Start again"),
-        (lose_keeper, State.CRASHED, ["The computer was restarted or switched off"], "Go on from step 90"),
-        (leave_queue, State.STOPPED, LEFT, "Go on from step 90"),
+        (lose_keeper, State.CRASHED, ["The computer was restarted or switched off"], "Resume from step 90"),
+        (leave_queue, State.STOPPED, LEFT, "Resume from step 90"),
     ],
 )
 def test_a_run_that_ended_badly_says_how_and_offers_to_go_on(qtbot, run, show, case):
@@ -352,7 +352,7 @@ def test_after_lack_of_memory_its_remedies_come_before_going_on(qtbot, run, show
     run_out_of_memory(run)
     view = show(State.CRASHED)
     titles = list(fixes(view))
-    assert (titles[0], titles[-1]) == (FORECAST.fixes[0].label, "Go on from step 90")
+    assert (titles[0], titles[-1]) == (FORECAST.fixes[0].label, "Resume from step 90")
     with qtbot.waitSignal(view.edit_requested, timeout=2000) as wished:
         fixes(view)[titles[0]].click()
     assert wished.args[0]["memory"]["batch_size"] == 8
@@ -466,7 +466,7 @@ def test_without_its_run_file_nothing_offers_to_go_on(run, show):
     view = show(State.CRASHED)
     assert not view.header.buttons.resume.isEnabled()
     assert "run.toml" in view.header.buttons.resume.toolTip()
-    assert not [title for title in fixes(view) if "Go on" in title]
+    assert not [title for title in fixes(view) if "Resume" in title]
 
 
 def test_a_folder_with_damaged_options_is_still_shown(run, show):

@@ -101,12 +101,12 @@ def test_long_texts_are_compared_below_the_table(page, predictions):
     places = [words.index(part) for part in ("Tell me", LONG, "Step 10", "Before training")]
     assert places == sorted(places)
     assert "Step 20" not in words  # the slider stands elsewhere
-    assert cell(page, 1, Column.AFTER) == "(only line breaks)"
+    assert cell(page, 1, Column.AFTER) == "(only whitespace)"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "(nothing)"), ("\n", "(only line breaks)"), (" ", "(only spaces)"), ("a\n", "a\n")],
+    [("", "(nothing)"), ("\n", "(only whitespace)"), (" ", "(only whitespace)"), ("a\n", "a\n")],
 )
 def test_an_answer_without_a_letter_is_told_in_words(text, words):
     assert visible(text) == words
@@ -120,7 +120,7 @@ def test_the_texts_of_a_pair_stay_apart_on_one_line(page):
 def test_without_predictions_it_says_why(qtbot, tmp_path):
     page = RunPredictions(tmp_path, PredictionLog())
     qtbot.addWidget(page)
-    assert "before its first step" in page._empty.text()
+    assert "before the first step" in page._empty.text()
     page.refresh(is_over=True)
     assert "No predictions were kept" in page._empty.text()
 
@@ -152,11 +152,11 @@ def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot, tmp_path):
     details.refresh(RunStatus(), is_over=False)
     assert details.isTabVisible(place)
     grid = details.confusion
-    assert grid.accessibleDescription() == "1 of “cat” were taken for “dog”"
+    assert grid.accessibleDescription() == "1 of “cat” were predicted as “dog”"
     details.setCurrentIndex(place)
     with qtbot.waitExposed(details):
         details.show()
     side, left, top = grid._cell(), grid._names_width(), grid._top()
     over = QPoint(int(left + 1.5 * side), int(top + 0.5 * side))
-    assert grid.words_at(over) == "1 of “cat” were taken for “dog”"
-    assert grid.words_at(QPoint(0, 0)) == ""
+    assert grid.text_at(over) == "1 of “cat” were predicted as “dog”"
+    assert grid.text_at(QPoint(0, 0)) == ""

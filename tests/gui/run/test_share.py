@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QWidget
 from core.base.errors import UserError
 from core.runs.events import Level
 from gui.base.background import end_left
-from gui.run.share import RunTaking, SupportSheet
+from gui.run.share import RunSharing, SupportSheet
 from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
 SCRIPT = "import torch\nprint(1)\n"
@@ -25,7 +25,7 @@ class Asked:
         self.place = str(place)
         self.offered = ""
         self.opened: list[str] = []
-        self.told: list[object] = []
+        self.messages: list[object] = []
 
     def choose(self, _parent: object, _title: str, place: str, _kinds: str) -> str:
         self.offered = place
@@ -45,66 +45,66 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def taking(qtbot, run):
+def sharing(qtbot, run):
     def make(asked, write=lambda _run, _ask: SCRIPT):
         page = QWidget()
         qtbot.addWidget(page)
         page.show()
-        taking = RunTaking(run, page, choose=asked.choose, open_file=asked.open_file, write_script=write)
-        taking.told.connect(asked.told.append)
-        made.append(taking)
-        return taking
+        sharing = RunSharing(run, page, choose=asked.choose, open_file=asked.open_file, write_script=write)
+        sharing.reported.connect(asked.messages.append)
+        made.append(sharing)
+        return sharing
 
     made = []
     yield make
-    for taking in made:
-        taking.leave_work()
+    for sharing in made:
+        sharing.close()
     end_left()
 
 
-def wait(qtbot, taking):
-    qtbot.waitUntil(lambda: not taking.is_busy, timeout=5000)
+def wait(qtbot, sharing):
+    qtbot.waitUntil(lambda: not sharing.is_busy, timeout=5000)
 
 
-def test_the_script_is_copied(qtbot, taking):
+def test_the_script_is_copied(qtbot, sharing):
     asked = Asked()
-    found = taking(asked)
+    found = sharing(asked)
     found.copy_script()
     wait(qtbot, found)
     assert QGuiApplication.clipboard().text() == SCRIPT
-    assert [message.title for message in asked.told] == [
+    assert [message.title for message in asked.messages] == [
         "Writing the script…",
         "The script is on the clipboard",
     ]
 
 
-def test_why_there_is_no_script_is_said(qtbot, taking):
+def test_why_there_is_no_script_is_said(qtbot, sharing):
     def refuse(_run, _ask):
         raise UserError("reviews.csv is gone", "There is nothing at /data/reviews.csv.")
 
     asked = Asked()
-    found = taking(asked, refuse)
+    found = sharing(asked, refuse)
     found.copy_script()
     wait(qtbot, found)
-    assert (asked.told[-1].level, asked.told[-1].title) == (Level.WARNING, "reviews.csv is gone")
+    assert (asked.messages[-1].level, asked.messages[-1].title) == (Level.WARNING, "reviews.csv is gone")
 
 
-def test_a_report_that_can_not_be_written_is_no_bug(qtbot, taking, tmp_path):
+def test_a_report_that_can_not_be_written_is_no_bug(qtbot, sharing, tmp_path):
     asked = Asked(tmp_path / "nowhere" / "page.html")
-    found = taking(asked)
+    found = sharing(asked)
     found.save_report()
     wait(qtbot, found)
-    assert asked.told[-1].title == "page.html can't be written"
-    assert asked.told[-1].detail == f"There is no folder at {tmp_path / 'nowhere'}."
-    assert asked.told[-1].fixes
+    assert asked.messages[-1].title == "page.html can't be written"
+    assert asked.messages[-1].detail == f"There is no folder at {tmp_path / 'nowhere'}."
+    assert asked.messages[-1].fixes
     assert asked.opened == []
 
 
 @pytest.mark.parametrize("leave", [SupportSheet.reject, SupportSheet.close])
-def test_nobody_waits_for_a_support_file(qtbot, taking, monkeypatch, leave):
+def test_nobody_waits_for_a_support_file(qtbot, sharing, monkeypatch, leave):
     may_end, begun = threading.Event(), threading.Event()
     monkeypatch.setattr("core.sharing.support.collect", lambda _run: begun.set() or (may_end.wait(5) and ()))
-    found = taking(Asked(""))
+    found = sharing(Asked(""))
     found.show_support()
     assert begun.wait(5)
     (sheet,) = found.parent().findChildren(SupportSheet)
@@ -121,10 +121,10 @@ def test_whoever_leaves_the_page_waits_for_no_report(run, monkeypatch, tmp_path)
     )
     page = QWidget()
     asked = Asked(tmp_path / "page.html")
-    taking = RunTaking(run, page, choose=asked.choose, open_file=asked.open_file)
-    taking.save_report()
+    sharing = RunSharing(run, page, choose=asked.choose, open_file=asked.open_file)
+    sharing.save_report()
     assert begun.wait(5)
-    taking.leave_work()
+    sharing.close()
     shiboken6.delete(page)  # as the next run's page takes its place
     may_end.set()
     end_left()
@@ -132,9 +132,9 @@ def test_whoever_leaves_the_page_waits_for_no_report(run, monkeypatch, tmp_path)
     assert asked.opened == []
 
 
-def test_the_support_file_is_looked_through_and_saved(qtbot, taking, tmp_path):
+def test_the_support_file_is_looked_through_and_saved(qtbot, sharing, tmp_path):
     asked = Asked(tmp_path / "for-help")
-    found = taking(asked)
+    found = sharing(asked)
     found.show_support()
     (sheet,) = found.parent().findChildren(SupportSheet)
     qtbot.waitUntil(sheet.save.isEnabled, timeout=5000)

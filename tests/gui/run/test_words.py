@@ -111,23 +111,17 @@ def kept(forecast: int, measured: int, device: str = "Apple M2") -> PastRun:
     return PastRun(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured)
 
 
-SEVERAL = "Memory forecasts on this computer: off by {} % in the median of {} runs that went through all their data. "
-
-
 @pytest.mark.parametrize(
-    ("past", "words"),
+    ("past", "parts"),
     [
-        ([], ""),
-        (
-            [kept(96, 100)],
-            "Memory forecast on this computer: off by 4 % in one run that went through all its data.",
-        ),
-        ([kept(90, 99)] * 3, SEVERAL.format(9, 3) + "New ones for Apple M2 are raised by 10 %."),
+        ([kept(96, 100)], ["off by 4 % in one"]),
+        ([kept(90, 99)] * 3, ["off by 9 % in the median of 3", "Apple M2 +10 %."]),
         (
             [*[kept(90, 99)] * 3, *[kept(100, 96, "NVIDIA RTX 4070")] * 3],
-            SEVERAL.format(7, 6) + "New ones are corrected: Apple M2 +10 %, NVIDIA RTX 4070 −4 %.",
+            ["off by 7 % in the median of 6", "Apple M2 +10 %, NVIDIA RTX 4070 −4 %."],
         ),
     ],
 )
-def test_forecasts_say_how_good_they_were_and_what_they_taught(past, words):
-    assert forecast_text(past) == words
+def test_forecasts_show_their_accuracy_and_correction(past, parts):
+    assert all(part in forecast_text(past) for part in parts)
+    assert forecast_text([]) == ""
