@@ -248,147 +248,83 @@ def rows(pattern: str, count: int = 9) -> str:
 
 
 SCORED = f"text,score\n{rows('some words {n},{half}')}"
-REFUSED: dict[str, tuple[Task, str, dict[str, Any], str, dict[str, Any] | None]] = {
-    "no such label column": (
-        *(CLASSIFY, REVIEWS, {"label_column": "lable"}),
-        *("no column “lable”", {"data.label_column": "label"}),
-    ),
+CLASSES = f"text,label\n{rows('some words {n},c{r}')}"
+SKIP = {"data.skip_bad_rows": True}
+NO_LABELS = f"text,label,kind\n{rows('words,,{r}')}"
+NO_SCORES = f"text,score,other\n{rows('some words {n},,{half}')}"
+TWO_TEXTS = f"first,second,same\n{rows('a {n},b {n},{r}')}"
+LIMITED = "text,label\n" + "words,a\n" * 9 + "others,b\n" * 9
+MISSING_TAG = json_lines(GOOD, {"tokens": ["a", "b"], "tags": ["O", None]})
+SPANS = json_lines({"tokens": ["a", "b"], "entities": [{"start": 0, "label": "PER"}]})
+Refused = tuple[Task, str, dict[str, Any], dict[str, Any] | None]
+REFUSED: dict[str, Refused] = {
+    "no such label column": (CLASSIFY, REVIEWS, {"label_column": "lable"}, {"data.label_column": "label"}),
     "no such text column": (
-        *(CLASSIFY, f"first,second,same\n{rows('a {n},b {n},{r}')}", {"text_columns": ("first", "Secnd")}),
-        *("no column “Secnd”", {"data.text_columns": ["first", "second"]}),
+        *(CLASSIFY, TWO_TEXTS, {"text_columns": ("first", "Secnd")}),
+        {"data.text_columns": ["first", "second"]},
     ),
     "numbers for texts": (
         *(CLASSIFY, f"id,text,label\n{rows('{n}.5,words {n},{r}')}", {"text_columns": ("id",)}),
-        *("“id” of a.csv holds numbers", {"data.text_columns": ["text"]}),
+        {"data.text_columns": ["text"]},
     ),
-    "no text": (CLASSIFY, "a,label\n1,0\n2,1\n", {}, "no column of texts", None),
-    "no usable row": (CLASSIFY, "text,label\nsome words,\n,a\n,b\n", {}, "no usable rows", None),
-    "one class": (CLASSIFY, "text,label\nsome words,a\nother words,a\n", {}, "only one class", None),
-    "one class by a limit": (
-        *(CLASSIFY, "text,label\n" + "words,a\n" * 9 + "others,b\n" * 9, {"max_train_samples": 5}),
-        *("only one class", {"data.max_train_samples": None}),
-    ),
-    "a label a row": (
-        *(CLASSIFY, f"id,text,kind\n{rows('{n},words,{r}', 80)}", {"label_column": "id"}),
-        *("80 different values in 80 rows", {"data.label_column": "kind"}),
-    ),
-    "no label": (
-        *(CLASSIFY, f"text,label,kind\n{rows('words,,{r}')}", {"label_column": "label"}),
-        *("“label” is empty", {"data.label_column": "kind"}),
-    ),
-    "no number": (
-        *(SCORE, SCORED.replace(",1.5\n", ",high\n").replace(",2.5\n", ",?\n"), {}),
-        *('Row 5: "high". (rows 5, 7)', {"data.skip_bad_rows": True}),
-    ),
+    "no usable row": (CLASSIFY, "text,label\nsome words,\n,a\n,b\n", {}, None),
+    "one class by a limit": (CLASSIFY, LIMITED, {"max_train_samples": 5}, {"data.max_train_samples": None}),
+    "no label": (CLASSIFY, NO_LABELS, {"label_column": "label"}, {"data.label_column": "kind"}),
     **{
-        f"number {value}": (
-            *(SCORE, SCORED.replace(",1.5\n", f",{value}\n"), {"label_column": "score"}),
-            *(f'Row 5: "{value}"', {"data.skip_bad_rows": True}),
-        )
-        for value in ("nan", "inf", "1e300", "1_000", "٣")
+        f"number {value}": (SCORE, SCORED.replace(",1.5\n", f",{value}\n"), {"label_column": "score"}, SKIP)
+        for value in ("high", "nan", "inf", "1e300", "1_000", "٣")
     },
     "decimal commas": (
         *(SCORE, f"text;score\n{rows('some words {n};{n},5')}", {"label_column": "score"}),
-        *("need a point, not a comma", {"task": "text-classification"}),
+        {"task": "text-classification"},
     ),
-    "classes for numbers": (
-        *(SCORE, f"text,label\n{rows('some words {n},c{r}')}", {"label_column": "label"}),
-        *("“label” of a.csv holds no numbers", {"task": "text-classification"}),
-    ),
-    "no column of numbers": (
-        SCORE,
-        f"text,label\n{rows('some words {n},c{r}')}",
-        {},
-        "no column of numbers",
-        None,
-    ),
-    "no such score column": (
-        SCORE,
-        SCORED,
-        {"label_column": "scored"},
-        "“scored”",
-        {"data.label_column": "score"},
-    ),
-    "no score": (
-        *(SCORE, f"text,score,other\n{rows('some words {n},,{half}')}", {"label_column": "score"}),
-        *("“score” is empty", {"data.label_column": "other"}),
-    ),
-    "one number": (SCORE, f"text,score\n{rows('some words {n},3.5')}", {}, "It is 3.5 in every row", None),
-    "more words than tags": (
-        *(WORDS, json_lines(GOOD, {"tokens": ["a", "b", "c"], "tags": ["O"]}, GOOD), {}),
-        *("(line 2)", {"data.skip_bad_rows": True}),
-    ),
-    "a missing tag": (
-        *(WORDS, json_lines(GOOD, {"tokens": ["a", "b"], "tags": ["O", None]}), {}),
-        *("“tags”: each word needs a tag. (line 2)", {"data.skip_bad_rows": True}),
-    ),
-    "a broken list": (
-        *(WORDS, "tokens,tags\n\"['EU', 'x']\",O B\n\"['EU' x']\",O O\n", {}),
-        *("“tokens” that can't be read. Row 3: ['EU' x'].", {"data.skip_bad_rows": True}),
-    ),
-    "no tags": (WORDS, json_lines({"tokens": ["a", "b"], "id": 3}), {}, "no column of tags", None),
-    "no such tag column": (
-        WORDS,
-        json_lines(GOOD),
-        {"label_column": "tag"},
-        "“tag”",
-        {"data.label_column": "tags"},
-    ),
+    "classes for numbers": (SCORE, CLASSES, {"label_column": "label"}, {"task": "text-classification"}),
+    "no column of numbers": (SCORE, CLASSES, {}, None),
+    "no such score column": (SCORE, SCORED, {"label_column": "scored"}, {"data.label_column": "score"}),
+    "no score": (SCORE, NO_SCORES, {"label_column": "score"}, {"data.label_column": "other"}),
+    "one number": (SCORE, f"text,score\n{rows('some words {n},3.5')}", {}, None),
+    "more words than tags": (WORDS, json_lines(GOOD, {"tokens": ["a", "b"], "tags": ["O"]}), {}, SKIP),
+    "a missing tag": (WORDS, MISSING_TAG, {}, SKIP),
+    "a broken list": (WORDS, "tokens,tags\n\"['EU', 'x']\",O B\n\"['EU' x']\",O O\n", {}, SKIP),
+    "no tags": (WORDS, json_lines({"tokens": ["a", "b"], "id": 3}), {}, None),
+    "no such tag column": (WORDS, json_lines(GOOD), {"label_column": "tag"}, {"data.label_column": "tags"}),
     "two columns of words": (
         *(WORDS, json_lines(GOOD), {"text_columns": ("tokens", "words")}),
-        *("one column", {"data.text_columns": ["tokens"]}),
+        {"data.text_columns": ["tokens"]},
     ),
-    "numbers for tags": (
-        WORDS,
-        json_lines({"tokens": ["a"], "no": 2}),
-        {"label_column": "no"},
-        "holds no lists",
-        None,
-    ),
-    "spans for tags": (
-        *(WORDS, json_lines({"tokens": ["a", "b"], "entities": [{"start": 0, "label": "PER"}]}), {}),
-        *("holds no lists of tags", None),
-    ),
-    "one tag": (
-        WORDS,
-        json_lines(*[{"tokens": ["a", "b"], "tags": ["O", "O"]}] * 2),
-        {},
-        "only one class",
-        None,
-    ),
-    "no words": (WORDS, json_lines(*[{"tokens": [], "tags": [], "id": 1}] * 2), {}, "no usable rows", None),
+    "numbers for tags": (WORDS, json_lines({"tokens": ["a"], "no": 2}), {"label_column": "no"}, None),
+    "spans for tags": (WORDS, SPANS, {}, None),
+    "one tag": (WORDS, json_lines(*[{"tokens": ["a", "b"], "tags": ["O", "O"]}] * 2), {}, None),
+    "no words": (WORDS, json_lines(*[{"tokens": [], "tags": [], "id": 1}] * 2), {}, None),
 }
 
 
-@pytest.mark.parametrize(("task", "content", "asked", "said", "fix"), REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_learned_is_refused(  # noqa: PLR0917
-    tmp_path: Path, task: Task, content: str, asked: dict[str, Any], said: str, fix: dict[str, Any] | None
-) -> None:
+@pytest.mark.parametrize(("task", "content", "asked", "fix"), REFUSED.values(), ids=REFUSED)
+def test_refused(tmp_path, task, content, asked, fix):
     with pytest.raises(DataError) as caught:
         load(task, train=write(tmp_path, content, "a.jsonl" if content[0] == "{" else "a.csv"), **asked)
-    assert said in f"{caught.value.title} {caught.value.detail}"
     assert fix is None or fix in [offered.changes for offered in caught.value.fixes]
+    assert fix is not SKIP or "(row" in caught.value.detail or "(line" in caught.value.detail
 
 
-EVALUATION: dict[str, tuple[Task, str, str]] = {
+EVALUATION = {
     "an unseen label": (CLASSIFY, "text,label\nwords,good\n,good\nwords,awful\nwords,awful\n", "“awful”"),
-    "no such column": (CLASSIFY, "words,label\na b,good\n", "test.csv has no column “text”"),
-    "numbers for texts": (CLASSIFY, "text,label\n12,good\n13.5,bad\n", "“text” of test.csv holds numbers"),
-    "no labels": (CLASSIFY, "text,label\nsome words,\nmore words,\n", "test.csv has no usable rows"),
+    "no such column": (CLASSIFY, "words,label\na b,good\n", "“text”"),
+    "numbers for texts": (CLASSIFY, "text,label\n12,good\n13.5,bad\n", "“text”"),
+    "no labels": (CLASSIFY, "text,label\nsome words,\nmore words,\n", "test.csv"),
     "no number": (SCORE, "sentence1,sentence2,score\na b,c d,good\n", "(row 2)"),
-    "no score column": (SCORE, "sentence1,sentence2,mark\na b,c d,1\n", "no column “score”"),
-    "no words": (WORDS, "text,label\nwords,good\n", "no column “tokens”"),
+    "no words": (WORDS, "text,label\nwords,good\n", "“tokens”"),
 }
 
 
 @pytest.mark.parametrize(("task", "content", "said"), EVALUATION.values(), ids=EVALUATION)
-def test_what_can_not_be_evaluated_on_is_refused(tmp_path, task, content, said):
+def test_refused_evaluation_data(tmp_path, task, content, said):
     train = {CLASSIFY: REVIEWS, SCORE: PAIRS, WORDS: CONLL}[task]
     source = write(tmp_path, train, "a.conll" if task is WORDS else "a.csv")
     with pytest.raises(DataError) as caught:
         load(task, train=source, eval=write(tmp_path, content, "test.csv"))
     assert said in f"{caught.value.title} {caught.value.detail}"
-    assert caught.value.fixes[-1].changes == {"data.eval": None} or "no column" in said
+    assert {"data.eval": None} in [fix.changes for fix in caught.value.fixes]
 
 
 def test_evaluation_data_of_its_own_and_bad_rows_left_out(tmp_path):

@@ -169,11 +169,6 @@ class TestSplit:
         found = load_running_text(asked(write_table(tmp_path / "a.csv", rows), **data))
         assert (len(found.train), found.eval, len(found.notes)) == (rows, None, notes)
 
-    def test_a_file_of_its_own_is_evaluated(self, tmp_path):
-        other = write(tmp_path / "b.txt", "The test.\n")
-        found = load_running_text(asked(write(tmp_path / "a.txt", LINES), eval=str(other)))
-        assert (found.train, found.eval) == ([LINES], ["The test.\n"])
-
     def test_a_chosen_column_makes_a_table_of_any_text(self, tmp_path):
         path = write(tmp_path / "a.txt", "first\tsecond\n" + "one two\tthree four\n" * 20)
         assert set(load_running_text(asked(path, text_columns=("second",))).train) == {"three four"}

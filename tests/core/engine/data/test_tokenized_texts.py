@@ -1,6 +1,5 @@
 """From texts and words to tokens, what is lost on the way, and tokens kept for the next run."""
 
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from datasets import Dataset
 
 from core.base.errors import ModelError
-from core.engine.data import NO_LABEL, labelled_texts, tables
+from core.engine.data import NO_LABEL, labelled_texts
 from core.engine.data.batches import PadTexts
 from core.engine.data.labelled_texts import TextData, encode_texts, encode_words
 from core.engine.data.tables import cached_tokens, lengths_of, tokenizer_print, tokens_key
@@ -180,18 +179,6 @@ class TestCache:
         assert len(cached_tokens("a", make)) == 3
         assert make.times == 1
         assert "not kept for the next run" in caplog.text
-
-    def test_the_longest_unused_goes_first(self, folder, monkeypatch):
-        for name in "ab":
-            cached_tokens(name, Tokenizing())
-            os.utime(folder / f"{name}.arrow", (1, 1))
-        monkeypatch.setattr(tables, "TOKENS_LIMIT_BYTES", 2 * (folder / "a.arrow").stat().st_size)
-        cached_tokens("a", Tokenizing())  # used again, so b is older now
-        cached_tokens("c", Tokenizing())
-        assert sorted(path.stem for path in folder.iterdir()) == ["a", "c"]
-        monkeypatch.setattr(tables, "TOKENS_LIMIT_BYTES", 8)
-        cached_tokens("too large", Tokenizing())
-        assert not (folder / "too large.arrow").exists()
 
     def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(self, tmp_path):
         tokenizer = AutoTokenizer.from_pretrained(save_tiny_bert(tmp_path / "a"))

@@ -84,13 +84,6 @@ class TestWriting:
                 assert answered.text == said.text
                 assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
 
-    def test_pieces_come_to_the_whole(self, talker):
-        received = Received()
-        answered = ask(talker, said_to("Count to 4, please."), received, max_tokens=40)
-        assert "".join(received.pieces) == answered.text
-        assert answered.tokens >= len(received.pieces) > 1
-        assert answered.name == talker.name
-
     def test_a_stop_keeps_what_is_written(self, talker):
         received = Received(pieces=2)
         answered = ask(talker, said_to("Count to 7, please."), received, temperature=1.5, max_tokens=60)
@@ -131,16 +124,6 @@ class TestWriting:
         short = ask(talker, Chat(turns=chat.turns[2:], system=chat.system), max_tokens=16)
         assert (answered.text, answered.read) == (short.text, short.read)
         assert short.notes == ()
-
-    def test_the_system_prompt_and_all_turns_are_read(self, talker):
-        turns = (
-            Turn(Speaker.USER, "Hello"),
-            Turn(Speaker.ASSISTANT, "I am fine."),
-            Turn(Speaker.USER, "How are you?"),
-        )
-        alone = ask(talker, Chat(turns=turns), max_tokens=1).read
-        assert ask(talker, Chat(turns=turns, system="Be kind."), max_tokens=1).read > alone
-        assert ask(talker, Chat(turns=turns[2:]), max_tokens=1).read < alone
 
     def test_requests_that_cannot_be_answered(self, talker):
         with pytest.raises(UserError, match="nothing to continue"):
