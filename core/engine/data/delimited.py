@@ -42,7 +42,7 @@ CERTAIN = 0.95
 """Shares of rows with the same number of columns; many lines of prose have one comma, too."""
 
 
-def is_split(_path: Path, text: str) -> bool:
+def is_split(text: str) -> bool:
     """Whether the lines at the beginning of a text have common columns."""
     delimiter, share = _best_delimiter(text)
     return share > (LIKELY if delimiter == "\t" else CERTAIN)
@@ -57,7 +57,7 @@ def _find_delimiter(path: Path, text: str) -> str:
     delimiter, share = _best_delimiter(text)
     if ending(path) in ENDINGS:  # a single column, or a file that is refused later, with its first ragged row
         return (delimiter if share else "") or ("\t" if ending(path) in (".tsv", ".tab") else ",")
-    if not is_split(path, text):
+    if not is_split(text):
         raise not_readable(
             path,
             _("neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns"),

@@ -24,8 +24,8 @@ from core.engine.data.text_files import (
     ENDINGS,
     TEXT_ENDINGS,
     Passes,
+    Progress,
     Reading,
-    Tell,
     ending,
     first_bytes,
     in_order,
@@ -78,10 +78,12 @@ def is_plain_text(path: Path) -> bool:
     head = open_text(path, Passes(0, None)).head(SAMPLE_CHARACTERS)
     if ending(path) in PROSE_ENDINGS:
         return True
-    return not (looks_like_json(head) or looks_like_conll(path, head) or is_split(path, head))
+    return not (looks_like_json(head) or looks_like_conll(path, head) or is_split(head))
 
 
-def read_running(files: Files, columns: tuple[str, ...], progress: Tell | None = None) -> PlainText | Table:
+def read_running(
+    files: Files, columns: tuple[str, ...], progress: Progress | None = None
+) -> PlainText | Table:
     """Read files or a folder of running text, or a table.
 
     Files with the ending of a text are texts, even if their lines look like those of a table, unless columns are
@@ -131,7 +133,7 @@ def read_running(files: Files, columns: tuple[str, ...], progress: Tell | None =
     )
 
 
-def _read_text(path: Path, progress: Tell | None) -> PlainText:
+def _read_text(path: Path, progress: Progress | None) -> PlainText:
     passes = Passes(size_of(path), progress)
     refuse_foreign(path, first_bytes(path))
     source = open_text(path, passes)

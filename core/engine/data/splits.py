@@ -1,12 +1,13 @@
-"""Which files a source and the name of a split come to: of a folder, of a data set of the Hub, or a file by itself.
+"""Classes and held-out samples; the files of a source and one of its splits.
 
-A folder is divided by the names of what is in it, as the Hub divides data sets: `train.csv` and `test.csv`,
+A folder is divided by the names of its files, as the Hub divides data sets: `train.csv` and `test.csv`,
 `train-00000-of-00002.parquet`, or the folders `train/` and `validation/`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from core.options.choices import Toggle
 from core.options.data import DataOptions
 from core.options.sources import Scheme, hub_data, scheme_of
 
-# --- The names of the classes: their order, and the checks every kind of data shares
+# --- Classes, and checks that every kind of data shares
 
 
 HOLD_OUT_INSTEAD = Fix(_("Hold out a part of the training data instead"), {"data.eval": None})
@@ -30,7 +31,7 @@ NOTHING_HELD_OUT = _("There are too few samples to hold any out: nothing is eval
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The distinct names, numbers by value and everything else by alphabet."""
+    """The distinct names, sorted by value if all are numbers, else alphabetically."""
     distinct = set(names)
     try:
         return tuple(sorted(distinct, key=lambda name: (float(name), name)))
@@ -39,99 +40,60 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def refuse_single(labels: tuple[str, ...], source: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Stop where there is nothing to tell apart.
-
-    Raises:
-        DataError: Fewer than two classes.
-    """
+    """Raise DataError if there are fewer than two classes."""
     if len(labels) < 2:
-        only = (
-            _('every sample is labelled "{labels}"').format(labels=labels[0])
-            if labels
-            else _("there are none")
-        )
         raise DataError(
             _("{source} has only one class").format(source=source),
-            _("Classification needs two labels or more; {only}.").format(only=only),
+            _("Classification needs two labels or more; the data has {labels}.").format(
+                labels=listed(labels) or _("none")
+            ),
             fixes,
         )
 
 
 def indices(
-    names: Sequence[str],
-    labels: tuple[str, ...],
-    where: Callable[[int], str],
-    fixes: tuple[Fix, ...] = (),
-    sample: str = "sample",
+    names: Sequence[str], labels: tuple[str, ...], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
 ) -> list[int]:
-    """The class index of each name.
+    """The class index of each sample.
 
     Args:
         names: The label of each sample.
         labels: The classes that were trained on.
-        where: Says where a sample stands, such as "row 17 of test.csv".
-        fixes: What else could be done about a label that isn't among `labels`.
-        sample: What a label belongs to, in one word.
+        where: Returns the place of a sample, such as "row 17 of test.csv".
+        fixes: Further remedies for a label that isn't among `labels`.
 
     Raises:
-        DataError: A name is not among `labels`.
+        DataError: A name isn't among `labels`.
     """
     index_of = {label: index for index, label in enumerate(labels)}
-    unseen = [number for number, name in enumerate(names) if name not in index_of]
-    if unseen:
-        foreign = list(dict.fromkeys(names[number] for number in unseen))
-        raise unseen_labels(foreign, len(unseen), labels, where(unseen[0]), fixes=fixes, sample=sample)
+    unknown = [index for index, name in enumerate(names) if name not in index_of]
+    if unknown:
+        foreign = dict.fromkeys(names[index] for index in unknown)
+        raise DataError(
+            _("The evaluation data has labels that the training data lacks: {names}").format(
+                names=listed(foreign)
+            ),
+            _(
+                "Samples with such a label: {count:,}, the first at {where}. The model learns {labels}."
+            ).format(count=len(unknown), where=where(unknown[0]), labels=listed(labels)),
+            (Fix(_("Remove these samples, or add samples with these labels to the training data")), *fixes),
+        )
     return [index_of[name] for name in names]
 
 
-def unseen_labels(
-    names: Sequence[str],
-    count: int,
-    labels: tuple[str, ...],
-    first_place: str,
-    *,
-    fixes: tuple[Fix, ...] = (),
-    sample: str = "sample",
-) -> DataError:
-    """The error for labels that weren't trained on: which, in how many samples, and where the first of them is."""
-    shown = ", ".join(f'"{name}"' for name in in_order(names)[:5])
-    known = ", ".join(f'"{label}"' for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
-    counted = (
-        f"1 {sample} has" if count == 1 else _("{count:,} {sample}s have").format(count=count, sample=sample)
-    )
-    return DataError(
-        _('The evaluation data has a label the training data lacks: "{names}"').format(names=names[0]),
-        _(
-            "First at {first_place}. {counted} a label the model can't have learned ({shown}); "
-            "it learns {known}."
-        ).format(first_place=first_place, counted=counted, shown=shown, known=known),
-        (
-            Fix(
-                _("Remove these {sample}s, or add {sample}s of these labels to the training data").format(
-                    sample=sample
-                )
-            ),
-            *fixes,
-        ),
-    )
-
-
-# --- Hold out a part of the data, each class by its share where there are classes
+# --- Holding out a part of the data, of each class the same share
 
 
 def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split sample numbers into training and held-out ones, both in ascending order.
+    """Split sample indices into those to train on and those held out, both in ascending order.
 
-    Each class gives its share, rounded so that the whole comes out at `fraction` (largest remainders first). A class
-    always keeps one sample for training, so one that has only a single sample is not held out.
+    The share of each class is rounded so that all together are `fraction` (largest remainders first). A class always
+    keeps one sample for training.
 
     Args:
         labels: The class index of each sample.
         fraction: The share to hold out, 0 to 1.
         seed: The same seed gives the same split.
-
-    Returns:
-        Training samples and held-out samples.
     """
     classes = np.asarray(labels)
     order = np.random.default_rng(seed).permutation(len(classes))
@@ -146,12 +108,12 @@ def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple
 
 
 def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:
-    """As `stratified_split`, where there are no classes to heed; one sample is always trained on."""
+    """Split as `stratified_split` does, without classes; one sample is always trained on."""
     return stratified_split([0] * samples, fraction, seed)
 
 
 def held_out_count(sizes: Sequence[int], fraction: float) -> int:
-    """How many samples `stratified_split` holds out of classes of these sizes, in the order of their indices."""
+    """How many samples `stratified_split` holds out of classes of these sizes."""
     return sum(_shares(list(sizes), fraction))
 
 
@@ -164,21 +126,21 @@ def _shares(sizes: list[int], fraction: float) -> list[int]:
     return np.minimum(shares, np.asarray(sizes) - 1).tolist()
 
 
-# --- Which files a source and the name of a split come to: of a folder
+# --- The files of a split
 
 
 TRAIN_SPLIT, EVAL_SPLIT = "data.train_split", "data.eval_split"
-SHOWN = 5
+MOST_FIXES = 5
 
 _SHARD = re.compile(r"[-_.]?\d+([-_]of[-_]\d+)?$")
-"""What the names of the parts of one table end with: `part-0001`, `0000`, `rows-00000-of-00002`."""
+"""The end of the names of the parts of one table: `part-0001`, `0000`, `rows-00000-of-00002`."""
 
 Files = tuple[Path, ...]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What a run is evaluated on where that isn't a share of the training data. `header` as `read_table` takes it."""
+    """Evaluation data of its own, which isn't a share of the training data; `header` as for `read_table`."""
 
     source: str
     split: str | None
@@ -187,43 +149,43 @@ class HeldOut:
 
     @property
     def instead(self) -> Fix:
-        """What else could be done."""
+        """The fix that holds out a share of the training data."""
         return Fix(HOLD_OUT_INSTEAD.label, {self.option: None})
 
 
 def held_out_of(data: DataOptions) -> HeldOut | None:
-    """The evaluation data: a file or folder of its own, or another split; None: a part of the training data."""
+    """The evaluation data: a file or folder of its own, or another split; None: a share of the training data."""
     header = header_asked(data.header)
     if data.eval:
         return HeldOut(data.eval, None, "data.eval", header)
     return HeldOut(data.train, data.eval_split, EVAL_SPLIT, header) if data.eval_split else None
 
 
-def header_asked(asked: Toggle) -> bool | None:
-    """Whether the first row of a delimited file names its columns; None: that is judged by the file."""
-    return {Toggle.ON: True, Toggle.OFF: False}.get(asked)
+def header_asked(option: Toggle) -> bool | None:
+    """Whether the first row of a delimited file names its columns; None: to be found out."""
+    return {Toggle.ON: True, Toggle.OFF: False}.get(option)
 
 
 def splits_of(source: str) -> tuple[str, ...]:
-    """The names of the splits there are to choose from; none where a source isn't divided."""
+    """The names of the splits of a source; empty if it isn't divided."""
     name = Scheme.HUB.name_of(source)
     if name is not None:
         return tuple(search.dataset_splits(*hub_data(name)))
     if scheme_of(source) is not None or not Path(source).is_dir():
         return ()
-    return tuple(_divided(Path(source)).splits)
+    return tuple(_divide(Path(source))[0])
 
 
 def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
-    """The files of a split, in order; of a source without splits all that it is.
+    """The files of a split, in order; all files of a source without splits.
 
     Args:
-        source: As `data.train` has it, a file, a folder or a data set of the Hub.
+        source: A file, a folder or a data set of the Hub, as in `data.train`.
         split: Its name; None: the one called train, or the only one.
         option: The option that names the split, for the fixes.
 
     Raises:
-        DataError: There is no such split, or it can't be told which of several tables is meant.
+        DataError: There is no such split, or there are several tables none of which is called train.
     """
     name = Scheme.HUB.name_of(source)
     if name is not None:
@@ -232,29 +194,21 @@ def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
     if path.is_dir():
         return _of_folder(path, split, option)
     if split is not None:
-        raise DataError(
-            _("{name} is one file: it has no splits").format(name=path.name),
-            _("{path} was to have a split called “{split}”.").format(path=path, split=split),
-            (
-                Fix(
-                    _("Use the whole file") if option == TRAIN_SPLIT else _("Hold out a share"),
-                    {option: None},
-                ),
-            ),
-        )
+        raise no_such_split(path.name, split, (), option, str(path))
     return (path,)
 
 
 def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
-    """As `files_of`; a folder of texts that isn't divided is itself the answer, and read whole.
+    """As `files_of`; a folder of texts that isn't divided is returned itself, to be read whole.
 
-    A folder of books may well have one called "The Trial": it counts as divided only where every text is of a split.
+    A folder of books may have one called "The Trial": it counts as divided only if every text is of a split.
     """
     path = Path(source)
-    if scheme_of(source) is None and path.is_dir():
-        found = _divided(path)
-        is_whole = not found.splits or bool(found.rest) or search.TRAIN not in found.splits
-        if split is None and is_whole and not any(ending(file) in ENDINGS for file in found.files):
+    if split is None and scheme_of(source) is None and path.is_dir():
+        splits, rest = _divide(path)
+        is_whole = not splits or bool(rest) or search.TRAIN not in splits
+        files = (*rest, *chain.from_iterable(splits.values()))
+        if is_whole and not any(ending(file) in ENDINGS for file in files):
             return (path,)
     return files_of(source, split, option)
 
@@ -264,12 +218,12 @@ def no_such_split(
 ) -> DataError:
     """The error for a split that isn't there."""
     known = tuple(known)
-    has = f"has: {listed(known)}" if known else _("isn't divided into any")
-    fixes = [Fix(_("Use “{other}”").format(other=other), {option: other}) for other in known[:SHOWN]]
+    detail = _("{source} has: {splits}.") if known else _("{source} isn't divided into splits.")
+    fixes = [Fix(_("Use “{other}”").format(other=other), {option: other}) for other in known[:MOST_FIXES]]
     return DataError(
         _("{name} has no split called “{split}”").format(name=name, split=split),
-        f"{where or name} {has}.",
-        tuple(fixes) or (Fix(_("Name no split"), {option: None}),),
+        detail.format(source=where or name, splits=listed(known)),
+        tuple(fixes) or (Fix(_("Choose no split"), {option: None}),),
     )
 
 
@@ -283,42 +237,24 @@ def _of_hub(name: str, split: str | None, option: str) -> Files:
     return tuple(search.dataset_files(dataset, subset, split or ""))
 
 
-@dataclass(frozen=True)
-class _Divided:
-    """The files of a folder by their split, and those of which no name says anything."""
-
-    splits: Mapping[str, Files]
-    rest: Files
-
-    @property
-    def files(self) -> Iterator[Path]:
-        """All of them."""
-        yield from self.rest
-        for files in self.splits.values():
-            yield from files
+def _divide(folder: Path) -> tuple[dict[str, Files], Files]:
+    """The files of a folder by their split, and those whose names name none."""
+    names = {path.relative_to(folder).as_posix(): path for path in _data_files(folder)}
+    names = {name: path for name, path in names.items() if ending(path) in ENDINGS} or names
+    divided = {name for name in names if search.split_of(name)}
+    splits = search.by_names(sorted(divided)) if divided else {}
+    rest = tuple(path for name, path in sorted(names.items()) if name not in divided)
+    return {split: tuple(names[name] for name in files) for split, files in splits.items()}, rest
 
 
-def _divided(folder: Path) -> _Divided:
-    names = {path.relative_to(folder).as_posix(): path for path in _rows_in(folder)}
-    tables = {name: path for name, path in names.items() if ending(path) in ENDINGS}
-    names = tables or names
-    told = {name for name in names if search.split_of(name)}
-    splits = search.by_names(sorted(told)) if told else {}
-    rest = tuple(path for name, path in sorted(names.items()) if name not in told)
-    return _Divided({split: tuple(names[name] for name in found) for split, found in splits.items()}, rest)
-
-
-def _rows_in(folder: Path) -> Iterator[Path]:
-    """The tables and texts in a folder and in the folders right below it; hidden ones are passed over.
-
-    So are links back to the folder or above it, which would bring every row again.
-    """
+def _data_files(folder: Path) -> Iterator[Path]:
+    """The tables and texts in a folder and its subfolders, without hidden ones and links back to the folder."""
     above = {folder.resolve(), *folder.resolve().parents}
     for path in _visible(folder):
         if path.is_dir():
             if path.resolve() not in above:
-                yield from (inner for inner in _visible(path) if _is_rows(inner))
-        elif _is_rows(path):
+                yield from filter(_is_data, _visible(path))
+        elif _is_data(path):
             yield path
 
 
@@ -329,23 +265,21 @@ def _visible(folder: Path) -> list[Path]:
         raise unreadable(folder, error) from error
 
 
-def _is_rows(path: Path) -> bool:
+def _is_data(path: Path) -> bool:
     is_known = ending(path) in ENDINGS or ending(path) in TEXT_ENDINGS
     return is_known and path.is_file() and path.name not in search.NO_DATA
 
 
 def _of_folder(folder: Path, split: str | None, option: str) -> Files:
-    found = _divided(folder)
-    wanted = split or (search.TRAIN if search.TRAIN in found.splits else None)
-    if wanted is not None:
-        if wanted not in found.splits:
-            raise no_such_split(folder.name, wanted, found.splits, option, str(folder))
-        return found.splits[wanted]
-    if found.splits and not found.rest:
-        if len(found.splits) == 1:
-            return next(iter(found.splits.values()))
-        raise no_such_split(folder.name, search.TRAIN, found.splits, option, str(folder))
-    if not found.rest:
+    splits, rest = _divide(folder)
+    if split is None and len(splits) == 1 and not rest:
+        return next(iter(splits.values()))
+    if split is not None or search.TRAIN in splits or (splits and not rest):
+        name = split or search.TRAIN
+        if name not in splits:
+            raise no_such_split(folder.name, name, splits, option, str(folder))
+        return splits[name]
+    if not rest:
         raise DataError(
             _("{name} is a folder without a table in it").format(name=folder.name),
             _("{folder}: rows are read from CSV, TSV, JSON, JSONL, Parquet or CoNLL files.").format(
@@ -353,16 +287,16 @@ def _of_folder(folder: Path, split: str | None, option: str) -> Files:
             ),
             (Fix(_("Choose a file, or a folder with such files")),),
         )
-    stems = {str(path.parent / path.name.partition(".")[0]) for path in found.rest}
+    stems = {str(path.parent / path.name.partition(".")[0]) for path in rest}
     if len({_SHARD.sub("", stem) for stem in stems}) > 1:
-        names = [path.relative_to(folder).as_posix() for path in found.rest]
+        names = [path.relative_to(folder).as_posix() for path in rest]
         fixes = [
             Fix(_("Use {name}").format(name=name), {"data.train": str(folder / name)})
-            for name in names[:SHOWN]
+            for name in names[:MOST_FIXES]
         ]
         raise DataError(
             _("{name} holds several tables").format(name=folder.name),
-            f"{folder}: {listed(names)}; none is called train.",
+            _("{folder}: {tables}; none is called train.").format(folder=folder, tables=listed(names)),
             tuple(fixes),
         )
-    return found.rest
+    return rest

@@ -39,9 +39,9 @@ from core.engine.data.text_files import (
     Numbers,
     ParsedRows,
     Passes,
+    Progress,
     Reading,
     RowWriter,
-    Tell,
     TextFile,
     ending,
     first_bytes,
@@ -105,7 +105,7 @@ LARGE_BYTES = 32 * 2**20
 HEAD_CHARACTERS = 1 << 20
 
 
-def read_table(path: Path, progress: Tell | None = None, *, header: bool | None = None) -> Table:
+def read_table(path: Path, progress: Progress | None = None, *, header: bool | None = None) -> Table:
     """Read a whole file of rows; a large one costs time and disk, but next to no memory.
 
     Row numbers are those of the file: a header is row 1. Rows without any value are passed over.
@@ -354,7 +354,7 @@ _OPEN: WeakValueDictionary[tuple[Any, ...], Table] = WeakValueDictionary()
 """Tables in use: inspecting one takes several steps, each of which would read it again."""
 
 
-def read_training(data: DataOptions, progress: Tell | None = None) -> Table:
+def read_training(data: DataOptions, progress: Progress | None = None) -> Table:
     """The rows of a run's training data.
 
     Raises:
@@ -364,7 +364,7 @@ def read_training(data: DataOptions, progress: Tell | None = None) -> Table:
     return read_files(files, progress, header=header_asked(data.header))
 
 
-def read_held_out(held_out: HeldOut, progress: Tell | None = None) -> Table:
+def read_held_out(held_out: HeldOut, progress: Progress | None = None) -> Table:
     """The rows that a run is evaluated on.
 
     Raises:
@@ -374,7 +374,9 @@ def read_held_out(held_out: HeldOut, progress: Tell | None = None) -> Table:
     return read_files(files, progress, header=held_out.header)
 
 
-def read_files(files: Sequence[Path], progress: Tell | None = None, *, header: bool | None = None) -> Table:
+def read_files(
+    files: Sequence[Path], progress: Progress | None = None, *, header: bool | None = None
+) -> Table:
     """Read one file, or several in order as one table; `progress` and `header` are as for `read_table`.
 
     Raises:
@@ -392,7 +394,7 @@ def read_files(files: Sequence[Path], progress: Tell | None = None, *, header: b
     return table
 
 
-def _concatenated(files: Sequence[Path], progress: Tell | None, header: bool | None) -> Table:
+def _concatenated(files: Sequence[Path], progress: Progress | None, header: bool | None) -> Table:
     tables: list[Table] = []
     for place, path in enumerate(files):  # files count alike: how large they are unpacked isn't known before
 

@@ -74,7 +74,7 @@ TEXT_ENDINGS = (".txt", ".text", ".md", ".markdown", ".rst")
 PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
 MAGIC_BYTES = 32
-"""How many first bytes tell what a file is."""
+"""How many first bytes identify a format."""
 
 _UNPACK, _SAVE_AS_CSV, _FOR_IMAGES = (
     _("Unpack it"),
@@ -250,15 +250,15 @@ def refuse_repeated(path: Path, header: Sequence[str]) -> None:
 
 BLOCK_BYTES = 4 * 2**20
 
-Tell = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 """Progress: the bytes done, and the bytes in all, which grow when a file has to be read once more."""
 
 
 class Passes:
     """Progress of reading one file several times, three times unless it turns out to be more."""
 
-    def __init__(self, size: int, tell: Tell | None) -> None:
-        self._size, self._tell = size, tell
+    def __init__(self, size: int, progress: Progress | None) -> None:
+        self._size, self._progress = size, progress
         self._begun, self._expected = 0, 3
 
     def begin(self) -> None:
@@ -268,12 +268,12 @@ class Passes:
 
     def at(self, place: int) -> None:
         """Report the bytes done of this pass."""
-        if self._tell:
-            self._tell((self._begun - 1) * self._size + place, self._expected * self._size)
+        if self._progress:
+            self._progress((self._begun - 1) * self._size + place, self._expected * self._size)
 
     def end(self) -> None:
-        if self._tell:
-            self._tell(self._expected * self._size, self._expected * self._size)
+        if self._progress:
+            self._progress(self._expected * self._size, self._expected * self._size)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Conversations and pairs of answers: what a run's own pass over them finds, and how the first ones will be seen."""
+"""Report on conversations and pairs of answers, by a run's own pass over them."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -20,13 +20,13 @@ from core.engine.inspect.report import (
     TOKENS,
     Draft,
     Stages,
-    about_table,
     as_problem,
     evenly_chosen,
     histogram,
+    model_tokenizer,
     of_evaluation,
     of_repeats,
-    tokenizer_at_hand,
+    table_fields,
 )
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Speaker, Task
@@ -46,16 +46,16 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     data = options.data
     table = read_training(data, stages.next(0.0))
     draft = Draft(table.notes)
-    report = partial(draft.report, source=data.train, **about_table(table))
+    report = partial(draft.report, source=data.train, **table_fields(table))
     renderer, length = _renderer(options, draft)
 
-    def tokenized(used: Table, **more: Any) -> TokenizedTable:
-        chosen = set(used.numbers[evenly_chosen(used.rows.num_rows)].tolist())
-        return tokenize_table(used, options, renderer, length, only=chosen, keep_first=SHOWN, **more)
+    def tokenize(rows: Table, **more: Any) -> TokenizedTable:
+        chosen = set(rows.numbers[evenly_chosen(rows.rows.num_rows)].tolist())
+        return tokenize_table(rows, options, renderer, length, only=chosen, keep_first=SHOWN, **more)
 
-    used, tell = table.first(data.max_train_samples), stages.next(0.6)
+    used, progress = table.first(data.max_train_samples), stages.next(0.6)
     try:
-        train = tokenized(used, progress=lambda done: tell(done, used.rows.num_rows))
+        train = tokenize(used, progress=lambda done: progress(done, used.rows.num_rows))
     except DataError as error:
         option = "data.roles" if "data.roles" in error.detail else "data.columns"
         draft.problems.append(as_problem(option, error))
@@ -65,33 +65,33 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
             _(
-                "Of {usable:,} rows {rendered:,}, evenly chosen, were written as the model sees "
-                "them: "
-                "lengths, and what is said of cut-off answers and of the chat template, are of these."
+                "Of {usable:,} rows {rendered:,}, evenly chosen, were tokenized: lengths and findings about cut-off "
+                "answers and the chat template are of these."
             ).format(usable=train.usable, rendered=train.rendered)
         )
-    if apart := held_out_of(data):
+    held_out = held_out_of(data)
+    if held_out:
         try:
-            held_out = tokenized(read_held_out(apart).first(data.max_eval_samples), train=train)
-            draft.findings += of_evaluation(_findings(held_out), apart)
+            other = tokenize(read_held_out(held_out).first(data.max_eval_samples), train=train)
+            draft.findings += of_evaluation(_findings(other), held_out)
             draft.findings += [
-                msgspec.structs.replace(found, in_eval=True) for found in held_out.repeated.findings()
+                msgspec.structs.replace(found, in_eval=True) for found in other.repeated.findings()
             ]
-            left = _rows_left(held_out, renderer, options, draft)
+            left = _rows_left(other, renderer, options, draft)
             eval_rows = None if train_rows is None else left
         except DataError as error:
-            error.fixes = (*error.fixes, apart.instead)
-            draft.problems.append(as_problem(apart.option, error))
+            error.fixes = (*error.fixes, held_out.instead)
+            draft.problems.append(as_problem(held_out.option, error))
     if train_rows is not None:
         places: Sequence[int] = range(train_rows)
-        if not apart:
+        if not held_out:
             places, rest = random_split(train_rows, data.eval_fraction, options.training.seed)
             eval_rows = len(rest[: data.max_eval_samples])
             if data.eval_fraction and not rest:
                 draft.notes.append(NOTHING_HELD_OUT)
         train_rows = len(places)
         if data.packing and options.task is Task.CHAT:
-            train_rows = _packed(train, places) if renderer and train.rendered == train.usable else None
+            train_rows = _packed_rows(train, places) if renderer and train.rendered == train.usable else None
     unit, limit = (CHARACTERS, None) if renderer is None else (TOKENS, length)
     return report(
         columns_by_role={role.value: name for role, name in train.shape.columns.items()},
@@ -104,56 +104,56 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
 
 
 def _renderer(options: RunOptions, draft: Draft) -> tuple[Renderer | None, int]:
-    """The renderer of a run where the tokenizer is at hand, and the tokens of a row."""
+    """The renderer of a run if the tokenizer is on this computer, and the most tokens of a row."""
     chosen = options.data.chat_template
-    at_hand = tokenizer_at_hand(options)
-    if at_hand is None or not at_hand.tokenizer.is_fast:
+    model = model_tokenizer(options)
+    if model is None or not model.tokenizer.is_fast:
         return None, options.data.max_length
-    if set_template(at_hand.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
+    if set_template(model.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
         draft.notes.append(
             _("The model has no chat template of its own: conversations are written in ChatML.")
         )
-    return Renderer(at_hand.tokenizer, options.data.loss_on), at_hand.length
+    return Renderer(model.tokenizer, options.data.loss_on), model.length
 
 
-def _findings(found: TokenizedTable) -> Iterator[Finding]:
-    """All that was found, with whether there are enough rows."""
-    findings = found.tally.findings()
-    yield from offered(findings) if found.usable else findings
-    if found.usable == 0 and not found.tally.has_problems:
-        yield NOTHING_LEFT.finding(0, found.table.row_word)
-    yield from few_rows(found.usable, found.table.row_word)
+def _findings(result: TokenizedTable) -> Iterator[Finding]:
+    """All findings, with whether there are enough rows."""
+    findings, row_word = result.tally.findings(), result.table.row_word
+    yield from offered(findings) if result.usable else findings
+    if result.usable == 0 and not result.tally.has_problems:
+        yield NOTHING_LEFT.finding(0, row_word)
+    yield from few_rows(result.usable, row_word)
 
 
-def _is_sound(found: TokenizedTable) -> bool:
+def _is_sound(result: TokenizedTable) -> bool:
     """Whether no row stops a run."""
-    return not found.tally.has_problems and found.usable > 0
+    return not result.tally.has_problems and result.usable > 0
 
 
 def _rows_left(
-    found: TokenizedTable, renderer: Renderer | None, options: RunOptions, draft: Draft
+    result: TokenizedTable, renderer: Renderer | None, options: RunOptions, draft: Draft
 ) -> int | None:
-    """The rows left to learn from; None where that isn't known, as not all were rendered, or where a run stops."""
-    if not _is_sound(found):
+    """The rows left to learn from; None if a run would stop, or if not all rows were tokenized to know that."""
+    if not _is_sound(result):
         return None
     if renderer is None:
-        return found.usable
-    left = len(found.samples)
-    if found.rendered == found.usable:
-        draft.check("data.max_length", lambda: found.check(options))
+        return result.usable
+    left = len(result.samples)
+    if result.rendered == result.usable:
+        draft.check("data.max_length", lambda: result.check(options))
         return left
-    return found.usable if left == found.rendered else None
+    return result.usable if left == result.rendered else None
 
 
-def _packed(found: TokenizedTable, places: Sequence[int]) -> int:
-    """The rows of an epoch once several conversations share one, as TRL packs them for the run."""
+def _packed_rows(result: TokenizedTable, places: Sequence[int]) -> int:
+    """The rows of an epoch when several conversations share one, as TRL packs them for the run."""
     from trl import pack_dataset
 
-    return len(places) and len(pack_dataset(found.samples.select(places), found.length, "bfd"))
+    return len(places) and len(pack_dataset(result.samples.select(places), result.length, "bfd"))
 
 
 def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> Iterator[Seen]:
-    """Each row as it will be trained on; without a tokenizer as who says what."""
+    """Each row as it will be trained on; without a tokenizer as its messages."""
     for row in rows:
         if renderer is None:
             prompt = tuple(_parts(row.messages, is_trained=not row.chosen))
@@ -171,10 +171,8 @@ def _parts(messages: Sequence[Message], *, is_trained: bool = True) -> Iterator[
     for message in messages:
         functions = [call["function"] for call in message.get("tool_calls", ())]
         calls = "".join(
-            _("\n[calls {function}: {function_2}]").format(
-                function=function["name"], function_2=function["arguments"]
-            )
-            for function in functions
+            _("\n[calls {name}: {arguments}]").format(name=call["name"], arguments=call["arguments"])
+            for call in functions
         )
         yield SeenPart(f"{message['role']}: ")
         yield SeenPart(f"{message['content']}{calls}", is_trained and message["role"] == Speaker.ASSISTANT)

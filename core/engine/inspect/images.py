@@ -1,22 +1,20 @@
-"""What is in image data, what is wrong or odd with it, and what becomes of it: each image is checked once."""
+"""Report on images: what is in the data, what is wrong or odd with it; each image is checked once."""
 
 import hashlib
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Problem
 from core.base.language import _
+from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH
 from core.engine.data.image_files import UNREADABLE, Images, ImageTransform, check_each
 from core.engine.data.images import class_names, find_eval_images, find_training_images, split_images
-from core.engine.data.text_files import listed
-from core.engine.inspect.report import MOST_LABELS_SHOWN, Tell, about_table, as_problem
+from core.engine.inspect.report import MOST_LABELS_SHOWN, Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.sources import parse_synthetic
 from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingKind, FindingLevel, Seen, in_order
@@ -25,40 +23,26 @@ NAMED = 5
 """Images that a finding names."""
 SHOWN = 8
 """Images shown, of different labels first."""
-TELL_EVERY = 500
+REPORT_EVERY = 500
 """Images between two reports of progress."""
 IMBALANCE = 10
 """A class with so many times as many images as another is reported."""
 
-REPEATED = FindingKind(
-    "image-repeated",
-    FindingLevel.WARNING,
-    _("{rows} {are} the same as an earlier one, with the same label"),
-)
-CONTRADICTED = FindingKind(
-    "image-contradicted",
-    FindingLevel.WARNING,
-    _("{rows} {are} the same as an earlier one, but with another label: one of the two must be wrong"),
-    _("Decide which label is right"),
-)
-LEAKED = FindingKind(
-    "image-in-both",
-    FindingLevel.WARNING,
-    _("{rows} of the evaluation data {are} trained on, too: the result will look better than it is"),
-    _("Remove them from one of the two"),
-)
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
     _("{rows} {are} alone in a class, so that nothing of it can be held out"),
 )
 
+Found = dict[FindingKind, list[tuple[int, str]]]
+"""Indices of images, each with the reason or empty."""
 
-def inspect_images(options: RunOptions, progress: Tell = lambda _done, _total: None) -> DataReport:
-    """Check all images that a run with these options would train and evaluate on.
+
+def inspect_images(options: RunOptions, progress: Progress = lambda _done, _total: None) -> DataReport:
+    """Check all images that a run with these options would train and evaluate on; the model isn't needed.
 
     Args:
-        options: The run's; the model isn't needed.
+        options: The options of the run.
         progress: Called with how many images have been checked, and of how many.
 
     Raises:
@@ -73,45 +57,34 @@ def inspect_images(options: RunOptions, progress: Tell = lambda _done, _total: N
     except DataError as error:
         labels = tuple(set(found.train.names))
         problems.append(as_problem("data.train", error))
+    train_rows, eval_rows = len(found.train.names[: data.max_train_samples]), None
     try:
         held_out = find_eval_images(options, found, labels)
-        train, evaluated = split_images(options, found, held_out)
-        rows: tuple[int, int | None] = (len(train), len(evaluated))
+        train_rows, eval_rows = map(len, split_images(options, found, held_out))
     except DataError as error:
         held_out = None
         problems.append(as_problem("data.eval", error))
-        rows = (len(found.train.names[: data.max_train_samples]), None)
     if found.eval and not (data.eval or data.eval_split):
-        notes = (
-            *notes,
-            _("{eval_name} is used for evaluation unless you choose other data.").format(
-                eval_name=found.eval_name
-            ),
-        )
-    report = DataReport(
+        note = _("{name} is used for evaluation unless you choose other data.").format(name=found.eval_name)
+        notes = (*notes, note)
+    of_table = table_fields(found.table) if found.table else {}
+    return DataReport(
+        **{**of_table, "format": found.format, "rows": len(found.train)},
         source=data.train,
-        format=found.format,
-        rows=len(found.train),
+        label_column=found.label_column,
+        columns_by_role={"image": found.image_column or ""} if found.table else {},
         splits=found.splits,
         labels=dict(Counter(found.train.names).most_common(MOST_LABELS_SHOWN)),
-        seen=tuple(_shown(found.train, ImageTransform(synthetic[1] if synthetic else data.image_size))),
-        train_rows=rows[0],
-        eval_rows=rows[1],
+        seen=tuple(_first_seen(found.train, ImageTransform(synthetic[1] if synthetic else data.image_size))),
+        train_rows=train_rows,
+        eval_rows=eval_rows,
         problems=tuple(problems),
         findings=() if synthetic else check_images(found.train, held_out, progress),
         notes=notes,
     )
-    if found.table is None:
-        return report
-    return msgspec.structs.replace(
-        report,
-        **{**about_table(found.table), "format": found.format, "rows": len(found.train)},
-        label_column=found.label_column,
-        columns_by_role={"image": found.image_column or ""},
-    )
 
 
-def _shown(images: Images, transform: ImageTransform) -> Iterator[Seen]:
+def _first_seen(images: Images, transform: ImageTransform) -> Iterator[Seen]:
     """The first image of each label, then others; those that can't be read are findings."""
     first = {name: index for index, name in reversed(list(enumerate(images.names)))}
     order = dict.fromkeys([*sorted(first.values()), *range(len(images))][: 4 * SHOWN])
@@ -126,79 +99,74 @@ def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
     return Seen(row=images.number(index), label=images.names[index], image=seen, original=original)
 
 
-@dataclass
-class _Checked:
-    """What was found in the images of one source: images by kind, with the reason of the first; `ends` of each."""
-
-    images: Images
-    found: dict[FindingKind, list[int]] = field(default_factory=lambda: defaultdict(list))
-    reasons: dict[FindingKind, str] = field(default_factory=dict)
-    ends: "array[int]" = field(default_factory=lambda: array("Q"))
-
-    def add(self, kind: FindingKind, index: int, reason: str = "") -> None:
-        self.found[kind].append(index)
-        self.reasons.setdefault(kind, reason)
-
-
 def check_images(
-    train: Images, held_out: Images | None = None, progress: Tell = lambda _done, _total: None
+    train: Images, held_out: Images | None = None, progress: Progress = lambda _done, _total: None
 ) -> tuple[Finding, ...]:
-    """Check every image, all of them at once; of each some bytes are kept.
+    """Check every image; 8 bytes of each are kept.
 
     Args:
         train: Those that are trained on.
-        held_out: Evaluation data, if there is any of its own.
+        held_out: Evaluation data of its own.
         progress: Called now and then, in this thread.
     """
-    checked = [_Checked(images) for images in (train, held_out) if images is not None]
-    total, done = sum(len(part.images) for part in checked), 0
-    for part in checked:
-        for index, found in enumerate(check_each(part.images)):
-            part.ends.append(found.ends)
-            for kind in found.findings:
-                part.add(kind, index, found.reason)
+    sets = [images for images in (train, held_out) if images is not None]
+    found: list[Found] = [defaultdict(list) for _images in sets]
+    ends: list[Any] = []
+    total, done = sum(map(len, sets)), 0
+    for place, images in enumerate(sets):
+        own_ends: Any = np.zeros(len(images), np.uint64)
+        for index, checked in enumerate(check_each(images)):
+            own_ends[index] = checked.ends
+            for kind in checked.findings:
+                found[place][kind].append((index, checked.reason))
             done += 1
-            if done % TELL_EVERY == 0:
+            if done % REPORT_EVERY == 0:
                 progress(done, total)
-    _find_equal(checked)
+        ends.append(own_ends)
+    _find_equal(sets, ends, found)
     progress(total, total)
+    _check_classes(train, found[0])
     findings = [
-        _finding(kind, part.images, indices, part.reasons[kind], in_eval=part.images is held_out)
-        for part in checked
-        for kind, indices in part.found.items()
+        _finding(kind, images, indices, in_eval=images is held_out)
+        for images, kinds in zip(sets, found, strict=True)
+        for kind, indices in kinds.items()
     ]
-    return in_order([*findings, *_class_findings(train)])
+    return in_order([*findings, *_uneven_classes(train)])
 
 
-def _find_equal(checked: Sequence[_Checked]) -> None:
-    """Add the images that are the same as an earlier one; only those are read whole that share size and ends."""
-    numbers = np.concatenate([np.frombuffer(part.ends, np.uint64) for part in checked])
-    distinct, counts = np.unique(numbers, return_counts=True)
+def _find_equal(sets: Sequence[Images], ends: Sequence[Any], found: Sequence[Found]) -> None:
+    """Find images that are the same as an earlier one; only those are read whole that share size and ends."""
+    distinct, counts = np.unique(np.concatenate(ends), return_counts=True)
     shared = distinct[(counts > 1) & (distinct > 0)]
-    first: dict[bytes, tuple[_Checked, int]] = {}
-    for part in checked:
-        for index in np.flatnonzero(np.isin(np.frombuffer(part.ends, np.uint64), shared)).tolist():
-            image = part.images.encoded(index)
+    first: dict[bytes, tuple[Images, int]] = {}
+    for images, own_ends, kinds in zip(sets, ends, found, strict=True):
+        for index in np.flatnonzero(np.isin(own_ends, shared)).tolist():
+            image = images.encoded(index)
             content = image.read_bytes() if isinstance(image, Path) else bytes(image)
-            digest = hashlib.blake2b(content, digest_size=16).digest()
-            other, place = first.setdefault(digest, (part, index))
-            same = _("the same as {place}").format(place=other.images.where(place))
-            if other is not part:
-                part.add(LEAKED, index)
+            other, place = first.setdefault(
+                hashlib.blake2b(content, digest_size=16).digest(), (images, index)
+            )
+            same = _("the same as {place}").format(place=other.where(place))
+            if other is not images:
+                kinds[IN_BOTH].append((index, ""))
             elif place != index:
-                is_same_class = part.images.names[place] == part.images.names[index]
-                part.add(REPEATED if is_same_class else CONTRADICTED, index, same)
+                is_same_class = images.names[place] == images.names[index]
+                kinds[DUPLICATES if is_same_class else CONTRADICTIONS].append((index, same))
 
 
-def _class_findings(train: Images) -> Iterator[Finding]:
+def _check_classes(train: Images, found: Found) -> None:
     counts = Counter(train.names)
-    if len(counts) < 2:
-        return  # a problem of the data as a whole
-    singles = [name for name, count in counts.items() if count == 1]
-    if singles:
-        indices = [index for index, name in enumerate(train.names) if counts[name] == 1]
-        yield _finding(SINGLE, train, indices, _("class {singles}").format(singles=listed(singles)))
-    (most, many), (least, few) = counts.most_common()[0], counts.most_common()[-1]
+    if len(counts) > 1:  # one class only is a problem of the data as a whole
+        for index, name in enumerate(train.names):
+            if counts[name] == 1:
+                found[SINGLE].append((index, _("class “{name}”").format(name=name)))
+
+
+def _uneven_classes(train: Images) -> Iterator[Finding]:
+    counts = Counter(train.names).most_common()
+    if not counts:
+        return
+    (most, many), (least, few) = counts[0], counts[-1]
     if many >= IMBALANCE * few and few > 1:
         yield Finding(
             code="classes-uneven",
@@ -211,26 +179,29 @@ def _class_findings(train: Images) -> Iterator[Finding]:
 
 
 def _finding(
-    kind: FindingKind, images: Images, indices: Sequence[int], reason: str, *, in_eval: bool = False
+    kind: FindingKind, images: Images, found: Sequence[tuple[int, str]], *, in_eval: bool
 ) -> Finding:
-    """A finding that names the rows of a table, or else the files."""
-    count = len(indices)
-    names = [
-        str(Path(*path.parts[-2:])) if images.rows is None and isinstance(path, Path) else images.where(index)
-        for index in indices[:NAMED]
-        for path in (images.encoded(index),)
-    ]
-    names[0] += f" ({reason})" if reason else ""
-    more = _(" and {count:,} more").format(count=count - NAMED) if count > NAMED else ""
-    message = f"{kind.message(count, 'image')}: {', '.join(names)}{more}."
+    """A finding that names the first rows of a table, or else the first files."""
+    names = []
+    for index, reason in found[:NAMED]:
+        path = images.encoded(index)
+        name = images.where(index)
+        if images.rows is None and isinstance(path, Path):
+            name = str(Path(*path.parts[-2:]))
+        names.append(f"{name} ({reason})" if reason else name)
+    if len(found) > NAMED:
+        names.append("…")
+    message = f"{kind.message(len(found), 'image').rstrip('.')}: {', '.join(names)}."
+    if in_eval and kind is not IN_BOTH:
+        message = _("Evaluation data: {message}").format(message=message)
     return Finding(
         code=kind.code,
         level=kind.level,
-        message=_("Evaluation data: {message}").format(message=message)
-        if in_eval and kind is not LEAKED
-        else message,
-        count=count,
-        rows=() if images.rows is None else tuple(map(images.number, indices[:ROWS_NAMED])),
+        message=message,
+        count=len(found),
+        rows=()
+        if images.rows is None
+        else tuple(images.number(index) for index, _reason in found[:ROWS_NAMED]),
         row_word=images.row_word,
         fixes=kind.fixes,
         in_eval=in_eval,

@@ -1,8 +1,9 @@
-"""Answer "what is in this data, and what becomes of it?" for every task, with the functions its run uses.
+"""Report on data for any task: what is in it, and what a run would make of it.
 
-Also what the tasks' reports share: progress, how a table is described, lengths, the tokenizer of the chosen model.
+Also what the reports of the tasks share: progress, findings, lengths, the tokenizer of the chosen model.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -50,77 +51,74 @@ SHOWN = 20
 MOST_LABELS_SHOWN = 200
 PROGRESS_SECONDS = 0.1
 WHOLE = 1000
-"""What the progress of all stages comes to."""
+"""The total that progress is reported of."""
 
-Tell = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 class Stages:
-    """Puts the progress of stages, one after the other, together.
+    """Combines the progress of stages, one after the other.
 
     Args:
-        tell: Called a few times a second with what is done, of `WHOLE`.
-        clock: Tells the time, in seconds.
+        progress: Called a few times a second with what is done, of `WHOLE`.
+        clock: Returns the time in seconds.
     """
 
-    def __init__(self, tell: Tell | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tell, self._clock = tell, clock
+    def __init__(self, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress, self._clock = progress, clock
         self._last, self._end = -PROGRESS_SECONDS, 0.0
 
-    def next(self, share: float) -> Tell:
-        """The next stage, which takes about this share of the whole: takes what is done of it, and of how much."""
+    def next(self, share: float) -> Progress:
+        """The progress callback of the next stage, which takes about this share of the time."""
         start, self._end = self._end, min(1.0, self._end + share)
 
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             now = self._clock()
-            if self._tell and now - self._last >= PROGRESS_SECONDS:
+            if self._progress and now - self._last >= PROGRESS_SECONDS:
                 self._last = now
                 part = min(1.0, done / total) if total else 1.0
-                self._tell(round(WHOLE * (start + part * share)), WHOLE)
+                self._progress(round(WHOLE * (start + part * share)), WHOLE)
 
-        return tell
+        return report
 
 
-def inspect(options: RunOptions, tell: Tell | None = None, *, any_task: bool = False) -> DataReport:
+def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: bool = False) -> DataReport:
     """Report on the training data of `options`, and on what it is evaluated on.
 
     Args:
-        options: What is asked; of the model only what shows what it will see is needed.
-        tell: Called with how far it is: what is done, and of how much.
-        any_task: Answer for the task that the data suits, rather than for the one of `options`.
+        options: The options of a run; of the model only what shows what it will see is needed.
+        progress: Called with what is done, and of how much.
+        any_task: Report for the task that the data suits, in place of that of `options`.
 
     Raises:
-        DataError: The source can't be read at all. What is wrong with its columns or rows is in the answer.
+        DataError: The source can't be read at all. What is wrong with its columns or rows is in the report.
     """
-    stages = Stages(tell)
-    suited: tuple[Task | None, Table | None] = None, None  # holds the table, which isn't read a second time
+    stages, source = Stages(progress), options.data.train
+    suited, _table = None, None  # holding the table keeps it from being read a second time
     try:
-        suited = find_suiting_task(options.data, stages.next(READING))
+        suited, _table = find_suiting_task(options.data, stages.next(READING))
     except DataError:
         if any_task:
             raise
-    suiting = suited[0]
-    task = suiting if any_task and suiting else options.task
+    task = suited if any_task and suited else options.task
     try:
         report = _report(msgspec.structs.replace(options, task=task), stages)
     except DataError as error:
-        if suiting is None or suiting is task:
+        if suited is None or suited is task:
             raise
-        change = Fix(_("Change to “{label}”").format(label=suiting.label), {"task": suiting.value})
+        change = Fix(_("Change to “{label}”").format(label=suited.label), {"task": suited.value})
         raise DataError(error.title, error.detail, (change, *error.fixes)) from error
     splits = report.splits
     if not splits:
-        try:
-            splits = splits_of(options.data.train)
-        except DataError:
-            splits = ()
+        with contextlib.suppress(DataError):
+            splits = splits_of(source)
         splits = splits if len(splits) > 1 else ()
     findings = (*report.findings, *_unused_split(splits, options.data))
-    return msgspec.structs.replace(report, suits=suiting, splits=splits, findings=findings)
+    return msgspec.structs.replace(report, suits=suited, splits=splits, findings=findings)
 
 
 def _report(options: RunOptions, stages: Stages) -> DataReport:
-    """The report for one task; only its libraries are loaded."""
+    """The report for the task of `options`; only its libraries are loaded."""
     task, random = options.task, parse_synthetic(options.data.train)
     if task.reads_images:
         from core.engine.inspect.images import inspect_images
@@ -138,37 +136,38 @@ def _report(options: RunOptions, stages: Stages) -> DataReport:
 
 
 def _unused_split(splits: tuple[str, ...], data: DataOptions) -> Iterator[Finding]:
-    """A warning of a split to evaluate on that isn't chosen."""
+    """A warning if there is a split to evaluate on that isn't chosen."""
     unused = [name for name in EVALUATION_SPLITS if name in splits and name != data.train_split]
-    if not unused or data.eval or data.eval_split:
-        return
-    instead = (
-        _("A share of the training data is held out instead.")
-        if data.eval_fraction
-        else _("Nothing is evaluated.")
-    )
-    yield Finding(
-        code="unused-split",
-        level=FindingLevel.WARNING,
-        message=_("The split “{unused}” isn't used. {instead}").format(unused=unused[0], instead=instead),
-        count=1,
-        fixes=(Fix(_("Evaluate on “{unused}”").format(unused=unused[0]), {"data.eval_split": unused[0]}),),
-    )
+    if unused and not data.eval and not data.eval_split:
+        message = (
+            _("The split “{split}” isn't used. A share of the training data is held out instead.")
+            if data.eval_fraction
+            else _("The split “{split}” isn't used. Nothing is evaluated.")
+        )
+        yield Finding(
+            code="unused-split",
+            level=FindingLevel.WARNING,
+            message=message.format(split=unused[0]),
+            count=1,
+            fixes=(Fix(_("Evaluate on “{split}”").format(split=unused[0]), {"data.eval_split": unused[0]}),),
+        )
 
 
-# --- Which task data is for, judged by what its columns hold; a person may well want another
+# --- The task that data is most likely for, by what its columns hold
 
 
 MOST_LABELS = 20
-"""So many different answers, or numbers, are labels rather than something to say or to estimate."""
+"""Up to so many different answers or numbers are labels rather than something to write or to estimate."""
 IMAGES_SHARE = 0.5
 CELLS_READ = 50
 IDX = b"\x00\x00\x08"
-"""What files of the kind MNIST comes in begin with: two zeros, and the type of bytes."""
+"""The first bytes of IDX files, such as MNIST's: two zeros, and the type of bytes."""
 
 
-def find_suiting_task(data: DataOptions, progress: Tell | None = None) -> tuple[Task | None, Table | None]:
-    """The task that training data is most likely for, None where nothing tells; and its table, where it is one.
+def find_suiting_task(
+    data: DataOptions, progress: Progress | None = None
+) -> tuple[Task | None, Table | None]:
+    """The task that training data is most likely for, or None; and its table if it is one.
 
     Raises:
         DataError: It can't be read.
@@ -236,7 +235,7 @@ def _shape(table: Table, *, preference: bool) -> Shape | None:
 
 
 def _is_conversation(shape: Shape, columns: dict[str, Column]) -> bool:
-    """Whether there is something to say, and not a text or a few labels."""
+    """Whether the answers of a shape are texts of their own, not a few labels."""
     if shape.kind is not ShapeKind.PROMPT:
         return shape.kind is not ShapeKind.TEXT
     answers = columns[list(shape.columns.values())[1]]
@@ -245,22 +244,22 @@ def _is_conversation(shape: Shape, columns: dict[str, Column]) -> bool:
 
 def _has_words(table: Table) -> bool:
     """Whether there are lists of words and of as many tags."""
-    found = guess_tag_columns(table)
-    if not found.text or found.label is None:
+    guess = guess_tag_columns(table)
+    if not guess.text or guess.label is None:
         return False
-    for name in (found.text[0], found.label):
-        cells = as_text(table.first(CELLS_READ).rows[name]).to_pylist()
-        is_written = all(text.strip().startswith("[") for text in cells if text)
-        if not is_list(table.rows.schema.field(name).type) and not is_written:
-            return False
-    return True
+    first = table.first(CELLS_READ).rows
+    return all(
+        is_list(first.schema.field(name).type)
+        or all(text.strip().startswith("[") for text in as_text(first[name]).to_pylist() if text)
+        for name in (guess.text[0], guess.label)
+    )
 
 
 # --- What reports share
 
 
-def about_table(table: Table) -> dict[str, Any]:
-    """The fields of a report that a table has, whatever it is for."""
+def table_fields(table: Table) -> dict[str, Any]:
+    """The fields of a report about a table, whatever the task."""
     return {
         "format": table.format,
         "rows": table.rows.num_rows,
@@ -277,7 +276,7 @@ def as_problem(path: str, error: DataError) -> Problem:
 
 
 class Draft:
-    """What is found while a report is made: a run would stop on the first problem, here all are kept.
+    """A report in the making: a run would stop on the first problem, here all are collected.
 
     Notes of another encoding than UTF-8, of damaged letters or of lines left out become warnings.
     """
@@ -292,30 +291,27 @@ class Draft:
         """Add notes of reading a file."""
         for note in notes:
             if "UTF-" in note:  # of all notes on files only these name one
-                kind = checks.OTHER_ENCODING
+                code = "other-encoding"
             elif " left out of " in note or NOT_CLOSED in note:
-                kind = checks.LINES_LEFT_OUT
+                code = "lines-left-out"
             else:
                 self.notes.append(note)
                 continue
-            self.findings.append(Finding(code=kind.code, level=kind.level, message=note, count=1))
+            self.findings.append(Finding(code=code, level=FindingLevel.WARNING, message=note, count=1))
 
-    def check(self, path: str, check: Callable[[], object]) -> bool:
-        """Whether a check of a run passes; otherwise what it stops on is a problem of the option at `path`."""
+    def check(self, path: str, check: Callable[[], object]) -> None:
+        """Run a check; the error it raises is a problem of the option at `path`."""
         try:
             check()
         except DataError as error:
             self.problems.append(as_problem(path, error))
-            return False
-        return True
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing stops a run."""
-        return not self.problems and all(found.level is FindingLevel.WARNING for found in self.findings)
+        return not self.problems and all(finding.level is FindingLevel.WARNING for finding in self.findings)
 
     def report(self, **fields: Any) -> DataReport:
-        """The report."""
         return DataReport(
             **fields,
             problems=tuple(self.problems),
@@ -324,13 +320,15 @@ class Draft:
         )
 
 
-def of_evaluation(findings: Iterable[Finding], apart: HeldOut) -> list[Finding]:
+def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Finding]:
     """Findings about rows of the evaluation data, which say so."""
     return [
         msgspec.structs.replace(
             finding,
-            message=f"Evaluation data: {finding.message}",
-            fixes=(*finding.fixes, apart.instead) if finding.level is FindingLevel.PROBLEM else finding.fixes,
+            message=_("Evaluation data: {message}").format(message=finding.message),
+            fixes=(*finding.fixes, held_out.instead)
+            if finding.level is FindingLevel.PROBLEM
+            else finding.fixes,
             in_eval=True,
         )
         for finding in findings
@@ -340,18 +338,18 @@ def of_evaluation(findings: Iterable[Finding], apart: HeldOut) -> list[Finding]:
 def of_repeats(finding: Finding, data: DataOptions) -> Finding:
     """The finding of repeated rows, with what becomes of them and how to leave them out."""
     if data.drop_duplicates:
-        left_out = _("It is left out.") if finding.count == 1 else _("They are left out.")
-        return msgspec.structs.replace(finding, message=f"{finding.message} {left_out}", fixes=())
+        message = _("{message} They are left out.").format(message=finding.message)
+        return msgspec.structs.replace(finding, message=message, fixes=())
     message = finding.message
     if data.eval_fraction > 0 and held_out_of(data) is None:
-        message += _(
-            " Some may be trained on and evaluated on, too: the result would look better than it is."
-        )
+        message = _(
+            "{message} Some may be trained on and evaluated on, too: the result would look better than it is."
+        ).format(message=message)
     return msgspec.structs.replace(finding, message=message, fixes=(*finding.fixes, checks.DROP_REPEATS))
 
 
 def evenly_chosen(rows: int) -> Any:
-    """The indices of some of so many rows."""
+    """The indices of `MOST_SAMPLED` rows at most, evenly spread over all."""
     count = min(rows, MOST_SAMPLED)
     return np.arange(count) * rows // max(1, count)
 
@@ -361,65 +359,62 @@ TOKENS, CHARACTERS = "tokens", "characters"
 
 
 def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Lengths | None:
-    """Count lengths into bars of a round width; None where there are none.
+    """Count the lengths of samples into bars of a round width; None if there are none.
 
-    Args:
-        lengths: Of the samples.
-        unit: What is counted.
-        limit: Samples longer than this are cut off there; None: none is.
+    Samples longer than `limit` are cut off there; None: none is.
     """
     if not len(lengths):
         return None
-    found = np.asarray(lengths)
-    longest = int(found.max())
+    values = np.asarray(lengths)
+    longest = int(values.max())
     widths = (step * 10**power for power in range(20) for step in (1, 2, 5))
     width = next(width for width in widths if width * BARS > longest)
     edges = np.arange(0, longest + width + 1, width)
     if limit is not None and limit < longest:
-        edges = np.union1d(edges, [limit + 1])  # so that the bars beyond hold just what is cut off
-    counts, _rest = np.histogram(found, edges)
+        edges = np.union1d(edges, [limit + 1])  # the bars beyond hold just what is cut off
+    counts = np.histogram(values, edges)[0]
     return Lengths(
         unit=unit,
         edges=tuple(edges.tolist()),
         counts=tuple(counts.tolist()),
         longest=longest,
-        median=int(np.median(found)),
+        median=int(np.median(values)),
         limit=limit,
-        cut=int((found > limit).sum()) if limit is not None else 0,
+        cut=int((values > limit).sum()) if limit is not None else 0,
     )
 
 
-# --- The tokenizer of the chosen model, where it is on this computer
+# --- The tokenizer of the chosen model, if it is on this computer
 
 
 @dataclass(frozen=True)
-class AtHand:
-    """A tokenizer, and the most tokens a row gets: as many as the model sees, or as were asked for."""
+class ModelTokenizer:
+    """A tokenizer, and the most tokens of a row: those the model sees, or the chosen number."""
 
     tokenizer: Any
     length: int
     notes: tuple[str, ...] = ()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """What tokens say, special ones included."""
+        """The text of tokens, special ones included."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def tokenizer_at_hand(options: RunOptions, texts: Callable[[], Sequence[str]] | None = None) -> AtHand | None:
-    """The model's tokenizer; of a model from scratch one that is trained on some texts, about as the run will train it.
-
-    Args:
-        options: What is asked.
-        texts: Gives what a model from scratch is trained on, in pieces; None: then there is no tokenizer.
+def model_tokenizer(
+    options: RunOptions, texts: Callable[[], Sequence[str]] | None = None
+) -> ModelTokenizer | None:
+    """The tokenizer of the model; of a model from scratch one that is trained on `texts`, similar to that of the run.
 
     Returns:
-        None where no model is chosen, it isn't here, or it can't be read, which the check of the model reports.
+        None if no model is chosen, it isn't on this computer, or it can't be read, as the check of the model reports.
     """
     source = options.model.source
     scheme = scheme_of(source)
-    if not source or scheme not in (None, Scheme.RUN, Scheme.SCRATCH):
-        return None
-    if scheme is Scheme.SCRATCH and texts is None:
+    if (
+        not source
+        or scheme not in (None, Scheme.RUN, Scheme.SCRATCH)
+        or (scheme is Scheme.SCRATCH and not texts)
+    ):
         return None
     from core.engine.models import text
 
@@ -429,7 +424,7 @@ def tokenizer_at_hand(options: RunOptions, texts: Callable[[], Sequence[str]] | 
             from core.engine.models.scratch import quick_tokenizer
 
             tokenizer = quick_tokenizer(options, texts())
-            notes = ("The run trains a tokenizer of its own; tokens are counted by a similar one, so about.",)
+            notes = (_("The run trains a tokenizer of its own; token counts are those of a similar one."),)
         else:
             tokenizer = text.tokenizer_at_hand(source)
         if tokenizer is None:
@@ -437,4 +432,4 @@ def tokenizer_at_hand(options: RunOptions, texts: Callable[[], Sequence[str]] | 
         longest = text.longest_text(text.load_config(options), tokenizer)
     except ModelError:
         return None
-    return AtHand(tokenizer, min(options.data.max_length, longest), notes)
+    return ModelTokenizer(tokenizer, min(options.data.max_length, longest), notes)

@@ -1,4 +1,4 @@
-"""Texts with an answer each (a label, a number, a label for each word), and texts to continue."""
+"""Report on texts with an answer each (a label, a number, a label for each word), and on texts to continue."""
 
 from array import array
 from collections import Counter
@@ -12,14 +12,12 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, TOKENS, checks
-from core.engine.data.checks import Prints64, few_rows, offered, similar, told_of
+from core.engine.data.checks import RowHashes, check_labels, few_rows, offered
 from core.engine.data.columns import Guess
-from core.engine.data.labelled_texts import KINDS, Block, RowReader, read_evaluation
-from core.engine.data.running_text import (
-    NOTHING_HELD_OUT as TEXT_TOO_SHORT,
-)
+from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
+from core.engine.data.running_text import NOTHING_HELD_OUT as TEXT_TOO_SHORT
 from core.engine.data.running_text import (
     all_pieces,
     load_running_text,
@@ -45,31 +43,31 @@ from core.engine.inspect.report import (
     CHARACTERS,
     MOST_LABELS_SHOWN,
     SHOWN,
-    AtHand,
     Draft,
+    ModelTokenizer,
+    Progress,
     Stages,
-    Tell,
-    about_table,
     as_problem,
     evenly_chosen,
     histogram,
+    model_tokenizer,
     of_evaluation,
     of_repeats,
-    tokenizer_at_hand,
+    table_fields,
 )
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingKind, Lengths, Seen, SeenPart
 
-UNIT = shared.TOKENS
-TOGETHER = 500
+BATCH = 500
+"""Samples tokenized at once."""
 LONGEST_SHOWN = 4000
-"""Characters of a sample where no tokenizer cuts it off."""
+"""Characters shown of a sample without a tokenizer, which would cut it off."""
 LABELS_SHOWN = 12
 
 
-# --- One pass over the rows of a table: counts of labels, what repeats, some rows to show
+# --- One pass over the rows of a table
 
 
 @dataclass(frozen=True)
@@ -82,93 +80,89 @@ class Sample:
 
 
 @dataclass
-class Gathered:
-    """The usable rows of a table, of each of which 16 bytes are kept; the first ones and some of all as samples.
+class Rows:
+    """The usable rows of a table: 16 bytes of each, the first ones and some of all as samples.
 
-    `labels` counts them; of words, each word counts. `least` and `most` are the ends of the numbers to learn.
+    `labels` counts labels (of words, if words are labelled); `least` and `most` are the range of numbers to learn.
+    `places` are the indices in the table.
     """
 
     table: Table
     labels: Counter[str] = field(default_factory=Counter)
-    prints: Prints64 = field(default_factory=Prints64)
+    hashes: RowHashes = field(default_factory=RowHashes)
     first: list[Sample] = field(default_factory=list)
-    evenly: list[Sample] = field(default_factory=list)
+    sampled: list[Sample] = field(default_factory=list)
     characters: int = 0
     least: float = float("inf")
     most: float = float("-inf")
     places: "array[int]" = field(default_factory=lambda: array("I"))
 
-    @property
-    def usable(self) -> int:
-        """How many rows there are."""
-        return len(self.places)
-
     def finding(self, kind: FindingKind, places: Any) -> Finding:
-        """A finding about the usable rows at these places."""
+        """A finding about the rows at these places among the usable ones."""
         rows = tuple(int(self.table.numbers[self.places[place]]) for place in places[:ROWS_NAMED])
         return msgspec.structs.replace(kind.finding(len(places), self.table.row_word), rows=rows)
 
-    def repeats(self, data: DataOptions) -> Iterator[Finding]:
-        """Warnings of rows that have the text of an earlier one."""
-        repeated = self.prints.repeated()
-        if len(repeated.same):
-            yield of_repeats(self.finding(checks.DUPLICATES, repeated.same), data)
-        if len(repeated.other):
-            yield self.finding(checks.CONTRADICTIONS, repeated.other)
+    def note(self) -> Iterator[str]:
+        """Which rows lengths were measured of, if not of all."""
+        if self.table.rows.num_rows > shared.MOST_SAMPLED:
+            yield _("Lengths are those of {sampled:,} rows, evenly chosen out of {usable:,}.").format(
+                sampled=len(self.sampled), usable=len(self.places)
+            )
 
 
-def gather(table: Table, blocks: Iterable[Block]) -> Gathered:
+def gather(table: Table, blocks: Iterable[Block]) -> Rows:
     """Go through all blocks of usable rows."""
-    found, chosen = Gathered(table), evenly_chosen(table.rows.num_rows)
-
-    def sample(block: Block, index: int) -> Sample:
-        return Sample(int(table.numbers[block.places[index]]), block.inputs[index], block.answers[index])
-
+    rows, chosen = Rows(table), evenly_chosen(table.rows.num_rows)
     for block in blocks:
-        found.places.extend(block.places)
-        found.characters += sum(len(text) for texts in block.inputs for text in texts)
-        found.prints.add(block.inputs, block.answers)
+        rows.places.extend(block.places)
+        rows.characters += sum(len(text) for texts in block.inputs for text in texts)
+        rows.hashes.add(block.inputs, block.answers)
         for answer in block.answers:
             if isinstance(answer, float):
-                found.least, found.most = min(found.least, answer), max(found.most, answer)
+                rows.least, rows.most = min(rows.least, answer), max(rows.most, answer)
             else:
-                found.labels.update((answer,) if isinstance(answer, str) else answer)
-        wanted = np.flatnonzero(np.isin(block.places, chosen, assume_unique=True)).tolist()
-        found.evenly += [sample(block, index) for index in wanted]
-        room = min(SHOWN - len(found.first), len(block.places))
-        found.first += [sample(block, index) for index in range(room)]
-    return found
+                rows.labels.update((answer,) if isinstance(answer, str) else answer)
+        sampled = np.flatnonzero(np.isin(block.places, chosen, assume_unique=True)).tolist()
+        first = range(min(SHOWN - len(rows.first), len(block.places)))
+        for samples, indices in ((rows.sampled, sampled), (rows.first, first)):
+            samples += [
+                Sample(int(table.numbers[block.places[index]]), block.inputs[index], block.answers[index])
+                for index in indices
+            ]
+    return rows
 
 
-def _gather_rows(
+def _gather_training(
     table: Table,
     columns: Guess,
     blocks: Callable[[RowReader], Iterator[Block]],
     data: DataOptions,
-    tell: Tell,
-) -> tuple[RowReader, Gathered, list[Finding]]:
-    """The usable rows, without repeated ones where these are dropped; and the warnings of repeated rows."""
-    reader = RowReader(
-        table, columns, skip=data.skip_bad_rows, progress=lambda rows: tell(rows, table.rows.num_rows)
-    )
-    found = gather(table, blocks(reader))
-    repeats = list(found.repeats(data))
-    same = found.prints.repeated().same
-    if data.drop_duplicates and len(same):
-        dropped = np.asarray(found.places)[same]
+    progress: Progress,
+) -> tuple[RowReader, Rows, list[Finding]]:
+    """The usable rows, without repeated ones if these are dropped; and warnings about repeated rows."""
+    total = table.rows.num_rows
+    reader = RowReader(table, columns, skip=data.skip_bad_rows, progress=lambda done: progress(done, total))
+    rows, findings = gather(table, blocks(reader)), []
+    repeated = rows.hashes.repeated()
+    if len(repeated.same):
+        findings.append(of_repeats(rows.finding(checks.DUPLICATES, repeated.same), data))
+    if len(repeated.other):
+        findings.append(rows.finding(checks.CONTRADICTIONS, repeated.other))
+    if data.drop_duplicates and len(repeated.same):
+        dropped = np.asarray(rows.places)[repeated.same]
         again = blocks(RowReader(table, columns, skip=data.skip_bad_rows))
         kept = (block.at(np.flatnonzero(~np.isin(block.places, dropped)).tolist()) for block in again)
-        found = gather(table, kept)
-    return reader, found, repeats
+        rows = gather(table, kept)
+    return reader, rows, findings
 
 
-def _add_reader(draft: Draft, reader: RowReader, found: Gathered, path: str) -> Sequence[Finding]:
-    """The findings of single rows; that no row is left is a problem where none of them tells."""
+def _row_findings(draft: Draft, reader: RowReader, rows: Rows, option: str) -> Sequence[Finding]:
+    """The findings about single rows; that no row is left is a problem of `option` if none of them says so."""
     findings = reader.tally.findings()
-    if found.usable:
+    if rows.places:
         return offered(findings)
     if not reader.tally.has_problems:
-        draft.problems.append(as_problem(path, reader.no_usable_rows()))
+        draft.problems.append(as_problem(option, reader.no_usable_rows()))
     return findings
 
 
@@ -181,14 +175,14 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     Raises:
         DataError: The table can't be read at all.
     """
-    kind, data, task = KINDS[options.task], options.data, options.task
+    kind, data = KINDS[options.task], options.data
     table = read_training(data, stages.next(0.0))
     columns = kind.guess(table, data.text_columns, data.label_column)
     draft = Draft(table.notes)
     report = partial(
         draft.report,
         source=data.train,
-        **about_table(table),
+        **table_fields(table),
         text_columns=columns.text,
         label_column=columns.label,
     )
@@ -197,203 +191,199 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     if draft.problems:
         return report()
     used = table.first(data.max_train_samples)
-    reader, found, repeats = _gather_rows(used, columns, kind.blocks, data, stages.next(0.4))
-    draft.findings += _add_reader(draft, reader, found, "data.train")
-    if found.usable:
+    reader, rows, repeats = _gather_training(used, columns, kind.blocks, data, stages.next(0.4))
+    draft.findings += _row_findings(draft, reader, rows, "data.train")
+    if rows.places:
         draft.findings += repeats
-        _check_answers(draft, options, columns, found)
-        draft.findings += few_rows(found.usable, used.row_word)
-    train_rows: int | None = None
-    eval_rows: int | None = None
+        _check_answers(draft, options, columns, rows)
+        draft.findings += few_rows(len(rows.places), used.row_word)
+    train_rows, eval_rows, held_out = None, None, held_out_of(data)
     notes: tuple[str, ...] = ()
     if draft.is_sound:
-        sizes = [found.usable]
-        if task is Task.TEXT_CLASSIFICATION:
-            sizes = [found.labels[label] for label in in_order(found.labels)]
-        held_out = 0 if held_out_of(data) else held_out_count(sizes, data.eval_fraction)
-        train_rows = found.usable - held_out
-        eval_rows = held_out if data.max_eval_samples is None else min(held_out, data.max_eval_samples)
-        notes = (NOTHING_HELD_OUT,) if data.eval_fraction and not held_out else ()
-    if apart := held_out_of(data):
-        notes = ()
-        rows = _inspect_evaluation(draft, options, apart, columns, found)
-        eval_rows = None if train_rows is None else rows
-    words = kind.has_words
-    at_hand = tokenizer_at_hand(
+        is_stratified = options.task is Task.TEXT_CLASSIFICATION
+        sizes = (
+            [rows.labels[label] for label in in_order(rows.labels)] if is_stratified else [len(rows.places)]
+        )
+        eval_rows = 0 if held_out else held_out_count(sizes, data.eval_fraction)
+        train_rows = len(rows.places) - eval_rows
+        if data.eval_fraction and not eval_rows and not held_out:
+            notes = (NOTHING_HELD_OUT,)
+        eval_rows = eval_rows if data.max_eval_samples is None else min(eval_rows, data.max_eval_samples)
+    if held_out:
+        count = _inspect_evaluation(draft, options, held_out, columns, rows)
+        eval_rows = None if train_rows is None else count
+    model = model_tokenizer(
         options,
         lambda: [
             text
-            for sample in found.evenly
-            for text in ([" ".join(sample.inputs)] if words else sample.inputs)
+            for sample in rows.sampled
+            for text in ([" ".join(sample.inputs)] if kind.has_words else sample.inputs)
         ],
     )
-    lengths = _measured(found, at_hand, draft, stages.next(0.2), words=words)
-    draft.notes += [*(at_hand.notes if at_hand else ()), *_sampled(found), *notes]
+    lengths = _measure(rows, model, draft, stages.next(0.2), words=kind.has_words)
+    draft.notes += [*(model.notes if model else ()), *rows.note(), *notes]
     return report(
-        labels=dict(found.labels.most_common(MOST_LABELS_SHOWN)),
+        labels=dict(rows.labels.most_common(MOST_LABELS_SHOWN)),
         lengths=lengths,
-        seen=tuple(_seen(found.first, at_hand, words=words)),
+        seen=tuple(_seen(rows.first, model, words=kind.has_words)),
         train_rows=train_rows,
         eval_rows=eval_rows,
     )
 
 
-def _check_answers(draft: Draft, options: RunOptions, columns: Guess, found: Gathered) -> None:
-    """Whether there is something to learn in the answers."""
-    table, kind = found.table, KINDS[options.task]
+def _check_answers(draft: Draft, options: RunOptions, columns: Guess, rows: Rows) -> None:
+    """Check that there is something to learn in the answers."""
+    table = rows.table
     fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
     if options.task is Task.TEXT_REGRESSION:
-        check = partial(checks.refuse_constant, table, columns, found.least, found.most, fixes)
-        draft.notes += checks.large_numbers(max(abs(found.least), abs(found.most)), columns)
+        check = partial(checks.refuse_constant, table, columns, rows.least, rows.most, fixes)
+        draft.notes += checks.large_numbers(max(abs(rows.least), abs(rows.most)), columns)
     else:
         where = _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name)
-        check = partial(refuse_single, in_order(found.labels), where, fixes)
+        check = partial(refuse_single, in_order(rows.labels), where, fixes)
     draft.check("data.label_column", check)
-    draft.findings += similar(found.labels)
-    draft.findings += told_of(found.labels, "word" if kind.has_words else table.row_word)
+    draft.findings += check_labels(rows.labels, "word" if KINDS[options.task].has_words else table.row_word)
 
 
 def _inspect_evaluation(
-    draft: Draft, options: RunOptions, apart: HeldOut, columns: Guess, train: Gathered
+    draft: Draft, options: RunOptions, held_out: HeldOut, columns: Guess, train: Rows
 ) -> int | None:
-    """The number of rows to evaluate on, None where a run would stop; they are compared with those trained on."""
+    """The number of rows to evaluate on, which are compared with those trained on; None if a run would stop."""
     kind = KINDS[options.task]
     try:
-        table = read_evaluation(apart)
-        kind.check_eval(table, columns, apart.instead)
+        table = read_evaluation(held_out)
+        kind.check_eval(table, columns, held_out.instead)
     except DataError as error:
-        draft.problems.append(as_problem(apart.option, error))
+        draft.problems.append(as_problem(held_out.option, error))
         return None
     table = table.first(options.data.max_eval_samples)
     reader = RowReader(table, columns, skip=options.data.skip_bad_rows)
     blocks = kind.blocks(reader)
-    found = gather(table, reader.with_known_labels(blocks, train.labels) if train.labels else blocks)
+    rows = gather(table, reader.with_known_labels(blocks, train.labels) if train.labels else blocks)
     own = Draft(table.notes)
-    own.findings += of_evaluation(_add_reader(own, reader, found, apart.option), apart)
-    also = found.prints.also_in(train.prints)
-    if len(also):
-        own.findings.append(msgspec.structs.replace(found.finding(checks.IN_BOTH, also), in_eval=True))
+    own.findings += of_evaluation(_row_findings(own, reader, rows, held_out.option), held_out)
+    in_both = rows.hashes.also_in(train.hashes)
+    if len(in_both):
+        own.findings.append(msgspec.structs.replace(rows.finding(checks.IN_BOTH, in_both), in_eval=True))
     draft.problems += own.problems
     draft.findings += own.findings
     draft.notes += own.notes
-    return found.usable if own.is_sound else None
+    return len(rows.places) if own.is_sound else None
 
 
 # --- How long texts are, and how the model sees them
 
 
-def _measured(
-    found: Gathered, at_hand: AtHand | None, draft: Draft, tell: Tell, *, words: bool
+def _measure(
+    rows: Rows, model: ModelTokenizer | None, draft: Draft, progress: Progress, *, words: bool
 ) -> Lengths | None:
-    """How long samples are, in tokens where a tokenizer is at hand; those that are cut off are a finding."""
-    samples = found.evenly
-    if at_hand is None:
+    """The lengths of samples, in tokens if there is a tokenizer; those that are cut off become a finding."""
+    samples = rows.sampled
+    if model is None:
         return histogram([sum(map(len, sample.inputs)) for sample in samples], CHARACTERS)
-    lengths = token_lengths(samples, at_hand.tokenizer, tell, words=words)
-    cut = [sample.row for sample, length in zip(samples, lengths, strict=True) if length > at_hand.length]
+    lengths = token_lengths(samples, model.tokenizer, progress, words=words)
+    cut = [sample.row for sample, length in zip(samples, lengths, strict=True) if length > model.length]
     if cut:
-        kind, count, word = checks.TEXTS_CUT, len(cut), found.table.row_word
-        detail = f"{at_hand.length:,} tokens"
-        if found.table.rows.num_rows > len(samples):
-            detail = _("{detail}, out of {samples:,} looked at").format(detail=detail, samples=len(samples))
-        finding = kind.finding(count, word)
-        message = kind.message(count, word, detail)
+        kind, word = checks.TEXTS_CUT, rows.table.row_word
+        detail = _("{length:,} tokens").format(length=model.length)
+        if rows.table.rows.num_rows > len(samples):
+            detail = _("{length:,} tokens, out of {samples:,} that were measured").format(
+                length=model.length, samples=len(samples)
+            )
+        message = kind.message(len(cut), word, detail)
+        finding = kind.finding(len(cut), word)
         draft.findings.append(msgspec.structs.replace(finding, message=message, rows=tuple(cut[:ROWS_NAMED])))
-    return histogram(lengths, UNIT, at_hand.length)
+    return histogram(lengths, shared.TOKENS, model.length)
 
 
-def _sampled(found: Gathered) -> Iterator[str]:
-    """Says of how many rows lengths are, where not of all."""
-    if found.table.rows.num_rows > shared.MOST_SAMPLED:
-        yield _("Lengths are those of {evenly:,} rows, evenly chosen out of {usable:,}.").format(
-            evenly=len(found.evenly), usable=found.usable
-        )
-
-
-def token_lengths(samples: Sequence[Sample], tokenizer: Any, tell: Tell, *, words: bool = False) -> list[int]:
-    """Tokens of each sample, whole; `tell` hears how many samples are done."""
-    from core.engine.data.labelled_texts import spaced
-
+def token_lengths(
+    samples: Sequence[Sample],
+    tokenizer: Any,
+    progress: Progress = lambda _done, _total: None,
+    *,
+    words: bool = False,
+) -> list[int]:
+    """Tokens of each sample before it is cut off."""
     lengths: list[int] = []
-    for start in range(0, len(samples), TOGETHER):
-        some = samples[start : start + TOGETHER]
+    for start in range(0, len(samples), BATCH):
+        batch = samples[start : start + BATCH]
         if words:
-            inputs: list[Any] = [[spaced(list(sample.inputs), tokenizer) for sample in some]]
+            inputs: list[Any] = [[spaced(list(sample.inputs), tokenizer) for sample in batch]]
         else:
-            inputs = [list(texts) for texts in zip(*(sample.inputs for sample in some), strict=True)]
-        found = tokenizer(
+            inputs = [list(texts) for texts in zip(*(sample.inputs for sample in batch), strict=True)]
+        encoded = tokenizer(
             *inputs,
             is_split_into_words=words,
             return_attention_mask=False,
             return_token_type_ids=False,
             verbose=False,  # it would warn that they are longer than the model can see
         )
-        lengths += map(len, found["input_ids"])
-        tell(start + len(some), len(samples))
+        lengths += map(len, encoded["input_ids"])
+        progress(start + len(batch), len(samples))
     return lengths
 
 
-def _seen(samples: Sequence[Sample], at_hand: AtHand | None, *, words: bool) -> Iterator[Seen]:
-    """Texts with the answer that is to be given; of words the tokens that carry a label are those that are learned."""
+def _seen(samples: Sequence[Sample], model: ModelTokenizer | None, *, words: bool) -> Iterator[Seen]:
+    """Samples with their answers; of words, the tokens with a label are those that are trained."""
     for sample in samples:
         label = f"{sample.answer:g}" if isinstance(sample.answer, float) else str(sample.answer)
-        label = _labels(sample) if words else label
-        if at_hand is None or (words and not at_hand.tokenizer.is_fast):
+        label = _word_labels(sample) if words else label
+        if model is None or (words and not model.tokenizer.is_fast):
             text = (" " if words else " | ").join(sample.inputs)
             yield Seen(row=sample.row, parts=(SeenPart(text[:LONGEST_SHOWN]),), label=label)
             continue
-        from core.engine.data.labelled_texts import encode_rows
-
-        texts: dict[str, Any] = dict(zip(("text", "text_pair"), sample.inputs, strict=False))
-        row = {name: [value] for name, value in ({"tokens": list(sample.inputs)} if words else texts).items()}
-        row["label"] = [list(range(len(sample.inputs))) if words else 0]
-        encoded = encode_rows(row, at_hand.tokenizer, at_hand.length)
+        row: dict[str, Any] = {"label": [list(range(len(sample.inputs))) if words else 0]}
+        if words:
+            row["tokens"] = [list(sample.inputs)]
+        else:
+            row |= {name: [text] for name, text in zip(("text", "text_pair"), sample.inputs, strict=False)}
+        encoded = encode_rows(row, model.tokenizer, model.length)
         if not encoded["input_ids"]:
             continue
         ids = encoded["input_ids"][0]
-        parts: tuple[SeenPart, ...] = (SeenPart(at_hand.decode(ids)),)
+        parts = [SeenPart(model.decode(ids))]
         if words:
             tokens = zip(ids, encoded["labels"][0], strict=True)
-            parts = tuple(
-                SeenPart(at_hand.decode([token for token, _rest in stretch]) + " ", is_learned)
-                for is_learned, stretch in groupby(tokens, key=lambda token: token[1] != NO_LABEL)
-            )
-        whole = token_lengths([sample], at_hand.tokenizer, lambda _done, _all: None, words=words)[0]
-        yield Seen(row=sample.row, parts=parts, tokens=len(ids), is_cut=whole > len(ids), label=label)
+            parts = [
+                SeenPart(model.decode([token for token, _label in stretch]) + " ", is_trained)
+                for is_trained, stretch in groupby(tokens, key=lambda token: token[1] != NO_LABEL)
+            ]
+        is_cut = token_lengths([sample], model.tokenizer, words=words)[0] > len(ids)
+        yield Seen(row=sample.row, parts=tuple(parts), tokens=len(ids), is_cut=is_cut, label=label)
 
 
-def _labels(sample: Sample) -> str:
+def _word_labels(sample: Sample) -> str:
     from core.engine.tasks.metrics import OUTSIDE
 
     pairs = zip(sample.inputs, sample.answer, strict=True)
-    named = [f"{word} {label}" for word, label in pairs if label != OUTSIDE]
-    more = _(" and {named} more").format(named=len(named) - LABELS_SHOWN) if len(named) > LABELS_SHOWN else ""
-    return f"{', '.join(islice(named, LABELS_SHOWN))}{more}" if named else OUTSIDE
+    labels = [f"{word} {label}" for word, label in pairs if label != OUTSIDE]
+    shown = ", ".join(labels[:LABELS_SHOWN])
+    return (f"{shown}, …" if len(labels) > LABELS_SHOWN else shown) or OUTSIDE
 
 
 # --- Texts to continue: files of running text, or a column of texts in a table
 
 
 COUNTED_CHARACTERS = 8 << 20
-"""Texts up to this length are cut into blocks as a run cuts them, so that their number is known."""
+"""Texts up to this length are cut into blocks as by a run, to count these."""
 ESTIMATED_CHARACTERS = 1 << 20
-"""Of longer ones so much is tokenized to estimate it; a tokenizer is through with that in well under a second."""
+"""How much of longer texts is tokenized to estimate the number of blocks, in well under a second."""
 FEW_CHARACTERS = 1000
 """Of a text shorter than this next to nothing can be learned."""
 SHOWN_CHARACTERS = 1000
-"""Of a block, where no tokenizer says how long it is."""
+"""Characters shown of a block without a tokenizer, which would set its length."""
 PER_TOKEN = 12
-"""Characters that a token hardly ever has more of."""
+"""Characters; tokens are hardly ever longer."""
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """What is read: how long it is, its first texts, and some of it, evenly chosen; of a table its rows, too."""
+    """The length of all texts, the first ones, and parts of them, evenly chosen; of a table its rows, too."""
 
     characters: int
     first: list[str]
-    some: list[str]
-    rows: Gathered | None = None
+    parts: list[str]
+    rows: Rows | None = None
 
 
 def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
@@ -404,40 +394,39 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
     """
     data = options.data
     source = read_running(texts_of(data.train, data.train_split), data.text_columns, stages.next(0.0))
-    tell = stages.next(0.3)
+    progress = stages.next(0.3)
     if isinstance(source, Table):
-        draft, fields = Draft(source.notes), about_table(source)
+        draft, fields = Draft(source.notes), table_fields(source)
         try:
             name = text_column(source, data.text_columns)
         except DataError as error:
             draft.problems.append(as_problem("data.text_columns", error))
             return draft.report(source=data.train, **fields)
         fields["text_columns"] = (name,)
-        reader, found, repeats = _gather_rows(source, Guess((name,), None), RowReader.texts, data, tell)
-        findings = reader.tally.findings()
-        draft.findings += [*(offered(findings) if found.usable else findings), *repeats]
-        draft.findings += few_rows(found.usable, source.row_word)
-        draft.notes += _sampled(found)
-        first, some = ([row.inputs[0] for row in rows] for rows in (found.first, found.evenly))
-        texts = _Texts(found.characters, first, some, found)
-    else:
-        contents = source.texts
-        texts = _Texts(sum(map(len, contents)), list(contents[:SHOWN]), _stretches(contents))
-        count = "1 text" if len(contents) == 1 else f"{len(contents):,} texts"
-        draft = Draft(
-            [
-                _("{count} of {characters:,} characters.").format(count=count, characters=texts.characters),
-                *source.notes,
-            ]
+        reader, rows, repeats = _gather_training(
+            source, Guess((name,), None), RowReader.texts, data, progress
         )
-        fields = {"format": "text", "rows": len(contents), "reading": dict(source.reading)}
+        findings = reader.tally.findings()
+        draft.findings += [*(offered(findings) if rows.places else findings), *repeats]
+        draft.findings += few_rows(len(rows.places), source.row_word)
+        draft.notes += rows.note()
+        first, parts = ([sample.inputs[0] for sample in samples] for samples in (rows.first, rows.sampled))
+        texts = _Texts(rows.characters, first, parts, rows)
+    else:
+        texts = _Texts(sum(map(len, source.texts)), list(source.texts[:SHOWN]), _stretches(source.texts))
+        count = len(source.texts)
+        length = ngettext(
+            "{count:,} text of {characters:,} characters",
+            "{count:,} texts of {characters:,} characters",
+            count,
+        ).format(count=count, characters=texts.characters)
+        draft = Draft([f"{length}.", *source.notes])
+        fields = {"format": "text", "rows": count, "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
-            length = "1 character" if texts.characters == 1 else f"{texts.characters:,} characters"
-            message = checks.LITTLE_TEXT.message(
-                1, detail=_("The text is {length} long").format(length=length)
-            )
-            draft.findings.append(msgspec.structs.replace(checks.LITTLE_TEXT.finding(1), message=message))
-    fields |= _counted(options, draft, texts, stages.next(0.3))
+            kind = checks.LITTLE_TEXT
+            finding = msgspec.structs.replace(kind.finding(1), message=kind.message(1, detail=length))
+            draft.findings.append(finding)
+    fields |= _count_blocks(options, draft, texts, stages.next(0.3))
     return draft.report(source=data.train, **fields)
 
 
@@ -448,56 +437,57 @@ def _stretches(texts: Sequence[str], count: int = 64) -> list[str]:
     return [text[start : start + size] for text, start in places[:: max(1, len(places) // count)]]
 
 
-def _counted(options: RunOptions, draft: Draft, texts: _Texts, tell: Tell) -> dict[str, Any]:
-    """Lengths, the first blocks, and the rows a run would count; of long texts about."""
-    data, found, text = options.data, dict[str, Any](), None
-    apart, is_long = held_out_of(data), texts.characters > COUNTED_CHARACTERS
+def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Progress) -> dict[str, Any]:
+    """The fields of a report with lengths, the first blocks, and their numbers, which are estimated for long texts."""
+    data, fields, text = options.data, dict[str, Any](), None
+    held_out, is_long = held_out_of(data), texts.characters > COUNTED_CHARACTERS
     if not is_long:
         try:
             text = load_running_text(options)
             draft.add_notes(text.notes)
         except DataError as error:
-            draft.problems.append(as_problem(apart.option if apart else "data.train", error))
-    at_hand = tokenizer_at_hand(options, lambda: all_pieces(text.train) if text else texts.some)
-    if texts.rows and at_hand:
-        found["lengths"] = histogram(token_lengths(texts.rows.evenly, at_hand.tokenizer, tell), UNIT)
+            draft.problems.append(as_problem(held_out.option if held_out else "data.train", error))
+    model = model_tokenizer(options, lambda: all_pieces(text.train) if text else texts.parts)
+    if texts.rows and model:
+        fields["lengths"] = histogram(
+            token_lengths(texts.rows.sampled, model.tokenizer, progress), shared.TOKENS
+        )
     elif texts.rows:
-        found["lengths"] = histogram([len(row.inputs[0]) for row in texts.rows.evenly], CHARACTERS)
-    if at_hand is None:
+        fields["lengths"] = histogram([len(sample.inputs[0]) for sample in texts.rows.sampled], CHARACTERS)
+    if model is None:
         shown = islice((piece for one in texts.first for piece in pieces(one, SHOWN_CHARACTERS)), SHOWN)
-        parts = [(SeenPart(piece, trained=True),) for piece in shown]
-        return {**found, "seen": tuple(Seen(row=row, parts=part) for row, part in enumerate(parts, 1))}
-    train = make_blocks(text.train, at_hand.tokenizer, at_hand.length) if text else None
-    if text and train:
-        draft.notes += at_hand.notes
-        held_out = make_blocks(text.eval, at_hand.tokenizer, at_hand.length) if text.eval else None
-        if text.eval and not held_out:
+        fields["seen"] = tuple(
+            Seen(row=row, parts=(SeenPart(piece, trained=True),)) for row, piece in enumerate(shown, 1)
+        )
+        return fields
+    blocks = make_blocks(text.train, model.tokenizer, model.length) if text else None
+    if text and blocks:
+        draft.notes += model.notes
+        other = make_blocks(text.eval, model.tokenizer, model.length) if text.eval else None
+        if text.eval and not other:
             draft.notes.append(TEXT_TOO_SHORT)
-        counts = len(train.rows), len(held_out.rows) if held_out else 0
-        found |= _row_counts(data, *counts)
+        fields |= _row_counts(data, len(blocks.rows), len(other.rows) if other else 0)
     elif text:
         draft.problems.append(as_problem("data.train", too_short(data.train)))
     elif is_long:
-        rows = _estimated_rows(texts, at_hand)
-        held = 0.0 if apart else rows * data.eval_fraction
-        found |= _row_counts(data, max(1, int(rows - held)), None if apart else int(held))
-        about = _(
-            "About {found:,} rows to train on, judged by a part of the text: the run counts them."
-        ).format(found=found["train_rows"])
-        draft.notes += [about, *at_hand.notes]
-    if train is None:
-        size = SHOWN * at_hand.length * PER_TOKEN // max(1, len(texts.first))
-        train = make_blocks([text[:size] for text in texts.first], at_hand.tokenizer, at_hand.length)
-    ids = [row[TOKENS].tolist() for row in islice(train.rows, SHOWN)] if train else []
-    found["seen"] = tuple(
-        Seen(row=row, parts=(SeenPart(at_hand.decode(some), trained=True),), tokens=len(some))
-        for row, some in enumerate(ids, 1)
+        count = _estimated_blocks(texts, model)
+        of_eval = 0.0 if held_out else count * data.eval_fraction
+        fields |= _row_counts(data, max(1, int(count - of_eval)), None if held_out else int(of_eval))
+        about = _("About {count:,} rows to train on, estimated from a part of the text: the run counts them.")
+        draft.notes += [about.format(count=fields["train_rows"]), *model.notes]
+    if blocks is None:
+        size = SHOWN * model.length * PER_TOKEN // max(1, len(texts.first))
+        blocks = make_blocks([text[:size] for text in texts.first], model.tokenizer, model.length)
+    first = [row[TOKENS].tolist() for row in islice(blocks.rows, SHOWN)] if blocks else []
+    fields["seen"] = tuple(
+        Seen(row=row, parts=(SeenPart(model.decode(ids), trained=True),), tokens=len(ids))
+        for row, ids in enumerate(first, 1)
     )
-    return found
+    return fields
 
 
 def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str, int | None]:
-    """As many as are asked for at most."""
+    """The counts within the limits of the options."""
     limits = {"train_rows": (train, data.max_train_samples), "eval_rows": (held_out, data.max_eval_samples)}
     return {
         name: count if limit is None or count is None else min(count, limit)
@@ -505,9 +495,8 @@ def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str
     }
 
 
-def _estimated_rows(texts: _Texts, at_hand: AtHand) -> float:
-    """About how many rows of tokens a long text makes, by some of it."""
-    part = texts.some[:: max(1, sum(map(len, texts.some)) // ESTIMATED_CHARACTERS)]
-    samples = [Sample(row, (text,)) for row, text in enumerate(part)]
-    tokens = sum(token_lengths(samples, at_hand.tokenizer, lambda _done, _all: None))
-    return texts.characters * tokens / max(1, sum(map(len, part))) / at_hand.length
+def _estimated_blocks(texts: _Texts, model: ModelTokenizer) -> float:
+    """About how many blocks a long text makes, from some of it."""
+    parts = texts.parts[:: max(1, sum(map(len, texts.parts)) // ESTIMATED_CHARACTERS)]
+    tokens = sum(token_lengths([Sample(0, (text,)) for text in parts], model.tokenizer))
+    return texts.characters * tokens / max(1, sum(map(len, parts))) / model.length

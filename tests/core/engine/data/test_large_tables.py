@@ -64,12 +64,6 @@ def json_array(path: Path) -> None:
     path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
-def json_of_lists(path: Path) -> None:
-    path.write_text(
-        json.dumps({"data": [{"text": "a", "label": number} for number in range(COUNT)]}), encoding="utf-8"
-    )
-
-
 def sentences(path: Path) -> None:
     path.write_text("\n\n".join(f"word{number} O\nthere B-LOC" for number in range(COUNT)), encoding="utf-8")
 
@@ -85,7 +79,6 @@ FILES = [
     ("b.csv", csv_of_broken_quotes),
     ("a.jsonl", json_by_lines),
     ("a.json", json_array),
-    ("b.json", json_of_lists),
     ("a.conll", sentences),
     ("a.parquet", parquet_of_groups),
 ]

@@ -76,7 +76,7 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path):
         {"data.eval_split": "test"},
         {"data.eval_split": "train"},
     ]
-    with pytest.raises(DataError, match="is one file"):
+    with pytest.raises(DataError, match="no split called “test”"):
         files_of(str(tmp_path / "train.csv"), "test")
     (tmp_path / "train.csv").unlink()
     laid(tmp_path, "dev.csv")

@@ -101,16 +101,11 @@ PROBLEMS: dict[str, tuple[str, Writes]] = {
     "a PNG cut short": ("image-damaged", short("PNG", ".png")),
     "a PNG with a wrong checksum": ("image-damaged", wrong_checksum),
     "a JPEG cut short": ("image-damaged", short("JPEG", ".jpg")),
-    "a GIF cut short": ("image-damaged", short("GIF", ".gif")),
-    "a BMP cut short": ("image-damaged", short("BMP", ".bmp")),
     "a WebP cut short": ("image-damaged", short("WEBP", ".webp")),
-    "a TIFF cut short": ("image-damaged", short("TIFF", ".tif")),
     "a decompression bomb": ("image-too-large", claims_to_be_huge),
     "a link to itself": ("image-damaged", lambda path: path.symlink_to(path)),
     "a link to nowhere": ("image-missing", lambda path: path.symlink_to("gone.png")),
-    "a web page": ("not-an-image", lambda path: path.write_text("<!doctype html>")),
     "PostScript": ("not-an-image", lambda path: path.with_suffix(".jpg").write_text(POSTSCRIPT)),
-    "zero bytes only": ("not-an-image", lambda path: path.write_bytes(bytes(4096))),
 }
 
 
@@ -155,8 +150,6 @@ ODD: dict[str, tuple[list[str], Writes]] = {
         [],
         lambda path: Image.fromarray(np.full((16, 24), 40_000, dtype=np.uint16)).save(path),
     ),
-    "grey": ([], lambda path: noise(71, mode="L").save(path)),
-    "black and white": ([], lambda path: noise(72, mode="1").save(path)),
     "turned by its EXIF": ([], on_its_side),
     "one pixel": ([], lambda path: Image.new("RGB", (1, 1), "red").save(path)),
     "50 megapixels": ([], lambda path: Image.new("L", (10_000, 5_000), 90).save(path, compress_level=1)),
@@ -175,16 +168,7 @@ def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets, name):
     assert ImageTransform(32)(odd).shape == (3, 32, 32)
 
 
-def test_the_first_frame_of_an_animation_is_used(tmp_path):
-    animated(tmp_path / "odd.png")
-    with Image.open(tmp_path / "odd.gif") as image:
-        first = image.convert("RGB")
-    assert torch.equal(ImageTransform(32)(tmp_path / "odd.gif"), ImageTransform(32).from_pil(first))
-
-
-@pytest.mark.parametrize(
-    ("target", "code"), [("cat/9.png", "image-repeated"), ("dog/9.png", "image-contradicted")]
-)
+@pytest.mark.parametrize(("target", "code"), [("cat/9.png", "duplicates"), ("dog/9.png", "contradictions")])
 def test_the_same_image_twice(pets, target, code):
     (pets / target).write_bytes((pets / "cat" / "0.png").read_bytes())
     (finding,) = check(pets)
@@ -222,7 +206,7 @@ def test_rows_are_numbered_as_in_the_file(pets):
     path.write_text("file,kind\ncat/0.png,cat\ncat/gone.png,cat\ndog/0.png,dog\ndog/0.png,dog\n")
     missing, repeated = check(path)
     assert (missing.code, missing.rows, missing.row_word) == ("image-missing", (3,), "row")
-    assert (repeated.code, repeated.rows) == ("image-repeated", (5,))
+    assert (repeated.code, repeated.rows) == ("duplicates", (5,))
 
 
 def test_images_in_parquet(tmp_path):
@@ -233,23 +217,9 @@ def test_images_in_parquet(tmp_path):
     assert {finding.code: finding.rows for finding in check(path)} == {
         "not-an-image": (2,),
         "image-empty": (3,),
-        "image-contradicted": (5,),
+        "contradictions": (5,),
     }
     assert report(path).preview[0] == ("", "a")
-
-
-def test_progress_can_end_it(pets, monkeypatch):
-    monkeypatch.setattr(images, "TELL_EVERY", 4)
-    reported: list[tuple[int, int]] = []
-    train = find_images(str(pets)).train
-    check_images(train, progress=lambda done, total: reported.append((done, total)))
-    assert reported == [(4, 10), (8, 10), (10, 10)]
-
-    def stop(_done: int, _total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        check_images(train, progress=stop)
 
 
 def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):
@@ -266,8 +236,11 @@ def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):
         noise(1000 + number, (8, 8)).save(pets / "cat" / f"n{number}.png")
     train = find_images(str(pets)).train
     assert opens == 0
-    check_images(train)
+    reported: list[tuple[int, int]] = []
+    monkeypatch.setattr(images, "REPORT_EVERY", 50)
+    check_images(train, progress=lambda done, total: reported.append((done, total)))
     assert opens == 110
+    assert reported == [(50, 110), (100, 110), (110, 110)]
     opens = 0
     next(image_files.check_each(train))
     assert opens <= image_files.AHEAD
@@ -316,7 +289,7 @@ class TestReport:
         (tmp_path / "test" / "emu").mkdir(parents=True)
         noise(7).save(tmp_path / "test" / "emu" / "0.png")
         found = report(pets, eval=str(tmp_path / "test"))
-        assert codes(found.findings) == ["image-empty", "not-an-image", "image-repeated"]
+        assert codes(found.findings) == ["image-empty", "not-an-image", "duplicates"]
         assert found.findings[0].count == 2
         (problem,) = found.problems
         assert problem.path == "data.eval"
@@ -329,20 +302,13 @@ class TestReport:
             (tmp_path / "test" / name / "0.png").write_bytes((pets / name / "0.png").read_bytes())
         found = report(pets, eval=str(tmp_path / "test"))
         assert (found.train_rows, found.eval_rows) == (10, 2)
-        assert [(one.code, one.count, one.in_eval) for one in found.findings] == [("image-in-both", 2, True)]
+        assert [(one.code, one.count, one.in_eval) for one in found.findings] == [("in-both", 2, True)]
 
     def test_one_class_only(self, tmp_path):
         (tmp_path / "pets" / "cat").mkdir(parents=True)
         noise(1).save(tmp_path / "pets" / "cat" / "0.png")
         (problem,) = report(tmp_path / "pets").problems
         assert "only one class" in problem.message
-
-    def test_digits_and_random_images(self):
-        digits = report("builtin:digits")
-        assert (digits.rows, digits.findings, len(digits.seen)) == (1797, (), 8)
-        assert [seen.label for seen in digits.seen] == list("01234567")
-        random = report("synthetic:64x48")
-        assert (random.rows, random.train_rows, random.eval_rows, random.problems) == (64, 64, 0, ())
 
     def test_splits_there_are_to_choose_from(self, pets, tmp_path):
         for name in ("train", "dev"):

@@ -1,37 +1,62 @@
-"""A report shows what is in the data, which task it is for, and what would stop a run."""
+"""A report shows what is in the data, which task it suits, every row that is wrong or odd, and what stops a run."""
 
 import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from core.base.errors import DataError
-from core.engine.data.checks import Prints64, told_of
+from core.engine.data.checks import RowHashes, check_labels
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files
 from core.engine.inspect import report as reports
-from core.engine.inspect.report import (
-    WHOLE,
-    Stages,
-    evenly_chosen,
-    find_suiting_task,
-    histogram,
-    inspect,
-)
+from core.engine.inspect.report import WHOLE, Stages, evenly_chosen, find_suiting_task, histogram, inspect
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.services.inspect import ColumnKind, DataReport
+from core.options.sections import ModelOptions
+from core.services.inspect import ColumnKind, DataReport, Finding, FindingLevel
 from tests.fakes.clock import FakeClock
+from tests.fakes.tiny_bert import save_tiny_bert
 
 N = range(60)
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
 SHARED = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}]}
-CLASSIFY = Task.TEXT_CLASSIFICATION
+CLASSIFY, SCORE, WORDS, TEXT = (
+    *(Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION),
+    *(Task.TOKEN_CLASSIFICATION, Task.CAUSAL_LM),
+)
 
 
-def asked(source: Path | str, task: Task = CLASSIFY, **data: Any) -> RunOptions:
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory, monkeypatch):
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HONE_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return ModelOptions(source=str(save_tiny_bert(tmp_path_factory.mktemp("model") / "bert")))
+
+
+def options_of(source: Path | str, task: Task = CLASSIFY, **data: Any) -> RunOptions:
     return RunOptions(task=task, data=DataOptions(train=str(source), **data))
+
+
+def report_of(source: Path | str, task: Task = CLASSIFY, **data: Any) -> DataReport:
+    return inspect(options_of(source, task, **data))
+
+
+def by_code(report: DataReport) -> dict[str, Finding]:
+    return {finding.code: finding for finding in report.findings}
 
 
 def write(path: Path, *rows: str) -> Path:
@@ -39,8 +64,19 @@ def write(path: Path, *rows: str) -> Path:
     return path
 
 
+def table(folder: Path, *rows: str, name: str = "a.csv", header: str = "text,label") -> Path:
+    return write(folder / name, header, *rows)
+
+
 def lines(*rows: object) -> str:
     return "\n".join(map(json.dumps, rows))
+
+
+def many(count: int = 40) -> list[str]:
+    return [f"words {number},{'ab'[number % 2]}" for number in range(count)]
+
+
+# --- The task that data suits
 
 
 SUITS = [
@@ -50,49 +86,34 @@ SUITS = [
     ("a.csv", "\n".join(["question,answer", *(f"What is {n}?,It is {n}." for n in N)]), Task.CHAT),
     ("a.csv", "\n".join(["question,answer", *(f"Is it {n}?,{('yes', 'no')[n % 2]}" for n in N)]), CLASSIFY),
     ("a.jsonl", lines(*({"prompt": f"{n}", "chosen": f"a{n}", "rejected": "b"} for n in N)), Task.PREFERENCE),
-    (
-        "a.jsonl",
-        lines(*({"tokens": ["a", "b"], "ner_tags": ["O", "B-X"]} for _ in N)),
-        Task.TOKEN_CLASSIFICATION,
-    ),
-    ("a.txt", "EU B-ORG\nrejects O\n\n" * 20, Task.TOKEN_CLASSIFICATION),
+    ("a.jsonl", lines(*({"tokens": ["a", "b"], "ner_tags": ["O", "B-X"]} for _ in N)), WORDS),
+    ("a.txt", "EU B-ORG\nrejects O\n\n" * 20, WORDS),
     ("a.csv", "\n".join(["path,label", *(f"{n}.png,{'ab'[n % 2]}" for n in N)]), Task.IMAGE_CLASSIFICATION),
-    ("a.csv", "\n".join(["text,label", *(f"words {n},{'ab'[n % 2]}" for n in N)]), CLASSIFY),
+    ("a.csv", "\n".join(["text,label", *many()]), CLASSIFY),
     ("a.csv", "\n".join(["review,stars", *(f"words {n},{n % 5}" for n in N)]), CLASSIFY),
-    ("a.csv", "\n".join(["text,score", *(f"words {n},{n / 7:.2f}" for n in N)]), Task.TEXT_REGRESSION),
-    (
-        "a.tsv",
-        "\n".join(["text\tscore", *(f"words {n}\t{'high' if n % 9 == 0 else n / 7}" for n in N)]),
-        Task.TEXT_REGRESSION,
-    ),
-    ("a.csv", "\n".join(["text", *(f"A line about {n}." for n in N)]), Task.CAUSAL_LM),
-    ("a.txt", "It was a dark night.\nNobody was there.\n" * 20, Task.CAUSAL_LM),
-    ("a.md", "# Notes\n\nSome, and more, of it.\n", Task.CAUSAL_LM),
+    ("a.csv", "\n".join(["text,score", *(f"words {n},{n / 7:.2f}" for n in N)]), SCORE),
+    ("a.tsv", "\n".join(["text\tscore", *(f"w {n}\t{'high' if n % 9 == 0 else n / 7}" for n in N)]), SCORE),
+    ("a.csv", "\n".join(["text", *(f"A line about {n}." for n in N)]), TEXT),
+    ("a.txt", "It was a dark night.\nNobody was there.\n" * 20, TEXT),
     ("a.csv", "\n".join(["one,two", *(f"{n},{n + 1}" for n in N)]), None),
     ("t10k-images-idx3-ubyte", "\0\0\x08\x03", Task.IMAGE_CLASSIFICATION),
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "task"), SUITS)
-def test_a_file_tells_its_task(tmp_path, name, content, task):
-    path = write(tmp_path / name, content)
-    assert find_suiting_task(DataOptions(train=str(path)))[0] is task
+@pytest.mark.parametrize(("name", "content", "task"), SUITS, ids=range(len(SUITS)))
+def test_a_file_suits_a_task(tmp_path, name, content, task):
+    assert find_suiting_task(DataOptions(train=str(write(tmp_path / name, content))))[0] is task
 
 
-def test_a_folder_tells_its_task(tmp_path):
+def test_a_folder_suits_a_task(tmp_path):
     data = DataOptions(train=str(tmp_path))
     write(tmp_path / "a.txt", "It was a dark night.")
-    assert find_suiting_task(data)[0] is Task.CAUSAL_LM
+    assert find_suiting_task(data)[0] is TEXT
     for name in ("train.csv", "test.csv"):
-        write(tmp_path / name, "text,label", *["good,a", "bad,b"] * 9)
+        table(tmp_path, *many(), name=name)
     assert find_suiting_task(data)[0] is CLASSIFY
-
-
-@pytest.mark.parametrize(
-    ("source", "task"), [("builtin:digits", Task.IMAGE_CLASSIFICATION), ("synthetic:8x8", None)]
-)
-def test_sources_without_a_file(source, task):
-    assert find_suiting_task(DataOptions(train=source))[0] is task
+    assert find_suiting_task(DataOptions(train="builtin:digits"))[0] is Task.IMAGE_CLASSIFICATION
+    assert find_suiting_task(DataOptions(train="synthetic:8x8"))[0] is None
 
 
 @pytest.mark.data
@@ -102,16 +123,15 @@ def test_sources_without_a_file(source, task):
         ("mrpc/msr_paraphrase_train.txt", CLASSIFY, 4076),
         ("instruct/alpaca_en_demo.json", Task.CHAT, 999),
         ("instruct/dpo_en_demo.json", Task.PREFERENCE, 300),
-        ("text/tinyshakespeare.txt", Task.CAUSAL_LM, 1),
+        ("text/tinyshakespeare.txt", TEXT, 1),
         ("mnist/t10k-images-idx3-ubyte.gz", Task.IMAGE_CLASSIFICATION, 10_000),
     ],
 )
 def test_real_data(shared_data, name, task, rows):
-    report = inspect(asked(shared_data / name), any_task=True)
+    report = inspect(options_of(shared_data / name), any_task=True)
     assert (report.suits, report.problems, report.rows) == (task, (), rows)
-    assert all(finding.level == "warning" for finding in report.findings)
+    assert all(finding.level is FindingLevel.WARNING for finding in report.findings)
     assert report.seen
-    assert report.train_rows or task is Task.CAUSAL_LM
     if task is CLASSIFY:
         assert (report.text_columns, report.label_column) == (("#1 String", "#2 String"), "Quality")
         assert report.labels == {"1": 2753, "0": 1323}
@@ -120,105 +140,380 @@ def test_real_data(shared_data, name, task, rows):
         assert (kinds["#1 String"], kinds["#1 ID"]) == (ColumnKind.TEXT, ColumnKind.NUMBER)
 
 
-def test_the_chosen_task_is_answered_and_the_other_named(tmp_path):
+def test_the_report_is_for_the_chosen_task_and_names_the_other(tmp_path):
     rows = [{"instruction": f"Do {n}", "output": f"Done {n}"} for n in N]
-    options = asked(write(tmp_path / "a.jsonl", lines(*rows)), Task.CAUSAL_LM)
+    options = options_of(write(tmp_path / "a.jsonl", lines(*rows)), TEXT)
     report = inspect(options)
     assert (report.suits, report.shape, report.text_columns) == (Task.CHAT, "", ("output",))
     report = inspect(options, any_task=True)
     assert (report.suits, report.shape) == (Task.CHAT, "Instructions (Alpaca)")
-    scores = write(tmp_path / "scores.csv", "text,score", *(f"a text {n},{n / 7:.2f}" for n in N))
-    with pytest.raises(DataError, match="no column of images") as caught:
-        inspect(asked(scores, Task.IMAGE_CLASSIFICATION))
+    scores = table(tmp_path, *(f"a text {n},{n / 7:.2f}" for n in N), header="text,score")
+    with pytest.raises(DataError) as caught:
+        report_of(scores, Task.IMAGE_CLASSIFICATION)
     assert caught.value.fixes[0].changes == {"task": "text-regression"}
-    for any_task in (False, True):
-        with pytest.raises(DataError):
-            inspect(asked(tmp_path / "none.csv", Task.CHAT), any_task=any_task)
+
+
+# --- The fields of a report
+
+
+def test_clean_data_has_no_findings(tmp_path):
+    report = report_of(table(tmp_path, *many()))
+    assert (report.findings, report.problems, report.notes) == ((), (), ())
+    assert report.reading == {
+        **{"encoding": "UTF-8", "delimiter": "comma"},
+        **{"quoting": "none", "header": "in the first row"},
+    }
+
+
+def test_columns_are_described(tmp_path):
+    report = report_of(table(tmp_path, "one text,a", "one text,b", ",a"))
+    text, label = report.columns
+    assert (text.name, text.distinct, text.empty, text.examples) == ("text", 1, 1, ("one text",))
+    assert (label.distinct, label.empty) == (2, 0)
+    assert report.preview == (("one text", "a"), ("one text", "b"), ("", "a"))
+    assert report.preview_rows == (2, 3, 4)
 
 
 @pytest.mark.parametrize(("split", "problems"), [("test", []), ("dev", ["data.eval_split"])])
 def test_splits(tmp_path, split, problems):
     for name in ("train.csv", "test.csv"):
-        write(tmp_path / name, "text,label", *(f"{name} {n},{'ab'[n % 2]}" for n in N))
-    report = inspect(asked(tmp_path, eval_split=split))
+        table(tmp_path, *(f"{name} {n},{'ab'[n % 2]}" for n in N), name=name)
+    report = report_of(tmp_path, eval_split=split)
     assert set(report.splits) == {"train", "test"}
     assert (report.rows, report.train_rows, report.eval_rows) == (60, 60, None if problems else 60)
     assert [problem.path for problem in report.problems] == problems
     assert all(problem.fixes[0].changes == {"data.eval_split": "test"} for problem in report.problems)
 
 
-def test_columns_are_described(tmp_path):
-    path = write(tmp_path / "a.csv", "text,label", "one text,a", "one text,b", ",a")
-    report = inspect(asked(path))
-    text, label = report.columns
-    assert (text.name, text.distinct, text.empty, text.examples) == ("text", 1, 1, ("one text",))
-    assert (label.distinct, label.empty) == (2, 0)
-    assert (report.preview, report.preview_rows) == (
-        (("one text", "a"), ("one text", "b"), ("", "a")),
-        (2, 3, 4),
-    )
+def test_a_split_that_goes_unused_is_reported(tmp_path):
+    for name in ("train.csv", "test.csv"):
+        table(tmp_path, *many(), name=name)
+    found = by_code(report_of(tmp_path))["unused-split"]
+    assert (found.level, found.fixes[0].changes) == (FindingLevel.WARNING, {"data.eval_split": "test"})
+    for changes in ({"eval_split": "test"}, {"eval": str(tmp_path / "test.csv")}, {"train_split": "test"}):
+        assert "unused-split" not in by_code(report_of(tmp_path, **changes))
 
 
 @pytest.mark.parametrize("task", list(Task))
 def test_synthetic_data_has_no_problems(task):
-    report = inspect(asked("synthetic:64x32", task))
+    report = report_of("synthetic:64x32", task)
     assert (report.rows, report.problems) == (64, ())
 
 
-def with_evaluation(folder: Path, content: str) -> DataReport:
-    rows = [f"words {n},{('good', 'bad')[n % 2]}" for n in range(9)]
-    return inspect(
-        asked(write(folder / "a.csv", "text,label", *rows), eval=str(write(folder / "test.csv", content)))
-    )
+EVALUATION = {
+    "rows": ("label,text\ngood,some words\nbad,more words\ngood,\n", 2),
+    "empty": ("", None),
+    "other columns": ("words,label\nsome,good\n", None),
+    "numbers": ("text,label\n12,good\n", None),
+}
 
 
-def test_evaluation_data_is_counted(tmp_path):
-    report = with_evaluation(tmp_path, "label,text\ngood,some words\nbad,more words\ngood,\n")
-    assert (report.rows, report.train_rows, report.eval_rows, report.problems) == (9, 9, 2, ())
-    alone = inspect(asked(tmp_path / "a.csv"))
+@pytest.mark.parametrize(("content", "rows"), EVALUATION.values(), ids=EVALUATION)
+def test_evaluation_data_of_its_own(tmp_path, content, rows):
+    train = table(tmp_path, *(f"words {n},{('good', 'bad')[n % 2]}" for n in range(9)))
+    report = report_of(train, eval=str(write(tmp_path / "test.csv", content)))
+    assert (report.train_rows, report.eval_rows) == (9, rows)
+    assert [problem.path for problem in report.problems] == ([] if rows else ["data.eval"])
+    assert report.labels == {"good": 5, "bad": 4}
+    alone = report_of(train)
     assert (alone.train_rows, alone.eval_rows) == (8, 1)
 
 
+# --- Findings about rows
+
+
+def stops_with_the_same(options: RunOptions, finding: Finding) -> None:
+    """Check that a run stops with the message of a finding."""
+    assert finding.level is FindingLevel.PROBLEM
+    with pytest.raises(DataError) as caught:
+        load_labelled_texts(options)
+    assert finding.message.removeprefix("Evaluation data: ") in caught.value.detail
+    assert finding.where in caught.value.detail
+    assert all(fix in caught.value.fixes for fix in finding.fixes)
+
+
+SPELLINGS = ("Yes", "yes", "YES", "no", "not  sure", "Not sure")
+COUNTS = {"many": 400, "some": 25, "hardly": 9, "one": 1}
+WARNINGS: dict[str, tuple[str, list[str], tuple[int, ...], int]] = {
+    "repeated": ("duplicates", [*many(), "words 3,b", "words 4,b", "words 3,b"], (42, 44), 2),
+    "contradicting": ("contradictions", [*many(), "words 3,b", "words 4,b", "words 3,b"], (43,), 1),
+    "without a text": ("empty", [*many(), ",a", "some words,a", ",b"], (42, 44), 2),
+    "without a label": ("empty", [*many(), "some words,"], (42,), 1),
+    "spelling": ("similar-labels", [f"w {n},{SPELLINGS[n % 6]}" for n in range(60)], (), 2),
+    "rare": (
+        "rare-label",
+        [f"{label} {n},{label}" for label, count in COUNTS.items() for n in range(count)],
+        (),
+        1,
+    ),
+    "uneven": (
+        "uneven-labels",
+        [f"{label} {n},{label}" for label, count in COUNTS.items() for n in range(count)],
+        (),
+        2,
+    ),
+    "few": ("few-rows", ["a,x", "b,y", "c,x"], (), 3),
+}
+
+
+@pytest.mark.parametrize(("code", "rows", "numbers", "count"), WARNINGS.values(), ids=WARNINGS)
+def test_odd_rows_are_warnings_with_their_numbers(tmp_path, code, rows, numbers, count):
+    finding = by_code(report_of(table(tmp_path, *rows)))[code]
+    assert (finding.level, finding.rows, finding.count) == (FindingLevel.WARNING, numbers, count)
+
+
+@pytest.mark.parametrize(("content", "is_little"), [("Hi", True), ("It was a dark night. " * 60, False)])
+def test_a_text_that_is_hardly_one_is_reported(tmp_path, content, is_little):
+    assert ("little-text" in by_code(report_of(write(tmp_path / "a.txt", content), TEXT))) == is_little
+
+
+@pytest.mark.parametrize("content", ["naïve,a\n" * 9, "café,b\nnaïve,a\n" * 6])
+def test_another_encoding_is_a_warning(tmp_path, content):
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"text,label\nplain,b\n{content}".encode("cp1252"))
+    report = report_of(path)
+    assert "other-encoding" in by_code(report)
+    assert (report.reading["encoding"], report.notes) == ("Windows-1252", ())
+
+
+def test_all_numbers_that_are_none_are_named_at_once(tmp_path):
+    rows = [f"words {number},{number}.5" for number in range(20)]
+    path = table(tmp_path, *rows, "no,high", 'no,"1,5"', "no,", "no,nan", header="text,score")
+    found = by_code(report_of(path, SCORE))
+    assert (found["not-a-number"].rows, found["not-a-number"].count) == ((22, 23, 25), 3)
+    assert found["empty"].rows == (24,)
+    stops_with_the_same(options_of(path, SCORE), found["not-a-number"])
+
+
+GOOD = {"tokens": ["Paris", "sleeps"], "tags": ["B-LOC", "O"]}
+
+
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("code", "wrong"),
     [
-        ("", "test.csv is empty"),
-        ("words,label\nsome,good\n", "no column “text”"),
-        ("text,label\n12,good\n", "holds numbers"),
+        ("tag-count", {"tokens": ["a", "b", "c"], "tags": ["O", "O"]}),
+        ("missing-value", {"tokens": ["a", "b"], "tags": ["O", None]}),
+        ("broken-list", {"tokens": '["a", "b]', "tags": '["O", "B-X"]'}),
     ],
 )
-def test_problems_of_evaluation_data(tmp_path, content, words):
-    report = with_evaluation(tmp_path, content)
-    assert [problem.path for problem in report.problems] == ["data.eval"]
-    assert words in report.problems[0].message
-    assert (report.labels, report.eval_rows) == ({"good": 5, "bad": 4}, None)
+def test_all_rows_whose_words_and_labels_do_not_match_are_named(tmp_path, code, wrong):
+    path = write(tmp_path / "a.jsonl", lines(GOOD, wrong, GOOD, GOOD, wrong))
+    report = report_of(path, WORDS)
+    found = by_code(report)[code]
+    assert (found.rows, found.count, found.row_word, report.train_rows) == ((2, 5), 2, "line", None)
+    stops_with_the_same(options_of(path, WORDS), found)
+
+
+def test_labels_never_trained_on_are_all_named(tmp_path):
+    other = table(tmp_path, "x 1,a", "x 2,awful", "x 3,b", "x 4,odd", "x 5,awful", name="test.csv")
+    options = options_of(table(tmp_path, *many()), eval=str(other))
+    report = inspect(options)
+    unseen = [finding for finding in report.findings if finding.code == "unseen-label"]
+    assert [(found.rows, found.count, found.in_eval) for found in unseen] == [
+        ((3, 6), 2, True),
+        ((5,), 1, True),
+    ]
+    assert (report.train_rows, report.eval_rows) == (40, None)
+    assert unseen[0].fixes[-1].changes == {"data.eval": None}
+    stops_with_the_same(options, unseen[0])
+
+
+@pytest.mark.parametrize("task", [CLASSIFY, SCORE])
+def test_rows_in_both_are_named_by_their_place_in_the_evaluation_data(tmp_path, task):
+    rows = [f"words {number},{number % 2}" for number in range(20)]
+    other = table(tmp_path, "new,1", "words 3,0", "words 4,0", name="test.csv")
+    found = by_code(report_of(table(tmp_path, *rows), task, eval=str(other), label_column="label"))
+    assert (found["in-both"].rows, found["in-both"].count) == ((3, 4), 2)
+
+
+def test_values_of_mixed_kinds(tmp_path):
+    rows = [{"text": f"words {n}", "label": "1" if n % 3 else 1} for n in range(12)]
+    path = write(tmp_path / "a.jsonl", lines(*rows, {"text": "x", "label": 0}))
+    assert report_of(path).labels == {"1": 12, "0": 1}
+    write(path, lines(*rows, {"text": {"a": 1}, "label": "1"}, {"text": ["x"], "label": "2"}))
+    found = by_code(report_of(path))["mixed-kinds"]
+    assert (found.rows, found.count) == ((13, 14), 2)
+    stops_with_the_same(options_of(path), found)
+
+
+def test_columns_are_all_checked_before_rows(tmp_path):
+    report = report_of(table(tmp_path, *many()), text_columns=("txt",), label_column="lable")
+    assert [(problem.path, problem.fixes[0].changes) for problem in report.problems] == [
+        ("data.text_columns", {"data.text_columns": ["text"]}),
+        ("data.label_column", {"data.label_column": "label"}),
+    ]
+    assert (report.preview_rows[:2], report.seen, report.train_rows) == ((2, 3), (), None)
+
+
+# --- Data that can't be used, each with its place
+
+
+Lay = Callable[[Path], Path]
+
+
+def file(name: str, content: str | bytes) -> Lay:
+    def lay(folder: Path) -> Path:
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        return folder / name
+
+    return lay
+
+
+def false_image(folder: Path) -> Path:
+    for name in ("cat", "dog"):
+        (folder / name).mkdir()
+        Image.new("RGB", (8, 8)).save(folder / name / "a.png")
+    (folder / "cat" / "notes.png").write_text("This is a text.", encoding="utf-8")
+    return folder
+
+
+def odd_name(folder: Path) -> Path:
+    if sys.platform == "darwin":
+        pytest.skip("such a name can't be made there")
+    for name in (b"cat", b"\xff\xfe dog"):
+        inside = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        inside.mkdir()
+        Image.new("RGB", (8, 8)).save(inside / "a.png")
+    return folder
+
+
+def empty_folder(folder: Path) -> Path:
+    (folder / "nothing").mkdir()
+    return folder / "nothing"
+
+
+FEW = "\n".join(many(12))
+BAD: dict[str, tuple[Lay, Task | None, str]] = {
+    "a name that is not UTF-8": (odd_name, Task.IMAGE_CLASSIFICATION, "not UTF-8"),
+    "ragged rows": (file("a.csv", f"text,label\n{FEW}\na,b,c\nd,e,f\n"), None, "row 14 has 3 columns"),
+    "a delimiter of no kind": (file("a.csv", "text~label\nfine~a\nbad~b\n"), None, "one column only"),
+    "an object": (file("a.json", '{"version": 2}'), None, ""),
+    "a text called .png": (false_image, None, "notes.png"),
+    "an empty folder": (empty_folder, None, "nothing"),
+    "numbers only": (file("a.csv", "one,two\n" + "1,2\n3,4\n" * 9), CLASSIFY, "no column of texts"),
+    "texts only": (
+        file("a.csv", "text\n" + "".join(f"Line {n} of it.\n" for n in range(80))),
+        *(CLASSIFY, "no column of labels"),
+    ),
+    "a label a row": (
+        file("a.csv", "text,label\n" + "".join(f"w {n},l{n}\n" for n in range(80))),
+        *(CLASSIFY, "too many different values"),
+    ),
+    "one label": (file("a.csv", "text,label\na,x\nb,x\nc,x\n"), CLASSIFY, "only one class"),
+    "one number": (file("a.csv", "text,score\n" + "a,3.5\nb,3.5\n" * 9), SCORE, "the same number"),
+    "a message without a role": (
+        file("a.jsonl", lines({"messages": [{"content": "Hi"}, *TALK]})),
+        None,
+        "line 1",
+    ),
+    "a text for chat": (file("a.csv", f"words,kind\n{FEW}"), Task.CHAT, "no conversations"),
+    "words without labels": (file("a.csv", f"text,label\n{FEW}"), WORDS, "words: 2"),
+    "words for images": (
+        file("a.csv", f"text,label\n{FEW}"),
+        Task.IMAGE_CLASSIFICATION,
+        "no column of images",
+    ),
+    "a damaged IDX file": (
+        file("train-images-idx3-ubyte", struct.pack(">IIII", 2051, 9, 28, 28)),
+        *(None, "train-images-idx3-ubyte"),
+    ),
+    "a text of a few letters": (file("a.txt", "\ufeff"), None, "is empty"),
+}
+
+
+@pytest.mark.parametrize(("lay", "task", "words"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_named(lay, task, words, tmp_path, home):
+    try:
+        report = inspect(options_of(lay(tmp_path), task or CLASSIFY), any_task=task is None)
+        parts = [*map(str, report.problems), *report.notes]
+        parts += [f"{finding.message} {finding.where}" for finding in report.findings]
+    except DataError as error:
+        parts = [str(error)]
+    assert words in " ".join(parts)
+    assert not list(home.rglob("*.unfinished")), "nothing unfinished is left behind"
+
+
+STRANGE = "text,label\n" + "".join(
+    f"{text} {n},{label}\n"
+    for n in range(6)
+    for text, label in (("مرحبا بالعالم", "جيد جدا"), ("fine 👍🏽", "😀 so-so"), ("שלום", "it's “ok”"))
+)
+FINE: dict[str, tuple[Lay, Task, int]] = {
+    "semicolons": (file("a.csv", f"text,label\n{FEW}".replace(",", ";")), CLASSIFY, 12),
+    "no header": (file("a.csv", "\n".join([FEW, FEW])), CLASSIFY, 24),
+    "right to left, emoji": (file("a.csv", STRANGE), CLASSIFY, 18),
+    "one conversation": (file("a.jsonl", lines({"messages": TALK})), Task.CHAT, 1),
+}
+
+
+@pytest.mark.parametrize(("lay", "task", "rows"), FINE.values(), ids=FINE)
+def test_what_is_odd_but_sound_is_read(lay, task, rows, tmp_path):
+    report = inspect(options_of(lay(tmp_path)), any_task=True)
+    assert (report.suits, report.rows, report.problems) == (task, rows, ())
+    assert report.train_rows
+
+
+def test_texts_are_inspected_without_torch():
+    """It would take longer to load than most files to read."""
+    modules = ", ".join(f"core.engine.inspect.{name}" for name in ("report", "texts", "conversations"))
+    check = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+# --- What the model sees
+
+
+def test_texts_that_are_cut_off_are_counted_and_named(tmp_path, bert):
+    rows = [f"{'good ' * (5 + 10 * (number % 3))}{number},{'ab'[number % 2]}" for number in range(12)]
+    data = DataOptions(train=str(table(tmp_path, *rows)), max_length=20)
+    report = inspect(RunOptions(task=CLASSIFY, model=bert, data=data))
+    found = by_code(report)["texts-cut"]
+    assert (found.rows, found.count) == ((4, 7, 10, 13), 4)
+    assert report.lengths is not None
+    assert (report.lengths.longest, report.lengths.cut, report.lengths.limit) == (28, 4, 20)
+    assert [seen.is_cut for seen in report.seen[:3]] == [False, False, True]
+    assert report.seen[2].parts[0].text.startswith("[CLS] good good")
+
+
+def test_of_many_rows_some_are_measured(tmp_path, bert, monkeypatch):
+    monkeypatch.setattr("core.engine.inspect.report.MOST_SAMPLED", 10)
+    data = DataOptions(train=str(table(tmp_path, *many(95))), max_length=8)
+    report = inspect(RunOptions(task=CLASSIFY, model=bert, data=data))
+    assert report.lengths is not None
+    assert sum(report.lengths.counts) == 10
+    assert (report.rows, report.train_rows, len(report.seen), len(report.notes)) == (95, 85, 20, 1)
+
+
+def test_words_are_shown_with_their_labels(tmp_path, bert):
+    row = {"tokens": ["the", "good", "story"], "tags": ["O", "B-X", "I-X"]}
+    path = write(tmp_path / "a.jsonl", lines(*[row] * 12))
+    report = inspect(RunOptions(task=WORDS, model=bert, data=DataOptions(train=str(path))))
+    assert report.seen[0].label == "good B-X, story I-X"
+    assert [part.text.split() for part in report.seen[0].parts if part.trained] == [["the", "good", "story"]]
+    assert report.labels == {"O": 12, "B-X": 12, "I-X": 12}
 
 
 # --- The parts of a report
 
 
-def test_progress_goes_on_from_stage_to_stage_a_few_times_a_second():
-    told: list[tuple[int, int]] = []
+def test_progress_goes_on_from_stage_to_stage_a_few_times_a_second(tmp_path):
+    reported: list[tuple[int, int]] = []
     clock = FakeClock()
-    stages = Stages(lambda done, total: told.append((done, total)), clock.monotonic)
+    stages = Stages(lambda done, total: reported.append((done, total)), clock.monotonic)
     for share in (0.4, 0.6):
         tell = stages.next(share)
         for done in range(101):
             clock.now += 0.025
             tell(done, 100)
-    shares = [done / total for done, total in told]
+    shares = [done / total for done, total in reported]
     assert shares == sorted(shares)
-    assert 30 <= len(told) <= 55
-    assert all(total == WHOLE for _, total in told)
+    assert 30 <= len(reported) <= 55
+    assert all(total == WHOLE for _, total in reported)
     assert shares[-1] > 0.95
-
-
-def test_progress_reaches_the_caller(tmp_path):
-    path = write(tmp_path / "a.csv", "text,label", *(f"words {n},{n % 3}" for n in range(200)))
-    told: list[tuple[int, int]] = []
-    inspect(asked(path), lambda done, total: told.append((done, total)))
-    assert told
-    assert all(0 <= done <= total for done, total in told)
+    reported.clear()
+    inspect(options_of(table(tmp_path, *many())), lambda done, total: reported.append((done, total)))
+    assert reported
+    assert all(0 <= done <= total for done, total in reported)
 
 
 def test_rows_are_chosen_evenly(monkeypatch):
@@ -231,7 +526,6 @@ def test_bars_are_round_and_the_limit_is_an_edge():
     lengths = histogram([3, 40, 41, 100], "tokens", 40)
     assert lengths is not None
     assert lengths.edges[:3] == (0, 5, 10)
-    assert 41 in lengths.edges
     assert sum(lengths.counts[lengths.edges.index(41) :]) == lengths.cut == 2
     assert (sum(lengths.counts), lengths.longest, lengths.median) == (4, 100, 40)
     assert len(lengths.edges) == len(lengths.counts) + 1
@@ -241,28 +535,27 @@ def test_bars_are_round_and_the_limit_is_an_edge():
     assert (whole.limit, whole.cut, sum(whole.counts)) == (None, 0, 2)
 
 
-def test_repeats_are_told_from_contradictions_whatever_their_order():
-    prints = Prints64()
-    prints.add(["a", "b", "a"], ["x", "x", "x"])
-    prints.add(["b", "a", "c"], ["y", "y", "z"])
-    found = prints.repeated()
-    assert (found.same.tolist(), found.other.tolist()) == ([2], [3, 4])
-    other = Prints64()
+def test_repeats_and_contradictions_in_any_order():
+    hashes = RowHashes()
+    hashes.add(["a", "b", "a"], ["x", "x", "x"])
+    hashes.add(["b", "a", "c"], ["y", "y", "z"])
+    repeated = hashes.repeated()
+    assert (repeated.same.tolist(), repeated.other.tolist()) == ([2], [3, 4])
+    other = RowHashes()
     other.add(["c", "d", "a"], ["", "", ""])
-    assert other.also_in(prints).tolist() == [0, 2]
-    assert Prints64().repeated().same.tolist() == []
+    assert other.also_in(hashes).tolist() == [0, 2]
+    assert RowHashes().repeated().same.tolist() == []
 
 
-def test_many_labels_are_told_by_the_rarest():
-    (told,) = told_of({"many": 10_000, **{f"rare {number}": 1 for number in range(8)}})
-    assert told.message.endswith("and 3 labels more: too few to learn it from.")
-    assert told.count == 8
-    assert list(told_of({"one": 1})) == []
+def test_many_rare_labels_are_one_finding():
+    (finding,) = check_labels({"many": 10_000, **{f"rare {number}": 1 for number in range(8)}})
+    assert (finding.code, finding.count) == ("rare-label", 8)
+    assert list(check_labels({"one": 1})) == []
 
 
-def test_a_table_that_is_held_is_not_read_twice(tmp_path):
-    path = write(tmp_path / "a.csv", "text,label", "a,b", "")
-    table = read_files((path,))
-    assert read_files((path,)) is table
-    write(path, "text,label", "another,b", "")
+def test_a_table_in_use_is_not_read_twice(tmp_path):
+    path = table(tmp_path, "a,b", "")
+    opened = read_files((path,))
+    assert read_files((path,)) is opened
+    table(tmp_path, "another,b", "")
     assert read_files((path,)).rows.to_pylist() == [{"text": "another", "label": "b"}]
