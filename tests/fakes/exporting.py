@@ -20,7 +20,7 @@ def exported(
         run=str(run.path), kind=kind, staging=str(into), target=f"{into}-there", numbers=numbers
     )
     report = export(request, told.append)
-    assert told[-1] == "Asking the exported one"
+    assert told[-1] == "Running the exported model"
     assert report.agreement is not None
     assert report.agreement.holds
     assert report.agreement.examples == 16 or kind is ExportKind.GGUF

@@ -1,4 +1,4 @@
-"""Model folders, of transformers or torchvision: as trained, an adapter alone, or merged into its base."""
+"""Exports model folders for transformers or torchvision: as trained, an adapter alone, or merged into its base."""
 
 import json
 import shutil
@@ -31,11 +31,11 @@ from core.engine.models.vision import PREPROCESSOR, preprocessor
 from core.options.sources import Scheme
 from core.services.export import ExportSource, NumberFormat, base_name, is_on_hub
 
-# --- torchvision's networks as folders: weights by torchvision's own names
+# --- torchvision's networks
 
 
 PREFIX = "network."
-"""Before the names of the weights in a run, whose model is a network within what computes the loss."""
+"""Prefix of the weights' names in a run, whose model is the network inside a module that computes the loss."""
 
 
 def write_network(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
@@ -68,7 +68,7 @@ def write_network(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
 
 
 def network_answers(folder: Path, rows: Rows) -> list[torch.Tensor]:
-    """The logits of an exported network, loaded as its card says."""
+    """The logits of an exported network, loaded as in its card."""
     import torchvision
     from safetensors.torch import load_file
 
@@ -91,10 +91,10 @@ BESIDE = (
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "chat_template.jinja",
     "preprocessor_config.json", "hone.json",
 )  # fmt: skip
-"""What stands beside the weights. Nothing else is taken along: no pickles, nothing that a stranger has put there."""
-FROM_PACKED = _(
-    "It was trained beside quantized weights. Here and in the comparison they are not: it answers a little differently "
-    "than it did while it trained."
+"""Files besides the weights. Nothing else is copied: no pickles, nothing that a stranger has added."""
+FROM_QUANTIZED = _(
+    "It was trained with quantized weights. Here and in the comparison they are not quantized: its answers differ "
+    "slightly from those during training."
 )
 DTYPES = {
     NumberFormat.FP32: torch.float32,
@@ -114,11 +114,11 @@ def write_folder(source: ExportSource, place: Place, tell: Tell) -> Written:
     if source.network:
         return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)))
     check = by_logits(task, tolerance, lambda rows: answers(read_pretrained(str(folder), task).eval(), rows))
-    return Written(check, notes=(FROM_PACKED,) if source.is_packed else ())
+    return Written(check, notes=(FROM_QUANTIZED,) if source.is_packed else ())
 
 
 def write_whole(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
-    """Write the weights and what stands beside them; returns how far the answers may be from the trained model's."""
+    """Write the weights and the files besides them; returns how far its logits may be from the trained model's."""
     if source.network:
         return write_network(source, place, tell)
     copy_files(source.folder, place.into, BESIDE)
@@ -135,12 +135,12 @@ def write_whole(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.save_pretrained(place.into)
-    copy_files(source.folder, place.into, ("generation_config.json",))  # with the ends it has learned
+    copy_files(source.folder, place.into, ("generation_config.json",))  # with the end tokens it has learned
     return HALF.get(numbers, MERGED if source.is_adapter else EXACT)
 
 
 def numbers_of(source: ExportSource, place: Place) -> NumberFormat:
-    """What the weights are written in: for merged ones, unless something is asked for, what they were published in."""
+    """The format of the weights; by default, merged ones are written as the base was published."""
     if place.numbers is not NumberFormat.AUTO or not source.is_adapter or source.network:
         return place.numbers
     from transformers import AutoConfig
@@ -152,7 +152,7 @@ def numbers_of(source: ExportSource, place: Place) -> NumberFormat:
 
 
 def copy_files(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
-    """Copy the files of these names that are there; links, which may lead anywhere, are left out."""
+    """Copy the files that match; links, which may lead anywhere, are skipped."""
     for pattern in patterns:
         for path in sorted(folder.glob(pattern)):
             if path.is_file() and not is_link(path):
@@ -160,23 +160,23 @@ def copy_files(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
 
 
 def change_json(path: Path, **changes: Any) -> None:
-    """Change fields of a JSON file; None takes one away."""
-    told = {**json.loads(path.read_bytes()), **changes}
-    kept = {name: value for name, value in told.items() if value is not None or name not in changes}
-    path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    """Change fields of a JSON file; None removes one."""
+    values = {**json.loads(path.read_bytes()), **changes}
+    values = {name: value for name, value in values.items() if value is not None or name not in changes}
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-# --- LoRA adapters alone, and what they are to be used with
+# --- LoRA adapters
 
 
 FILES = ("adapter_config.json", "adapter_model.safetensors", "config.json", *BESIDE)
 
 
 def write_adapter(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Copy the matrices, and the model they were trained beside where nobody else has it: a past run's.
+    """Copy the matrices, and their base model if it is a past run's.
 
     Raises:
-        ModelError: The adapter, or what it belongs to, can't be read.
+        ModelError: The adapter or its base can't be read.
     """
     tell(_("Copying the adapter"))
     copy_files(source.folder, place.into, FILES)
@@ -189,16 +189,17 @@ def write_adapter(source: ExportSource, place: Place, tell: Tell) -> Written:
 
 
 def _name_base(source: ExportSource, place: Place) -> str:
-    """Have the adapter name what it belongs to by where that will be; returns what a person should know of it."""
+    """Write the base's final place into the adapter's config; returns a note on it, or an empty text."""
     base = base_name(source.folder)
     if (source.folder / BASE).is_dir():
         (place.into / BASE).mkdir()
         copy_files(source.folder / BASE, place.into / BASE, (*WEIGHTS, *BESIDE))
         base = str(place.target / BASE)
         change_json(place.into / "adapter_config.json", base_model_name_or_path=base)
-        return f"It was trained beside the model of a past run, which lies in {BASE}/; moved, it has to name that anew."
+        note = _(
+            "Its base is the model of a past run, in {folder}/; update adapter_config.json if you move it."
+        )
+        return note.format(folder=BASE)
     if is_on_hub(base) or not Path(base).is_absolute():
         return ""
-    return _("It belongs to the model in {base}: whoever else uses it needs that model, too.").format(
-        base=base
-    )
+    return _("Its base is the model in {base}: it is needed to use the adapter.").format(base=base)

@@ -1,4 +1,4 @@
-"""The formats of other programs: GGUF, Core ML, Ollama and ONNX, each with what checks it."""
+"""Exports for other programs: GGUF, Core ML, Ollama and ONNX, each with its check."""
 
 import json
 import re
@@ -39,25 +39,22 @@ from core.services.export import Agreement, Compared, ExportSource, NumberFormat
 
 OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16", NumberFormat.FP16: "f16"}
 BEGINNING = 4
-"""So many tokens of an answer have to be the same: rounding changes what comes after, once it changes one."""
+"""Tokens of an answer that are compared: after rounding has changed one, the rest differs."""
 SHARE = 0.75
-WHY = _("Half precision and other kernels change an answer from where two tokens are nearly as likely.")
+WHY = _("Half precision and other kernels change an answer where two tokens are nearly as likely.")
 RUN_SECONDS = 300
 LAST_LINES = 6
-NO_PYTHON = (
-    "llama.cpp's converter is a Python program, and there is no Python on the PATH: install one with llama.cpp's "
-    "requirements."
-)
+NO_PYTHON = _("llama.cpp's converter needs Python on the PATH, with llama.cpp's requirements installed.")
 
 
 def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write one GGUF file; without a converter or its Python the model folder it is made from, and how to go on.
+    """Write one GGUF file; without a converter or Python, the model folder and the command to convert it.
 
     Raises:
-        ModelError: The model can't be read, the converter doesn't know it, or its Python lacks what it takes.
+        ModelError: The model can't be read, or the converter failed.
     """
     converter, python = export.find_converter(), sys.executable
-    if is_frozen():  # the bundled program is no Python
+    if is_frozen():  # the bundled program isn't Python
         python = shutil.which("python3") or shutil.which("python") or ""
     whole = write_folder(source, place, tell)
     name = f"{source.run.name}.gguf"
@@ -68,23 +65,17 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
         return Written(
             whole.check,
             notes=(_("Then run: {command}").format(command=command),),
-            missing=_("The GGUF file is missing: {why} The model it is made from is here.").format(why=why),
+            missing=_("The GGUF file is missing: {why} The model to convert is here.").format(why=why),
         )
     tell(_("Converting to GGUF"))
     _convert_to_gguf(python, converter, place, name)
     for path in place.into.iterdir():
         if path.name != name:
-            path.unlink()  # all of it is in the one file
-    runner = export.find_runner()
-    notes = (
-        _("To use it: {command_line}").format(
-            command_line=command_line("llama-cli", "-m", place.target / name)
-        ),
-    )
+            path.unlink()  # the one file has all of it
+    runner, command = export.find_runner(), command_line("llama-cli", "-m", place.target / name)
+    notes = (_("To use it: {command}").format(command=command),)
     if runner is None:
-        return Written(
-            None, _("Not checked: llama.cpp's llama-cli, which would answer with it, was not found."), notes
-        )
+        return Written(None, _("Not checked: llama.cpp's llama-cli was not found."), notes)
     return Written(
         lambda rows, _before: _ask_gguf(runner, place.into / name, rows),
         _("Not checked: no prompt is plain text."),
@@ -104,25 +95,22 @@ def _convert_to_gguf(python: str, converter: Path, place: Place, name: str) -> N
     )
     if not done.returncode and (place.into / name).is_file():
         return
-    if absent := re.search(r"ModuleNotFoundError: No module named '([^']+)'", done.stderr):
+    if missing := re.search(r"ModuleNotFoundError: No module named '([^']+)'", done.stderr):
         command = command_line(python, "-m", "pip", "install", "-r", "requirements.txt")
-        another = (
-            _(", or start Hone where the python3 on the PATH is one that has them") if is_frozen() else ""
-        )
         raise ModelError(
             _("The Python that runs llama.cpp's converter lacks its requirements"),
-            _(
-                "{python} has no module {absent}. Install them, in llama.cpp's folder: {command}{another}"
-            ).format(python=python, absent=absent[1], command=command, another=another),
+            _("{python} has no module {module}. Install them in llama.cpp's folder: {command}").format(
+                python=python, module=missing[1], command=command
+            ),
         )
-    said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:])
+    lines = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:]
     raise ModelError(
-        "llama.cpp's converter could not make a GGUF file of this model", f"{converter} said:\n{said}"
+        _("llama.cpp's converter could not convert this model"), "\n".join((f"{converter}:", *lines))
     )
 
 
 def as_texts(rows: Rows) -> list[tuple[str, str]]:
-    """Prompts and the beginnings of the trained model's answers, of the prompts that survive being written as text."""
+    """Prompts that tokenize back to the same tokens, and the start of the trained model's answers."""
     found = []
     for row in rows.rows:
         ids, end = row.inputs["input_ids"][0].tolist(), (row.start or 0) + 1
@@ -133,49 +121,46 @@ def as_texts(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _ask_gguf(runner: Path, file: Path, rows: Rows) -> Agreement | None:
-    """Compare what llama.cpp writes after each prompt with what the trained model writes."""
-    asked = as_texts(rows)
-    if not asked:
+    """Compare what llama.cpp writes after each prompt with the trained model's answer."""
+    texts = as_texts(rows)
+    if not texts:
         return None
-    equal = sum(_continued(runner, file, prompt).strip() == answer.strip() for prompt, answer in asked)
+    equal = sum(_continue(runner, file, prompt).strip() == answer.strip() for prompt, answer in texts)
     return Agreement(
-        examples=len(asked),
-        held_out=min(rows.held_out, len(asked)),
+        examples=len(texts),
+        held_out=min(rows.held_out, len(texts)),
         compared=Compared.TEXTS,
         equal=equal,
-        counted=len(asked),
+        counted=len(texts),
         largest=None,
         allowed=None,
         why=WHY,
-        holds=equal >= SHARE * len(asked),
+        holds=equal >= SHARE * len(texts),
     )
 
 
-def _continued(runner: Path, file: Path, text: str) -> str:
+def _continue(runner: Path, file: Path, text: str) -> str:
     """The first tokens llama.cpp writes after a prompt.
 
     Raises:
-        NotChecked: It gave no answer in time.
+        NotChecked: It didn't answer in time.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8", delete=False) as prompt:
         prompt.write(text)
-    asked = ["-m", str(file), "-f", prompt.name, "-n", str(BEGINNING), "--temp", "0"]
+    arguments = ["-m", str(file), "-f", prompt.name, "-n", str(BEGINNING), "--temp", "0"]
     try:
         done = subprocess.run(
-            [str(runner), *asked, "--no-display-prompt", "-no-cnv", "--no-warmup"],
+            [str(runner), *arguments, "--no-display-prompt", "-no-cnv", "--no-warmup"],
             capture_output=True,
             encoding="utf-8",
-            errors="replace",  # the last token may hold half a character
+            errors="replace",  # the last token may be half a character
             check=False,
             timeout=RUN_SECONDS,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
-        raise NotChecked(
-            _("Not checked: {name} gave no answer within {run_seconds} seconds.").format(
-                name=runner.name, run_seconds=RUN_SECONDS
-            )
-        ) from error
+        message = _("Not checked: {program} didn't answer in {seconds} s.")
+        raise NotChecked(message.format(program=runner.name, seconds=RUN_SECONDS)) from error
     finally:
         Path(prompt.name).unlink()
     return done.stdout.removesuffix("\n").removesuffix("[end of text]")
@@ -188,10 +173,10 @@ OUTPUT = "logits"
 
 
 class Logits(torch.nn.Module):
-    """A model as a plain function from tensors, in a fixed order, to logits.
+    """A model as a function of positional tensors.
 
     Args:
-        model: Takes these by name.
+        model: Takes the tensors by name.
         names: Their names, in order.
     """
 
@@ -201,13 +186,12 @@ class Logits(torch.nn.Module):
         self.names = names
 
     def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
-        """Compute the logits."""
         logits: torch.Tensor = self.model(**dict(zip(self.names, tensors, strict=True)))["logits"]
         return logits
 
 
 def sample(rows: Rows) -> tuple[torch.Tensor, ...]:
-    """A batch of two to trace a graph with: of one, a tracer would take the size for a constant."""
+    """A batch of two for tracing: a batch size of one would become a constant."""
     longest = max(rows.rows, key=lambda row: next(iter(row.inputs.values())).shape[1])
     return tuple(torch.cat((value, value)) for value in longest.inputs.values())
 
@@ -225,11 +209,11 @@ def _ready_to_trace(source: ExportSource, tell: Tell) -> tuple[Any, Rows]:
 
 PACKAGE = "model.mlpackage"
 LONGEST = 512
-"""Tokens a text may have: Core ML wants to know the most."""
+"""The most tokens of a text: Core ML requires a limit."""
 
 
 def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write the model as an ML program that takes one example, a text of up to 512 tokens or an image.
+    """Write the model as an ML program for one example: a text of up to 512 tokens, or an image.
 
     Raises:
         ModelError: The model can't be read, or coremltools can't convert it.
@@ -243,7 +227,10 @@ def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
             _("coremltools can't convert this model"), str(error).strip().partition("\n")[0]
         ) from error
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
-    note = f"Inputs: {', '.join(tuple(rows.rows[0].inputs))}; output: {OUTPUT}. One example at a time, fp32."
+    names = ", ".join(rows.rows[0].inputs)
+    note = _("Inputs: {names}; output: {output}. One example at a time, fp32.").format(
+        names=names, output=OUTPUT
+    )
     return Written(
         by_logits(source.options.task, APPLE, lambda given: _run_coreml(place.into / PACKAGE, given)),
         notes=(note,),
@@ -290,14 +277,14 @@ def _run_coreml(path: Path, rows: Rows) -> list[torch.Tensor]:
 # --- A model folder with a Modelfile beside, for `ollama create`
 
 
-DETECTED = (
-    "Ollama recognises well-known chat templates: “ollama show --template {name}” prints the one it took. If that is "
+DETECTED = _(
+    "Ollama recognizes well-known chat templates: “ollama show --template {name}” shows the one in use. If that is "
     "only {{{{ .Prompt }}}}, add a TEMPLATE to the Modelfile, or export GGUF: llama.cpp reads the tokenizer's own."
 )
 
 
 def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write the whole model and its Modelfile: where it stops, and that a model that isn't a chat gets plain prompts.
+    """Write the whole model and its Modelfile: stop tokens, and plain prompts for a model that isn't for chat.
 
     Raises:
         ModelError: The model can't be read.
@@ -317,14 +304,14 @@ def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
     lines = [
         "FROM .",
         *([] if is_chat else ['TEMPLATE """{{ .Prompt }}"""']),
-        # one that a line of a Modelfile can't hold is left out
+        # a line of a Modelfile can't hold others
         *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
     name = source.run.name.lower()
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
     note = _("To use it: {steps}").format(steps=", then ".join(command_line(*step) for step in steps))
-    checked = _("Ollama itself was not asked: the weights it imports were checked.")
+    checked = _("The weights were checked, Ollama itself was not run.")
     return Written(written.check, notes=(note, checked, *([DETECTED.format(name=name)] if is_chat else [])))
 
 
@@ -335,10 +322,10 @@ GRAPH = "model.onnx"
 
 
 def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write the model as one graph for any number of examples, of texts of any length, and its tokenizer beside.
+    """Write the model as one graph for any batch size and text length, with its tokenizer.
 
     Raises:
-        ModelError: The model can't be read, or computes something that ONNX has no words for.
+        ModelError: The model can't be read, or has an operator that ONNX lacks.
     """
     model, rows = _ready_to_trace(source, tell)
     tell(_("Writing the graph"))
@@ -349,8 +336,8 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
         (place.into / "labels.json").write_text(
             json.dumps([labels[place] for place in sorted(labels)], indent=2)
         )
-    names = ", ".join(tuple(rows.rows[0].inputs))
-    note = f"Inputs: {names}; output: {OUTPUT}. Batches of any size, fp32."
+    names = ", ".join(rows.rows[0].inputs)
+    note = _("Inputs: {names}; output: {output}. Any batch size, fp32.").format(names=names, output=OUTPUT)
     return Written(
         by_logits(source.options.task, KERNELS, lambda given: _run_onnx(place.into / GRAPH, given)),
         notes=(note,),
@@ -361,7 +348,7 @@ def _export(model: Any, rows: Rows, path: Path) -> None:
     names = tuple(rows.rows[0].inputs)
     axes = (0, 1) if "input_ids" in names else (0,)  # of any size: the batch, and of texts the tokens
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's and onnxscript's about each other
+        warnings.simplefilter("ignore")  # torch's and onnxscript's about each other
         try:
             torch.onnx.export(
                 Logits(model, names).eval(),
@@ -375,21 +362,19 @@ def _export(model: Any, rows: Rows, path: Path) -> None:
                 verbose=False,
             )
         except torch.onnx.errors.OnnxExporterError as error:
-            said = str(error.__cause__ or error).strip().splitlines()
-            raise ModelError(
-                _("This model can't be written as ONNX"), said[0] if said else type(error).__name__
-            ) from error
+            line = next(iter(str(error.__cause__ or error).strip().splitlines()), type(error).__name__)
+            raise ModelError(_("This model can't be written as ONNX"), line) from error
 
 
 def _run_onnx(path: Path, rows: Rows) -> list[torch.Tensor]:
-    """The logits of each example by ONNX Runtime, every other one asked as the second of a batch of two."""
+    """The logits of each example from ONNX Runtime, every other one in a batch of two."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    wanted = [one.name for one in session.get_inputs()]
+    names = [value.name for value in session.get_inputs()]
     found = []
     for number, row in enumerate(rows.rows):
         times = 1 + number % 2
-        given = {name: row.inputs[name].expand(times, *row.inputs[name].shape[1:]).numpy() for name in wanted}
+        given = {name: row.inputs[name].expand(times, *row.inputs[name].shape[1:]).numpy() for name in names}
         found.append(torch.from_numpy(session.run([OUTPUT], given)[0])[-1].float())
     return found

@@ -44,28 +44,27 @@ WRITERS: dict[ExportKind, Callable[[ExportSource, Place, Tell], Written]] = {
 
 
 class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
-    """An exported model doesn't answer as the trained one: it is thrown away."""
+    """An exported model differs from the trained one, and is deleted."""
 
 
 def export(request: ExportRequest, tell: Tell) -> ExportReport:
     """Write the export into `request.staging` and check it there.
 
-    The two models are in memory in turn, in fp32 on the CPU: a run that trains keeps its GPU.
+    The two models are in memory one after the other, in fp32 on the CPU: a run that trains keeps its GPU.
 
     Raises:
         UserError: The model can't be read or exported.
-        NotTheSame: What was written doesn't answer as the trained model does.
+        NotTheSame: The export's answers differ from the trained model's.
     """
     source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
     written = WRITERS[request.kind](source, Place(into, Path(request.target), request.numbers), tell)
     agreement, unchecked = _check(source, written, tell)
     if agreement is not None and not agreement.holds:
+        detail = _("{agreement} The export was deleted. Please report this bug of Hone or a library.")
         raise NotTheSame(
-            _("The exported model doesn't answer as the trained one"),
-            _("{agreement} Nothing was kept. Please report this: it is a fault in Hone or a library.").format(
-                agreement=agreement_text(agreement)
-            ),
+            _("The exported model differs from the trained one"),
+            detail.format(agreement=agreement_text(agreement)),
         )
     report = ExportReport(
         kind=request.kind,
@@ -81,7 +80,7 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
     files = sorted(path for path in into.rglob("*") if path.is_file())
     mode = (into / "README.md").stat().st_mode & 0o777
     for path in files:
-        path.chmod(mode)  # safetensors writes files that nobody else may read
+        path.chmod(mode)  # safetensors writes files that only their owner may read
     return msgspec.structs.replace(
         report,
         files=tuple(path.relative_to(into).as_posix() for path in files),
@@ -90,17 +89,17 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
 
 
 def _check(source: ExportSource, written: Written, tell: Tell) -> tuple[Agreement | None, str]:
-    """How the export answers compared with the trained model, or why that is unknown."""
+    """The comparison with the trained model, or why there is none."""
     if written.check is None:
         return None, written.unchecked
-    tell(_("Asking the trained model"))
+    tell(_("Running the trained model"))
     rows = find_rows(source)
     model = load_trained(source)
     if source.options.task.writes_text:
         rows = continued(rows, model)
     before = answers(model, rows)
-    del model  # before the other comes
-    tell(_("Asking the exported one"))
+    del model  # before the other is loaded
+    tell(_("Running the exported model"))
     try:
         with torch.no_grad():
             agreement = written.check(rows, before)

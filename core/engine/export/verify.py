@@ -1,4 +1,4 @@
-"""Comparing an export with the trained model: loading that, the examples, and how far answers may differ."""
+"""Compares an export with the trained model: loads that, makes examples, and limits how far logits may differ."""
 
 import contextlib
 from collections.abc import Callable
@@ -27,10 +27,10 @@ from core.services.export import Agreement, Compared, ExportSource, NumberFormat
 
 
 def load_trained(source: ExportSource) -> Any:
-    """The model in evaluation mode, in fp32 on the CPU: whole, or an adapter beside its base, which is not quantized.
+    """Load the model in evaluation mode, in fp32 on the CPU; an adapter with its base, which isn't quantized.
 
     Raises:
-        ModelError: Its files are missing or damaged, or an adapter's base is gone.
+        ModelError: Files are missing or damaged, or an adapter's base is gone.
     """
     with torch.random.fork_rng():
         if source.is_adapter:
@@ -43,11 +43,11 @@ def load_trained(source: ExportSource) -> Any:
 
 
 def _load_base(source: ExportSource) -> Any:
-    """An adapter's base, with the head it names; a random one is drawn again by the run's seed."""
+    """An adapter's base with the adapter's head; random weights are drawn again from the run's seed."""
     if source.network:
         recipe = read_recipe(source.folder)
-        asked = msgspec.structs.replace(source.options.model, source=recipe.architecture)
-        return load_vision_model(asked, len(recipe.labels), source.options.training.seed)
+        model = msgspec.structs.replace(source.options.model, source=recipe.architecture)
+        return load_vision_model(model, len(recipe.labels), source.options.training.seed)
     from transformers import AutoConfig
 
     base = base_of(source.folder)
@@ -76,50 +76,43 @@ def _load_network(folder: Path) -> VisionClassifier:
 
 
 def read_recipe(folder: Path) -> VisionRecipe:
-    """What it takes to use a model of images, which a checkpoint of an older Hone lacks: the run's model has it then.
+    """Labels, image size and colours of an image model; a checkpoint without them uses those of the run's model.
 
     Raises:
-        ModelError: It isn't there, or can't be read.
+        ModelError: They are missing or damaged.
     """
-    path, kept = folder / RECIPE, folder.parent.parent / "model" / RECIPE
-    if not path.is_file() and folder.parent.name == "checkpoints" and kept.is_file():
-        path = kept
+    path, of_model = folder / RECIPE, folder.parent.parent / "model" / RECIPE
+    if not path.is_file() and folder.parent.name == "checkpoints" and of_model.is_file():
+        path = of_model
     try:
         return msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
-    except OSError as error:
+    except (OSError, msgspec.MsgspecError) as error:
+        detail = _("Its labels can't be read from {path}: {error}. Resume the run to write them again.")
         raise ModelError(
-            _("The model in {folder} isn't whole").format(folder=folder),
-            _(
-                "{name} is missing, which says what it takes and labels: {strerror}. An older Hone "
-                "wrote it "
-                "only beside a model: resume the run, and it is written when it ends."
-            ).format(name=path.name, strerror=error.strerror),
-        ) from error
-    except msgspec.MsgspecError as error:
-        raise ModelError(
-            _("The model in {folder} isn't whole").format(folder=folder), f"{path}: {error}"
+            _("The model in {folder} is incomplete").format(folder=folder),
+            detail.format(path=path, error=getattr(error, "strerror", None) or error),
         ) from error
 
 
 def merged(model: Any) -> Any:
-    """A model with its LoRA matrices worked into its weights; any other as it is."""
+    """The model with its LoRA matrices merged into its weights, if it has any."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
-# --- The examples of an export's check: those the run held out
+# --- The examples: those of the run's validation split
 
 
 EXAMPLES = 16
 NEW_TOKENS = 24
-"""So many tokens are compared after each prompt."""
-MADE_UP_TOKENS = 24
+"""Tokens compared after each prompt."""
+RANDOM_TOKENS = 24
 LONGEST_PROMPT = 512
 SEED = 20
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a model is given, a batch of one; its answers count from token `start` on (None: all of them)."""
+    """A batch of one example; logits are compared from token `start` on, or all if None."""
 
     inputs: dict[str, torch.Tensor]
     start: int | None = None
@@ -127,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """All examples, how many of them (the first) the run had held out, and the tokenizer; None for images."""
+    """The examples, of which the first `held_out` are the run's; no tokenizer for images."""
 
     rows: tuple[Row, ...]
     held_out: int
@@ -135,7 +128,7 @@ class Rows:
 
 
 def find_rows(source: ExportSource) -> Rows:
-    """The run's held-out examples, filled up with made-up ones: images of noise, or random tokens of the vocabulary.
+    """The run's held-out examples, filled up with noise images or random tokens.
 
     Raises:
         ModelError: The tokenizer can't be read.
@@ -148,17 +141,16 @@ def find_rows(source: ExportSource) -> Rows:
     tokenizer = load_tokenizer(str(source.folder))
     longest = min(LONGEST_PROMPT, tokenizer.model_max_length, source.options.data.max_length)
     room = max(8, longest - (NEW_TOKENS if source.options.task.writes_text else 0))
-    given = [_tokens(example.given, tokenizer, source, room) for example in chosen]
-    ids = [one for one in given if one]
+    ids = [tokens for example in chosen if (tokens := _tokens(example.given, tokenizer, source, room))]
     random = np.random.default_rng(SEED)
     plain = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
-    lengths = (4 + number % min(MADE_UP_TOKENS, room - 3) for number in range(EXAMPLES - len(ids)))
+    lengths = (4 + number % min(RANDOM_TOKENS, room - 3) for number in range(EXAMPLES - len(ids)))
     made = [random.choice(plain, length).tolist() for length in lengths]
-    return Rows(tuple(_row(one, tokenizer) for one in (*ids, *made)), len(ids), tokenizer)
+    return Rows(tuple(_row(tokens, tokenizer) for tokens in (*ids, *made)), len(ids), tokenizer)
 
 
 def _tokens(text: str, tokenizer: Any, source: ExportSource, room: int) -> list[int]:
-    """A text as the model is given it: a prompt was decoded with its special tokens, a text to judge without."""
+    """Tokenize a text: prompts were decoded with their special tokens, other texts without."""
     if source.options.task.writes_text:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])[-room:]
     return list(tokenizer(text, truncation=True, max_length=room)["input_ids"])
@@ -188,42 +180,40 @@ def _images(source: ExportSource, chosen: list[Example]) -> Rows:
 
 
 def continued(rows: Rows, model: Any) -> Rows:
-    """Prompts with what `model` writes after each, the likeliest token by token: what comes then is compared."""
-    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None) or LONGEST_PROMPT * 2
-    new = min(NEW_TOKENS, int(longest) // 2)
-    return replace(
-        rows, rows=tuple(_continued(row, model, new, int(longest), rows.tokenizer) for row in rows.rows)
+    """The prompts with the tokens that `model` writes greedily after each, which are then compared."""
+    longest = int(
+        getattr(model.config.get_text_config(), "max_position_embeddings", None) or LONGEST_PROMPT * 2
     )
-
-
-def _continued(row: Row, model: Any, new: int, longest: int, tokenizer: Any) -> Row:
-    inputs = {name: value[:, -(longest - new) :] for name, value in row.inputs.items()}
-    prompt = inputs["input_ids"]
-    with torch.no_grad():
-        ids = model.generate(
-            input_ids=prompt,
-            attention_mask=inputs["attention_mask"],
-            max_new_tokens=new,
-            do_sample=False,
-            num_beams=1,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    return Row({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, prompt.shape[1] - 1)
+    new, found = min(NEW_TOKENS, longest // 2), []
+    for row in rows.rows:
+        inputs = {name: value[:, -(longest - new) :] for name, value in row.inputs.items()}
+        prompt = inputs["input_ids"]
+        with torch.no_grad():
+            ids = model.generate(
+                input_ids=prompt,
+                attention_mask=inputs["attention_mask"],
+                max_new_tokens=new,
+                do_sample=False,
+                num_beams=1,
+                pad_token_id=rows.tokenizer.pad_token_id,
+            )
+        found.append(Row({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, prompt.shape[1] - 1))
+    return replace(rows, rows=tuple(found))
 
 
 def answers(model: Any, rows: Rows) -> list[torch.Tensor]:
-    """The logits of each example in fp32: [labels], or [tokens, labels], or [new tokens, vocabulary]."""
+    """Logits of each example in fp32: (labels), (tokens, labels) or (new tokens, vocabulary)."""
     with torch.no_grad():
         found = ((row, model(**row.inputs)["logits"].float()[0]) for row in rows.rows)
         return [logits if row.start is None else logits[row.start : -1] for row, logits in found]
 
 
-# --- How an exported model answers beside the trained one, and how far apart they may be
+# --- The comparison
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How large the largest difference of two logits may be, as a share of the largest logit, and why."""
+    """The largest allowed difference of two logits, as a share of the largest logit, and the reason for it."""
 
     share: float
     why: str
@@ -231,25 +221,15 @@ class Tolerance:
 
 EXACT = Tolerance(1e-5, _("The weights are the same numbers, computed in the same way."))
 MERGED = Tolerance(
-    1e-4,
-    _(
-        "Merged, a layer multiplies once where it multiplied three times: fp32 rounds "
-        "otherwise, to 7 digits each."
-    ),
+    1e-4, _("A merged layer multiplies once instead of three times, which rounds differently.")
 )
-KERNELS = Tolerance(
-    2e-4, _("ONNX Runtime computes the same fp32 numbers by other kernels, which add in another order.")
-)
+KERNELS = Tolerance(2e-4, _("ONNX Runtime's kernels add the same fp32 numbers in another order."))
 HALF = {
-    NumberFormat.BF16: Tolerance(
-        0.05, _("The weights are rounded to bf16, which keeps 8 bits: each is off by up to 0.4 %.")
-    ),
-    NumberFormat.FP16: Tolerance(
-        0.01, _("The weights are rounded to fp16, which keeps 11 bits: each is off by up to 0.05 %.")
-    ),
+    NumberFormat.BF16: Tolerance(0.05, _("bf16 keeps 8 bits of each weight: an error of up to 0.4 %.")),
+    NumberFormat.FP16: Tolerance(0.01, _("fp16 keeps 11 bits of each weight: an error of up to 0.05 %.")),
 }
 """Measured on all-MiniLM-L6-v2: bf16 was off by 2.3 % of the largest logit, fp16 by 0.2 %, merged by 2e-6."""
-APPLE = Tolerance(0.01, _("Core ML computes in fp32 by other kernels, and may round on the way."))
+APPLE = Tolerance(0.01, _("Core ML's kernels compute in fp32 and may round in between."))
 
 _COMPARED = {
     Task.TEXT_REGRESSION: Compared.NUMBERS,
@@ -263,34 +243,36 @@ _COMPARED = {
 def compare(
     task: Task, rows: Rows, before: list[torch.Tensor], after: list[torch.Tensor], tolerance: Tolerance
 ) -> Agreement:
-    """Hold the answers of two models against each other.
+    """Compare the logits of two models.
 
-    They agree where no logit is off by more than the tolerance; then a label or token differs only where the trained
-    model itself finds two of them as likely, within that.
+    They agree if no logit differs by more than the tolerance; a label or token then differs only where the trained
+    model itself gives two of them nearly the same logit.
 
     Args:
-        task: What the model does.
-        rows: What both were given.
+        task: The model's task.
+        rows: The examples.
         before: The trained model's logits.
-        after: The exported one's, of the same shapes.
-        tolerance: How far they may be apart.
+        after: The exported model's, of the same shapes.
+        tolerance: The largest allowed difference.
     """
     what = _COMPARED.get(task, Compared.LABELS)
-    is_alike = [one.shape for one in before] == [one.shape for one in after]
-    apart = list(map(_apart, before, after)) if is_alike else [None]
-    largest = None if None in apart else max(filter(None, apart), default=0.0)
-    allowed = tolerance.share * max((_largest(one) for one in before), default=0.0)
-    pairs = list(zip(before, after, strict=True)) if is_alike else []
-    if what is Compared.NUMBERS:
-        same = [(one - other).abs().flatten() <= allowed for one, other in pairs]
-    else:
-        same = [(one.argmax(-1) == other.argmax(-1)).flatten() for one, other in pairs]
+    allowed = tolerance.share * max(map(_largest, before), default=0.0)
+    largest: float | None = None
+    same: list[torch.Tensor] = []
+    if [logits.shape for logits in before] == [logits.shape for logits in after]:
+        pairs = list(zip(before, after, strict=True))
+        if all(torch.equal(one.isfinite(), other.isfinite()) for one, other in pairs):
+            largest = max((_largest(one - other) for one, other in pairs), default=0.0)
+        if what is Compared.NUMBERS:
+            same = [(one - other).abs().flatten() <= allowed for one, other in pairs]
+        else:
+            same = [(one.argmax(-1) == other.argmax(-1)).flatten() for one, other in pairs]
     return Agreement(
         examples=len(rows.rows),
         held_out=rows.held_out,
         compared=what,
-        equal=sum(int(one.sum()) for one in same),
-        counted=sum(one.numel() for one in same),
+        equal=sum(int(equal.sum()) for equal in same),
+        counted=sum(equal.numel() for equal in same),
         largest=largest,
         allowed=allowed,
         why=tolerance.why,
@@ -299,36 +281,29 @@ def compare(
 
 
 def _largest(logits: torch.Tensor) -> float:
-    """The largest of the logits that are numbers."""
+    """The largest finite logit."""
     return float(torch.nan_to_num(logits, 0.0, 0.0, 0.0).abs().max()) if logits.numel() else 0.0
 
 
-def _apart(one: torch.Tensor, other: torch.Tensor) -> float | None:
-    """The largest difference; None where one of the two has no number and the other has."""
-    if not torch.equal(one.isfinite(), other.isfinite()):
-        return None
-    return _largest(one - other)
-
-
-# --- What an exporter hands back, and how it says how far it is
+# --- What an exporter returns
 
 
 class NotChecked(Exception):  # noqa: N818 - no fault of the export
-    """An export could not be held against the trained model; says why in a sentence."""
+    """An export could not be compared with the trained model; its text is the reason."""
 
 
 Tell = Callable[[str], None]
-"""Hears what is being done, in a few words."""
+"""Called with what is being done, in a few words."""
 Answers = Callable[[Rows], list[torch.Tensor]]
 Check = Callable[[Rows, list[torch.Tensor]], Agreement | None]
-"""Holds the export against the trained model's answers on some examples; None: none of them could be asked."""
+"""Compares the export with the trained model's logits; None if no example could be used."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, and how to check it; `unchecked` says why it isn't, where that can't be done.
+    """A written export and its check; `unchecked` is the reason if it can't be checked.
 
-    `notes` are for the person; `missing` says what of the request isn't there.
+    `notes` are for the person; `missing` names what of the request isn't there.
     """
 
     check: Check | None
@@ -339,7 +314,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an export is written, the folder it will be in the end, and what its weights are written in."""
+    """Where an export is written, the folder it is moved to in the end, and the format of its weights."""
 
     into: Path
     target: Path
@@ -347,5 +322,5 @@ class Place:
 
 
 def by_logits(task: Task, tolerance: Tolerance, answers: Answers) -> Check:
-    """A check of logits: `answers` loads the export as its users do, and asks it."""
+    """A check of logits: `answers` loads the export as its users do, and runs it."""
     return lambda rows, before: compare(task, rows, before, answers(rows), tolerance)
