@@ -1,10 +1,9 @@
 """The engine process: `python -P -m core.engine JOB ...`.
 
-Jobs: `train RUN_DIR` reports into the run's folder; `try` answers line by line (`core.services.chat`); the others
-read a question as JSON from standard input and answer with JSON on standard output. The real standard output is kept
-for that answer alone: what libraries print goes to standard error.
+Jobs: `train RUN_DIR` reports into the run's folder; `try` answers line by line (`core.services.chat`); all others read
+a request as JSON from standard input and write JSON to standard output. What libraries print goes to standard error.
 
-torch and huggingface_hub read the environment while they load: they are imported in each job, once it is prepared.
+torch and huggingface_hub read environment variables when they are imported, so each job imports them after `prepare`.
 """
 
 import atexit
@@ -50,14 +49,14 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 
 POLL_SECONDS = 1.0
 LOCK_SECONDS = 2.0
-"""How long to wait for another engine of the same run: one that ends is gone by then."""
+"""How long to wait for another engine of the same run that is just ending."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run one job. One that answers ends the process with its status.
+    """Run one job.
 
     Returns:
-        0 when it is done, 1 when it failed and said why, 2 when there is no such job.
+        0: done, 1: failed with a reported error, 2: no such job.
     """
     faulthandler.enable()
     hub.forbid()  # before huggingface_hub is imported
@@ -65,60 +64,58 @@ def main(arguments: list[str]) -> int:
     os.dup2(2, 1)
     match arguments:
         case ["train", run_dir]:
-            os.chdir(run_dir)  # as the keeper: a folder that is renamed still is this one
+            os.chdir(run_dir)  # as the keeper does: the folder can be renamed meanwhile
             return _train(RunFolder(Path()))
         case ["try"]:
-            end_with_asker()
+            exit_with_parent()
             from core.engine.generate.chat_job import run_try
 
             return run_try(descriptor)
-        case [name] if name in JOBS:
-            end_with_asker()
-            _leave(_answer(JOBS[name], descriptor))
-    print(_("no such engine job: {arguments}").format(arguments=" ".join(arguments)), file=sys.stderr)
+        case [name]:
+            exit_with_parent()
+            _exit_now(_answer(name, Channel(descriptor)))
+    return _no_such_job(" ".join(arguments))
+
+
+def _no_such_job(name: str) -> int:
+    print(_("no such engine job: {name}").format(name=name), file=sys.stderr)
     return 2
 
 
-def end_with_asker() -> None:
-    """Exit, with all children, when the process that asked is gone; watched in a thread.
-
-    Started by hand, without its number in the environment, a job is left alone.
-    """
+def exit_with_parent() -> None:
+    """Exit, with all children, when the process named in the environment is gone; watched in a thread."""
 
     def watch(pid: int) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            asker = psutil.Process(pid)
-            while asker.is_running() and asker.status() != psutil.STATUS_ZOMBIE:
+            parent = psutil.Process(pid)
+            while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
                 time.sleep(POLL_SECONDS)
-        end_group(os.getpid())  # a worker leads a group of its own, in which its children are
+        end_group(os.getpid())  # a job leads a process group of its own
         os._exit(1)
 
-    asker = os.environ.get(ASKER, "")
-    if asker.isdecimal():
-        threading.Thread(target=watch, args=(int(asker),), name="asker", daemon=True).start()
+    pid = os.environ.get(ASKER, "")
+    if pid.isdecimal():
+        threading.Thread(target=watch, args=(int(pid),), name="parent-watch", daemon=True).start()
 
 
 # --- Training
 
 
 class LenientStream:
-    """A text stream that ignores failures to write, as on a full disk; all else is the stream's own.
+    """A text stream that ignores failures to write, as on a full disk.
 
-    Libraries print where they like. And Python itself would end with a status of its own, 120, where it can't flush
-    what is left over, which would hide how the run ended.
+    Otherwise a library's print would end the run, and Python would exit with status 120 when it can't flush.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Returns the characters taken."""
         with contextlib.suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, if that can be done."""
         with contextlib.suppress(OSError):
             self._stream.flush()
 
@@ -128,13 +125,13 @@ class LenientStream:
 
 def _train(run: RunFolder) -> int:
     sys.stderr = LenientStream(sys.stderr)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
-            held.enter_context(locked(run.path, LOCK_SECONDS, ENGINE_LOCK))
+            stack.enter_context(locked(run.path, LOCK_SECONDS, ENGINE_LOCK))
         except TimeoutError:
             print(_("Another training process works on this run already."), file=sys.stderr)
             return 1
-        except OSError:  # a full disk, or none: what is written next tells
+        except OSError:  # the disk is full or gone: the first event reports it
             pass
         from core.engine.devices.capabilities import versions
 
@@ -151,51 +148,50 @@ def _train(run: RunFolder) -> int:
         if hub.may_be_there(options) and not is_complete(options):
             from core.engine.hub.account import lend_token
 
-            lend_token()  # the run fetches its model
+            lend_token()  # the run downloads its model
         from core.engine.training.train import train_run
 
         return train_run(run, options, reporter, start.checkpoint)
 
 
-# --- Jobs that answer
+# --- Jobs that answer a request
 
 
 STEPS = 5
-"""About so many things an export does one after the other."""
+"""About the number of steps of an export."""
 ALIVE_SECONDS = 20.0
-"""So often an export says that it is alive: a job that is silent for minutes is ended."""
+"""A job that is silent for minutes would be ended."""
 
 
 class Channel:
-    """A job's question on standard input, and its standard output for progress."""
+    """A job's request on standard input, and progress and the answer on the real standard output."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._lock = threading.Lock()
 
     def read(self, kind: type[Request]) -> Request:
-        """The question."""
         return msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
 
-    def tell(self, done: int, total: int, what: str = "") -> None:
-        """Write a line of progress; any thread may."""
+    def progress(self, done: int, total: int, what: str = "") -> None:
+        """Write a line of progress; thread-safe."""
         line = msgspec.json.encode(JobProgress(done=done, total=total, what=what)) + b"\n"
         with self._lock:
             os.write(self.descriptor, line)
 
     @contextlib.contextmanager
     def steps(self) -> Iterator[Callable[[str], None]]:
-        """A function that tells the next step, which is told again while it takes long."""
+        """Yields a function that reports the next step, which is repeated while the step takes long."""
         current, ended = (0, ""), threading.Event()
 
         def begin(what: str) -> None:
             nonlocal current
             current = min(current[0] + 1, STEPS), what
-            self.tell(current[0], STEPS + 1, what)
+            self.progress(current[0], STEPS + 1, what)
 
         def stay_alive() -> None:
             while not ended.wait(ALIVE_SECONDS):
-                self.tell(current[0], STEPS + 1, current[1])
+                self.progress(current[0], STEPS + 1, current[1])
 
         thread = threading.Thread(target=stay_alive, name="alive", daemon=True)
         thread.start()
@@ -206,245 +202,157 @@ class Channel:
             thread.join()
 
 
-def _devices(channel: Channel) -> msgspec.Struct:
-    number_by_slot()
-    from core.engine.devices.capabilities import gather
-    from core.engine.devices.choose import report
+def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
+    """Run the job of that name, without network access; returns None if there is none."""
+    match name:
+        case "devices":
+            number_by_slot()
+            from core.engine.devices.capabilities import gather
+            from core.engine.devices.choose import report
 
-    return report(gather(with_compilers=True))
+            return report(gather(with_compilers=True))
+        case "check-device":
+            from core.services.devices import DeviceCheckRequest
 
+            device_request = channel.read(DeviceCheckRequest)
+            prepare_device_check()
+            from core.engine.devices.check import check_device
 
-def _check_device(channel: Channel) -> msgspec.Struct:
-    from core.services.devices import DeviceCheckRequest
+            return check_device(device_request)
+        case "inspect":
+            from core.services.inspect import InspectRequest
 
-    request = channel.read(DeviceCheckRequest)
-    prepare_device_check()
-    from core.engine.devices.check import check_device
+            inspect_request = channel.read(InspectRequest)
+            options = _checked(inspect_request.asked)
+            if options.model.source or options.task.reads_images:
+                options = _prepare_for(inspect_request.asked)
+            else:
+                stay_offline()
+                prepare_torchvision()
+            from core.engine.inspect.report import inspect
 
-    return check_device(request)
+            say(options.data.train)
+            return inspect(options, channel.progress, any_task=inspect_request.any_task)
+        case "check-model" | "forecast" | "measure":
+            request = channel.read(OptionsRequest)
+            options = _prepare_for(request.asked)
+            if name == "check-model":
+                from core.engine.models.check import check_model
 
+                return check_model(options, request.labels)
+            if name == "forecast":
+                from core.engine.memory.forecast import forecast
 
-def _inspect(channel: Channel) -> msgspec.Struct:
-    from core.services.inspect import InspectRequest
+                return forecast(options, request.labels)
+            from core.engine.memory.measure import measure
 
-    request = channel.read(InspectRequest)
-    options = _options(request.asked)
-    if options.model.source or options.task.reads_images:
-        options = _prepared_for(request.asked)
-    else:
-        stay_offline()
-        prepare_torchvision()
-    from core.engine.inspect.report import inspect
+            return measure(options)
+        case "sample":
+            from core.benchmark.result import SampleRequest
 
-    say(options.data.train)
-    return inspect(options, channel.tell, any_task=request.any_task)
+            sample_request = channel.read(SampleRequest)
+            options = _prepare_for(sample_request.asked)
+            from core.engine.memory.sample import sample
 
+            steps, warm_up = sample_request.steps, sample_request.warm_up
+            total = max(1, warm_up) + steps
+            return sample(
+                options, steps=steps, warm_up=warm_up, tell=lambda done: channel.progress(done, total)
+            )
+        case "script":
+            from core.sharing.script import ScriptRequest
 
-def _model_question(channel: Channel) -> tuple[OptionsRequest, RunOptions]:
-    """The request of a job about a model, and its options; this process is ready to build the model then."""
-    request = channel.read(OptionsRequest)
-    return request, _prepared_for(request.asked)
+            script_request = channel.read(ScriptRequest)
+            options = _prepare_for(script_request.asked)
+            from core.engine.script import write_script
 
+            return write_script(script_request, options)
+        case "export":
+            from core.services.export import ExportRequest, find_source
 
-def _check_model(channel: Channel) -> msgspec.Struct:
-    request, options = _model_question(channel)
-    from core.engine.models.check import check_model
+            export_request = channel.read(ExportRequest)
+            options = find_source(RunFolder(Path(export_request.run)), export_request.checkpoint).options
+            prepare(msgspec.structs.replace(options, device=DeviceOptions(name="cpu")))
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a run that trains keeps the GPU
+            from core.engine.export.job import export
 
-    return check_model(options, request.labels)
-
-
-def _forecast(channel: Channel) -> msgspec.Struct:
-    request, options = _model_question(channel)
-    from core.engine.memory.forecast import forecast
-
-    return forecast(options, request.labels)
-
-
-def _measure(channel: Channel) -> msgspec.Struct:
-    _rest, options = _model_question(channel)
-    from core.engine.memory.measure import measure
-
-    return measure(options)
-
-
-def _sample(channel: Channel) -> msgspec.Struct:
-    from core.benchmark.result import SampleRequest
-
-    request = channel.read(SampleRequest)
-    options = _prepared_for(request.asked)
-    from core.engine.memory.sample import sample
-
-    total = max(1, request.warm_up) + request.steps
-    return sample(
-        options,
-        steps=request.steps,
-        warm_up=request.warm_up,
-        tell=lambda done: channel.tell(done, total),
-    )
-
-
-def _script(channel: Channel) -> msgspec.Struct:
-    from core.sharing.script import ScriptRequest
-
-    request = channel.read(ScriptRequest)
-    options = _prepared_for(request.asked)
-    from core.engine.script import write_script
-
-    return write_script(request, options)
+            with channel.steps() as begin_step:
+                return export(export_request, begin_step)
+    return _run_network_job(name, channel)
 
 
-def _export(channel: Channel) -> msgspec.Struct:
-    """Export a run's model, without a network and away from the GPU."""
-    from core.services.export import ExportRequest, find_source
-
-    request = channel.read(ExportRequest)
-    options = find_source(RunFolder(Path(request.run)), request.checkpoint).options
-    prepare(msgspec.structs.replace(options, device=DeviceOptions(name="cpu")))
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    from core.engine.export.job import export
-
-    with channel.steps() as tell:
-        return export(request, tell)
-
-
-def _push(channel: Channel) -> msgspec.Struct:
-    from core.services.export import PushRequest
-
-    request = channel.read(PushRequest)
+def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
     prepare_download()
-    from core.engine.hub.push import push
-
-    with channel.steps() as tell:
-        return push(request, tell)
-
-
-def _fetch_uv(channel: Channel) -> msgspec.Struct:
-    from core.engine.hub.web import fetch_uv
+    from core.engine.hub import account, download, push, search, web
+    from core.services.export import PushRequest
     from core.services.gpu_install import UvProgram
 
-    return UvProgram(path=str(fetch_uv(Path(channel.read(UvProgram).path))))
+    match name:
+        case "export-push":
+            with channel.steps() as begin_step:
+                return push.push(channel.read(PushRequest), begin_step)
+        case "fetch-config":
+            account.lend_token()
+            return download.fetch_config(channel.read(hub.ConfigRequest).source)
+        case "fetch-uv":
+            return UvProgram(path=str(web.fetch_uv(Path(channel.read(UvProgram).path))))
+        case "hub-account":
+            return account.account(channel.read(hub.AccountRequest))
+        case "hub-cached":
+            return download.cached()
+        case "hub-download":
+            return download.download(channel.read(hub.DownloadRequest), channel.progress)
+        case "hub-remove":
+            return download.remove_cached(channel.read(hub.RemoveRequest))
+        case "hub-search":
+            return search.search(channel.read(hub.SearchRequest))
+        case "release":
+            return web.newest_release(channel.read(hub.ReleaseRequest))
+    return None
 
 
-def _fetch_config(channel: Channel) -> msgspec.Struct:
-    request = channel.read(hub.ConfigRequest)
-    prepare_download()
-    from core.engine.hub.account import lend_token
-
-    lend_token()
-    from core.engine.hub.download import fetch_config
-
-    return fetch_config(request.source)
-
-
-def _release(channel: Channel) -> msgspec.Struct:
-    from core.engine.hub.web import newest_release
-
-    return newest_release(channel.read(hub.ReleaseRequest))
-
-
-def _hub_account(channel: Channel) -> msgspec.Struct:
-    request = channel.read(hub.AccountRequest)
-    prepare_download()
-    from core.engine.hub.account import account
-
-    return account(request)
-
-
-def _hub_cached(channel: Channel) -> msgspec.Struct:
-    prepare_download()
-    from core.engine.hub.download import cached
-
-    return cached()
-
-
-def _hub_download(channel: Channel) -> msgspec.Struct:
-    request = channel.read(hub.DownloadRequest)
-    prepare_download()
-    from core.engine.hub.download import download
-
-    return download(request, channel.tell)
-
-
-def _hub_remove(channel: Channel) -> msgspec.Struct:
-    request = channel.read(hub.RemoveRequest)
-    prepare_download()
-    from core.engine.hub.download import remove_cached
-
-    return remove_cached(request)
-
-
-def _hub_search(channel: Channel) -> msgspec.Struct:
-    request = channel.read(hub.SearchRequest)
-    prepare_download()
-    from core.engine.hub.search import search
-
-    return search(request)
-
-
-JOBS: dict[str, Callable[[Channel], msgspec.Struct]] = {
-    "check-device": _check_device,
-    "check-model": _check_model,
-    "devices": _devices,
-    "export": _export,
-    "export-push": _push,
-    "fetch-config": _fetch_config,
-    "fetch-uv": _fetch_uv,
-    "forecast": _forecast,
-    "hub-account": _hub_account,
-    "hub-cached": _hub_cached,
-    "hub-download": _hub_download,
-    "hub-remove": _hub_remove,
-    "hub-search": _hub_search,
-    "inspect": _inspect,
-    "measure": _measure,
-    "release": _release,
-    "sample": _sample,
-    "script": _script,
-}
-
-
-def _options(asked: Tree) -> RunOptions:
-    options, problems = read_options(asked)
+def _checked(tree: Tree) -> RunOptions:
+    options, problems = read_options(tree)
     if options is None:
         raise OptionsError(problems)
     return options
 
 
-def _prepared_for(asked: Tree) -> RunOptions:
-    """Get this process ready to build the model that is asked about, without a network.
+def _prepare_for(tree: Tree) -> RunOptions:
+    """Prepare this process to build the model of these options, offline.
 
     Raises:
         OptionsError: An option is wrong.
     """
-    options = _options(asked)
+    options = _checked(tree)
     say(_("The model {source}").format(source=options.model.source) if options.model.source else "")
     prepare(options)
     return options
 
 
-def _answer(job: Callable[[Channel], msgspec.Struct], descriptor: int) -> int:
-    """Write what a job returns as JSON, or why it can't."""
+def _answer(name: str, channel: Channel) -> int:
+    """Run a job and write its result, or the error, as JSON; returns the exit status."""
     status = 1
+    result: msgspec.Struct | None
     try:
-        answer, status = job(Channel(descriptor)), 0
+        result, status = _run_job(name, channel), 0
     except UserError as error:
-        report = FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)
-        answer = JobFailure(error=report)
+        result = JobFailure(error=FailureReport(title=error.title, detail=error.detail, fixes=error.fixes))
     except MemoryError as error:
-        report = FailureReport(title=_("There is too little memory for this"), detail=str(error))
-        answer = JobFailure(error=report)
+        title = _("There is too little memory for this")
+        result = JobFailure(error=FailureReport(title=title, detail=str(error)))
     except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
         traceback.print_exc(file=sys.stderr)
         return 1
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(msgspec.json.encode(answer))
+    if result is None:
+        return _no_such_job(name)
+    with os.fdopen(channel.descriptor, "wb") as out:
+        out.write(msgspec.json.encode(result))
     return status
 
 
-def _leave(status: int) -> NoReturn:
-    """End the process at once. Finalising the interpreter takes a second, and threads of Arrow's that read ahead were
-    seen to abort in it, after the answer: that looked like a crash.
-    """
+def _exit_now(status: int) -> NoReturn:
+    """Exit without finalising the interpreter, which takes a second and in which threads of Arrow can abort."""
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):  # its reader is gone

@@ -28,82 +28,74 @@ from core.runs.progress import Progress
 from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStatus
 
 READ_IN = {
-    Phase.LOADING_DATA: "{}",
-    Phase.LOADING_MODEL: _("The model {}"),
-    Phase.TOKENIZING: "Tokenizing",
+    Phase.LOADING_DATA: "{detail}",
+    Phase.LOADING_MODEL: _("The model {detail}"),
+    Phase.TOKENIZING: _("Tokenizing"),
 }
-"""What of a stranger's is read in which phase, by its detail."""
+"""What of a stranger's is read in each phase."""
 
 
 class Reporter:
-    """The only writer of a run's events. A new one on the same folder begins the next attempt.
+    """The only writer of a run's events, which it also prints to standard error for the log.
 
-    What is written is also said on standard error, in the words of the command line, so that the log can be read.
-
-    `attempt` counts the attempts on the folder, this one included. `listeners` are called with each event once it is
-    written, in whatever thread wrote it: they must be quick.
+    Attributes:
+        attempt: The number of this attempt; each new Reporter on a run's folder begins the next.
+        status: The run's state after the events so far; read-only.
+        listeners: Called with each written event, in the thread that wrote it.
 
     Args:
-        run: The run's folder; None: a dry run has none, and only standard error hears of it.
+        run: The run's folder; None for a dry run, which only prints.
     """
 
     def __init__(self, run: RunFolder | None) -> None:
         self.attempt = 1 if run is None else current_attempt(run)
+        self.status = RunStatus()
         self.listeners: list[Callable[[Event], None]] = []
         self._writer = None if run is None else EventWriter(run.events_file, attempt=self.attempt)
-        self._lock = threading.RLock()  # a warning raised while one event is written may become another
-        self._begun = time.monotonic()
-        self._status = RunStatus()
-        self._log = Progress(self._status, sys.stderr)
-
-    @property
-    def status(self) -> RunStatus:
-        """What has been written so far comes to; to be read only."""
-        return self._status
+        self._lock = threading.RLock()  # writing an event may raise a warning, which becomes another event
+        self._start = time.monotonic()
+        self._log = Progress(self.status, sys.stderr)
 
     def write(self, *events: Event) -> None:
-        """Append events, those that are known together at once: each access to the file takes time. Any thread may."""
+        """Append events, with one access to the file; thread-safe."""
         with self._lock:
-            events = tuple(map(self._with_duration, events))
+            events = tuple(
+                msgspec.structs.replace(event, worked=time.monotonic() - self._start)
+                if isinstance(event, RunFinished)
+                else event
+                for event in events
+            )
             if self._writer is not None:
                 self._writer.write(*events)
             for event in events:
-                self._status.apply(event)
-                with contextlib.suppress(OSError):  # the log can't be written: the events tell all of it
+                self.status.apply(event)
+                with contextlib.suppress(OSError):  # the log can't be written; the events have it all
                     self._log.show(event)
                 for listener in tuple(self.listeners):
                     listener(event)
-
-    def _with_duration(self, event: Event) -> Event:
-        """The event; the end of the attempt with how long that was."""
-        if not isinstance(event, RunFinished):
-            return event
-        return msgspec.structs.replace(event, worked=time.monotonic() - self._begun)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
         """Begin the attempt."""
         self.write(RunStarted(from_step=from_step, pid=os.getpid(), versions=versions))
 
     def phase(self, phase: Phase, detail: str = "") -> None:
-        """Say what the engine is busy with from now on, where that is news."""
-        say(READ_IN[phase].format(detail) if phase in READ_IN else "")
-        if (phase, detail) != (self._status.phase, self._status.phase_detail):
+        """Report what the engine is doing from now on, if that changes."""
+        say(READ_IN.get(phase, "").format(detail=detail))
+        if (phase, detail) != (self.status.phase, self.status.phase_detail):
             self.write(PhaseChanged(phase=phase, detail=detail))
 
     def note(self, message_id: str, title: str, detail: str = "") -> None:
-        """Mention something that changes nothing."""
         self.write(MessageRaised(id=message_id, level=Level.INFO, title=title, detail=detail))
 
     def warn(self, message_id: str, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
-        """Warn of something that makes the run worse."""
         self.write(MessageRaised(id=message_id, level=Level.WARNING, title=title, detail=detail, fixes=fixes))
 
     def pause(self, error: UserError) -> None:
-        """Say why the run can't go on for now, and end the attempt as paused."""
+        """Report why the run can't go on for now, and end the attempt as paused."""
         self._end(error, PAUSED_ITSELF, Outcome.PAUSED)
 
     def fail(self, error: UserError) -> None:
-        """Say why the run can't go on, and end it as failed."""
+        """Report why the run can't go on, and end it as failed."""
         self._end(error, DOESNT_FIT if isinstance(error, DoesntFit) else "failed", Outcome.FAILED)
 
     def _end(self, error: UserError, message_id: str, outcome: Outcome) -> None:
@@ -113,5 +105,5 @@ class Reporter:
             MessageRaised(
                 id=message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
             ),
-            RunFinished(state=outcome, steps=self._status.step),
+            RunFinished(state=outcome, steps=self.status.step),
         )

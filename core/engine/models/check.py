@@ -1,4 +1,4 @@
-"""Look at a model before a run: built from its config alone, on torch's meta device, which holds no numbers."""
+"""A report on a model before a run, from its config alone: it is built on torch's meta device, without weights."""
 
 import sys
 import traceback
@@ -18,30 +18,27 @@ from core.engine.models.vision import can_checkpoint, find_image_model, image_mo
 from core.memory.model import ModelReport, ModelShape
 from core.options import RunOptions
 from core.options.choices import Attention
-from core.options.sections import ModelOptions
 from core.options.sources import is_scratch
 
 NO_LIMIT = 1 << 31
-"""Tokenizers that know no limit say a number far beyond this."""
+"""Tokenizers without a limit have a number far beyond this."""
 
 
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
-    """Answer what the model is, how much of it would learn, and what would end a run with it.
+    """Report what the model is, how many parameters are trained, and what would end a run with it.
 
     Args:
-        options: What is asked; the data is not looked at.
+        options: The run's; the data is not read.
         labels: How many labels the data has.
     """
     try:
         model, longest = _build(options, labels)
     except NotFetched:
-        return ModelReport()  # the run fetches what is missing, or says why it can't
+        return ModelReport()  # the run downloads what is missing, or says why it can't
     except ModelError as error:
         return ModelReport(problems=(_as_problem("model.source", error),))
-    report = _describe(model, longest, _kind_of(options))
-    problems = [
-        *_unsupported(report, options.model, wants_checkpointing=options.memory.activation_checkpointing)
-    ]
+    report = _describe(model, longest, _device_kind(options))
+    problems = tuple(_unsupported(report, options))
     try:
         with torch.device("meta"):
             model = apply_method(model, options)
@@ -52,34 +49,30 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
         report,
         total_parameters=sum(map(count, weights)),
         trainable_parameters=sum(count(weight) for weight in weights if weight.requires_grad),
-        problems=tuple(problems),
+        problems=problems,
     )
 
 
 def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | None]:
-    """The model without numbers, and the longest text it can see as in the report."""
-    source = options.model
+    """The model without weights, and the most tokens it can see; None if unlimited or not known yet."""
+    source = options.model.source
     if options.task.reads_images:
         return image_model_without_numbers(options, find_image_model(options), labels), None
     config = text.load_config(options)
-    longest = _longest_text(config, source.source)
+    longest: int | None = None
+    if is_scratch(source):
+        longest = int(config.max_position_embeddings)
+    elif (tokenizer := text.tokenizer_at_hand(source)) is not None:
+        longest = text.longest_text(config, tokenizer)
     text.set_labels(config, options.task, tuple(map(str, range(labels))))
-    with explained(source.source, builds=True), torch.device("meta"):
-        eager = {"attn_implementation": "eager"} if source.attention is Attention.EAGER else {}
+    with explained(source, builds=True), torch.device("meta"):
+        eager = {"attn_implementation": "eager"} if options.model.attention is Attention.EAGER else {}
         model = text.random_model(config, options.task, **eager)
     return model, longest if longest is not None and longest < NO_LIMIT else None
 
 
-def _longest_text(config: Any, source: str) -> int | None:
-    """The most tokens the model can see; None where only its config has been fetched so far."""
-    if is_scratch(source):
-        return int(config.max_position_embeddings)
-    tokenizer = text.tokenizer_at_hand(source)
-    return None if tokenizer is None else text.longest_text(config, tokenizer)
-
-
-def _kind_of(options: RunOptions) -> str:
-    """The kind of device it would compute on, without making CUDA's context."""
+def _device_kind(options: RunOptions) -> str:
+    """The kind of device the run would use, without creating a CUDA context."""
     name = options.device.name
     if name != "auto":
         return name.partition(":")[0]
@@ -90,17 +83,21 @@ def _kind_of(options: RunOptions) -> str:
 
 def _describe(model: Any, longest: int | None, kind: str) -> ModelReport:
     config = getattr(model, "config", None)
-    inner = model if config is not None else model.network
-    weights = list(model.parameters())
+    attention: tuple[Attention, ...] = ()
+    if config is not None:
+        attention = (Attention.EAGER,)
+        attention += (Attention.SDPA,) if model._supports_sdpa else ()
+        attention += (Attention.FLASH_2, Attention.FLASH_3) if model._supports_flash_attn else ()
+    parameters = sum(map(count, model.parameters()))
     parts = list(model.modules())
-    computing = [part for part in parts if isinstance(part, torch.nn.Linear | torch.nn.Conv2d)]
     return ModelReport(
-        architecture=type(inner).__name__,
-        total_parameters=sum(map(count, weights)),
-        trainable_parameters=sum(map(count, weights)),
-        layers=getattr(config, "num_hidden_layers", None) or len(computing),
+        architecture=type(model if config is not None else model.network).__name__,
+        total_parameters=parameters,
+        trainable_parameters=parameters,
+        layers=getattr(config, "num_hidden_layers", None)
+        or sum(isinstance(part, torch.nn.Linear | torch.nn.Conv2d) for part in parts),
         activation_checkpointing=can_checkpoint(model),
-        attention=() if config is None else tuple(_attention(model)),
+        attention=attention,
         max_length=longest,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
         shape=_shape(model, kind),
@@ -108,7 +105,7 @@ def _describe(model: Any, longest: int | None, kind: str) -> ModelReport:
 
 
 def _shape(model: Any, kind: str) -> ModelShape | None:
-    """What its memory is forecast from; None for a model of an unknown build, which can be trained all the same."""
+    """What the memory forecast needs; None for an unknown architecture, which can be trained all the same."""
     try:
         return shape_of(model, kind)
     except (ValueError, *UNREADABLE):
@@ -116,29 +113,22 @@ def _shape(model: Any, kind: str) -> ModelShape | None:
         return None
 
 
-def _attention(model: Any) -> Iterator[Attention]:
-    """The implementations this architecture has, by the flags its transformers class carries."""
-    yield Attention.EAGER
-    if model._supports_sdpa:
-        yield Attention.SDPA
-    if model._supports_flash_attn:
-        yield Attention.FLASH_2
-        yield Attention.FLASH_3
-
-
-def _unsupported(report: ModelReport, asked: ModelOptions, *, wants_checkpointing: bool) -> Iterator[Problem]:
-    if wants_checkpointing and not report.activation_checkpointing:
+def _unsupported(report: ModelReport, options: RunOptions) -> Iterator[Problem]:
+    if options.memory.activation_checkpointing and not report.activation_checkpointing:
         yield Problem(
             "memory.activation_checkpointing",
-            _("{architecture} can't compute its activations again").format(architecture=report.architecture),
-            (Fix(_("Keep them"), {"memory.activation_checkpointing": False}),),
+            _("{architecture} doesn't support activation checkpointing").format(
+                architecture=report.architecture
+            ),
+            (Fix(_("Turn activation checkpointing off"), {"memory.activation_checkpointing": False}),),
         )
-    is_default = asked.attention is Attention.SDPA  # where a model lacks it, its own is taken
-    if report.attention and not is_default and asked.attention not in report.attention:
+    attention = options.model.attention
+    # a model without sdpa, the default, uses its own
+    if report.attention and attention is not Attention.SDPA and attention not in report.attention:
         yield Problem(
             "model.attention",
             _("{architecture} has no {attention}").format(
-                architecture=report.architecture, attention=asked.attention
+                architecture=report.architecture, attention=attention
             ),
             (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
         )

@@ -1,4 +1,4 @@
-"""LoRA by PEFT: small matrices that learn beside the layers of a frozen model, and the classifier as a whole."""
+"""LoRA by PEFT: an adapter on the layers of a frozen model, and the classifier trained as a whole."""
 
 import inspect
 import warnings
@@ -14,7 +14,7 @@ from peft import (
 )
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from core.base.language import _
+from core.base.language import ngettext
 from core.engine.models.parts import (
     find_targets,
     freeze_batch_norms,
@@ -28,99 +28,86 @@ from core.options import RunOptions
 from core.options.choices import Task
 
 
-class _Saved:
-    """How every adapter is saved; goes before PEFT's class. `has_config`: whether the config stands beside it."""
-
-    has_config = True
+class _Adapter:
+    """How adapters are saved; goes before PEFT's class."""
 
     def save_pretrained(self, save_directory: str, *args: Any, **kwargs: Any) -> None:
-        """Save the matrices, what learns as a whole and the config; the frozen model is named and not saved again."""
+        """Save the adapter, the modules trained as a whole and the model's config; the base model is only named."""
         adapter: Any = self
-        # Hone never changes the embeddings; left to itself, PEFT would ask the Hub whether they differ, at each save
-        kwargs = {"save_embedding_layers": False, **kwargs}
-        super().save_pretrained(save_directory, *args, **kwargs)  # type: ignore[misc]
+        # Hone never changes the embeddings; by default PEFT asks the Hub whether they differ, at each save
+        super().save_pretrained(save_directory, *args, **{"save_embedding_layers": False, **kwargs})  # type: ignore[misc]
         config = getattr(adapter.get_base_model(), "config", None)
-        if config is not None and self.has_config:
+        # next to a config.json, transformers would not load a causal model that the adapter names
+        if config is not None and not isinstance(self, PeftModelForCausalLM):
             config.save_pretrained(save_directory)
 
     def create_or_update_model_card(self, output_dir: str) -> None:
-        """Write none: PEFT's is a page of blanks, made from a template that a bundled app may lack."""
+        """Write none: PEFT's template is empty, and a bundled app may lack it."""
 
 
-class TextAdapter(_Saved, PeftModelForSequenceClassification):
-    """A model that reads a text, with LoRA matrices."""
+class _ClassifierAdapter(_Adapter, PeftModelForSequenceClassification):
+    pass
 
 
-class WordTokens(_Saved, PeftModelForTokenClassification):
-    """A model that labels words, with LoRA matrices."""
+class _TokenClassifierAdapter(_Adapter, PeftModelForTokenClassification):
+    pass
 
 
-class WritingAdapter(_Saved, PeftModelForCausalLM):
-    """A causal model with LoRA matrices.
-
-    A config beside them would keep transformers from loading the model that they name, together with them.
-    """
-
-    has_config = False
+class _CausalAdapter(_Adapter, PeftModelForCausalLM):
+    pass
 
 
-class ImageAdapter(_Saved, PeftModel):
-    """A vision model with LoRA matrices."""
+class _ImageAdapter(_Adapter, PeftModel):
+    pass
 
 
 def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftModel:
-    """Freeze `model` and put LoRA matrices beside its layers.
+    """Freeze `model` and wrap it with an adapter.
 
     Args:
-        model: A text or vision model, packed or not.
-        options: What is asked.
-        fresh: Modules of the body whose weights are random because the checkpoint has none. They learn and are saved:
-            whoever loads the adapter would draw others.
+        model: A text or vision model, quantized or not.
+        options: The run's.
+        fresh: Modules of the body whose weights are random because the checkpoint has none; trained and saved.
 
     Raises:
         ModelError: A target matches no layer.
     """
-    asked = options.model
-    whole = [*fully_trained(model), *fresh]
-    task_type: str | None  # PEFT knows none for images
-    kind: type[PeftModel] = TextAdapter
-    task_type = "SEQ_CLS"
+    task_type: str | None = "SEQ_CLS"
+    kind: type[PeftModel] = _ClassifierAdapter
     if "input_ids" not in inspect.signature(model.forward).parameters:
-        task_type, kind = None, ImageAdapter
+        task_type, kind = None, _ImageAdapter  # PEFT has no task type for images
     elif predicts_tokens(model):
-        task_type, kind = "CAUSAL_LM", WritingAdapter
+        task_type, kind = "CAUSAL_LM", _CausalAdapter
     elif options.task is Task.TOKEN_CLASSIFICATION:
-        task_type, kind = "TOKEN_CLS", WordTokens
-    on_meta = any(weight.is_meta for weight in model.parameters())  # only looked at: nothing is saved
+        task_type, kind = "TOKEN_CLS", _TokenClassifierAdapter
+    asked = options.model
+    on_meta = any(weight.is_meta for weight in model.parameters())  # a report only: nothing is saved
     config = LoraConfig(
         task_type=task_type,
         r=asked.lora_rank,
         lora_alpha=int(asked.lora_alpha) if asked.lora_alpha.is_integer() else asked.lora_alpha,
         lora_dropout=asked.lora_dropout,
         target_modules=find_targets(model, asked.lora_targets, (*head_names(model), *fresh)),
-        modules_to_save=whole or None,
+        modules_to_save=[*fully_trained(model), *fresh] or None,
         base_model_name_or_path=asked.source if on_meta else weights_in(asked.source),
     )
     if not hasattr(model, "config"):
-        model.name_or_path = asked.source  # what PEFT writes as the adapter's base
+        model.name_or_path = asked.source  # PEFT saves it as the adapter's base
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", FutureWarning
-        )  # PEFT 0.21 asks transformers 5 by names that are going
+        warnings.simplefilter("ignore", FutureWarning)  # PEFT 0.21 uses deprecated names of transformers 5
         wrapped: PeftModel = kind(model, config)
     freeze_batch_norms(wrapped)
     return wrapped
 
 
 def describe(model: Any) -> str:
-    """What LoRA matrices a live model has, such as "LoRA, rank 16 on 12 layers"; empty where there are none."""
+    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers"; empty if there is none."""
     layers = [part for part in model.modules() if isinstance(part, BaseTunerLayer)]
     if not layers:
         return ""
     ranks = sorted({rank for layer in layers for rank in layer.r.values()})
     packed = next((weight for weight in model.parameters() if is_packed(weight)), None)
     method = "LoRA" if packed is None else f"QLoRA ({getattr(packed, 'quant_type', 'int8')})"
-    count = "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
-    return _("{method}, rank {value} on {count}").format(
-        method=method, value=", ".join(map(str, ranks)), count=count
-    )
+    return ngettext(
+        "{method}, rank {rank} on {count} layer", "{method}, rank {rank} on {count} layers", len(layers)
+    ).format(method=method, rank=", ".join(map(str, ranks)), count=len(layers))

@@ -1,4 +1,4 @@
-"""Why a text model can't be used, in words a person can act on: what is looked at before, what libraries raise."""
+"""Why a model can't be used: checks before its files are opened, and what libraries raise in plain words."""
 
 import contextlib
 import functools
@@ -24,62 +24,57 @@ from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, Lack, names_saf
 from core.services import hub
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
-"""What transformers raises for a model that is missing, damaged or foreign. Hub and network errors are OSErrors."""
+"""What transformers raises for a model that is missing, damaged or of another kind; network errors are OSErrors."""
 UNREADABLE = (RuntimeError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
-"""What comes out of building a model, or a tokenizer, that its files describe wrongly; also of nesting too deep."""
+"""What building a model or tokenizer raises if its files describe it wrongly."""
 
 
 class NotFetched(ModelError):  # noqa: N818 - nothing is wrong with it
-    """A model on the Hub can't be had: not there, not open to all, or not in the cache while offline."""
+    """A model on the Hub isn't there, isn't open to all, or isn't in the cache while offline."""
+
+
+def short_name(source: str) -> str:
+    """The name of a model's folder or past run, or its id on the Hub."""
+    return sources.short_name(source) if Path(source).is_dir() or is_run(source) else source
+
+
+# --- Files
 
 
 def check_folder(folder: Path, *, needs_weights: bool) -> None:
-    """Look at the files before any of them is read.
+    """Check which files there are before any of them is read.
 
     Raises:
-        ModelError: It can't be looked into, or there is no config.json, or no weights that can be opened safely.
+        ModelError: There is no config.json, or there are no weights that can be opened safely.
     """
     name = sources.short_name(str(folder))
     try:
         lack = what_lacks(folder, needs_weights=needs_weights)
     except OSError as error:
         raise ModelError(
-            _("{name} can't be looked into").format(name=name), f"{folder}: {error.strerror}"
+            _("{name} can't be read").format(name=name), f"{folder}: {error.strerror}"
         ) from error
-    if lack is Lack.CONFIG:
-        inside = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
-        raise ModelError(
-            _("{name} is not a model folder").format(name=name),
-            _("{lack} It holds: {inside}.").format(lack=_told(lack, folder), inside=inside),
-        )
     if lack is Lack.SAFE_WEIGHTS:
         raise only_pickled_weights(name, str(folder))
     if lack is not None:
-        fixes = (RANDOM_WEIGHTS,) if lack in (Lack.WEIGHTS, Lack.PARTS) else ()
-        raise ModelError(f"{name} {TITLE[lack]}", _told(lack, folder), fixes)
+        raise _incomplete(name, lack, folder)
 
 
-TITLE = {
-    Lack.KIND: _("is not a model folder"),
-    Lack.ALL_BUT_ADAPTER: _("holds LoRA matrices without their model"),
-    Lack.WEIGHTS: _("has no weights"),
-    Lack.PARTS: _("names weights that can't be loaded"),
-}
-
-
-def _told(lack: Lack, folder: Path) -> str:
-    said = lack.value.format(folder=folder)
-    return f"{said[:1].upper()}{said[1:]}."
+def _incomplete(name: str, lack: Lack, folder: Path) -> ModelError:
+    fixes = (RANDOM_WEIGHTS,) if lack in (Lack.WEIGHTS, Lack.PARTS) else ()
+    detail = lack.value.format(folder=folder)
+    detail = f"{detail[:1].upper()}{detail[1:]}."
+    return ModelError(_("{name} is not a complete model").format(name=name), detail, fixes)
 
 
 def check_weights(source: str) -> None:
-    """Stop before transformers opens weights that aren't in model.safetensors or the parts its index names.
+    """Make sure that transformers opens safetensors files only.
 
     Args:
         source: A folder, or an id on the Hub.
 
     Raises:
-        ModelError: Others would be opened, or there are none.
+        ModelError: It would open others, or there are none.
     """
     if Path(source).is_dir():
         check_folder(Path(source), needs_weights=True)
@@ -92,114 +87,137 @@ def check_weights(source: str) -> None:
             for name in (ADAPTER, INDEX)
         )
     if adapter is not None:
-        raise ModelError(f"{source} {TITLE[Lack.ALL_BUT_ADAPTER]}", _told(Lack.ALL_BUT_ADAPTER, Path(source)))
+        raise _incomplete(source, Lack.ALL_BUT_ADAPTER, Path(source))
     if index is not None and not names_safe_parts(Path(index)):
-        raise only_pickled_weights(source, _("{source} on the Hugging Face Hub").format(source=source))
+        raise only_pickled_weights(source, source)
+
+
+def only_pickled_weights(name: str, where: str) -> ModelError:
+    return ModelError(
+        _("{name} has only pickled weights").format(name=name),
+        _(
+            "The weights of {where} are in a format that can run code when opened, so Hone doesn't open them. Use "
+            "a copy of the model with .safetensors files."
+        ).format(where=where),
+        (RANDOM_WEIGHTS,),
+    )
+
+
+# --- Errors of libraries
 
 
 @contextlib.contextmanager
 def explained(source: str, part: str = "model", *, builds: bool = False) -> Iterator[None]:
-    """Turn what libraries raise while they read or build the model at `source` into what a person can act on.
+    """Turn what libraries raise while they read or build the model `source` into a ModelError.
 
     Args:
         source: A folder, or an id on the Hub.
-        part: What is read of it.
-        builds: Whether a model without numbers is built of its config, and nothing else.
+        part: `model` or `tokenizer`.
+        builds: Whether the model is only built from its config, without weights.
 
     Raises:
-        ModelError: It can't be read or built; what reads like a bug is in the log, too.
+        ModelError: It can't be read or built; an error that may be a bug is printed to the log.
     """
     pace = Pace.QUICK if builds or part == "tokenizer" else Pace.SLOW
-    is_here = builds or (model_folder(source) or Path(source)).is_dir()
-    place = (
-        _("Building {source} from its config").format(source=source)
-        if builds
-        else _("The {part} {source}").format(part=part, source=source)
-    )
+    is_local = builds or (model_folder(source) or Path(source)).is_dir()
+    place = _("The tokenizer {source}") if part == "tokenizer" else _("The model {source}")
     try:
-        with reading(place, pace if is_here else Pace.OPEN):
+        with reading(place.format(source=source), pace if is_local else Pace.OPEN):
             yield
     except LOADING_ERRORS as error:
         raise not_loaded(source, error, part) from error
     except BaseException as error:
-        is_files = (
-            isinstance(error, UNREADABLE) and not is_out_of_memory(error) and not _is_of_accelerator(error)
-        )
-        if not is_files and not is_of_tokenizers(error):
+        of_files = isinstance(error, UNREADABLE) and not is_out_of_memory(error) and not _of_device(error)
+        if not of_files and not _of_tokenizers(error):
             raise
         traceback.print_exc(file=sys.stderr)
         raise not_loaded(source, error, part) from error
 
 
-def is_of_tokenizers(error: BaseException) -> bool:
-    """Whether it is what the library `tokenizers` raises: a bare Exception, or a panic, which isn't even that."""
+def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
+    """The error for what a library raised while it read the model or tokenizer at `source`."""
+    text, reason, name = str(error), _in_short(error), short_name(source)
+    if "trust_remote_code" in text:
+        return ModelError(
+            _("{source} needs its own code to run").format(source=name),
+            _("Hone doesn't run code that comes with a model ({source}).").format(source=source),
+            (Fix(_("Choose another model")),),
+        )
+    if isinstance(error, ImportError):
+        return ModelError(
+            _("{source} needs a library that Hone doesn't have").format(source=name),
+            f"{source}: {reason}",
+            (Fix(_("Choose another model, or the same one with plain weights")),),
+        )
+    if (model_folder(source) or Path(source)).is_dir():
+        title = _("The model in {source} can't be loaded")
+        if part == "tokenizer":
+            title = _("The tokenizer in {source} can't be loaded")
+        return ModelError(
+            title.format(source=name),
+            f"{source}: {reason}",
+            (Fix(_("Copy it again from where it is from, or choose another model")),),
+        )
+    if "does not appear to have a file named model.safetensors" in text:
+        return only_pickled_weights(source, source)
+    if isinstance(error, OSError) and hub.is_forbidden():
+        forbidden = hub.not_here(source)
+        return NotFetched(forbidden.title, f"{forbidden.detail} ({reason})", forbidden.fixes)
+    return NotFetched(
+        _("{source} can't be had from the Hugging Face Hub").format(source=source),
+        _(
+            "Either there is no such model, it needs a login, or this computer is offline ({reason}). Models used "
+            "before and folders with a model work offline."
+        ).format(reason=reason),
+    )
+
+
+def _in_short(error: BaseException) -> str:
+    """The first two lines of an error; with its type if that is a single word."""
+    text = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
+    return text if " " in text else f"{type(error).__name__} {text}".strip()
+
+
+def _of_tokenizers(error: BaseException) -> bool:
+    """Whether the library `tokenizers` raised it: a bare Exception, or a panic, which isn't even an Exception."""
     return type(error) is Exception or type(error).__name__ == "PanicException"
 
 
-def _is_of_accelerator(error: Exception) -> bool:
-    """Whether a device or its libraries failed, not the files: torch has a class for few of these."""
-    is_said = re.search(
-        r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b", str(error), re.IGNORECASE
-    )
+def _of_device(error: Exception) -> bool:
+    """Whether a device or its libraries failed, and not the files; torch has a class for few of these errors."""
+    pattern = r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b"
     return isinstance(error, torch.AcceleratorError) or (
-        isinstance(error, RuntimeError) and is_said is not None
+        isinstance(error, RuntimeError) and re.search(pattern, str(error), re.IGNORECASE) is not None
     )
 
 
 @functools.cache
 def explain_encoding() -> None:
-    """Have it said of which tokenizer a failure is while it encodes a text, wherever that is."""
+    """Have every tokenizer raise a ModelError where it fails to encode a text, wherever that happens."""
     from transformers import PreTrainedTokenizerFast
 
     encode: Callable[..., Any] = PreTrainedTokenizerFast._encode_plus
 
     @functools.wraps(encode)
     def explaining(self: Any, *args: Any, **kwargs: Any) -> Any:
+        source = self.name_or_path
         try:
-            with reading(
-                _("A text with the tokenizer of {name_or_path}").format(
-                    name_or_path=short_name(self.name_or_path)
-                ),
-                Pace.QUICK,
-            ):
+            with reading(_("The tokenizer of {source}").format(source=short_name(source)), Pace.QUICK):
                 return encode(self, *args, **kwargs)
         except BaseException as error:
-            if not is_of_tokenizers(error):
+            if not _of_tokenizers(error):
                 raise
             raise ModelError(
-                _("The tokenizer of {name_or_path} fails on a text").format(
-                    name_or_path=short_name(self.name_or_path)
+                _("The tokenizer of {source} fails on a text").format(source=short_name(source)),
+                _("tokenizer.json in {source}: {reason}. Copy it again, or choose another model.").format(
+                    source=source, reason=_in_short(error)
                 ),
-                f"tokenizer.json in {self.name_or_path}: {_in_short(error)}. Copy it again from where the model is "
-                "from, or choose another model.",
             ) from error
 
     PreTrainedTokenizerFast._encode_plus = explaining
 
 
-def only_pickled_weights(name: str, where: str) -> ModelError:
-    """The error for weights that nobody should open."""
-    return ModelError(
-        _("{name} has only pickled weights").format(name=name),
-        _(
-            "The weights in {where} are in a format that can run code when opened, so Hone "
-            "doesn't open them. "
-            "Use a copy of the model with .safetensors files."
-        ).format(where=where),
-        (RANDOM_WEIGHTS,),
-    )
-
-
-FORMS = {
-    Task.TEXT_CLASSIFICATION: (_("classify texts"), _("a text model, such as bert-base-cased")),
-    Task.TEXT_REGRESSION: (_("score texts"), _("a text model, such as bert-base-cased")),
-    Task.TOKEN_CLASSIFICATION: (_("label words"), _("a text model, such as bert-base-cased")),
-    Task.CAUSAL_LM: (_("write texts"), _("a causal language model, such as gpt2")),
-    Task.CHAT: (_("write texts"), _("a causal language model, such as gpt2")),
-    Task.PREFERENCE: (_("write texts"), _("a causal language model, such as gpt2")),
-    Task.IMAGE_CLASSIFICATION: (_("classify images"), _("a vision model, such as torchvision:resnet18")),
-}
-"""What a model that doesn't fit the task can't do, and one that does."""
+# --- Whether a model fits its task
 
 
 def auto_class(task: Task) -> Any:
@@ -218,171 +236,101 @@ def auto_class(task: Task) -> Any:
 
 
 def check_fits_task(source: str, config: Any, task: Task) -> None:
-    """Stop where transformers has no form of this kind of model for `task`.
-
-    Raises:
-        ModelError: It has none: an image model for texts, an encoder that should write, ...
-    """
+    """Raise a ModelError where transformers has no model of this architecture for `task`."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
-    lacks, example = FORMS[task]
-    reads_both_sides = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(
-        config, "is_decoder", False
-    )
-    why = ""
     if type(config) not in auto_class(task)._model_mapping:
-        why = _("which has no form for {label}.").format(label=task.label.lower())
-    elif task.writes_text and reads_both_sides:
-        why = "which reads a text from both sides; to continue texts it would have to see only what comes before."
-    if why:
-        raise ModelError(
-            _("{source} can't {lacks}").format(source=short_name(source), lacks=lacks),
-            _("{source} is a model of the kind “{model_type}”, {why}").format(
-                source=source, model_type=config.model_type, why=why
-            ),
-            (Fix(_("Choose {example}").format(example=example)),),
-        )
+        detail = _("transformers has no “{model_type}” model for this task.")
+    elif (
+        task.writes_text
+        and type(config) in MODEL_FOR_MASKED_LM_MAPPING
+        and not getattr(config, "is_decoder", False)
+    ):
+        detail = _("“{model_type}” is an encoder; this task needs a causal language model.")
+    else:
+        return
+    if task.reads_images:
+        example = _("Choose a vision model, such as torchvision:resnet18")
+    elif task.writes_text:
+        example = _("Choose a causal language model, such as gpt2")
+    else:
+        example = _("Choose a text model, such as bert-base-cased")
+    raise ModelError(
+        _("{source} can't be trained for “{task}”").format(source=short_name(source), task=task.label),
+        detail.format(model_type=config.model_type),
+        (Fix(example),),
+    )
 
 
 def check_tokenizer(source: str, tokenizer: Any) -> None:
-    """Stop where there is a tokenizer in name only: without its files, it comes out with special tokens alone.
-
-    Raises:
-        ModelError: It knows no words.
-    """
+    """Raise a ModelError for a tokenizer without its files, which has special tokens only."""
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ModelError(
             _("{source} has no tokenizer").format(source=short_name(source)),
             _(
-                "{source} doesn't say how texts become tokens: tokenizer.json (or vocab.txt, or "
-                "tokenizer.model) is "
-                "missing or empty. Copy it from where the model is from."
+                "{source}: tokenizer.json (or vocab.txt, or tokenizer.model) is missing or empty. Copy it from "
+                "where the model is from."
             ).format(source=source),
         )
 
 
 def check_word_ids(source: str, tokenizer: Any) -> None:
-    """Stop where a tokenizer can't say which word a token is from.
-
-    Raises:
-        ModelError: It is one written in Python.
-    """
+    """Raise a ModelError for a tokenizer written in Python, which can't map tokens to words."""
     if not tokenizer.is_fast:
         raise ModelError(
-            _("The tokenizer of {source} can't tell words").format(source=short_name(source)),
-            _(
-                "{source}: labelling words needs a fast tokenizer (tokenizer.json), which knows the "
-                "word of each token. "
-                "This one is written in Python."
-            ).format(source=source),
+            _("The tokenizer of {source} can't map tokens to words").format(source=short_name(source)),
+            _("{source}: token classification needs a fast tokenizer (tokenizer.json).").format(
+                source=source
+            ),
             (Fix(_("Choose a model with a tokenizer.json, such as bert-base-cased")),),
         )
 
 
 def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
-    """Stop where nearly nothing of the weights found its place: the model would be random without saying so.
+    """Raise a ModelError if more than half of the weights of the model's body were not in the checkpoint.
 
     Args:
         source: Where the model is from.
         model: As loaded.
         info: transformers' `output_loading_info`: names of weights that were missing or of another shape.
-
-    Raises:
-        ModelError: More than half of the model's body has no weights.
     """
     body = _body(model)
     missing = fresh_weights(model, info)
     if len(missing) > len(body) / 2:
         raise ModelError(
             _("The weights of {source} belong to another model").format(source=short_name(source)),
-            f"{source}: {len(missing)} of {len(body)} weights that config.json asks for are missing or have another "
-            f"shape; the first is {missing[0]}.",
+            _(
+                "{source}: {missing} of {total} weights that config.json describes are missing or have another "
+                "shape; the first is {first}."
+            ).format(source=source, missing=len(missing), total=len(body), first=missing[0]),
             (RANDOM_WEIGHTS,),
         )
 
 
 def check_language_head(source: str, model: Any, info: dict[str, Any]) -> None:
-    """Stop where a model that is to write has no weights in the layer that says the next token.
-
-    Args:
-        source: Where the model is from.
-        model: As loaded.
-        info: As in `check_loaded`.
-
-    Raises:
-        ModelError: It hasn't: it was made to classify, or is but a part of a model.
-    """
-    inside = f"{model.base_model_prefix}."
-    lost = {*info["missing_keys"], *(name for name, *_rest in info["mismatched_keys"])}
-    outside = sorted(name for name in lost if not name.startswith(inside))
-    if outside:
+    """Raise a ModelError if the checkpoint has no weights for the language modeling head; `info` as above."""
+    prefix = f"{model.base_model_prefix}."
+    missing = sorted(name for name in _not_loaded(info) if not name.startswith(prefix))
+    if missing:
         raise ModelError(
-            _("{source} has no layer that says the next token").format(source=short_name(source)),
-            _(
-                "{source}: there are no weights for {outside}. Such a model reads, or was trained to "
-                "classify."
-            ).format(source=source, outside=outside[0]),
+            _("{source} has no language modeling head").format(source=short_name(source)),
+            _("{source}: there are no weights for {name}. It is an encoder or a classifier.").format(
+                source=source, name=missing[0]
+            ),
             (Fix(_("Choose the model it was made from")),),
         )
 
 
 def fresh_weights(model: Any, info: dict[str, Any]) -> list[str]:
-    """Names of the weights of the model's body that came out random; `info` as in `check_loaded`."""
-    fresh = {*info["missing_keys"], *(name for name, *_rest in info["mismatched_keys"])}
+    """Names of the weights of the model's body that are random; `info` as in `check_loaded`."""
+    fresh = _not_loaded(info)
     return [name for name in _body(model) if name in fresh]
 
 
+def _not_loaded(info: dict[str, Any]) -> set[str]:
+    return {*info["missing_keys"], *(name for name, *_rest in info["mismatched_keys"])}
+
+
 def _body(model: Any) -> list[str]:
-    return [
-        name for name, _rest in model.named_parameters() if name.startswith(f"{model.base_model_prefix}.")
-    ]
-
-
-def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
-    """The error for what a library raised while it read the model, or its tokenizer, at `source`."""
-    words, why = str(error), _in_short(error)
-    if "trust_remote_code" in words:
-        return ModelError(
-            _("{source} needs its own code to run").format(source=short_name(source)),
-            _("Hone doesn't run code that comes with a model ({source}).").format(source=source),
-            (Fix(_("Choose another model")),),
-        )
-    if isinstance(error, ImportError):
-        return ModelError(
-            _("{source} needs a library that Hone doesn't have").format(source=short_name(source)),
-            f"{source}: {why}",
-            (Fix(_("Choose another model, or the same one with plain weights")),),
-        )
-    if (model_folder(source) or Path(source)).is_dir():
-        what = _("is damaged") if isinstance(error, SafetensorError) else _("can't be loaded")
-        fixes = (Fix(_("Copy it again from where it is from, or choose another model")),)
-        return ModelError(
-            _("The {part} in {source} {what}").format(part=part, source=short_name(source), what=what),
-            f"{source}: {why}",
-            fixes,
-        )
-    if "does not appear to have a file named model.safetensors" in words:
-        return only_pickled_weights(source, _("{source} on the Hugging Face Hub").format(source=source))
-    if isinstance(error, OSError) and hub.is_forbidden():
-        said = hub.not_here(source)
-        return NotFetched(
-            said.title,
-            _("{detail} (The library says: {why})").format(detail=said.detail, why=why),
-            said.fixes,
-        )
-    return NotFetched(
-        _("{source} can't be had from the Hugging Face Hub").format(source=source),
-        "Either there is no such model there, it needs a login, or this computer is offline. A model used before "
-        f"works offline; so does a folder with a model in it. (The library says: {why})",
-    )
-
-
-def _in_short(error: BaseException) -> str:
-    """The first two lines of what a library says; its kind too, where that is a bare word."""
-    said = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
-    return said if " " in said else f"{type(error).__name__} {said}".strip()
-
-
-def short_name(source: str) -> str:
-    """What a model is called: its folder's name, that of its run, or its id on the Hub."""
-    return sources.short_name(source) if Path(source).is_dir() or is_run(source) else source
+    prefix = f"{model.base_model_prefix}."
+    return [name for name, _rest in model.named_parameters() if name.startswith(prefix)]

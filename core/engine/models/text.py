@@ -1,7 +1,7 @@
-"""Text models and tokenizers: from a folder, the Hub, a past run or nothing; safetensors only, no code executed."""
+"""Text models and tokenizers from a folder, the Hub, a past run or scratch; safetensors only, no code executed."""
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,37 +35,35 @@ from core.services import hub
 
 
 def implementation_for(options: ModelOptions, config: Any, model_class: Any = None) -> str:
-    """What to load a model with: always said outright, or its config.json would choose.
-
-    sdpa is the default, so a model that has none runs its own in its place; the run states it.
+    """The `attn_implementation` to load a model with; always given, or its config.json would choose.
 
     Args:
-        options: What is asked.
+        options: The run's.
         config: The model's.
-        model_class: The class it will be; None: that of a classifier of texts.
+        model_class: The class it will be; None for that of a text classifier.
 
     Raises:
-        ModelError: FlashAttention was asked for by name, and the model has none.
+        ModelError: The model has no FlashAttention, which was chosen.
     """
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
     if model_class is None:
         model_class = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
     match options.attention:
-        case Attention.SDPA if not model_class._supports_sdpa:
+        case Attention.SDPA if not model_class._supports_sdpa:  # the default
             return Attention.EAGER.value
         case Attention.FLASH_2 | Attention.FLASH_3 if not model_class._supports_flash_attn:
             raise ModelError(
                 _("{source} has no {attention}").format(
                     source=short_name(options.source), attention=options.attention
                 ),
-                _("transformers has not written it for {name}.").format(name=model_class.__name__),
+                _("transformers has not implemented it for {name}.").format(name=model_class.__name__),
                 (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
             )
     return options.attention.value
 
 
-# --- Whether conversations in one packed row see each other
+# --- Packed conversations
 
 
 FIRST, SECOND = (1, 2, 3, 4), (5, 6, 7, 8)
@@ -73,46 +71,42 @@ FIRST, SECOND = (1, 2, 3, 4), (5, 6, 7, 8)
 
 
 def leaks_between_packed(model: Any) -> bool:
-    """Whether what stands before a conversation in its row changes what the model makes of it.
+    """Whether a conversation changes the logits of the next one in its row.
 
-    transformers draws the borders by `position_ids` that begin anew, where it makes the masks; models with masks or a
-    memory of their own, such as recurrent ones, don't heed them. The second text is read alone, behind the first as if
-    both were one, and behind it with positions of its own: that has to be as good as alone.
+    transformers' masks separate conversations by `position_ids` that restart at 0; models with masks or a state of
+    their own ignore them. The second text is read alone, after the first as one text, and after it with restarted
+    positions, which has to be about as alone.
     """
     was_training = model.training
     model.eval()
     try:
         with torch.no_grad():
-            alone, of_one, behind = (
-                _read(model, tokens, positions)[-len(SECOND) :]
-                for tokens, positions in (
-                    (SECOND, range(4)),
-                    ((*FIRST, *SECOND), range(8)),
-                    ((*FIRST, *SECOND), (*range(4), *range(4))),
-                )
-            )
+            alone = _logits(model, SECOND, range(4))
+            as_one = _logits(model, FIRST + SECOND, range(8))
+            packed = _logits(model, FIRST + SECOND, [*range(4), *range(4)])
     finally:
         model.train(was_training)
-    return bool((behind - alone).abs().max() > 0.1 * (of_one - alone).abs().max())
+    return bool((packed - alone).abs().max() > 0.1 * (as_one - alone).abs().max())
 
 
-def _read(model: Any, tokens: Any, positions: Any) -> torch.Tensor:
+def _logits(model: Any, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
+    """Logits of the second text, [4, vocabulary]."""
     device = next(model.parameters()).device
-    ids, places = (torch.tensor([list(numbers)], device=device) for numbers in (tokens, positions))
+    ids = torch.tensor([list(tokens)], device=device)
+    places = torch.tensor([list(positions)], device=device)
     logits: torch.Tensor = model(input_ids=ids, position_ids=places, use_cache=False).logits[0]
-    return logits.float()
+    return logits[-len(SECOND) :].float()
 
 
 def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
-    """Say so where packing lets conversations see each other."""
     if leaks_between_packed(model):
         reporter.warn(
             "packed-neighbours",
-            _("Conversations in one row see each other"),
-            _("{name} doesn't heed where one begins: each reads those before it, too.").format(
+            _("Packed conversations attend to each other"),
+            _("{name} ignores where a conversation begins in its row.").format(
                 name=type(base_of(model)).__name__
             ),
-            (Fix(_("Don't pack them"), {"data.packing": False}),),
+            (Fix(_("Turn packing off"), {"data.packing": False}),),
         )
 
 
@@ -120,33 +114,32 @@ def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
 
 
 def load_config(options: RunOptions) -> Any:
-    """Read a model's config.
+    """Load a model's config.
 
     Raises:
-        ModelError: The folder holds no model of texts, or the Hub has none or can't be reached.
+        ModelError: The folder has no model for the task, or the Hub has none or can't be reached.
     """
     from transformers import AutoConfig
 
-    asked = options.model
-    if is_scratch(asked.source):
+    source = options.model.source
+    if is_scratch(source):
         config = scratch_config(options)
-        check_fits_task(asked.source, config, options.task)
-        return config
-    check_run(asked.source, options.task)
-    if Path(asked.source).is_dir():
-        check_folder(Path(asked.source), needs_weights=asked.pretrained)
-    with explained(asked.source):
-        config = AutoConfig.from_pretrained(config_in(asked.source), trust_remote_code=False)
-    check_fits_task(asked.source, config, options.task)
+    else:
+        check_run(source, options.task)
+        if Path(source).is_dir():
+            check_folder(Path(source), needs_weights=options.model.pretrained)
+        with explained(source):
+            config = AutoConfig.from_pretrained(config_in(source), trust_remote_code=False)
+    check_fits_task(source, config, options.task)
     return config
 
 
 def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> Any:
-    """The model's tokenizer, which for a model from scratch is trained now.
+    """Load the model's tokenizer, or train one for a model from scratch.
 
     Args:
-        options: What is asked.
-        texts: Called only then: what is trained on, and nothing that is held out, in pieces of any length.
+        options: The run's.
+        texts: Called for a model from scratch: the training texts, in pieces of any length.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -157,7 +150,7 @@ def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> An
 
 
 def load_tokenizer(source: str) -> Any:
-    """Read a model's tokenizer. A model from scratch has none before a run: see `tokenizer_for`.
+    """Load the tokenizer of a model that isn't from scratch.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -174,9 +167,9 @@ def load_tokenizer(source: str) -> Any:
 
 
 def tokenizer_at_hand(source: str) -> Any | None:
-    """The model's tokenizer; None where less of a model on the Hub has been fetched so far, and for one from scratch.
+    """The model's tokenizer if it is on this computer; None also for a model from scratch.
 
-    That is looked for among the files: from a config alone, transformers makes a tokenizer that knows no words.
+    The cache's files are checked first: from a config alone, transformers makes a tokenizer without words.
 
     Raises:
         ModelError: A folder has none, or one that can't be read.
@@ -194,49 +187,42 @@ def tokenizer_at_hand(source: str) -> Any | None:
 
 
 def longest_text(config: Any, tokenizer: Any) -> int:
-    """The most tokens the model can see; a huge number where nothing limits it."""
+    """The most tokens the model can see; a huge number if unlimited."""
     positions = getattr(config, "max_position_embeddings", None) or 0
     limit: int = tokenizer.model_max_length
-    return min(limit, positions) if positions > 0 else limit  # XLNet says -1
+    return min(limit, positions) if positions > 0 else limit  # XLNet has -1
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A text model with the head of its task. `fresh` names the modules of its body that have no weights to load."""
+    """A model with the head of its task; `fresh` names the modules of its body that the checkpoint lacks."""
 
     model: torch.nn.Module
     fresh: tuple[str, ...] = ()
 
 
 def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
-    """Give the model's config what its head is to say: labels to tell apart, one number, or nothing of the kind.
-
-    Args:
-        config: The model's, changed in place.
-        task: What it learns.
-        labels: The labels; of no meaning for tasks without.
-    """
+    """Set in the model's config what its head predicts: labels, or one number for regression."""
     if task is Task.TEXT_REGRESSION:
         config.num_labels = 1
         config.problem_type = "regression"
-    if not task.has_labels:
-        return
-    config.num_labels = len(labels)
-    config.id2label = dict(enumerate(labels))
-    config.label2id = {label: index for index, label in enumerate(labels)}
+    if task.has_labels:
+        config.num_labels = len(labels)
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: index for index, label in enumerate(labels)}
 
 
 def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with the head of the task, its weights in fp32, or packed for QLoRA.
+    """Load the model with the head of the task, its weights in fp32, or quantized for QLoRA.
 
     Args:
-        options: What is asked.
+        options: The run's.
         config: The model's, from `load_config`.
-        labels: What its head tells apart; empty for tasks without labels.
-        tokenizer: The model's; None for one that reads no texts.
+        labels: The classes; empty for tasks without.
+        tokenizer: The model's; None for an image model.
 
     Raises:
-        ModelError: There are no safe weights, they are damaged, or they don't fit; or it lacks the attention asked for.
+        ModelError: There are no safe weights, they are damaged or don't fit, or the model lacks the chosen attention.
     """
     from transformers import set_seed
 
@@ -249,25 +235,22 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
         if not options.model.pretrained or is_scratch(options.model.source):
             return LoadedModel(random_model(config, options.task, attn_implementation=attention))
         if options.model.method is Method.QLORA:
-            return _load_packed(options, config, attn_implementation=attention)
+            return _load_quantized(options, config, attn_implementation=attention)
         return _load(options, config, attn_implementation=attention)
 
 
 def class_of(config: Any, task: Task) -> Any:
-    """The class a model with this config and the head of `task` has; the first where there are several."""
+    """The class of a model with this config and the head of `task`; the first if there are several."""
     found = auto_class(task)._model_mapping[type(config)]
     return found[0] if isinstance(found, tuple | list) else found
 
 
 def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
-    """Build the model with random weights; under `torch.device("meta")` with none at all, in milliseconds.
+    """Build the model with random weights; under `torch.device("meta")` without any, in milliseconds.
 
-    Args:
-        config: Its config.
-        task: Decides its head.
-        more: Arguments for transformers' `from_config`.
+    `more` goes to transformers' `from_config`.
     """
-    # Said outright: left to itself, transformers would ask on the terminal whether to run a model's own code.
+    # by default, transformers asks on the terminal whether to run a model's own code
     model: torch.nn.Module = auto_class(task).from_config(
         config, dtype=torch.float32, trust_remote_code=False, **more
     )
@@ -275,7 +258,7 @@ def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
 
 
 def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) -> Any:
-    """What transformers' `from_pretrained` makes of a folder, or an id on the Hub, with weights in fp32.
+    """Transformers' `from_pretrained` of a folder or an id on the Hub, with weights in fp32.
 
     Raises:
         ModelError: There are no safe weights, or they can't be read.
@@ -302,7 +285,7 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
         weights_in(source),
         options.task,
         config,
-        ignore_mismatched_sizes=True,  # a checkpoint with a head for other labels gets a fresh one
+        ignore_mismatched_sizes=True,  # a head for other labels is replaced
         output_loading_info=True,
         **more,
     )
@@ -312,8 +295,8 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
     return LoadedModel(model, owners(fresh_weights(model, info)))
 
 
-def _load_packed(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
-    """Load with packed weights, but for the head and for what has none in the checkpoint: these learn."""
+def _load_quantized(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
+    """Load with quantized weights, but for the head and for modules that the checkpoint lacks: these are trained."""
     with torch.device("meta"):
         heads = head_names(random_model(copy.deepcopy(config), options.task))
     loaded = _load(options, copy.deepcopy(config), **packing_arguments(options, heads), **more)

@@ -1,4 +1,4 @@
-"""A task turns options into what Trainer needs: a model, data sets and a collator."""
+"""Tasks: each makes of a run's options what Trainer needs: a model, data sets and a collator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,9 +10,13 @@ import torch
 
 @dataclass(frozen=True)
 class TrainedBy:
-    """Another trainer than Trainer itself: a `WatchedTrainer` over one of a library, and its class of arguments.
+    """A trainer other than `WatchedTrainer`, and the class of its arguments.
 
-    `settings` are keyword arguments for that class beside those of `trainer_arguments`, `more` for the trainer.
+    Attributes:
+        trainer: A subclass of `WatchedTrainer`.
+        arguments: A subclass of TrainingArguments.
+        settings: Keyword arguments for it, added to `trainer_arguments`.
+        more: Keyword arguments for the trainer.
     """
 
     trainer: type
@@ -23,14 +27,20 @@ class TrainedBy:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a task hands to Trainer.
+    """What a task gives to Trainer.
 
-    `train` and `eval` are map-style data sets of keyword arguments for the model, `labels` included. `save_extras`
-    writes beside the weights whatever using the model later takes. `processing_class` is the tokenizer, if any.
-    `metrics` is what Trainer computes metrics with beside the loss, from transformers' EvalPrediction; their names are
-    those of `core.base.formats` without `eval_`. `picture` makes a PNG file of an image sample, as the model sees it.
-    `condense` makes of a batch's logits (and its labels) what metrics are computed of; None: the logits themselves,
-    which for labels by token fill the memory. `trained_by` is the trainer where it isn't Trainer itself.
+    Attributes:
+        model: The model.
+        train: A map-style data set of keyword arguments for the model, `labels` included.
+        eval: Likewise, the validation split.
+        collator: Makes a batch of samples.
+        labels: The classes, if any.
+        save_extras: Saves what using the model takes besides the weights.
+        processing_class: The tokenizer, if any.
+        metrics: Trainer's `compute_metrics`; names are those of `core.base.formats` without `eval_`.
+        condense: Trainer's `preprocess_logits_for_metrics`: the logits of token classifiers would fill the memory.
+        picture: Makes a PNG file of an image sample, as the model sees it.
+        trained_by: The trainer if it isn't `WatchedTrainer`.
     """
 
     model: torch.nn.Module

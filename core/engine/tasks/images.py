@@ -1,7 +1,6 @@
-"""Classify images with a model of torchvision's or of transformers'."""
+"""Image classification with a model of torchvision or transformers."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,17 +32,110 @@ from core.options import RunOptions
 from core.options.sources import Scheme, parse_synthetic, synthetic
 from core.runs.events import Phase
 
+LARGE_ENOUGH = 64
+"""Pixels on which every model of `VISION_MODELS` trains, even one image at a time."""
+
+
+def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load data and model.
+
+    Raises:
+        DataError: The data can't be used.
+        ModelError: The model can't be loaded, or can't be trained on images of this size.
+    """
+    if Scheme.TORCHVISION.name_of(options.model.source) is None:
+        reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config
+    model = find_image_model(options)
+    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    data = load_image_data(options, model.mean, model.std)
+    for index, note in enumerate(data.notes):
+        reporter.note(f"data-{index}", note)
+    if not model.is_told and options.model.pretrained:
+        reporter.note(
+            "normalised-as-imagenet",
+            _("Images are normalised with ImageNet's mean and standard deviation"),
+            _("{source} has no {name} with its own.").format(source=model.source, name=PREPROCESSOR),
+        )
+    train = _trainable(data, model, options, reporter)
+    transform = data.train.transform
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    loaded = load_image_model(options, model, data.labels)
+    recipe = VisionRecipe(
+        architecture=model.architecture,
+        labels=data.labels,
+        image_size=data.size,
+        mean=model.mean,
+        std=model.std,
+    )
+
+    def save_extras(folder: Path) -> None:
+        write_atomically(folder / RECIPE, msgspec.json.format(msgspec.json.encode(recipe)))
+        if model.config is not None:
+            write_atomically(folder / PREPROCESSOR, preprocessor(data.size, model.mean, model.std))
+
+    return Prepared(
+        model=apply_method(loaded.model, options, loaded.fresh),
+        train=train,
+        eval=data.eval,
+        collator=stack,
+        labels=data.labels,
+        save_extras=save_extras,
+        metrics=classification_metrics,
+        picture=lambda sample: transform.png(sample["pixel_values"]),
+    )
+
+
+def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter: Reporter) -> ImageSet:
+    """The training images, without one that would be alone in the last batch of a model with batch norm.
+
+    Raises:
+        ModelError: The model can't be trained on images of this size, or not one at a time.
+    """
+    source, batch_size, count = options.model.source, options.memory.batch_size, len(data.train)
+    try:
+        limits = limits_of(options, model, data.size)
+    except WrongSize as error:
+        error.fixes = (_images_of(options, error.wanted),) if error.wanted else ()
+        raise
+    if data.size < limits.smallest:
+        raise ModelError(
+            _("Images of {size} pixels are too small for {source}").format(size=data.size, source=source),
+            _("It needs at least {smallest} pixels.").format(smallest=limits.smallest),
+            (_images_of(options, LARGE_ENOUGH),),
+        )
+    if data.size >= limits.smallest_alone:
+        return data.train
+    if batch_size == 1 or count == 1:
+        fixes = [Fix(_("Use batches of 2"), {"memory.batch_size": 2})] if count > 1 else []
+        raise ModelError(
+            _("{source} can't be trained on one image of {size} pixels at a time").format(
+                source=source, size=data.size
+            ),
+            _("Its batch normalisation needs more than one value per channel."),
+            (*fixes, _images_of(options, LARGE_ENOUGH)),
+        )
+    if not leaves_one_over(count, batch_size):
+        return data.train
+    reporter.note(
+        "lone-image",
+        _("1 image is left out of training"),
+        _("It would be alone in the last batch, and the batch normalisation of {source} needs two.").format(
+            source=source
+        ),
+    )
+    return without_one(data.train)
+
 
 def leaves_one_over(samples: int, batch_size: int) -> bool:
-    """Whether the last batch of an epoch holds a single sample beside full batches."""
+    """Whether the last batch of an epoch has a single sample."""
     return 1 < batch_size < samples and samples % batch_size == 1
 
 
 def without_one(images: ImageSet) -> ImageSet:
-    """All images but the last one of the class that has most, so that no class loses more than it can spare."""
+    """All images but the last one of the most frequent class."""
     most = Counter(images.labels).most_common(1)[0][0]
-    spared = max(index for index, label in enumerate(images.labels) if label == most)
-    kept = [index for index in range(len(images)) if index != spared]
+    left_out = max(index for index, label in enumerate(images.labels) if label == most)
+    kept = [index for index in range(len(images)) if index != left_out]
     return replace(
         images,
         chosen=[images.chosen[index] for index in kept],
@@ -51,119 +143,9 @@ def without_one(images: ImageSet) -> ImageSet:
     )
 
 
-LARGE_ENOUGH = 64
-"""Every model of `VISION_MODELS` trains on images of so many pixels, even on one at a time."""
-
-
-def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model for an image classification run.
-
-    Raises:
-        DataError: The data can't be used.
-        ModelError: The model can't be loaded, or can't train on images of this size.
-    """
-    if Scheme.TORCHVISION.name_of(options.model.source) is None:
-        reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
-    found = find_image_model(options)
-    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
-    data = load_image_data(options, found.mean, found.std)
-    for index, note in enumerate(data.notes):
-        reporter.note(f"data-{index}", note)
-    if not found.is_told and options.model.pretrained:
-        reporter.note(
-            "normalised-as-imagenet",
-            _("Images are normalised as ImageNet's are"),
-            _("{source} has no {preprocessor} that says how it was trained.").format(
-                source=found.source, preprocessor=PREPROCESSOR
-            ),
-        )
-    train = _trainable(data, found, options, reporter)
-    transform = data.train.transform
-    reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    loaded = load_image_model(options, found, data.labels)
-    return Prepared(
-        model=apply_method(loaded.model, options, loaded.fresh),
-        train=train,
-        eval=data.eval,
-        collator=stack,
-        labels=data.labels,
-        save_extras=_saving(data, found),
-        metrics=classification_metrics,
-        picture=lambda sample: transform.png(sample["pixel_values"]),
-    )
-
-
-def _saving(data: ImageData, found: ImageModel) -> Callable[[Path], None]:
-    """What writes beside the weights how images become what the model sees."""
-    recipe = VisionRecipe(
-        architecture=found.architecture,
-        labels=data.labels,
-        image_size=data.size,
-        mean=found.mean,
-        std=found.std,
-    )
-
-    def save(folder: Path) -> None:
-        write_atomically(folder / RECIPE, msgspec.json.format(msgspec.json.encode(recipe)))
-        if found.config is not None:
-            write_atomically(folder / PREPROCESSOR, preprocessor(data.size, found.mean, found.std))
-
-    return save
-
-
-def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter: Reporter) -> ImageSet:
-    """The images to train on, without one of them where it would be left alone in an epoch's last batch.
-
-    Raises:
-        ModelError: The images are too small for the model, or of a size it can't see, or each batch holds a single one.
-    """
-    source, batch_size = options.model.source, options.memory.batch_size
-    try:
-        limits = limits_of(options, found, data.size)
-    except WrongSize as error:
-        error.fixes = (_images_of(options, error.wanted),) if error.wanted else ()
-        raise
-    if data.size < limits.smallest:
-        raise ModelError(
-            _("Images of {size} pixels are too small for {source}").format(size=data.size, source=source),
-            _("Its layers shrink an image step by step; below {smallest} pixels nothing is left.").format(
-                smallest=limits.smallest
-            ),
-            (_images_of(options, LARGE_ENOUGH),),
-        )
-    if data.size >= limits.smallest_alone:
-        return data.train
-    if batch_size == 1 or len(data.train) == 1:
-        raise ModelError(
-            _("{source} can't train on one image of {size} pixels at a time").format(
-                source=source, size=data.size
-            ),
-            _(
-                "It normalises each batch by its own mean and spread, and so small an image alone "
-                "has no spread."
-            ),
-            (
-                *((Fix(_("Use batches of 2"), {"memory.batch_size": 2}),) if len(data.train) > 1 else ()),
-                _images_of(options, LARGE_ENOUGH),
-            ),
-        )
-    if not leaves_one_over(len(data.train), batch_size):
-        return data.train
-    reporter.note(
-        "lone-image",
-        _("1 image is left out of training"),
-        _(
-            "In batches of {batch_size} it would be alone in the last one, and {source} can't "
-            "train on a single image of "
-            "{size} pixels."
-        ).format(batch_size=batch_size, source=source, size=data.size),
-    )
-    return without_one(data.train)
-
-
 def _images_of(options: RunOptions, size: int) -> Fix:
     random = parse_synthetic(options.data.train)
-    changes: dict[str, Any] = (
-        {"data.train": synthetic(random[0], size)} if random else {"data.image_size": size}
-    )
+    changes: dict[str, Any] = {"data.image_size": size}
+    if random:
+        changes = {"data.train": synthetic(random[0], size)}
     return Fix(_("Use images of {size} pixels").format(size=size), changes)

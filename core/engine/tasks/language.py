@@ -1,4 +1,4 @@
-"""Tasks of language models: continue a text, chat, preferences; the latter two by TRL's trainers."""
+"""Tasks of causal language models: text generation, chat and preferences; the latter two by TRL's trainers."""
 
 import copy
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Fix
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer, set_template
@@ -34,7 +34,15 @@ from core.options.choices import ChatTemplate, Method
 from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
 
-# --- Continue a text
+
+def _load_model(options: RunOptions, config: Any, tokenizer: Any, reporter: Reporter) -> Any:
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    model: Any = text_models.load_model(options, config, (), tokenizer).model
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return model
+
+
+# --- Text generation
 
 
 def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -42,33 +50,29 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
 
     Raises:
         DataError: The texts can't be used.
-        ModelError: The model can't be found, loaded or trained, or doesn't write.
+        ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
     from transformers import TrainingArguments
 
-    source = options.model.source
-    reporter.phase(Phase.LOADING_MODEL, source)
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
     config = text_models.load_config(options)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
     text = None if parse_synthetic(options.data.train) else load_running_text(options)
     reporter.phase(Phase.TOKENIZING)
     tokenizer = text_models.tokenizer_for(options, lambda: sample(all_pieces(text.train)) if text else ())
-    if is_scratch(source) and text:
-        fewer = f"{options.model.vocabulary:,} were asked for; it holds no more that come twice."
-        is_full = len(tokenizer) >= options.model.vocabulary
-        trained = _("A tokenizer of {tokenizer:,} tokens was trained on the text").format(
-            tokenizer=len(tokenizer)
-        )
-        reporter.note("vocabulary", trained, _("It is saved with the model.") if is_full else fewer)
+    if is_scratch(options.model.source) and text:
+        title = _("A tokenizer of {count:,} tokens was trained on the text").format(count=len(tokenizer))
+        is_smaller = len(tokenizer) < options.model.vocabulary
+        reporter.note("vocabulary", title, _("No more tokens occur twice in the text.") if is_smaller else "")
     longest = text_models.longest_text(config, tokenizer)
-    train, evaluation, held_out = (
-        _rows(options, text, tokenizer, length_limit(options, longest), reporter)
-        if text
-        else (random_samples(options, config.get_text_config().vocab_size, longest), None, None)
-    )
-    reporter.phase(Phase.LOADING_MODEL, source)
-    model: Any = text_models.load_model(options, config, (), tokenizer).model
-    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    evaluation, held_out = None, None
+    if text:
+        train, evaluation, held_out = _rows(
+            options, text, tokenizer, length_limit(options, longest), reporter
+        )
+    else:
+        train = random_samples(options, config.get_text_config().vocab_size, longest)
+    model = _load_model(options, config, tokenizer, reporter)
     return Prepared(
         model=apply_method(model, options),
         train=train,
@@ -84,7 +88,7 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
 def _rows(
     options: RunOptions, text: RunningText, tokenizer: Any, length: int, reporter: Reporter
 ) -> tuple[Any, Any, HeldOut | None]:
-    """Blocks to train on, those held out, and how long the held-out text is; None where nothing is."""
+    """Training blocks, validation blocks, and the size of the validation text; the latter two may be None."""
     for index, note in enumerate(text.notes):
         reporter.note(f"data-{index}", note)
     train = make_blocks(text.train, tokenizer, length)
@@ -97,8 +101,8 @@ def _rows(
         if text.eval is not None:
             reporter.note("held-out", NOTHING_HELD_OUT)
         return rows, None, None
-    measured = HeldOut(held_out.tokens, sum(map(len, text.eval or ())))
-    return rows, _first(held_out.rows, options.data.max_eval_samples), measured
+    size = HeldOut(held_out.tokens, sum(map(len, text.eval or ())))
+    return rows, _first(held_out.rows, options.data.max_eval_samples), size
 
 
 def _first(rows: Any, count: int | None) -> Any:
@@ -107,23 +111,26 @@ def _first(rows: Any, count: int | None) -> Any:
 
 def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> None:
     if train.tokens < train.length:
-        reporter.note(
-            "blocks",
-            _("The text is one row of {tokens:,} tokens").format(tokens=train.tokens),
-            _("It is shorter than the {length:,} tokens that a row may have.").format(length=train.length),
-        )
+        title = _("The text is one row of {tokens:,} tokens").format(tokens=train.tokens)
+        reporter.note("blocks", title, _("A row has at most {length:,}.").format(length=train.length))
         return
-    rows = "1 row" if len(train.rows) == 1 else f"{len(train.rows):,} rows"
-    left = f"; {train.left_over:,} at its end fill no row" if train.left_over else ""
-    asked = options.data.max_length
-    why = f"The model can't see more at once; {asked:,} were asked for." if train.length < asked else ""
-    reporter.note(
-        "blocks",
-        _("The text is cut into {rows} of {length:,} tokens{left}").format(
-            rows=rows, length=train.length, left=left
-        ),
-        why,
-    )
+    title = ngettext(
+        "The text is cut into {count:,} row of {length:,} tokens",
+        "The text is cut into {count:,} rows of {length:,} tokens",
+        len(train.rows),
+    ).format(count=len(train.rows), length=train.length)
+    details = []
+    if train.left_over:
+        details.append(
+            ngettext(
+                "{count:,} token at its end fills no row.",
+                "{count:,} tokens at its end fill no row.",
+                train.left_over,
+            ).format(count=train.left_over)
+        )
+    if train.length < options.data.max_length:
+        details.append(_("The model can't see more at once."))
+    reporter.note("blocks", title, " ".join(details))
 
 
 # --- Chat, by TRL's SFTTrainer, and preferences, by its DPOTrainer
@@ -134,88 +141,75 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
 
     Raises:
         DataError: The data can't be used.
-        ModelError: The model can't be found, loaded or trained, or doesn't write.
+        ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
     from trl import SFTConfig, pack_dataset
 
     from core.engine.tasks.trl_trainers import ChatTrainer
 
-    ready = _ready(options, reporter)
-    model = apply_method(ready.model, options)
-    train, length = ready.data.train, ready.length
+    loaded = _load(options, reporter)
+    model = apply_method(loaded.model, options)
+    train = loaded.data.train
     if options.data.packing:
         reporter.phase(Phase.TOKENIZING)
-        train = pack_dataset(train, length, "bfd")
+        train = pack_dataset(train, loaded.length, "bfd")
         reporter.note(
             "packed",
-            _("{train:,} conversations are packed into {train_2:,} rows of {length:,} tokens at most").format(
-                train=len(ready.data.train), train_2=len(train), length=length
-            ),
-            _("An epoch has fewer steps by that."),
+            _(
+                "{conversations:,} conversations are packed into {rows:,} rows of up to {length:,} tokens"
+            ).format(conversations=len(loaded.data.train), rows=len(train), length=loaded.length),
         )
         warn_if_packing_leaks(model, reporter)
+    settings = {
+        "dataset_kwargs": {"skip_prepare_dataset": True},  # samples are tokens already
+        "max_length": None,
+        "activation_offloading": False,
+    }
     return Prepared(
         model=model,
         train=train,
-        eval=ready.data.eval,
-        collator=PadConversations(ready.tokenizer.pad_token_id, length=row_length(options, ready.longest)),
+        eval=loaded.data.eval,
+        collator=PadConversations(loaded.tokenizer.pad_token_id, length=row_length(options, loaded.longest)),
         labels=(),
-        save_extras=ready.model.generation_config.save_pretrained,
-        processing_class=ready.tokenizer,
-        trained_by=TrainedBy(
-            ChatTrainer,
-            SFTConfig,
-            {
-                "dataset_kwargs": {
-                    "skip_prepare_dataset": True
-                },  # samples are tokens already, those of the preview
-                "max_length": None,
-                "activation_offloading": False,
-            },
-        ),
+        save_extras=loaded.model.generation_config.save_pretrained,
+        processing_class=loaded.tokenizer,
+        trained_by=TrainedBy(ChatTrainer, SFTConfig, settings),
     )
 
 
 def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load pairs and model, which is held to what it was: with LoRA, the adapter switched off; otherwise a copy of it.
+    """Load pairs and model. The reference is the model with the adapter disabled; for full training, a copy.
 
     Raises:
         DataError: The data can't be used.
-        ModelError: The model can't be found, loaded or trained, or doesn't write.
+        ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
     from trl import DPOConfig
 
     from core.engine.tasks.trl_trainers import PreferenceTrainer
 
-    ready = _ready(options, reporter)
+    loaded = _load(options, reporter)
     more: dict[str, Any] = {}
     if options.model.method is Method.FULL:
-        more["ref_model"] = copy.deepcopy(ready.model)
-        reporter.note(
-            "reference-copy",
-            _("A copy of the model is kept beside it"),
-            _("It is held to what it was. With LoRA, that takes no memory."),
-        )
+        more["ref_model"] = copy.deepcopy(loaded.model)
+        title = _("A copy of the model is kept as the reference")
+        reporter.note("reference-copy", title, _("With LoRA, that takes no memory."))
+    settings = {"beta": options.training.beta, "max_length": None, "disable_dropout": False}
     return Prepared(
-        model=apply_method(ready.model, options),
-        train=ready.data.train,
-        eval=ready.data.eval,
-        collator=PadPairs(ready.tokenizer.pad_token_id, length=row_length(options, ready.longest)),
+        model=apply_method(loaded.model, options),
+        train=loaded.data.train,
+        eval=loaded.data.eval,
+        collator=PadPairs(loaded.tokenizer.pad_token_id, length=row_length(options, loaded.longest)),
         labels=(),
-        save_extras=ready.model.generation_config.save_pretrained,
-        processing_class=ready.tokenizer,
-        trained_by=TrainedBy(
-            PreferenceTrainer,
-            DPOConfig,
-            {"beta": options.training.beta, "max_length": None, "disable_dropout": False},
-            more,
-        ),
+        save_extras=loaded.model.generation_config.save_pretrained,
+        processing_class=loaded.tokenizer,
+        trained_by=TrainedBy(PreferenceTrainer, DPOConfig, settings, more),
     )
 
 
 @dataclass(frozen=True)
-class _Ready:
-    """Data, tokenizer and model. `longest` is the most tokens the model can see, `length` the most that a row gets."""
+class _Loaded:
+    """Data, tokenizer and model; `longest` is the most tokens the model can see, `length` the most in a row."""
 
     data: Conversations
     tokenizer: Any
@@ -224,23 +218,22 @@ class _Ready:
     length: int
 
 
-def _ready(options: RunOptions, reporter: Reporter) -> _Ready:
-    """Load a tokenizer and give it the chosen template; read the data; load the model, which stops where answers end.
+def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
+    """Load tokenizer, data and model; set the chosen chat template, and where generation stops.
 
     Raises:
         DataError: The data can't be used.
-        ModelError: The model or its tokenizer can't be read, or it doesn't write.
+        ModelError: The model or its tokenizer can't be read, or it is no causal language model.
     """
-    source, asked = options.model.source, options.data.chat_template
-    reporter.phase(Phase.LOADING_MODEL, source)
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
     config = text_models.load_config(options)
-    # from scratch, rules let pass but random conversations: bytes alone are its tokens
+    # from scratch only random conversations are allowed: its tokens are bytes
     tokenizer = text_models.tokenizer_for(options, tuple)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
-    if set_template(tokenizer, asked) is ChatTemplate.CHATML:
-        lent = _("The model has no chat template of its own. It is saved with the model.")
-        why = _("As asked.") if asked is ChatTemplate.CHATML else lent
-        reporter.note("chat-template", _("Conversations are written in ChatML"), why)
+    if set_template(tokenizer, options.data.chat_template) is ChatTemplate.CHATML:
+        was_chosen = options.data.chat_template is ChatTemplate.CHATML
+        detail = "" if was_chosen else _("The model has no chat template of its own.")
+        reporter.note("chat-template", _("Conversations are formatted as ChatML"), detail)
     longest = text_models.longest_text(config, tokenizer)
     length = length_limit(options, longest)
     random = random_samples(options, config.get_text_config().vocab_size, longest)
@@ -249,32 +242,27 @@ def _ready(options: RunOptions, reporter: Reporter) -> _Ready:
     else:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
         _report_data(data, length, longest, reporter)
-    reporter.phase(Phase.LOADING_MODEL, source)
-    model: Any = text_models.load_model(options, config, (), tokenizer).model
-    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model = _load_model(options, config, tokenizer, reporter)
     if data.turn_end in tokenizer.added_tokens_decoder:
         known = model.generation_config.eos_token_id
         ends = [] if known is None else [known] if isinstance(known, int) else list(known)
         if data.turn_end not in ends:
             model.generation_config.eos_token_id = [*ends, data.turn_end] if ends else data.turn_end
-    return _Ready(data, tokenizer, model, longest, length)
+    return _Loaded(data, tokenizer, model, longest, length)
 
 
 def _report_data(data: Conversations, length: int, longest: int, reporter: Reporter) -> None:
-    """Report what was found in the data that doesn't stop the run."""
-    most = min(2 * length, longest)
-    longer = (
-        (Fix(_("Allow {most:,} tokens").format(most=most), {"data.max_length": most}),)
-        if most > length
-        else ()
-    )
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):
-        where = f"{finding.where[:1].upper()}{finding.where[1:]}." if finding.where else ""
+        detail = f"{finding.where[:1].upper()}{finding.where[1:]}." if finding.where else ""
         fixes = finding.fixes
         if finding.code in (ANSWERS_CUT.code, ANSWERS_GONE.code):
-            fixes = (*longer, *fixes)
-            if length == longest:
-                where = f"{where} The model can't see more than {longest:,} tokens.".strip()
-        reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), where, fixes)
+            if length < longest:
+                most = min(2 * length, longest)
+                allow = Fix(_("Allow {most:,} tokens").format(most=most), {"data.max_length": most})
+                fixes = (allow, *fixes)
+            else:
+                limit = _("The model can't see more than {longest:,} tokens.").format(longest=longest)
+                detail = f"{detail} {limit}".strip()
+        reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), detail, fixes)

@@ -1,4 +1,4 @@
-"""Random tokens in place of texts, for timing: `synthetic:SAMPLESxLENGTH`, or `synthetic:SAMPLESxSHORTEST-LONGEST`."""
+"""Random tokens for timing: `synthetic:SAMPLESxLENGTH`, or `synthetic:SAMPLESxSHORTEST-LONGEST`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +19,18 @@ CLASSES = ("0", "1")
 
 
 def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Dataset | None":
-    """The random samples a run asks for, as its task's collator takes them; None where it trains on real ones.
+    """The random samples of a run, as its task's collator takes them; None if it trains on real ones.
 
-    Labels are half 0 and half 1, a random number each, or one of two classes a token. In conversations the first half
-    of a row is the prompt, which isn't learned, in pairs it is the prompt of two answers.
+    Labels are half 0 and half 1, random numbers, or one of two classes for each token. In conversations the first half
+    of a row is the prompt, in pairs the prompt of two answers.
 
     Args:
-        options: What is asked.
-        vocabulary: Token ids are below.
+        options: The run's.
+        vocabulary: The number of token ids.
         longest: The most tokens the model can see.
 
     Raises:
-        DataError: They are longer than that, or there is evaluation data, which can't have their made-up labels.
+        DataError: They are longer, or there is evaluation data.
     """
     from datasets import Dataset
 
@@ -42,17 +42,17 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
     shortest, _rest = synthetic_lengths(data.train) or (length, length)
     if data.eval:
         raise DataError(
-            _("Random texts are never evaluated"),
-            f"{data.train} has made-up labels; those of {data.eval} mean something else.",
+            _("Random texts can't be evaluated"),
+            _("{train} has made-up labels, which {eval} can't have.").format(
+                train=data.train, eval=data.eval
+            ),
             (NO_EVALUATION,),
         )
     if length > longest:
         fitting = synthetic(samples, longest, min(shortest, longest))
         raise DataError(
             _("Random texts of {length:,} tokens are too long for this model").format(length=length),
-            _("{train}: the model sees {longest:,} tokens at most.").format(
-                train=data.train, longest=longest
-            ),
+            _("{train}: the model can see {longest:,} tokens.").format(train=data.train, longest=longest),
             (Fix(_("Use texts of {longest:,} tokens").format(longest=longest), {"data.train": fitting}),),
         )
     samples = min(samples, data.max_train_samples or samples)

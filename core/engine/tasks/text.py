@@ -1,4 +1,4 @@
-"""Say something of a text, or a pair of texts: its class, a number, a label for each word."""
+"""Text classification, regression and token classification."""
 
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,14 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
 
     Raises:
         DataError: The data can't be used.
-        ModelError: The model can't be found or loaded, or its tokenizer can't tell which word a token is from.
+        ModelError: The model can't be found or loaded, or its tokenizer can't map tokens to words.
     """
-    reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config
     config = text.load_config(options)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
     data = None if parse_synthetic(options.data.train) else load_labelled_texts(options)
     tokenizer = text.tokenizer_for(options, lambda: () if data is None else sample(texts_of(data.train)))
-    labels_words = options.task is Task.TOKEN_CLASSIFICATION
-    if labels_words:
+    if options.task is Task.TOKEN_CLASSIFICATION:
         check_word_ids(options.model.source, tokenizer)
     longest = text.longest_text(config, tokenizer)
     if data is None:
@@ -52,8 +51,9 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     loaded = text.load_model(options, config, labels, tokenizer)
     metrics: Any = classification_metrics
-    if labels_words:
-        metrics = tag_metrics(labels)
+    condense = None
+    if options.task is Task.TOKEN_CLASSIFICATION:
+        metrics, condense = tag_metrics(labels), most_likely
     elif options.task is Task.TEXT_REGRESSION:
         metrics = regression_metrics
     return Prepared(
@@ -62,8 +62,8 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         eval=evaluation,
         collator=pad_as(tokenizer, row_length(options, longest)),
         labels=labels,
-        save_extras=lambda _folder: None,  # config and tokenizer are saved by Trainer itself
+        save_extras=lambda _folder: None,  # Trainer saves config and tokenizer
         processing_class=tokenizer,
         metrics=metrics,
-        condense=most_likely if labels_words else None,
+        condense=condense,
     )

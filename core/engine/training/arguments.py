@@ -1,4 +1,4 @@
-"""Hone's options as Trainer's arguments: the one place where the two vocabularies meet."""
+"""Hone's options as Trainer's arguments."""
 
 import os
 import platform
@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from core.base.language import _
 from core.engine.data.batches import start_method
 from core.engine.devices.choose import ResolvedRun
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
@@ -21,9 +20,9 @@ OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
 
 def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
-    """For Trainer's `optimizer_cls_and_kwargs`: what it has no name for; None where it has.
+    """Trainer's `optimizer_cls_and_kwargs` of optimizers that it has no name for; otherwise None.
 
-    Weight decay is not among the arguments: Trainer sets it for each group of parameters.
+    Trainer itself sets weight decay, for each group of parameters.
     """
     training = resolved.options.training
     numbers = {
@@ -32,8 +31,8 @@ def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
         "eps": training.epsilon,
     }
     if resolved.options.memory.offload_optimizer:
-        # CUDA only, not tried here. It copies each gradient as soon as it is there, so neither clipping nor fp16's loss
-        # scale reaches the copy; both are refused beforehand (`method_rules`, `capabilities`).
+        # CUDA only. It copies gradients as soon as they exist, so clipping and fp16's loss scale can't reach the
+        # copies; both are refused (`method_rules`, `capabilities`).
         from torchao.optim import CPUOffloadOptimizer
 
         return CPUOffloadOptimizer, {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}
@@ -43,14 +42,13 @@ def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
 
 
 def norm_parameters(model: torch.nn.Module) -> set[str]:
-    """Names of the parameters of all normalising layers, which weight decay must not pull towards zero.
+    """Names of the parameters of all normalisation layers, which get no weight decay.
 
-    Trainer knows LayerNorm by its type and others by their place's name only: the batch norms of torchvision's models,
-    called `bn1` or `0.1`, escape it.
+    Trainer finds LayerNorm by type and others by name only; torchvision's batch norms are called `bn1` or `0.1`.
     """
     return {
-        f"{place}.{name}"
-        for place, layer in model.named_modules()
+        f"{module}.{name}"
+        for module, layer in model.named_modules()
         if "norm" in type(layer).__name__.lower()
         for name, _rest in layer.named_parameters(recurse=False)
     }
@@ -65,10 +63,9 @@ FROM_TRAINER = (
 
 
 def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
-    """What goes into `TrainingArguments(deepspeed=...)`; None where DeepSpeed is off.
+    """The value of `TrainingArguments(deepspeed=...)`.
 
-    PyTorch's own optimizer is kept, also where its state is in main memory: DeepSpeed's for that purpose would be
-    compiled at the first run.
+    PyTorch's optimizer is used, also for a state in main memory: DeepSpeed's would be compiled at the first run.
     """
     memory, kind = resolved.options.memory, resolved.kind
     if memory.deepspeed is DeepSpeed.OFF:
@@ -83,7 +80,7 @@ def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
     if is_zero_3:
         zero["stage3_prefetch_bucket_size"] = "auto"
         zero["stage3_param_persistence_threshold"] = "auto"
-        zero["stage3_gather_16bit_weights_on_model_save"] = True  # in whatever format they are
+        zero["stage3_gather_16bit_weights_on_model_save"] = True  # whatever their dtype
     if memory.offload is not Offload.NONE:
         where: dict[str, Any] = {"device": memory.offload.value, "pin_memory": kind == "cuda"}
         if memory.offload is Offload.NVME:
@@ -91,8 +88,8 @@ def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
         zero["offload_optimizer"] = where
         if is_zero_3:
             zero["offload_param"] = where
-    # on a GPU the weights are in 16 bits, with fp32 copies in the optimizer; on a CPU they stay fp32 under autocast,
-    # of which Trainer, which refuses bf16 on a CPU under DeepSpeed, isn't told
+    # on a GPU the weights are in 16 bits, with fp32 copies in the optimizer; on a CPU they stay fp32 under autocast, as
+    # Trainer refuses bf16 there
     precision: dict[str, Any] = {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
     if kind == "cpu":
         enabled = resolved.precision is Precision.BF16
@@ -106,29 +103,27 @@ def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
     }
 
 
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-"""Without these, accelerate takes no notice of DeepSpeed, and DeepSpeed looks for MPI."""
+SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+"""Without these, accelerate ignores DeepSpeed, and DeepSpeed looks for MPI."""
 BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
-WHERE = {"cpu": _("main memory"), "nvme": "NVMe"}
+IN_MAIN_MEMORY, IN_NVME = "in main memory", "in NVMe"
+PLACES = {"cpu": IN_MAIN_MEMORY, "nvme": IN_NVME}
+"""As stored in `WhatRan.deepspeed`."""
 
 
 @contextmanager
-def alone(kind: str) -> Iterator[None]:
-    """Be a group of one process while a run with DeepSpeed lasts.
-
-    The group meets in this process's own memory: a launcher's would open a port, and two runs would fight for it.
+def single_process_group(kind: str) -> Iterator[None]:
+    """A process group of one for DeepSpeed, with a store in memory: a launcher would open a port.
 
     Args:
-        kind: What the run computes on: `cuda` or `cpu`.
+        kind: The kind of the device: `cuda` or `cpu`.
     """
-    before = {name: os.environ.get(name) for name in (*ALONE, "DS_ACCELERATOR")}
-    os.environ.update(ALONE, DS_ACCELERATOR=kind)
+    before = {name: os.environ.get(name) for name in (*SINGLE_PROCESS, "DS_ACCELERATOR")}
+    os.environ.update(SINGLE_PROCESS, DS_ACCELERATOR=kind)
     store = torch.distributed.HashStore()
     torch.distributed.init_process_group(BACKENDS[kind], store=store, rank=0, world_size=1)
     try:
-        with (
-            warnings.catch_warnings()
-        ):  # DeepSpeed 0.19.8 calls what torch 2.13 has renamed, several times a step
+        with warnings.catch_warnings():  # DeepSpeed 0.19.8 uses deprecated names of torch 2.13 at each step
             warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed.c10d_logger")
             yield
     finally:
@@ -141,37 +136,30 @@ def alone(kind: str) -> Iterator[None]:
 
 
 def describe_zero(engine: Any) -> str:
-    """What a live DeepSpeed engine divides and puts where, such as "ZeRO-3, optimizer and weights in main memory".
+    """The stage of a live DeepSpeed engine and what it offloads, such as "ZeRO-3, optimizer and weights in NVMe".
 
     Args:
-        engine: Trainer's `deepspeed`; None where there is none.
+        engine: Trainer's `deepspeed`, which may be None.
     """
     if engine is None:
         return ""
-    optimizer, weights = (
-        _device(found) for found in (engine.zero_offload_optimizer(), engine.zero_offload_param())
-    )
+    optimizer, weights = map(_place, (engine.zero_offload_optimizer(), engine.zero_offload_param()))
     stage = f"ZeRO-{engine.zero_optimization_stage()}"
     if optimizer and optimizer == weights:
-        return _("{stage}, optimizer and weights in {where}").format(stage=stage, where=WHERE[optimizer])
-    parts = [
-        _("{what} in {where}").format(what=what, where=WHERE[device])
-        for what, device in (("optimizer", optimizer), ("weights", weights))
-        if device
-    ]
+        return f"{stage}, optimizer and weights {optimizer}"
+    parts = [f"{what} {place}" for what, place in (("optimizer", optimizer), ("weights", weights)) if place]
     return ", ".join((stage, *parts))
 
 
-def zero_loss_scale(engine: Any) -> float | None:
-    """The loss scale of fp16 in a live DeepSpeed engine; None where there is none."""
-    return float(engine.optimizer.loss_scale) if engine is not None and engine.fp16_enabled() else None
-
-
-def _device(offload: Any) -> str:
-    """Where an offload configuration of DeepSpeed's goes; its values are enumerations."""
+def _place(offload: Any) -> str:
+    """The place of DeepSpeed's offload configuration, whose device is an enumeration; empty if it has none."""
     device = getattr(offload, "device", None)
-    found = str(getattr(device, "value", device or ""))
-    return found if found in WHERE else ""
+    return PLACES.get(str(getattr(device, "value", device)), "")
+
+
+def zero_loss_scale(engine: Any) -> float | None:
+    """The loss scale of fp16 in a live DeepSpeed engine, if any."""
+    return float(engine.optimizer.loss_scale) if engine is not None and engine.fp16_enabled() else None
 
 
 HARMLESS = {
@@ -179,18 +167,23 @@ HARMLESS = {
     "deepspeed.runtime.zero.config": ("ZeroStageEnum",),
     "deepspeed.utils.tensor_fragment": ("fragment_address",),
 }
-"""By module; seen in the files of DeepSpeed 0.19.8."""
+"""Classes by module in the checkpoints of DeepSpeed 0.19.8."""
 
 
 def allow_zero_state() -> None:
-    """Let torch bring back DeepSpeed's own record of a run."""
-    found = [
-        getattr(import_module(module), name)
-        for module, names in HARMLESS.items()
-        for name in names
-        if hasattr(import_module(module), name)
-    ]
-    torch.serialization.add_safe_globals(found)
+    """Let torch.load restore DeepSpeed's own classes from a checkpoint."""
+    modules = {module: import_module(module) for module in HARMLESS}
+    torch.serialization.add_safe_globals(
+        [
+            getattr(modules[module], name)
+            for module, names in HARMLESS.items()
+            for name in names
+            if hasattr(modules[module], name)
+        ]
+    )
+
+
+# --- Trainer's arguments
 
 
 SCHEDULES = {
@@ -203,12 +196,12 @@ SCHEDULES = {
 
 
 def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
-    """Keyword arguments of `transformers.TrainingArguments` for a run.
+    """Keyword arguments of `transformers.TrainingArguments`.
 
     Args:
-        resolved: The device it gets, and what was asked with everything automatic decided.
+        resolved: The device, and the options without automatic values.
         checkpoints: Where checkpoints go.
-        has_eval: Whether there is held-out data.
+        has_eval: Whether there is a validation split.
     """
     options = resolved.options
     memory, training = options.memory, options.training
@@ -218,21 +211,18 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
     if output.save_steps and output.keep_checkpoints:
         saving = {"save_strategy": "steps", "save_steps": output.save_steps}
     schedule = SCHEDULES[training.schedule]
-    if (
-        training.schedule is Schedule.CONSTANT and training.warmup
-    ):  # Trainer's plain "constant" knows no warm-up
+    if training.schedule is Schedule.CONSTANT and training.warmup:
         schedule = "constant_with_warmup"
     precision: dict[str, Any] = {
         "bf16": resolved.precision is Precision.BF16 and (zero is None or resolved.kind != "cpu"),
         "fp16": resolved.precision is Precision.FP16,
     }
-    if resolved.kind == "cuda":  # said outright: torch's own default has changed over the years
+    if resolved.kind == "cuda":  # torch's default differs by version
         precision["tf32"] = resolved.precision is Precision.TF32
     workers = data.workers or 0
     return {
         "output_dir": str(checkpoints),
-        "use_cpu": resolved.kind == "cpu"
-        and zero is None,  # accelerate takes DeepSpeed for something of GPUs
+        "use_cpu": resolved.kind == "cpu" and zero is None,  # accelerate uses DeepSpeed on GPUs only
         "deepspeed": zero,
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,
@@ -265,7 +255,7 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
         "dataloader_multiprocessing_context": start_method(platform.system()) if workers else None,
         "dataloader_pin_memory": data.pin_memory is Toggle.ON,
         "logging_strategy": "no",  # Hone's own callback reports each step
-        "logging_nan_inf_filter": False,  # it would replace NaN by an average and hide it
+        "logging_nan_inf_filter": False,  # it would hide NaN
         "report_to": "none",
         "disable_tqdm": True,
         "remove_unused_columns": False,

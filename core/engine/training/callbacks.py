@@ -1,4 +1,4 @@
-"""Hone's callbacks of Trainer: events for steps, evaluations, predictions and checkpoints; requests; the best model."""
+"""Callbacks of Trainer: events for steps, evaluations, predictions and checkpoints; requests; the best model."""
 
 import math
 import sys
@@ -22,7 +22,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks.metrics import confusion_of
 from core.engine.training import checkpoints
 from core.engine.training.failures import diverged_error
-from core.engine.training.observe import Part, StepTimes
+from core.engine.training.observe import Part
 from core.engine.training.requests import EndRequested, RequestBox
 from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import differences, what_ran
@@ -41,9 +41,11 @@ from core.runs.events import (
 )
 from core.runs.models import Checkpoint, is_undamaged
 
+# --- The best model
+
 
 class BestCallback(TrainerCallback):
-    """Has a checkpoint saved after each evaluation that was better than all before."""
+    """Saves a checkpoint after each evaluation that was the best so far."""
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if best_step(state.log_history) == state.global_step:
@@ -51,31 +53,28 @@ class BestCallback(TrainerCallback):
 
 
 def best_step(history: list[dict[str, Any]]) -> int | None:
-    """The step of the best evaluation in Trainer's log, the first of equals; None where there was none.
+    """The step of the best evaluation in Trainer's log, the first of equals; None if there was none.
 
-    The log is in each checkpoint, so that the best is known when a run goes on. Evaluations are compared by the first
-    metric that a run is judged by and that the first of them had as a number.
+    Evaluations are compared by the first metric of METRICS that the first evaluation had.
     """
     evaluations = [entry for entry in history if "eval_loss" in entry]
-    metric = next(
-        (one for one in METRICS for entry in evaluations[:1] if _is_number(entry.get(one.name))), None
-    )
-    if metric is None:
-        return None
-    judged = [entry for entry in evaluations if _is_number(entry.get(metric.name))]
-    best = metric.best([entry[metric.name] for entry in judged])
-    return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
+    for metric in METRICS:
+        if evaluations and _is_finite(evaluations[0].get(metric.name)):
+            judged = [entry for entry in evaluations if _is_finite(entry.get(metric.name))]
+            best = metric.best([entry[metric.name] for entry in judged])
+            return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
+    return None
 
 
-def _is_number(value: Any) -> bool:
+def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
 def load_best(trainer: Any, reporter: Reporter) -> int:
-    """Give the model the weights that were best at an evaluation.
+    """Load the weights of the best evaluation.
 
     Returns:
-        The step they are of: the last, where that was the best or the best is gone.
+        Their step: the last, if that was the best or the best is gone.
     """
     last: int = trainer.state.global_step
     best = best_step(trainer.state.log_history)
@@ -93,16 +92,19 @@ def load_best(trainer: Any, reporter: Reporter) -> int:
     reporter.note(
         "best-kept",
         _("The model is that of step {best:,}, which was the best").format(best=best),
-        f"Training went on to step {last:,}; no evaluation after step {best:,} was better.",
+        _("Training went on to step {last:,}; no later evaluation was better.").format(last=last),
     )
     return best
+
+
+# --- Predictions
 
 
 class PredictionCallback(TrainerCallback):
     """Reports predictions on the chosen examples, before training and at each evaluation.
 
-    Add it before whatever times the steps: its own time is none of theirs. A failure is reported once, and the run goes
-    on. A pause interrupts it by `EndRequested`.
+    Add it before the callback that times the steps. A failure is reported once, and the run goes on; a pause interrupts
+    the predictions by `EndRequested`.
     """
 
     def __init__(self, reporter: Reporter, trainer: Any, predictor: Predictor, requests: RequestBox) -> None:
@@ -114,57 +116,48 @@ class PredictionCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._reporter.write(ExamplesChosen(examples=self._predictor.examples))
-        if not state.global_step or self._trainer.eval_dataset is None:  # else it was asked before the pause
-            self._ask(state)
+        if not state.global_step or self._trainer.eval_dataset is None:  # otherwise done before the pause
+            self._predict(state)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._ask(state)
+        self._predict(state)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._trainer.eval_dataset is None:  # there may be prompts of the person's own
-            self._ask(state)
+        if self._trainer.eval_dataset is None:  # there may be the person's own prompts
+            self._predict(state)
 
-    def _ask(self, state: Any) -> None:
+    def _predict(self, state: Any) -> None:
         if self._has_failed or self._requests.ending is not None:
             return
         self._reporter.phase(Phase.EVALUATING, "examples")
-        begun = time.perf_counter()
+        start = time.perf_counter()
         model = self._trainer.model
         was_training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                said = self._predictor.predict(model, self._requests.end_is_asked)
-        except (
-            RuntimeError,
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            NotImplementedError,
-        ) as error:
-            self._has_failed = True  # what is only looked at must not end a run
+                predictions = self._predictor.predict(model, self._requests.end_is_asked)
+        except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+            self._has_failed = True
             traceback.print_exc(file=sys.stderr)
             self._reporter.warn(
                 "no-predictions",
                 _("The model's predictions can't be shown"),
-                _("It was asked about its examples and gave {name}: {error}. Training goes on.").format(
-                    name=type(error).__name__, error=error
-                ),
+                _("{name}: {error}. Training goes on.").format(name=type(error).__name__, error=error),
             )
             return
         finally:
             model.train(was_training)
-        if self._requests.ending is Outcome.PAUSED:  # all is asked when the run goes on
+        if self._requests.ending is Outcome.PAUSED:  # repeated when the run is resumed
             raise EndRequested(Outcome.PAUSED)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
         self._reporter.write(
-            Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=said, seconds=seconds)
+            Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=predictions, seconds=seconds)
         )
 
 
 class ConfusionCallback(TrainerCallback):
-    """Wraps a classifier's `metrics`, which alone see every prediction, and reports the confusion matrix afterwards."""
+    """Wraps a classifier's `compute_metrics`, which gets all predictions, to report the confusion matrix."""
 
     def __init__(
         self, metrics: Callable[[Any], dict[str, float]], labels: tuple[str, ...], reporter: Reporter
@@ -172,27 +165,29 @@ class ConfusionCallback(TrainerCallback):
         self._metrics = metrics
         self._labels = labels
         self._reporter = reporter
-        self._seen: ConfusionCounted | None = None
+        self._confusion: ConfusionCounted | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
-        self._seen = confusion_of(prediction, self._labels)
+        self._confusion = confusion_of(prediction, self._labels)
         return self._metrics(prediction)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._seen is not None:
-            self._reporter.write(msgspec.structs.replace(self._seen, step=state.global_step))
-        self._seen = None
+        if self._confusion is not None:
+            self._reporter.write(msgspec.structs.replace(self._confusion, step=state.global_step))
+        self._confusion = None
 
 
-# --- Steps
+# --- Steps, evaluations and checkpoints
 
 
 FLUSH_SECONDS = 0.2
-"""Figures of steps are fetched together at most this often: each fetch waits for the device."""
+"""Figures of steps are read together at most this often: each time waits for the device."""
+NON_FINITE_STEPS = 3
+"""Steps in a row with a loss of NaN or infinity that end the run."""
 
 
 @dataclass(frozen=True)
-class _Pending:
+class _Step:
     """A step whose figures are still on the device."""
 
     event: StepFinished
@@ -200,70 +195,39 @@ class _Pending:
     grad_norm: torch.Tensor | float | None
     tokens: list[torch.Tensor]
 
-    @property
-    def was_waited_for(self) -> bool:
-        """Whether the device was done with it when its time was taken (on a CPU: always)."""
-        return self.event.forward_seconds is not None
-
-
-def _with_figures(pending: list[_Pending]) -> list[StepFinished]:
-    """The steps with their figures, those of their batches added up; fetched from the device together."""
-    losses = _fetched([one.losses for one in pending])
-    tokens = _fetched([one.tokens for one in pending])
-    events = []
-    for one, of_batches, counts in zip(pending, losses, tokens, strict=True):
-        loss, non_finite = split_non_finite(sum(of_batches))
-        norm, _rest = split_non_finite(None if one.grad_norm is None else float(one.grad_norm))
-        count = int(sum(counts)) if counts else None
-        events.append(
-            msgspec.structs.replace(one.event, tokens=count, loss=loss, grad_norm=norm, non_finite=non_finite)
-        )
-    return events
-
-
-def _fetched(tensors: list[list[torch.Tensor]]) -> list[list[float]]:
-    """The numbers in lists of scalars, list by list."""
-    every = [tensor for some in tensors for tensor in some]
-    numbers = iter(torch.stack(every).tolist() if every else ())
-    return [[next(numbers) for _rest in some] for some in tensors]
-
 
 class StepLog:
-    """Collects steps and writes them as `step_finished` events, each with the time it really ended.
+    """Collects steps and writes them as `step_finished` events.
 
-    CUDA and MPS are told of steps faster than they work them off. What is waited for them where figures are fetched
-    belongs to the steps fetched, and is shared out among them.
+    CUDA and MPS compute asynchronously: the time that reading figures waits for the device is shared among the steps
+    read that were not measured by waiting already.
     """
 
     def __init__(self, reporter: Reporter, memory: DeviceMemory) -> None:
         self.memory = memory
         self.reporter = reporter
+        self.non_finite_in_a_row = 0
         self._samples = 0
         self._seconds = 0.0
-        self._pending: list[_Pending] = []
+        self._steps: list[_Step] = []
         self._is_asynchronous = False
         self._flushed = time.monotonic()
-        self.non_finite_in_a_row = 0
 
     def add(self, trainer: WatchedTrainer, seconds: float, learning_rate: float) -> None:
-        """Remember the step that just ended; write it, with those before, if the last write is long enough ago."""
+        """Add the step that has just ended; write all, if the last write is long enough ago."""
         compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
         parts = trainer.parts.end()
-        if compiling:
-            parts = StepTimes()
         event = StepFinished(
             step=trainer.state.global_step,
             epoch=trainer.state.epoch or 0.0,
             seconds=seconds - compiling,
             compile_seconds=compiling,
-            data_seconds=parts.data,
-            forward_seconds=parts.forward,
-            backward_seconds=parts.backward,
-            optimizer_seconds=parts.optimizer,
             learning_rate=learning_rate,
             samples=trainer.step_samples,
         )
-        self._pending.append(_Pending(event, trainer.step_losses, trainer.grad_norm, trainer.step_tokens))
+        if not compiling:
+            event = msgspec.structs.replace(event, **parts)
+        self._steps.append(_Step(event, trainer.step_losses, trainer.grad_norm, trainer.step_tokens))
         self._is_asynchronous = trainer.parts.is_asynchronous
         trainer.forget_step()
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
@@ -271,14 +235,11 @@ class StepLog:
 
     @property
     def samples_per_second(self) -> float | None:
-        """Samples trained on for each second of steps written; evaluation, saving and steps that compiled are left out.
-
-        None before a step.
-        """
+        """Samples per second of the steps, without evaluation, saving and compilation; None before a step."""
         return self._samples / self._seconds if self._seconds > 0 else None
 
     def flush(self) -> None:
-        """Write all steps remembered."""
+        """Write all steps added."""
         events = self._read()
         for event in events:
             if not event.compile_seconds:
@@ -287,26 +248,40 @@ class StepLog:
             self.non_finite_in_a_row = self.non_finite_in_a_row + 1 if event.non_finite else 0
         if events:
             self.reporter.write(*events)
-        self.memory.sample()  # for the peak; reports come every second (see `MemoryReports`)
+        self.memory.sample()  # for the peak; `MemoryReports` reports every second
         self._flushed = time.monotonic()
 
     def _read(self) -> list[StepFinished]:
-        """The steps remembered, with their figures and their share of the time they were waited for."""
-        pending, self._pending = self._pending, []
-        begun = time.perf_counter()
-        events = _with_figures(pending)
-        hurried = sum(not one.was_waited_for for one in pending)
-        if not self._is_asynchronous or not hurried:
-            return events
-        share = (time.perf_counter() - begun) / hurried
-        return [
-            event if one.was_waited_for else msgspec.structs.replace(event, seconds=event.seconds + share)
-            for one, event in zip(pending, events, strict=True)
-        ]
+        """The events of the steps, with their figures from the device."""
+        steps, self._steps = self._steps, []
+        start = time.perf_counter()
+        losses = _fetched([step.losses for step in steps])
+        tokens = _fetched([step.tokens for step in steps])
+        norms = [None if step.grad_norm is None else float(step.grad_norm) for step in steps]
+        waited = time.perf_counter() - start
+        # a measured step was waited for when it ended
+        unmeasured = sum(step.event.forward_seconds is None for step in steps) if self._is_asynchronous else 0
+        events = []
+        for step, batch_losses, batch_tokens, norm in zip(steps, losses, tokens, norms, strict=True):
+            loss, non_finite = split_non_finite(sum(batch_losses))
+            share = waited / unmeasured if unmeasured and step.event.forward_seconds is None else 0.0
+            event = msgspec.structs.replace(
+                step.event,
+                seconds=step.event.seconds + share,
+                tokens=int(sum(batch_tokens)) if batch_tokens else None,
+                loss=loss,
+                grad_norm=split_non_finite(norm)[0],
+                non_finite=non_finite,
+            )
+            events.append(event)
+        return events
 
 
-NON_FINITE_STEPS = 3
-"""So many steps in a row with a loss that is no number end the run: the weights are lost by then."""
+def _fetched(lists: list[list[torch.Tensor]]) -> list[list[float]]:
+    """The numbers of lists of scalars, read from the device at once."""
+    scalars = [tensor for tensors in lists for tensor in tensors]
+    numbers = iter(torch.stack(scalars).tolist() if scalars else ())
+    return [[next(numbers) for _tensor in tensors] for tensors in lists]
 
 
 class ReportCallback(TrainerCallback):
@@ -328,10 +303,10 @@ class ReportCallback(TrainerCallback):
         trainer.when_saving = self._begin_saving
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Say what is planned, as Trainer has counted it, and start the clock of the first step.
+        """Report the plan, as Trainer has computed it, and start the clock of the first step.
 
         Raises:
-            UserError: The warm-up is no shorter than the run, which only now is known to be so short.
+            UserError: The warm-up is no shorter than the run.
         """
         too_long = warmup_problem(self._options, state.max_steps)
         if too_long:
@@ -365,11 +340,15 @@ class ReportCallback(TrainerCallback):
     def on_pre_optimizer_step(
         self, args: Any, state: Any, control: Any, optimizer: Any, **kwargs: Any
     ) -> None:
-        """Note the learning rate of this step, before the schedule moves it on."""
+        """Remember the learning rate of this step, before the schedule changes it."""
         self._learning_rate = float(optimizer.param_groups[0]["lr"])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Report the step; its time runs from the end of the one before, waiting for data included."""
+        """Report the step; its time includes waiting for data.
+
+        Raises:
+            UserError: The loss has been NaN or infinite for several steps.
+        """
         self._trainer.parts.lap(Part.OPTIMIZER)
         now = time.perf_counter()
         self._log.add(self._trainer, now - self._mark, self._learning_rate)
@@ -378,20 +357,15 @@ class ReportCallback(TrainerCallback):
             self._log.flush()
             ran = what_ran(self._trainer, self._resolved)
             self._reporter.write(ran)
-            for found in differences(self._options, ran):
-                self._reporter.warn(f"ran-differently-{found.path}", found.title, found.detail)
+            for difference in differences(self._options, ran):
+                self._reporter.warn(f"ran-differently-{difference.path}", difference.title, difference.detail)
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
-            raise diverged_error(
-                self._trainer.args,
-                _(
-                    "It was NaN or infinite for {non_finite_steps} steps in a row, so the weights are lost."
-                ).format(non_finite_steps=NON_FINITE_STEPS),
-            )
+            reason = _("It was NaN or infinite for {count} steps in a row, so the weights are lost.")
+            raise diverged_error(self._trainer.args, reason.format(count=NON_FINITE_STEPS))
         self._begin_step()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Let the steps be done before the device evaluates: the wait for that would be counted as theirs."""
-        if control.should_evaluate:
+        if control.should_evaluate:  # the device has to end its steps before: their time isn't evaluation
             self._log.flush()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -405,16 +379,16 @@ class ReportCallback(TrainerCallback):
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
     ) -> None:
         """Report the metrics; NaN becomes None."""
-        kept = {name: split_non_finite(value)[0] for name, value in metrics.items() if name in METRIC_NAMES}
+        known = {name: split_non_finite(value)[0] for name, value in metrics.items() if name in METRIC_NAMES}
         seconds = metrics.get("eval_runtime", 0.0)
         self._reporter.write(
-            Evaluated(step=state.global_step, epoch=state.epoch or 0.0, metrics=kept, seconds=seconds)
+            Evaluated(step=state.global_step, epoch=state.epoch or 0.0, metrics=known, seconds=seconds)
         )
         self._evaluating = False
         self._back_to_training(state)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Report the checkpoint that was just written, and remove those that are kept no longer."""
+        """Report the checkpoint that was just written, and remove old ones."""
         saved = self._trainer.last_saved
         if saved is None or not self._trainer.saved_anew:
             return
@@ -428,7 +402,6 @@ class ReportCallback(TrainerCallback):
         self._log.flush()
 
     def _begin_saving(self) -> None:
-        """Tell the steps so far, and that what follows is none."""
         self._log.flush()
         self._mark = time.perf_counter()
         self._reporter.phase(Phase.SAVING)
@@ -439,27 +412,28 @@ class ReportCallback(TrainerCallback):
         self._begin_step()
 
     def _begin_step(self) -> None:
-        """Start the clock of the next step; where it is to be taken apart, the device is idle first."""
-        if self._trainer.parts.is_due:
+        if self._trainer.parts.is_due:  # the device has to be idle
             self._log.flush()
         self._trainer.parts.begin()
         self._mark = time.perf_counter()
 
 
 def saved_event(saved: Checkpoint, seconds: float) -> CheckpointSaved:
-    """What is said of a checkpoint that took so long to write."""
     path = f"{saved.path.parent.name}/{saved.path.name}"
     return CheckpointSaved(step=saved.step, path=path, bytes=saved.bytes, seconds=seconds)
 
 
-def epochs_of(steps: int, batches: int, batches_a_step: int) -> float:
-    """How often so many steps go through data of so many batches; the last step of a pass may have fewer of them."""
-    passes, rest = divmod(steps, max(1, math.ceil(batches / batches_a_step)))
-    return passes + rest * batches_a_step / max(1, batches)
+def epochs_of(steps: int, batches: int, accumulated: int) -> float:
+    """The epochs of so many steps, with `batches` in an epoch; its last step may have fewer than `accumulated`."""
+    epochs, rest = divmod(steps, max(1, math.ceil(batches / accumulated)))
+    return epochs + rest * accumulated / max(1, batches)
+
+
+# --- Requests
 
 
 class RequestCallback(TrainerCallback):
-    """Ends training where the person asked for it, or saves. A run whose keeper has died goes on: no work is lost."""
+    """Ends training or saves a checkpoint on request."""
 
     def __init__(self, requests: RequestBox, trainer: WatchedTrainer, reporter: Reporter) -> None:
         self._requests = requests
@@ -468,7 +442,7 @@ class RequestCallback(TrainerCallback):
         self._owes_checkpoint = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """After each step: end if asked, saving a checkpoint but not evaluating first; or only save one."""
+        """End after this step with a checkpoint, but without an evaluation; or only save one."""
         self._requests.can_save = True
         if self._requests.end_is_asked():
             control.should_training_stop = True
@@ -476,21 +450,20 @@ class RequestCallback(TrainerCallback):
             control.should_save = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A person who pressed Stop or Pause doesn't want to wait for an evaluation."""
         if self._requests.ending is not None:
             control.should_evaluate = False
             control.should_save = True
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation can only be interrupted from inside.
+        """Interrupt an evaluation.
 
         Raises:
-            EndRequested: A stop or a pause was asked.
+            EndRequested: A stop or a pause was requested.
         """
         self._requests.raise_if_ending()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """What was asked during the evaluation is done after it, and not a step later."""
+        """Act on requests made during the evaluation at once."""
         if self._requests.end_is_asked():
             control.should_training_stop = True
             control.should_save = True
@@ -498,13 +471,13 @@ class RequestCallback(TrainerCallback):
             control.should_save = True
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Name a checkpoint that stood there already to whoever has asked for one, and waits to hear of it."""
+        """Report a requested checkpoint that existed already."""
         saved = self._trainer.last_saved
         if self._owes_checkpoint and saved is not None and not self._trainer.saved_anew:
             self._reporter.write(saved_event(saved, 0.0))
         self._owes_checkpoint = False
 
     def _is_to_save(self) -> bool:
-        """Whether a checkpoint was asked for that isn't saved yet: Trainer drops what it is told before a step."""
+        """Whether a requested checkpoint isn't saved yet; Trainer resets `should_save` at the begin of a step."""
         self._owes_checkpoint = self._requests.save_is_asked() or self._owes_checkpoint
         return self._owes_checkpoint

@@ -1,7 +1,7 @@
-"""Checkpoints written so that each is complete or absent, old ones removed, and what a run writes kept in its place.
+"""Checkpoints that are complete or absent, and folders that are replaced at once.
 
-One is written beside the others, sealed with a marker that lists every file with size and hash, and only then gets its
-name. What `core.runs.models` calls complete has come through all of that.
+A checkpoint is written into a folder of another name, sealed with a marker that lists every file with size and hash,
+and then renamed. `core.runs.models` decides which are complete.
 """
 
 import contextlib
@@ -36,9 +36,12 @@ STAGE = ".saving"
 DAMAGED = "damaged"
 
 
+# --- Writing
+
+
 @contextlib.contextmanager
 def staged(checkpoints: Path, step: int) -> Iterator[Path]:
-    """A folder to write the checkpoint of `step` into. It gets its place at the end; where that fails, nothing is left.
+    """A folder to write the checkpoint of `step` into; it is renamed at the end, or removed on failure.
 
     Raises:
         OSError: It can't be written.
@@ -50,14 +53,14 @@ def staged(checkpoints: Path, step: int) -> Iterator[Path]:
         folder.mkdir(parents=True)
         yield folder
         seal(folder)
-        _take_place(folder, checkpoints / folder.name)
+        _rename(folder, checkpoints / folder.name)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """A folder to write anew what is in `folder`, which stays as it is until the new one is whole.
+    """A new folder that replaces `folder` at the end; on failure, `folder` stays.
 
     Raises:
         OSError: It can't be written.
@@ -69,14 +72,14 @@ def replaced(folder: Path) -> Iterator[Path]:
         new.mkdir()
         yield new
         for path in _files(new):
-            _flush(path)
-        _take_place(new, folder)
+            _sync(path)
+        _rename(new, folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def seal(folder: Path) -> int:
-    """Complete a checkpoint: drop Trainer's pickle of its arguments, and write the marker once all else is on disk.
+    """Complete a checkpoint: remove Trainer's pickle, and write the marker once all files are on disk.
 
     Returns:
         The checkpoint's size in bytes.
@@ -85,112 +88,63 @@ def seal(folder: Path) -> int:
     entries = {}
     for path in _files(folder):
         if path.name != MARKER:
-            _flush(path)
+            _sync(path)
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             entries[path.relative_to(folder).as_posix()] = FileEntry(path.stat().st_size, digest)
     write_atomically(folder / MARKER, msgspec.json.encode(entries))
-    _flush_names(folder)
+    _sync_folder(folder)
     return sum(entry.bytes for entry in entries.values())
 
 
 def drop_pickle(folder: Path) -> None:
-    """Remove `training_args.bin`: a pickle that nothing of Hone's reads and nobody should open."""
+    """Remove `training_args.bin`, a pickle."""
     (folder / PICKLED_ARGUMENTS).unlink(missing_ok=True)
-
-
-def keep(checkpoints: Path, count: int, steps: Collection[int | None] = ()) -> None:
-    """Remove complete checkpoints but the newest `count` and those of `steps`; call it once the newest is sealed.
-
-    What can't be removed now stays: whole, or to be cleaned by the next attempt.
-    """
-    complete = [path for path in checkpoints.glob("checkpoint-*") if step_of(path) >= 0 and is_complete(path)]
-    older = sorted(complete, key=step_of, reverse=True)[count:]
-    for folder in older:
-        if step_of(folder) not in steps:
-            with contextlib.suppress(OSError):  # another program reads in it: no reason to end a run
-                (folder / MARKER).unlink(missing_ok=True)  # first: a half-removed one must not count
-                shutil.rmtree(folder)
-
-
-def restore_replaced(folder: Path) -> None:
-    """Put back what stood in a folder's place, where a process was killed just as it put something new there."""
-    old = _old(folder)
-    if is_link(old) or not old.is_dir():
-        return
-    if not folder.exists():
-        with contextlib.suppress(OSError):  # it stays under the other name
-            old.rename(folder)
-    else:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def clean(checkpoints: Path) -> None:
-    """Remove checkpoints that were never completed, and those that newer ones of the same step have replaced."""
-    for old in checkpoints.glob(".checkpoint-*.old"):
-        restore_replaced(old.with_name(old.name[1 : -len(".old")]))
-    for folder in incomplete(checkpoints):
-        shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(checkpoints / STAGE, ignore_errors=True)
-
-
-def set_aside(path: Path) -> Path:
-    """Give a damaged checkpoint a name under which it counts no longer; what is whole in it may still be of use."""
-    aside = path.with_name(f"{DAMAGED}-{step_of(path)}")
-    shutil.rmtree(aside, ignore_errors=True)
-    return path.rename(aside)
-
-
-def check_no_links(run: RunFolder) -> None:
-    """Make sure that what a run writes stays in its folder: a stranger's may hold links to anywhere.
-
-    Raises:
-        RunFolderError: A folder that it would write into, or remove, is a link.
-    """
-    inside = [] if is_link(run.checkpoints) or not run.checkpoints.is_dir() else [*run.checkpoints.iterdir()]
-    for path in (run.checkpoints, run.model, run.tensorboard, run.path / "examples", *inside):
-        if is_link(path):
-            raise RunFolderError(
-                _("The run's folder leads elsewhere"),
-                _(
-                    "{path} is a link, and a run writes into its own folder only. Put a folder in its place."
-                ).format(path=path),
-            )
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _take_place(new: Path, place: Path) -> None:
-    """Rename a folder; one that stands in its place goes, just before."""
-    _flush_names(new)
-    restore_replaced(place)
-    old = _old(place)
-    if place.is_dir():
-        place.rename(old)
+def _rename(new: Path, folder: Path) -> None:
+    """Rename `new` to `folder`, which is removed if it exists."""
+    _sync_folder(new)
+    restore_replaced(folder)
+    old = _old(folder)
+    if folder.is_dir():
+        folder.rename(old)
     try:
-        new.rename(place)
+        new.rename(folder)
     except OSError:
-        restore_replaced(place)
+        restore_replaced(folder)
         raise
-    _flush_names(place.parent)
+    _sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
+def restore_replaced(folder: Path) -> None:
+    """Undo the renaming of `folder` by a process that was killed before the new one had its name."""
+    old = _old(folder)
+    if is_link(old) or not old.is_dir():
+        return
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            old.rename(folder)
+
+
 def _old(folder: Path) -> Path:
-    """Under which name a folder stands for the moment in which another takes its place."""
     return folder.with_name(f".{folder.name}.old")
 
 
-def _flush(path: Path) -> None:
-    """Have a file on disk before a name says that it is."""
+def _sync(path: Path) -> None:
     with path.open("r+b") as file:
         os.fsync(file.fileno())
 
 
-def _flush_names(folder: Path) -> None:
-    """The same for the names in a folder; Windows does it by itself."""
+def _sync_folder(folder: Path) -> None:
+    """Write the names in a folder to disk; Windows does it by itself."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -201,49 +155,84 @@ def _flush_names(folder: Path) -> None:
         os.close(descriptor)
 
 
+# --- Removing
+
+
+def keep(checkpoints: Path, count: int, steps: Collection[int | None] = ()) -> None:
+    """Remove complete checkpoints except the newest `count` and those of `steps`."""
+    complete = [path for path in checkpoints.glob("checkpoint-*") if step_of(path) >= 0 and is_complete(path)]
+    for folder in sorted(complete, key=step_of, reverse=True)[count:]:
+        if step_of(folder) not in steps:
+            with contextlib.suppress(OSError):  # another program may be reading it
+                (folder / MARKER).unlink(missing_ok=True)  # first: a half-removed one must not count
+                shutil.rmtree(folder)
+
+
+def clean(checkpoints: Path) -> None:
+    """Remove incomplete checkpoints, and finish replacements that were interrupted."""
+    for old in checkpoints.glob(".checkpoint-*.old"):
+        restore_replaced(old.with_name(old.name[1 : -len(".old")]))
+    for folder in incomplete(checkpoints):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(checkpoints / STAGE, ignore_errors=True)
+
+
+def check_no_links(run: RunFolder) -> None:
+    """Raise a RunFolderError if a folder that the run writes into is a link, as in a stranger's run it may be."""
+    inside = [] if is_link(run.checkpoints) or not run.checkpoints.is_dir() else [*run.checkpoints.iterdir()]
+    for path in (run.checkpoints, run.model, run.tensorboard, run.path / "examples", *inside):
+        if is_link(path):
+            raise RunFolderError(
+                _("The run's folder contains a link"),
+                _(
+                    "{path} is a link, and a run writes into its own folder only. Put a folder in its place."
+                ).format(path=path),
+            )
+
+
+# --- Resuming
+
+
 @dataclass(frozen=True)
 class Start:
-    """Where an attempt begins. `damaged` are the checkpoints that were skipped, under the names they have now."""
+    """Where an attempt begins; `damaged` are the checkpoints that were renamed and skipped."""
 
     checkpoint: Checkpoint | None = None
     damaged: tuple[Path, ...] = ()
 
     @property
     def step(self) -> int:
-        """The step it goes on from; 0 for a run that begins."""
         return self.checkpoint.step if self.checkpoint is not None else 0
 
     def warn(self, reporter: Reporter) -> None:
-        """Say what was passed over."""
-        if not self.damaged:
-            return
-        names = ", ".join(f"{path.parent.name}/{path.name}" for path in self.damaged)
-        where = (
-            _("from the checkpoint of step {step:,}").format(step=self.step)
-            if self.checkpoint
-            else _("from the beginning")
-        )
-        reporter.warn(
-            "checkpoint-damaged",
-            _("The newest checkpoint is damaged: the run goes on {where}").format(where=where),
-            f"Its files are no longer what was saved; a disk may be failing. It was set aside: {names}.",
-        )
+        """Warn of damaged checkpoints."""
+        if self.damaged:
+            names = ", ".join(f"{path.parent.name}/{path.name}" for path in self.damaged)
+            reporter.warn(
+                "checkpoint-damaged",
+                _("The newest checkpoint is damaged: the run goes on from step {step:,}").format(
+                    step=self.step
+                ),
+                _("Its files have changed since they were saved; a disk may be failing. See {names}.").format(
+                    names=names
+                ),
+            )
 
 
 def find_checkpoint(run: RunFolder) -> Start:
-    """Read all of the newest checkpoint and hold it against its hashes; a damaged one is set aside for the one before.
-
-    It takes about a second for each GB. A model that was about to be replaced when the run was killed is put back, too.
+    """Verify the hashes of the newest checkpoint, about a second for each GB; rename a damaged one and try the next.
 
     Raises:
-        OSError: A damaged one can't be set aside.
+        OSError: A damaged one can't be renamed.
     """
     damaged: list[Path] = []
     restore_replaced(run.model)
     for checkpoint in newest_first(run.checkpoints):
-        if is_undamaged(checkpoint.path) and _is_of_its_step(checkpoint):
+        if is_undamaged(checkpoint.path) and _state_matches(checkpoint):
             return Start(checkpoint, tuple(damaged))
-        damaged.append(set_aside(checkpoint.path))
+        renamed = checkpoint.path.with_name(f"{DAMAGED}-{checkpoint.step}")
+        shutil.rmtree(renamed, ignore_errors=True)
+        damaged.append(checkpoint.path.rename(renamed))
     return Start(None, tuple(damaged))
 
 
@@ -251,8 +240,8 @@ class _State(msgspec.Struct):
     global_step: int
 
 
-def _is_of_its_step(checkpoint: Checkpoint) -> bool:
-    """Whether Trainer's own record names the step that the folder's name does."""
+def _state_matches(checkpoint: Checkpoint) -> bool:
+    """Whether Trainer's state is of the step in the folder's name."""
     try:
         state = msgspec.json.decode((checkpoint.path / STATE).read_bytes(), type=_State)
     except (OSError, msgspec.MsgspecError, RecursionError):

@@ -1,8 +1,8 @@
-"""torch.compile for a run: timed separately, abandoned where a back end fails; its graphs tell what ran.
+"""torch.compile for a run: timed separately, abandoned if a backend fails; its graphs tell what ran.
 
-Trainer can compile too (`torch_compile`), and would lack three things: it compiles a second time as soon as a text of
-another length comes, it takes none but the back ends accelerate lists, and a failing one ends the run. The model
-compiled here is the one it would compile: after accelerate has prepared it, whole.
+Trainer's own `torch_compile` would compile a second time at a text of another length, knows only the backends that
+accelerate lists, and ends the run if one fails. The model compiled here is the one it would compile: the whole, after
+accelerate has prepared it.
 """
 
 import logging
@@ -25,21 +25,20 @@ from core.options import RunOptions
 from core.options.choices import Attention, Padding
 from core.runs.events import Phase
 
+INDUCTOR = "inductor"
+
 
 def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) -> None:
-    """Add what is in a graph to what is known of the first batch.
+    """Note what a graph computes.
 
-    Autocast that begins outside the graph is on while it is traced; one that begins inside is a node of it.
+    Autocast entered outside the graph is on while it is traced; autocast entered inside is a node.
     """
     if torch.is_autocast_enabled(device_kind):
         seen.note_autocast(torch.get_autocast_dtype(device_kind))
-    graphs = [
-        part for part in traced.modules() if isinstance(part, torch.fx.GraphModule)
-    ]  # what is recomputed is one
-    calls = [
-        node for part in graphs for node in part.graph.nodes if node.op in ("call_function", "call_method")
-    ]
-    for node in calls:
+    graphs = [part for part in traced.modules() if isinstance(part, torch.fx.GraphModule)]
+    for node in (node for part in graphs for node in part.graph.nodes):
+        if node.op not in ("call_function", "call_method"):
+            continue
         name = node.target  # a method's bare name
         if not isinstance(name, str):
             name = f"{getattr(name, '__module__', '')}.{getattr(name, '__name__', name)}"
@@ -57,14 +56,14 @@ def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) ->
             seen.recomputed += 1
 
 
-INDUCTOR = "inductor"
-
-
 class Compilation:
     """The compiled form of a run's model.
 
-    `seconds` is the time compiling has taken in all, `step_seconds` since the last call of `forget_step`; `graphs`
-    counts what the back end was given. `failed` tells that the run goes on without it.
+    Attributes:
+        seconds: The total time of compiling.
+        step_seconds: The time of compiling since the last `forget_step`.
+        graphs: How many graphs the backend was given.
+        failed: Whether the run goes on uncompiled.
     """
 
     def __init__(self, resolved: ResolvedRun, reporter: Reporter, seen: FirstBatch) -> None:
@@ -81,7 +80,7 @@ class Compilation:
 
     @property
     def label(self) -> str:
-        """Who compiled the model, such as "inductor, default"; empty where nobody did."""
+        """Backend and mode, such as "inductor, default"; empty if nothing was compiled."""
         if self.failed or not self.graphs:
             return ""
         backend = self._options.compile_backend
@@ -92,7 +91,7 @@ class Compilation:
         self.step_seconds = 0.0
 
     def run(self, model: torch.nn.Module, compute: Callable[[Any], torch.Tensor]) -> torch.Tensor:
-        """Compute one batch with the compiled form of `model`; with `model` itself once compiling it has failed.
+        """Compute one batch with the compiled model; with `model` itself once compiling has failed.
 
         Args:
             model: As accelerate has prepared it.
@@ -100,48 +99,54 @@ class Compilation:
         """
         if self.failed:
             return compute(model)
-        restore = _remember(model, self._kind) if self._compiled is None else None
+        restore = None
+        if self._compiled is None:
+            restore = _remember(model, self._kind)
+            # transformers' models log in forward, which would break the graph
+            torch._dynamo.config.ignore_logging_functions.add(logging.Logger.warning_once)  # type: ignore[attr-defined]
+            _set_problem_type(model)
+            self._compiled = torch.compile(model, backend=self._backend(), dynamic=self._dynamic)
         try:
-            with self._watching():
-                loss = compute(self._compiled_form(model))
+            with self._timed():
+                loss = compute(self._compiled)
         except torch._dynamo.exc.TorchDynamoException as error:
             if isinstance(getattr(error, "inner_exception", None), torch.OutOfMemoryError | MemoryError):
                 raise
-            traceback.print_exception(error, file=sys.stderr)  # to the log, whole
-            self._give_up(_first_lines(error))
+            traceback.print_exception(error, file=sys.stderr)
+            # who failed, and what it raised
+            self._give_up(" ".join(line.strip() for line in str(error).strip().splitlines()[:2]))
             if restore is not None:
                 restore()
             return compute(model)
         if not self.graphs:
-            self._give_up(_("torch found nothing in it that can be compiled."))
+            self._give_up(_("torch found nothing to compile"))
         self._seen = None
-        return loss.clone()  # CUDA graphs write the next loss where this one lies
-
-    def _compiled_form(self, model: torch.nn.Module) -> Any:
-        if self._compiled is None:
-            # transformers' models log from within forward: each such line would cut the graph in two
-            torch._dynamo.config.ignore_logging_functions.add(logging.Logger.warning_once)  # type: ignore[attr-defined]
-            _settle_problem_type(model)
-            self._compiled = torch.compile(model, backend=self._backend(), dynamic=self._dynamic)
-        return self._compiled
+        return loss.clone()  # CUDA graphs overwrite it with the next loss
 
     def _backend(self) -> Callable[[Any, Any], Any]:
-        """The back end asked for, with an eye on what it is given."""
-        compile_graph = _backend(self._options.compile_backend, self._options.compile_mode, self._dynamic)
+        """The chosen backend as `torch.compile` looks it up (private in torch 2.13), with a look at its graphs."""
+        name, mode = self._options.compile_backend, self._options.compile_mode
+        backend: Callable[[Any, Any], Any]
+        if name == INDUCTOR:
+            backend = torch._TorchCompileInductorWrapper(mode, None, self._dynamic)
+        else:
+            from torch._dynamo.backends.registry import lookup_backend
+
+            backend = lookup_backend(name)
 
         def compile_seen(traced: torch.fx.GraphModule, inputs: Any) -> Any:
             self.graphs += 1
             if self._seen is not None:
                 look_at(traced, self._seen, self._kind)
-            return compile_graph(traced, inputs)
+            return backend(traced, inputs)
 
         return compile_seen
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Time what compiles, and say so while it does.
+    def _timed(self) -> Iterator[None]:
+        """Time and report compiling.
 
-        The backward is compiled together with the forward, so that whatever fails does so before any gradient is there.
+        The backward is compiled together with the forward, so that it fails before there is a gradient.
         """
         from torch._dynamo.callback import callback_handler
         from torch._functorch import config
@@ -174,44 +179,24 @@ class Compilation:
         self.failed = True
         self._compiled = None
         if self._seen is not None:
-            self._seen.forget()
+            self._seen.reset()
         self._reporter.warn(
             "compile-failed",
             _("The model runs uncompiled"),
-            _(
-                "{compile_backend} could not compile it, so the steps take as long as without: {reason}"
-            ).format(compile_backend=self._options.compile_backend, reason=reason),
+            _("{backend} could not compile it: {reason}").format(
+                backend=self._options.compile_backend, reason=reason
+            ),
         )
 
 
 def has_many_shapes(options: RunOptions) -> bool | None:
-    """Whether to compile for every length at once: torch's `dynamic`, where None means that it finds out by itself.
-
-    Texts that are padded batch by batch have a length of their own in each; images, and texts padded to one length,
-    have one shape, but for an epoch's last batch.
-    """
+    """torch.compile's `dynamic`: True for texts that are padded batch by batch; None lets torch find out."""
     of_one_length = options.task.reads_images or options.data.padding is Padding.FIXED
     return None if of_one_length else True
 
 
-def _backend(name: str, mode: str, dynamic: bool | None) -> Callable[[Any, Any], Any]:
-    """A back end as `torch.compile` looks it up; private in torch 2.13, which takes modes by name only."""
-    found: Callable[[Any, Any], Any]
-    if name == INDUCTOR:
-        found = torch._TorchCompileInductorWrapper(mode, None, dynamic)
-    else:
-        from torch._dynamo.backends.registry import lookup_backend
-
-        found = lookup_backend(name)
-    return found
-
-
 def _remember(model: torch.nn.Module, kind: str) -> Callable[[], None]:
-    """Note what a batch changes besides gradients: random numbers, and statistics such as those of batch norms.
-
-    Returns:
-        What sets them back.
-    """
+    """Returns a function that restores random numbers and buffers, such as the statistics of batch norms."""
     restore_random = remember_random_state(kind)
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
 
@@ -223,13 +208,8 @@ def _remember(model: torch.nn.Module, kind: str) -> Callable[[], None]:
     return restore
 
 
-def _first_lines(error: Exception) -> str:
-    """Who failed, and what it raised: so torch begins."""
-    return " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
-
-
-def _settle_problem_type(model: Any) -> None:
-    """Say beforehand what transformers' models find out in their first forward, which then is compiled again."""
+def _set_problem_type(model: Any) -> None:
+    """Set what a transformers model would find out in its first forward, which would then be compiled again."""
     config = getattr(base_of(model), "config", None)
     if config is not None and getattr(config, "problem_type", "") is None and config.num_labels > 1:
         config.problem_type = "single_label_classification"

@@ -1,4 +1,4 @@
-"""What ends a run early, in words a person can act on: a full disk, lost weights, what libraries raise."""
+"""What ends a run early, as errors that a person can act on: a full disk, NaN weights, what libraries raise."""
 
 import contextlib
 import errno
@@ -6,7 +6,9 @@ import math
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
+import sys
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.formats import size
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer
@@ -25,101 +27,107 @@ from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, newest_first
 from core.runs.words import out_of_memory
 
-BESIDE = 1 << 20
-"""What lies beside weights and optimizer state: a vocabulary, Trainer's record. Small against what is measured here."""
+RESUME = Fix(_("Resume"), action=FixAction.RESUME)
 
-FULL_NUMBERS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
-FULL = (
+
+class CantSave(UserError):  # noqa: N818 - it pauses a run
+    """The trained weights can't be written; what was saved before is intact, and the run pauses."""
+
+
+def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
+    text = str(error).lower()
+    return any(phrase in text for phrase in phrases)
+
+
+# --- A full disk
+
+
+SMALL_FILES = 1 << 20
+"""Bytes of a model's other files: the vocabulary, Trainer's state."""
+
+DISK_FULL_NUMBERS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
+DISK_FULL = (
     "no space left on device",
-    "storagefull",
+    "storagefull",  # safetensors, without an errno
     "filetoolarge",
     "file too large",
     "not enough space on the disk",
     "disk quota exceeded",
 )
-"""safetensors says it inside an error of its own, without an errno."""
-
-UNWRITTEN = (
+NOT_WRITTEN = (  # torch and safetensors, without a cause
     "pytorchstreamwriter failed",
     "file write failed",
     "iostream error",
     "fail at inline_container",
     "error while serializing: i/o error",
 )
-"""How torch and safetensors say that a file couldn't be written, torch without a cause."""
-
-RESUME = Fix(_("Resume"), action=FixAction.RESUME)
-
-
-class CantSave(UserError):  # noqa: N818 - it pauses a run
-    """What was trained can't be written. What was saved before is as it was, so that the run pauses there."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a run writes at the most, in bytes: `copies` checkpoints at one time, and the model."""
+    """The most bytes a run writes: `copies` checkpoints at one time, and the model."""
 
     checkpoint: int
     copies: int
     model: int
 
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.checkpoint * self.copies + self.model
-
 
 def require_disk_space(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
-    """Make sure that what is trained can be saved; returns what that takes.
+    """Make sure that the run's checkpoints and model can be saved; returns the space they need.
 
     Raises:
-        UserError: The disk is too full for that; nothing has been trained yet.
-        CantSave: The same for a run that goes on.
+        UserError: The disk is too full; nothing has been trained yet.
+        CantSave: Likewise, for a run that is resumed.
     """
-    standing = newest_first(run.checkpoints)
-    need = disk_space_needed(trainer, options, standing)
+    existing = newest_first(run.checkpoints)
+    need = disk_space_needed(trainer, options, existing)
     free = shutil.disk_usage(run.path).free
-    reused = sum(one.bytes for one in standing[: max(0, need.copies)])
-    missing = need.total - reused
+    reused = sum(checkpoint.bytes for checkpoint in existing[: need.copies])
+    missing = need.checkpoint * need.copies + need.model - reused
     if free >= missing:
         return need
-    what = _("{model} for the model").format(model=size(need.model))
-    if need.copies:
-        each = size(need.checkpoint)
-        what = _("{value} of {each} and {what}").format(
-            value=f"{need.copies} checkpoints" if need.copies > 1 else "a checkpoint", each=each, what=what
-        )
-    fixes = [RESUME] if standing else []
+    fixes = [RESUME] if existing else []
     if need.copies and free >= need.model:
-        fewer = {"output.keep_checkpoints": 0, "output.keep_best": False}
-        fixes.insert(0, Fix(_("Keep no checkpoints"), fewer))
+        none = {"output.keep_checkpoints": 0, "output.keep_best": False}
+        fixes.insert(0, Fix(_("Keep no checkpoints"), none))
     least = need.checkpoint * min(need.copies, 2) + need.model - reused
     if options.output.keep_checkpoints > 1 and free >= least:
-        fewer = {"output.keep_checkpoints": 1, "output.keep_best": False}
-        fixes.insert(0, Fix(_("Keep one checkpoint only"), fewer))
-    kind = CantSave if standing else UserError
-    raise kind(
-        _("The disk has no room for what this run will save"),
-        _(
-            "{missing} are needed and {free} are free where the run is kept ({path}): "
-            "{what}. Nothing was trained. Make room, or keep runs on another disk."
-        ).format(missing=size(missing), free=size(free), path=run.path.absolute(), what=what),
-        tuple(fixes),
+        one = {"output.keep_checkpoints": 1, "output.keep_best": False}
+        fixes.insert(0, Fix(_("Keep one checkpoint only"), one))
+    detail = ngettext(
+        "The model ({model}) and {count} checkpoint ({checkpoint}) need {missing} in {path}, where {free} are free.",
+        "The model ({model}) and {count} checkpoints ({checkpoint} each) need {missing} in {path}, where {free} are "
+        "free.",
+        need.copies,
+    )
+    raise (CantSave if existing else UserError)(
+        _("The disk is too full for this run"),
+        detail.format(
+            model=size(need.model),
+            count=need.copies,
+            checkpoint=size(need.checkpoint),
+            missing=size(missing),
+            path=run.path.absolute(),
+            free=size(free),
+        ),
+        (*fixes, Fix(_("Free some space, or keep runs on another disk"))),
     )
 
 
-def disk_space_needed(trainer: Any, options: RunOptions, standing: list[Checkpoint]) -> Need:
-    """What a run will write, at the worst moment: the checkpoints kept, and the one being written.
+def disk_space_needed(trainer: Any, options: RunOptions, existing: list[Checkpoint]) -> Need:
+    """The most space a run needs at one time: for the checkpoints it keeps, the one being written, and the model.
 
-    A checkpoint is as large as the last one; before the first, as its weights and its optimizer's state.
+    A checkpoint is as large as the last one; before the first, as the weights and the optimizer's state.
     """
     output, training = options.output, options.training
-    model = saved_bytes(trainer.model) + BESIDE
-    learning = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
-    each = 0.0 if training.optimizer is Optimizer.SGD and not training.momentum else STATE[training.optimizer]
+    model = saved_bytes(trainer.model) + SMALL_FILES
+    trained = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
+    state = (
+        0.0 if training.optimizer is Optimizer.SGD and not training.momentum else STATE[training.optimizer]
+    )
     if options.memory.deepspeed is not DeepSpeed.OFF:
-        each += 2 * MASTER  # ZeRO's own copy, and the weights a second time
-    checkpoint = standing[0].bytes if standing else model + round(each * learning)
+        state += 2 * MASTER  # ZeRO's own copy, and the weights a second time
+    checkpoint = existing[0].bytes if existing else model + round(state * trained)
     copies = 0
     if output.keep_checkpoints or output.keep_best:
         copies = max(1, output.keep_checkpoints) + 1 + output.keep_best
@@ -129,7 +137,7 @@ def disk_space_needed(trainer: Any, options: RunOptions, standing: list[Checkpoi
 
 
 def saved_bytes(model: Any) -> int:
-    """The weights that are saved: all, or an adapter's alone."""
+    """Bytes of the weights that are saved: all, or an adapter's alone."""
     is_adapter = hasattr(model, "peft_config")
     weights = {
         weight.data_ptr(): weight for weight in model.parameters() if weight.requires_grad or not is_adapter
@@ -139,13 +147,12 @@ def saved_bytes(model: Any) -> int:
 
 
 @contextlib.contextmanager
-def writing(folder: Path, what: str, needed: int) -> Iterator[None]:
-    """Turn what libraries raise where a file can't be written into what a person can act on.
+def writing(folder: Path, needed: int = 0) -> Iterator[None]:
+    """Turn what libraries raise when a file can't be written into CantSave.
 
     Args:
         folder: Where it is written.
-        what: What it is, in a word.
-        needed: About how many bytes it takes; 0: unknown.
+        needed: About how many bytes; 0 if unknown.
 
     Raises:
         CantSave: A file couldn't be written.
@@ -153,82 +160,74 @@ def writing(folder: Path, what: str, needed: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not (isinstance(error, OSError) or is_disk_full(error) or _says(error, UNWRITTEN)):
+        if not (isinstance(error, OSError) or is_disk_full(error) or _says(error, NOT_WRITTEN)):
             raise
-        raise cant_save(error, folder, what, needed) from error
+        raise cant_save(error, folder, needed) from error
 
 
-def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> CantSave:
-    """The plain error for a file of `folder` that couldn't be written."""
+def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
+    """The error for a file in `folder` that couldn't be written."""
     try:
         folder = folder.absolute()
-    except FileNotFoundError:  # the working folder, which is the run's, has no path any more
+    except FileNotFoundError:  # the working directory, which is the run's folder, has no path any more
+        title = _("The run's folder can't be reached")
+        detail = _("Its disk was unmounted. What was saved before is intact: mount the disk and resume.")
+        return CantSave(title, detail, (RESUME,))
+    if not (is_disk_full(error) or _says(error, NOT_WRITTEN)):
         return CantSave(
-            _("The run's folder can't be reached"),
-            _(
-                "The {what} couldn't be written: its disk was unmounted. What was saved before is as "
-                "it was: mount the "
-                "disk and resume."
-            ).format(what=what),
+            _("The run can't be saved"),
+            _("{error}. What was saved before is intact: solve this and resume.").format(error=error),
             (RESUME,),
         )
-    if not (is_disk_full(error) or _says(error, UNWRITTEN)):
-        return CantSave(
-            _("The {what} can't be written").format(what=what),
-            _("{error}. What was saved before is as it was: mend it and resume.").format(error=error),
-            (RESUME,),
+    detail = _("{folder} couldn't be written: {free} are free. What was saved before is intact.")
+    if needed:
+        detail = _(
+            "{folder} couldn't be written: about {needed} are needed and {free} are free. What was saved before is "
+            "intact."
         )
-    takes = _("about {needed} are needed and ").format(needed=size(needed)) if needed else ""
     return CantSave(
         _("Paused: the disk is full"),
-        _(
-            "The {what} couldn't be written: {takes}{folder} in {folder_2}. What was saved "
-            "before is as it was: "
-            "make room and resume."
-        ).format(what=what, takes=takes, folder=free_at(folder), folder_2=folder),
-        (RESUME, Fix(_("Show the folder"), action=FixAction.REVEAL)),
+        detail.format(folder=folder, needed=size(needed), free=size(_free(folder))),
+        (RESUME, Fix(_("Show the folder"), action=FixAction.REVEAL), Fix(_("Free some space and resume"))),
     )
 
 
-def free_at(folder: Path) -> str:
-    """How much is free where `folder` is, or was."""
+def _free(folder: Path) -> int:
+    """Bytes that are free where `folder` is, or was."""
     for place in (folder, *folder.parents):
         with contextlib.suppress(OSError):
-            return _("{free} are free").format(free=size(shutil.disk_usage(place).free))
-    return _("nothing is free")
+            return shutil.disk_usage(place).free
+    return 0
 
 
 def find_full_disk(error: BaseException, folder: Path) -> Path | None:
-    """The file that an error names; else which of `folder`, home and the temporary folder is full, if one is."""
+    """The file that an error names, or which of `folder`, home and the temporary folder is full, or None."""
     named = getattr(error, "filename", None)
     if isinstance(named, str | bytes):
         return Path(os.fsdecode(named)).absolute()
-    temporary = (
-        os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"
-    )  # tempfile looks for one with room
+    # tempfile.gettempdir looks for a folder that isn't full
+    temporary = os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"
     for place in (folder, Path.home(), Path(temporary)):
         with contextlib.suppress(OSError):
-            if shutil.disk_usage(place).free < BESIDE:
+            if shutil.disk_usage(place).free < SMALL_FILES:
                 return place.absolute()
     return None
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a file couldn't be written for lack of room: of the disk, of a person's share, or for one file."""
-    return (isinstance(error, OSError) and error.errno in FULL_NUMBERS) or _says(error, FULL)
+    """Whether the disk, the person's quota or the limit for one file is exhausted."""
+    return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or _says(error, DISK_FULL)
 
 
-def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
-    words = str(error).lower()
-    return any(phrase in words for phrase in phrases)
+# --- NaN
 
 
-def diverged_error(arguments: Any, why: str) -> UserError:
-    """What ends the run, with what to try instead.
+def diverged_error(arguments: Any, reason: str) -> UserError:
+    """The error that ends a diverged run.
 
     Args:
         arguments: Trainer's.
-        why: How it was noticed.
+        reason: A sentence on how it was noticed.
     """
     rate = arguments.learning_rate
     fixes = [
@@ -239,29 +238,19 @@ def diverged_error(arguments: Any, why: str) -> UserError:
     ]
     if arguments.bf16 or arguments.fp16 or arguments.tf32:
         fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
-    return UserError(
-        _("The loss is no longer a number"),
-        _(
-            "{why} The usual cause is a learning rate that is too high (it was {rate:g}). What "
-            "was saved before is "
-            "as it was."
-        ).format(why=why, rate=rate),
-        tuple(fixes),
-    )
+    cause = _("The usual cause is a learning rate that is too high (it was {rate:g}).").format(rate=rate)
+    return UserError(_("The loss is no longer a number"), f"{reason} {cause}", tuple(fixes))
 
 
 def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
-    """Make sure that what is to be saved can be used.
-
-    Raises:
-        UserError: A weight that learns is NaN or infinite.
-    """
+    """Raise a UserError if a trained weight is NaN or infinite."""
     for name, weight in model.named_parameters():
         if weight.requires_grad and not bool(torch.isfinite(weight).all()):
-            raise diverged_error(
-                arguments,
-                _("The weights {name} are NaN or infinite, so that nothing can be saved.").format(name=name),
-            )
+            reason = _("The weights {name} are NaN or infinite, so nothing was saved.").format(name=name)
+            raise diverged_error(arguments, reason)
+
+
+# --- Errors of libraries
 
 
 OUT_OF_MEMORY = (
@@ -270,75 +259,64 @@ OUT_OF_MEMORY = (
     "not enough memory",  # torch on a Windows CPU
     "cannot allocate memory",  # the operating system
     "unable to allocate",  # NumPy
-    "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and its sisters
+    "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and the like
     "paging file is too small",  # Windows, while mapping weights
 )
 WORKER_ENDED = ("dataloader worker (pid",)
-"""How torch says that a worker is gone: killed, or out of shared memory. What a worker raises it tells otherwise."""
+"""torch, if a worker was killed or is out of shared memory; an exception in a worker is worded differently."""
 NOT_DETERMINISTIC = (
-    "does not have a deterministic implementation",
-    "deterministic behavior was enabled with",
+    "does not have a deterministic implementation",  # torch
+    "deterministic behavior was enabled with",  # cuBLAS
 )
-"""torch, of its own kernels and of cuBLAS."""
+NO_ASYNC_IO = ("unable to jit load the async_io op",)
 
 
 def explain(
     error: Exception, options: RunOptions, forecast: MemoryForecast | None = None
 ) -> UserError | None:
-    """The plain error for `error`, or None where it is a bug.
+    """The UserError for `error`, or None if it is a bug.
 
     Args:
         error: What was raised.
-        options: What was asked.
-        forecast: What the run was told to take of memory, if it came that far.
+        options: The run's.
+        forecast: Its memory forecast, if there is one.
     """
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error))
     if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
         return UserError(
-            _("A worker was ended by the system"),
-            _(
-                "{error}\nMostly memory was short: each worker holds batches, and what it needs to make them."
-            ).format(error=error),
+            _("A data loader worker was ended by the system"),
+            _("{error}\nUsually memory was short: each worker holds batches.").format(error=error),
             (Fix(_("Load without workers"), {"data.workers": 0}),),
         )
     if is_disk_full(error):
         place = find_full_disk(error, Path())  # a run's process works in its folder
-        if place is None:
-            return UserError(
-                _("The disk is full"), _("{error}. Make room and start again.").format(error=error)
+        detail = str(error)
+        if place is not None:
+            detail = _("{place} couldn't be written: {free} are free.").format(
+                place=place, free=size(_free(place))
             )
-        is_named = bool(getattr(error, "filename", None))
-        what = (
-            str(place) if is_named else _("A file in {place}, or elsewhere on its disk,").format(place=place)
-        )
-        return UserError(
-            _("The disk is full"),
-            _("{what} couldn't be written: {place}. Make room and start again.").format(
-                what=what, place=free_at(place)
-            ),
-        )
-    if _says(error, ("unable to jit load the async_io op",)):
+        return UserError(_("The disk is full"), detail, (Fix(_("Free some space and start again")),))
+    if _says(error, NO_ASYNC_IO):
         return UserError(
             _("DeepSpeed can't write to the disk here"),
             _(
-                "Its disk access has to be compiled on this computer, with a C++ compiler and the "
-                "header files of libaio."
+                "Its disk access is compiled on this computer, which needs a C++ compiler and libaio's headers."
             ),
             (Fix(_("Offload to main memory"), {"memory.offload": "cpu"}),),
         )
     if _says(error, NOT_DETERMINISTIC):
-        first = str(error).strip().partition(".")[0]
         return UserError(
-            _("An operator of this model can't be computed the same way every time"),
-            _("Full determinism was asked for, and PyTorch says: {first}.").format(first=first),
-            (Fix(_("Allow such operators"), {"training.deterministic": False}),),
+            _("This model has no deterministic implementation"),
+            _("Full determinism is on, and PyTorch reports: {error}").format(
+                error=str(error).strip().partition(".")[0]
+            ),
+            (Fix(_("Turn full determinism off"), {"training.deterministic": False}),),
         )
     return None
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed, whoever asked for it."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):  # NumPy's and Arrow's are MemoryErrors
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
@@ -356,35 +334,38 @@ UNREADABLE = (
     AttributeError,
     EOFError,
 )
-"""What torch, safetensors and transformers raise where a file is no state of this run; not where it can't be opened."""
+"""What torch, safetensors and transformers raise for a file that is no state of this run."""
 
 
 @contextlib.contextmanager
-def reading(checkpoint: str | None) -> Iterator[None]:
-    """Refuse a checkpoint that isn't what it should be.
+def reading(checkpoint: str | None, until: Callable[[], bool]) -> Iterator[None]:
+    """Turn what libraries raise when they read a checkpoint into a ModelError, and print it to the log.
+
+    Args:
+        checkpoint: The checkpoint, if any.
+        until: Whether it has been read.
 
     Raises:
-        ModelError: It holds something else than the state of this run: code, or what another model needs.
+        ModelError: It isn't a state of this run: it holds code, or another model.
     """
     try:
         yield
     except UNREADABLE as error:
-        if checkpoint is None or is_out_of_memory(error):
+        if checkpoint is None or until() or is_out_of_memory(error):
             raise
+        traceback.print_exc(file=sys.stderr)
         name = Path(checkpoint).name
-        if "weights only load failed" in str(error).lower() or isinstance(error, pickle.UnpicklingError):
-            why = _("it holds objects that only running code could bring back, and Hone runs none")
-        else:
-            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if _says(error, ("weights only load failed",)) or isinstance(error, pickle.UnpicklingError):
+            reason = _("it holds objects that only running code could restore, and none was run")
         raise ModelError(
-            _("{name} can't be gone on from").format(name=name),
-            _("It is not what Hone saves: {why}. Nothing in it was run.").format(why=why),
+            _("{name} can't be resumed from").format(name=name),
+            _("It is not a checkpoint of this run: {reason}.").format(reason=reason),
             (
                 Fix(
-                    _(
-                        "Move {name} out of the folder checkpoints, and resume from the one before or from "
-                        "the start"
-                    ).format(name=name)
+                    _("Move {name} out of the folder checkpoints, and resume from the one before").format(
+                        name=name
+                    )
                 ),
             ),
         ) from error

@@ -1,10 +1,9 @@
-"""What is observed of training from inside: how the first batch was computed, and where a step's time goes."""
+"""Observes training from inside: how the first batch was computed, and where a step's time goes."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from enum import Enum, auto
+from enum import StrEnum
 from typing import Any
 
 import torch
@@ -13,23 +12,27 @@ from torch.overrides import TorchFunctionMode
 from core.engine.models.parts import base_of
 from core.options.choices import Attention
 
+# --- The first batch
+
+
 SOFTMAX = (torch.softmax, torch.Tensor.softmax, torch.nn.functional.softmax)
 
 
 class FirstBatch:
-    """How a run's first batch was computed. Nothing is observed outside `watching`.
+    """How a run's first batch was computed; of a compiled model, read from its graphs (`Compilation`).
 
-    `autocast_dtype` is the format autocast computed in, None without autocast; `recomputed` counts the blocks whose
-    forward ran again while the gradients were computed. A compiled model's are read from its graphs instead
-    (`Compilation`).
+    Attributes:
+        autocast_dtype: What autocast computed in; None without autocast.
+        recomputed: The blocks whose forward ran again in the backward pass.
+        calls: The attention implementations that were called.
+        computes_softmax: Whether a softmax was computed: the sign of attention that is written out.
     """
 
     def __init__(self, device_kind: str = "cpu") -> None:
         self._device_kind = device_kind
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Begin anew."""
+    def reset(self) -> None:
         self.autocast_dtype: str | None = None
         self.recomputed = 0
         self.calls: list[str] = []
@@ -37,14 +40,14 @@ class FirstBatch:
 
     @property
     def attention(self) -> tuple[str, ...]:
-        """The implementations, each once. One that is written out step by step shows by its softmax alone."""
+        """The attention implementations, without duplicates."""
         return tuple(dict.fromkeys(self.calls)) or ((Attention.EAGER.value,) if self.computes_softmax else ())
 
     def note_autocast(self, dtype: torch.dtype) -> None:
         self.autocast_dtype = str(dtype).removeprefix("torch.")
 
     def note_call(self, function: Any) -> None:
-        """Note a function of torch that is called, where it belongs to attention."""
+        """Note a function of torch that is called."""
         if function is torch.nn.functional.scaled_dot_product_attention:
             self.calls.append(Attention.SDPA.value)
         elif function in SOFTMAX:
@@ -54,26 +57,26 @@ class FirstBatch:
     def watching(self, model: torch.nn.Module) -> Iterator[None]:
         """Observe while `model` computes one batch forward and backward.
 
-        Autocast is looked at within the model's parts: accelerate begins it inside the model's own forward. What runs
-        after that forward has ended is recomputed. transformers' registered attentions that torch knows nothing of
+        Autocast is read inside the model's modules, because accelerate enters it in the model's own forward. A module
+        that runs after that forward has ended is recomputed. transformers' flash attentions, which torch doesn't know,
         are wrapped meanwhile.
         """
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         registry = ALL_ATTENTION_FUNCTIONS
-        inner, again, has_ended = base_of(model), set[torch.nn.Module](), False
+        inner, recomputed, has_ended = base_of(model), set[torch.nn.Module](), False
 
-        def begin(part: torch.nn.Module, _inputs: Any) -> None:
+        def before_forward(module: torch.nn.Module, _inputs: Any) -> None:
             nonlocal has_ended
-            if part is inner:
+            if module is inner:
                 has_ended = False
                 return
             if torch.is_autocast_enabled(self._device_kind):
                 self.note_autocast(torch.get_autocast_dtype(self._device_kind))
             if has_ended:
-                again.add(part)
+                recomputed.add(module)
 
-        def end(_model: torch.nn.Module, _inputs: Any, _output: Any) -> None:
+        def after_forward(*_rest: Any) -> None:
             nonlocal has_ended
             has_ended = True
 
@@ -85,16 +88,16 @@ class FirstBatch:
             return note
 
         with ExitStack() as stack:
-            for part in inner.modules():
-                stack.callback(part.register_forward_pre_hook(begin).remove)
-            stack.callback(inner.register_forward_hook(end).remove)
+            for module in inner.modules():
+                stack.callback(module.register_forward_pre_hook(before_forward).remove)
+            stack.callback(inner.register_forward_hook(after_forward).remove)
             for name in registry.valid_keys():
                 if "flash" in name:
                     stack.callback(registry.register, name, registry[name])
                     registry.register(name, noting(name, registry[name]))
             stack.enter_context(_TorchCalls(self.note_call))
             yield
-        self.recomputed = _outermost(inner, again)
+        self.recomputed = _outermost(inner, recomputed)
 
 
 class _TorchCalls(TorchFunctionMode):
@@ -107,138 +110,123 @@ class _TorchCalls(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _outermost(model: torch.nn.Module, again: set[torch.nn.Module]) -> int:
-    """How many blocks of `model` ran again: layers of a transformer, or whatever else is outermost.
+def _outermost(model: torch.nn.Module, recomputed: set[torch.nn.Module]) -> int:
+    """The number of outermost recomputed blocks of `model`.
 
-    A layer of transformers' checkpoints its inner forward, so that only what is inside it is seen to run again.
+    A transformers layer checkpoints its inner forward, so that only modules inside it are seen to run again.
     """
     from transformers.modeling_layers import GradientCheckpointingLayer
 
-    found: set[torch.nn.Module] = set()
+    blocks: set[torch.nn.Module] = set()
     pending: list[tuple[torch.nn.Module, torch.nn.Module | None]] = [(model, None)]
     while pending:
-        part, layer = pending.pop()
-        for child in part.children():
-            if child in again:
-                found.add(layer or child)
+        module, layer = pending.pop()
+        for child in module.children():
+            if child in recomputed:
+                blocks.add(layer or child)
             else:
                 is_layer = isinstance(child, GradientCheckpointingLayer)
                 pending.append((child, child if is_layer else layer))
-    return len(found)
+    return len(blocks)
 
 
-# --- Where the time of an optimizer step goes
+# --- The parts of an optimizer step
 
 
 FIRST, EVERY = 10, 100
-"""Where waiting for the device costs something, one step in `EVERY` is taken apart, the first after `FIRST` steps.
+"""On a GPU, one step in `EVERY` is measured, the first after `FIRST` steps.
 
-Such a step takes at most twice as long, as this process and the device no longer work at the same time: 1 % in all.
+A measured step takes at most twice as long, as this process waits for the device after each part: 1 % in all.
 """
 
 Wait = Callable[[], None]
 
 
-class Part(Enum):
+class Part(StrEnum):
     """A part of an optimizer step. Accumulated batches add up.
 
     - `DATA`: fetching its batches.
     - `FORWARD`: moving them to the device, the model, the loss.
-    - `BACKWARD`: the gradients; with DeepSpeed the new weights, too, which it computes in the same call.
-    - `OPTIMIZER`: clipping, the new weights, the learning rate's schedule, emptying the gradients.
+    - `BACKWARD`: the gradients; with DeepSpeed also the new weights, which it computes in the same call.
+    - `OPTIMIZER`: clipping, the new weights, the learning rate schedule, zeroing the gradients.
     """
 
-    DATA = auto()
-    FORWARD = auto()
-    BACKWARD = auto()
-    OPTIMIZER = auto()
-
-
-@dataclass(frozen=True)
-class StepTimes:
-    """The parts of one step in seconds; None: not measured. They never add up to more than the step."""
-
-    data: float | None = None
-    forward: float | None = None
-    backward: float | None = None
-    optimizer: float | None = None
+    DATA = "data_seconds"
+    FORWARD = "forward_seconds"
+    BACKWARD = "backward_seconds"
+    OPTIMIZER = "optimizer_seconds"
 
 
 def wait_for(kind: str) -> Wait | None:
-    """What waits until a device of this kind (`cuda`, `mps`, `cpu`) has done all it was given; None: nothing has to."""
+    """The function that waits for a device of this kind (`cuda`, `mps`, `cpu`); None if it needs no waiting."""
     if kind == "cuda":
         return torch.cuda.synchronize
     return torch.mps.synchronize if kind == "mps" else None
 
 
 class StepParts:
-    """Adds up the parts of the step that is under way.
+    """Measures the parts of the current step.
 
-    Call `begin` before a step (again, where something else came between), `skip` where a part begins, `lap` where it
-    ends and `end` after the step. Before `begin`, nothing is waited for.
+    Call `begin` before a step (again, if something else came between), `skip` where a part begins, `lap` where it ends
+    and `end` after the step.
 
     Args:
-        wait: Waits for the device, as `wait_for` says.
-        clock: Seconds from any beginning.
+        wait: Waits for the device, as `wait_for` returns it.
+        clock: Seconds since any moment.
     """
 
     def __init__(self, wait: Wait | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.is_asynchronous = wait is not None
         self._wait = wait
         self._clock = clock
-        self._until_sampled = FIRST
-        self._is_sampled = False
+        self._until_measured = FIRST
+        self._is_measured = False
         self._mark = 0.0
         self._spent = dict.fromkeys(Part, 0.0)
         self._fetched: float | None = None
 
     @property
     def is_due(self) -> bool:
-        """Whether the next step will be taken apart although that costs something: let the device be idle before it."""
-        return self._wait is not None and self._until_sampled == 0
-
-    @property
-    def is_asynchronous(self) -> bool:
-        """Whether the device works on after it was told to."""
-        return self._wait is not None
+        """Whether the next step will be measured by waiting for the device, which has to be idle before."""
+        return self.is_asynchronous and self._until_measured == 0
 
     def begin(self) -> None:
-        """A step begins; what was measured since the last one ended belongs to none."""
-        self._is_sampled = self.is_due
+        """Begin a step."""
+        self._is_measured = self.is_due
         self._spent = dict.fromkeys(Part, 0.0)
         self._fetched = None
         self.skip()
 
     def skip(self) -> None:
-        """The time since the last part ended belongs to no part."""
+        """Leave out the time since the last part ended."""
         self._mark = self._clock()
 
     def lap(self, part: Part) -> None:
-        """The time since the last part ended, or since `skip`, belongs to `part`."""
-        if self._is_sampled and self._wait is not None:
+        """Add the time since the last part ended, or since `skip`, to `part`."""
+        if self._is_measured and self._wait is not None:
             self._wait()
         now = self._clock()
         self._spent[part] += now - self._mark
         self._mark = now
 
-    def end(self) -> StepTimes:
-        """The step is over; returns its parts."""
-        self._until_sampled = EVERY - 1 if self._is_sampled else max(0, self._until_sampled - 1)
-        if self._wait is None or self._is_sampled:
-            return StepTimes(*(self._spent[part] for part in Part))
-        return StepTimes(data=self._fetched)
+    def end(self) -> dict[str, float | None]:
+        """End the step; returns the parts in seconds by the fields of `StepFinished`, None if not measured."""
+        self._until_measured = EVERY - 1 if self._is_measured else max(0, self._until_measured - 1)
+        if not self.is_asynchronous or self._is_measured:
+            return {part.value: seconds for part, seconds in self._spent.items()}
+        return {**dict.fromkeys((part.value for part in Part), None), Part.DATA.value: self._fetched}
 
     def timed(self, loader: Any) -> None:
-        """Time what `loader`, torch's own, is waited for.
+        """Measure the time that torch's `loader` is waited for, on devices that compute asynchronously.
 
-        Only where the device works on: there the time until Trainer has its batches says little, because copying them
-        to the device may have to wait until that has worked off all steps before.
+        There, the time until Trainer has its batches says little: copying them may wait for all steps before.
         """
-        if self._wait is not None:
+        if self.is_asynchronous:
             iterate = loader.__iter__
             loader.__iter__ = lambda: self._fetch(iterate)  # accelerate's loader calls it by this name
 
     def _fetch(self, iterate: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        begun = self._clock()
+        start = self._clock()
         batches = iterate()  # starts the workers
         while True:
             try:
@@ -246,6 +234,6 @@ class StepParts:
             except StopIteration:
                 return
             finally:
-                self._fetched = (self._fetched or 0.0) + self._clock() - begun
+                self._fetched = (self._fetched or 0.0) + self._clock() - start
             yield batch
-            begun = self._clock()
+            start = self._clock()

@@ -1,4 +1,4 @@
-"""Requests that a person left in the run's folder, and signals that ask this process to end."""
+"""Requests in the run's folder, and signals that ask this process to end."""
 
 import _thread
 import signal
@@ -16,30 +16,29 @@ from core.runs.folder import Action, Request, RunFolder
 
 LOADING_POLL_SECONDS = 0.3
 POLL_INTERVAL = 0.2
-"""A step may take a few milliseconds, and reading the folder a fifth of one: so many seconds lie between two reads."""
+"""Seconds between two reads of the folder: a read takes 0.2 ms, and a step may take a few."""
 
 OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
-"""The requests that end an attempt, and how it is called then."""
 
 Handler = Callable[[int, FrameType | None], object] | int
 
 
 @contextmanager
 def on_signals(handler: Handler) -> Iterator[None]:
-    """Let `handler` take the signals that ask this process to end, but for those that it was started to ignore."""
+    """Handle the signals that ask this process to end, except those that it was started to ignore."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    taken = {number: found for number, found in before.items() if found not in (None, signal.SIG_IGN)}
-    for number in taken:
+    handled = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
+    for number in handled:
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number, found in taken.items():
-            signal.signal(number, found)
+        for number, old in handled.items():
+            signal.signal(number, old)
 
 
 class EndRequested(Exception):  # noqa: N818 - a request, not an error
-    """Raised where work is interrupted because the person pressed Stop or Pause; `outcome` tells which."""
+    """Interrupts work on a request to stop or pause; `outcome` is which."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.value)
@@ -47,10 +46,11 @@ class EndRequested(Exception):  # noqa: N818 - a request, not an error
 
 
 class RequestBox:
-    """Reads requests and answers each once; those for the keeper are left lying.
+    """Reads requests and answers each once; requests for the keeper are left to it.
 
-    `ending` is the outcome that was asked for, once it was; a stop asked after a pause takes its place. `can_save`
-    tells whether there is anything to save yet.
+    Attributes:
+        ending: The requested outcome, if any; a stop replaces an earlier pause.
+        can_save: Whether there is anything to save yet.
     """
 
     def __init__(
@@ -65,32 +65,28 @@ class RequestBox:
         self.can_save = False
 
     def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Stop as if the person had asked for it; the same signal once more ends the process at once."""
+        """Request a stop; the same signal again ends the process at once."""
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         self.ending = self.ending or Outcome.STOPPED
 
     def end_is_asked(self) -> bool:
-        """Whether a stop or a pause was asked, now or earlier. May be called after every step."""
+        """Whether a stop or a pause was requested so far; cheap enough for every step."""
         self._poll()
         return self.ending is not None
 
     def save_is_asked(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
+        """Whether a checkpoint was requested since the last call."""
         self._poll()
-        asked, self._save_is_asked = self._save_is_asked, False
-        return asked
+        is_asked, self._save_is_asked = self._save_is_asked, False
+        return is_asked
 
     def raise_if_ending(self) -> None:
-        """Interrupt work that has no other way to end.
-
-        Raises:
-            EndRequested: A stop or a pause was asked.
-        """
+        """Raise EndRequested if a stop or a pause was requested."""
         if self.end_is_asked() and self.ending is not None:
             raise EndRequested(self.ending)
 
     def refuse_rest(self) -> None:
-        """Answer what came too late."""
+        """Refuse requests that came too late."""
         for request in self._run.open_requests():
             if request.action is not Action.KILL:
                 self._answer(request, refusal=_("The run has just ended."))
@@ -110,9 +106,9 @@ class RequestBox:
             elif request.action is not Action.SAVE:
                 continue
             elif self.ending is not None:
-                refusal = _("The run is ending, and saves a checkpoint as it does.")
+                refusal = _("The run is ending, and saves a checkpoint then.")
             elif not self.can_save:
-                refusal = _("Nothing has been learned yet that could be saved.")
+                refusal = _("There is nothing to save yet.")
             else:
                 self._save_is_asked = True
             self._answer(request, refusal)
@@ -126,13 +122,12 @@ class RequestBox:
 
 @contextmanager
 def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
-    """Let a stop or a pause interrupt loading: a download, reading files, tokenizing; none of them looks for requests.
+    """Let a stop or a pause interrupt loading: a thread interrupts the main thread, as Ctrl-C would.
 
-    A watching thread interrupts the main thread, as Ctrl-C would. What a script's shell starts in the background
-    ignores Ctrl-C, and would ignore that, too: while it loads, it doesn't.
+    A process that a shell started in the background ignores Ctrl-C; while loading, it doesn't.
 
     Raises:
-        EndRequested: A stop or a pause was asked meanwhile.
+        EndRequested: A stop or a pause was requested meanwhile.
     """
     done = threading.Event()
 

@@ -1,9 +1,9 @@
-"""A run's figures as TensorBoard's event files, beside Hone's own."""
+"""A run's figures as TensorBoard's event files, in addition to Hone's own."""
 
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -15,34 +15,29 @@ from core.engine.reporter import Reporter
 from core.runs.events import Evaluated, Event, StepFinished
 
 FLUSH_SECONDS = 1.0
-"""So much of the newest figures may be missing from the file after a crash."""
 
 
 class RecordFile(Protocol):
-    """A file of records; tensorboardX's `RecordWriter` is the real one."""
+    """The interface of tensorboardX's `RecordWriter`."""
 
-    def write(self, data: bytes) -> None:
-        """Append a record."""
+    def write(self, data: bytes) -> None: ...
 
-    def flush(self) -> None:
-        """Leave nothing unwritten."""
+    def flush(self) -> None: ...
 
-    def close(self) -> None:
-        """Close the file."""
+    def close(self) -> None: ...
 
 
 class TensorBoardFiles:
-    """Writes what `reporter` reports, from `__enter__` to `__exit__`.
+    """Writes the figures of the reporter's events while the context lasts.
 
-    Each attempt has a file of its own in the same folder. That of a later attempt begins by taking back the steps that
-    its start left behind, as TensorBoard provides for. A folder that can't be written, or a disk that is full or gone,
-    ends the writing, not the run. tensorboardX's SummaryWriter would send each figure through
-    a queue between processes.
+    Each attempt has a file of its own, which begins with a session start: TensorBoard then drops later steps of
+    earlier files. If the files can't be written, the run goes on. tensorboardX's SummaryWriter would send each figure
+    through a queue between processes.
 
     Args:
-        folder: Where the files go; made where it is absent.
-        reporter: Whose events are written.
-        open_file: Begins a file.
+        folder: Where the files go; created if absent.
+        reporter: Its events are written.
+        open_file: Creates a file.
     """
 
     def __init__(
@@ -55,35 +50,36 @@ class TensorBoardFiles:
         self._flushed = 0.0
 
     def __enter__(self) -> "TensorBoardFiles":
-        """Begin."""
-        self._reporter.listeners.append(self._listen)
+        self._reporter.listeners.append(self._on_event)
         now, attempt = time.time(), self._reporter.attempt
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.attempt-{attempt}"
         try:
             self._folder.mkdir(exist_ok=True)
             self._file = self._open_file(str(self._folder / name))
             self._write(event_pb2.Event(wall_time=now, file_version="brain.Event:2"))
-            if attempt > 1:  # steps of earlier files from here on don't count
+            if attempt > 1:
                 session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-                begins_at = self._reporter.status.step + 1
-                self._write(event_pb2.Event(step=begins_at, wall_time=now, session_log=session))
+                step = self._reporter.status.step + 1
+                self._write(event_pb2.Event(step=step, wall_time=now, session_log=session))
         except OSError as error:
             self._give_up(error)
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        """Write what is left, and end."""
-        if self._listen in self._reporter.listeners:
-            self._reporter.listeners.remove(self._listen)
+        if self._on_event in self._reporter.listeners:
+            self._reporter.listeners.remove(self._on_event)
             if self._file is not None:
                 self._file.close()
 
-    def _listen(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
+        values = scalars(event)
+        if not values or not isinstance(event, StepFinished | Evaluated):
+            return
+        summary = summary_pb2.Summary(
+            value=[summary_pb2.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        )
         try:
-            for step, found in scalars(event):
-                values = [summary_pb2.Summary.Value(tag=tag, simple_value=one) for tag, one in found.items()]
-                summary = summary_pb2.Summary(value=values)
-                self._write(event_pb2.Event(step=step, wall_time=event.time, summary=summary))
+            self._write(event_pb2.Event(step=event.step, wall_time=event.time, summary=summary))
         except OSError as error:
             self._give_up(error)
 
@@ -95,31 +91,29 @@ class TensorBoardFiles:
             self._flushed = time.monotonic()
 
     def _give_up(self, error: OSError) -> None:
-        self._reporter.listeners.remove(self._listen)
+        self._reporter.listeners.remove(self._on_event)
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
         self._reporter.warn(
             "tensorboard-stopped",
             _("TensorBoard's files are no longer written"),
-            _("{strerror}. Hone's own go on.").format(strerror=error.strerror),
+            _("{error}. Hone's own charts go on.").format(error=error.strerror),
         )
 
 
-def scalars(event: Event) -> Iterator[tuple[int, dict[str, float]]]:
-    """The figures of an event by TensorBoard's names (`eval/loss` as Trainer calls it), with their step."""
-    found: dict[str, float | None]
+def scalars(event: Event) -> dict[str, float]:
+    """The figures of an event by the names Trainer gives them in TensorBoard; empty if it has none."""
+    values: dict[str, float | None] = {}
     match event:
         case StepFinished():
-            found = {
+            values = {
                 "train/loss": event.loss_value,
                 "train/learning_rate": event.learning_rate,
                 "train/grad_norm": event.grad_norm,
             }
             if event.seconds and not event.compile_seconds:
-                found["train/samples_per_second"] = event.samples / event.seconds
+                values["train/samples_per_second"] = event.samples / event.seconds
         case Evaluated():
-            found = {f"eval/{name.removeprefix('eval_')}": value for name, value in event.metrics.items()}
-        case _:
-            return
-    yield event.step, {name: value for name, value in found.items() if value is not None}
+            values = {f"eval/{name.removeprefix('eval_')}": value for name, value in event.metrics.items()}
+    return {name: value for name, value in values.items() if value is not None}

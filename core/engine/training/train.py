@@ -1,4 +1,4 @@
-"""The training job: one run folder in, events, checkpoints and a model out."""
+"""The training job: reads a run's folder, writes its events, checkpoints and model."""
 
 import logging
 import os
@@ -28,12 +28,18 @@ from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.generate.predict import choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
+from core.engine.models.parts import COMPUTED_IN
 from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import check_checkpointing
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
 from core.engine.training import checkpoints
-from core.engine.training.arguments import alone, optimizer_class, trainer_arguments
+from core.engine.training.arguments import (
+    allow_zero_state,
+    optimizer_class,
+    single_process_group,
+    trainer_arguments,
+)
 from core.engine.training.callbacks import (
     BestCallback,
     ConfusionCallback,
@@ -51,6 +57,7 @@ from core.engine.training.failures import (
     explain,
     find_full_disk,
     is_disk_full,
+    reading,
     require_disk_space,
     saved_bytes,
     writing,
@@ -59,36 +66,35 @@ from core.engine.training.requests import EndRequested, RequestBox, end_while_lo
 from core.engine.training.trainer import WatchedTrainer, fix_loss_scaling, loss_by_label, share_router_loss
 from core.engine.training.what_ran import report_mps_fallbacks
 from core.options import RunOptions
-from core.options.choices import DeepSpeed, Method, Precision, Task
+from core.options.choices import DeepSpeed, Method, Task
 from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
 from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint
 from core.runs.words import ONLY_IF_IT_FITS
 
 PROBED = 100
-"""Samples looked through for one with a label."""
-HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+"""Samples searched for one with a label."""
 
 
 @contextmanager
 def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
-    """Settle where `options` are computed and set this process up for it, for as long as training lasts.
+    """Resolve the device and everything automatic, and set this process up for it.
 
     Raises:
-        DeviceError: Something that was asked for is not to be had here.
+        DeviceError: This computer can't do what was chosen.
     """
     transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
-    loading = logging.getLogger("transformers.modeling_utils")  # says that the new head's weights are missing
+    loading = logging.getLogger("transformers.modeling_utils")  # reports that the new head has no weights
     loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
     resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
     environment.apply(resolved.options)
     with_zero = resolved.options.memory.deepspeed is not DeepSpeed.OFF
-    with alone(resolved.kind) if with_zero else nullcontext():
+    with single_process_group(resolved.kind) if with_zero else nullcontext():
         yield resolved
 
 
 def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
-    """Import what the task and method need, and nothing else; returns what loads the data and the model."""
+    """Import what the task and method need; returns the task's `prepare`."""
     if options.model.method in (Method.LORA, Method.QLORA):
         import peft  # noqa: F401
     if options.training.optimizer in BITSANDBYTES_OPTIMIZERS:
@@ -123,29 +129,30 @@ def build_trainer(
     reporter: Reporter,
     kind: type[WatchedTrainer] = WatchedTrainer,
 ) -> WatchedTrainer:
-    """The trainer of a run, with the compiler where one was asked for.
+    """The trainer of a run.
 
     Args:
         checkpoints: Where checkpoints go.
-        resolved: What it computes on.
-        prepared: Its model and data.
-        reporter: Hears of it while it compiles.
-        kind: The class to make.
+        resolved: The device and options.
+        prepared: The model and data.
+        reporter: For reports while compiling.
+        kind: The class to make; mixed into the task's own trainer.
 
     Raises:
-        ModelError: The model can't compute its activations again, and that was asked for.
+        ModelError: The model doesn't support activation checkpointing, which was chosen.
     """
     end_reading()
     by = prepared.trained_by or TrainedBy(WatchedTrainer, transformers.TrainingArguments)
-    if resolved.options.memory.activation_checkpointing:
+    memory = resolved.options.memory
+    if memory.activation_checkpointing:
         check_checkpointing(prepared.model)
     has_eval = prepared.eval is not None and len(prepared.eval) > 0
-    arguments = trainer_arguments(resolved, checkpoints, has_eval=has_eval)
-    # both watch: one class is put over the other
-    joined = by.trainer if issubclass(by.trainer, kind) else type(kind.__name__, (kind, by.trainer), {})
-    trainer: WatchedTrainer = joined(
+    trainer_class = by.trainer
+    if not issubclass(by.trainer, kind):
+        trainer_class = type(kind.__name__, (kind, by.trainer), {})
+    trainer: WatchedTrainer = trainer_class(
         model=prepared.model,
-        args=by.arguments(**arguments, **by.settings),
+        args=by.arguments(**trainer_arguments(resolved, checkpoints, has_eval=has_eval), **by.settings),
         train_dataset=prepared.train,
         eval_dataset=prepared.eval if has_eval else None,
         data_collator=collator_for(resolved.kind, prepared.collator),
@@ -156,9 +163,9 @@ def build_trainer(
     )
     if prepared.condense is not None:  # not every trainer takes it as an argument
         trainer.preprocess_logits_for_metrics = prepared.condense
-    # it prints dictionaries where no progress bar is shown
+    # prints dictionaries if no progress bar is shown
     trainer.remove_callback(transformers.PrinterCallback)
-    if resolved.options.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
+    if memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
         _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:
         trainer.compilation = Compilation(resolved, reporter, trainer.first_batch)
@@ -166,38 +173,38 @@ def build_trainer(
 
 
 def _fix_loss_scale(trainer: WatchedTrainer, resolved: ResolvedRun, prepared: Prepared) -> None:
-    # a prompt may fill the first sample, with no token to learn
-    for number in range(min(len(prepared.train), PROBED)):
-        batch = trainer.data_collator([prepared.train[number]])
+    # a prompt may fill the first sample, without a token to learn
+    for index in range(min(len(prepared.train), PROBED)):
+        batch = trainer.data_collator([prepared.train[index]])
         if "labels" not in batch or (batch["labels"] != NO_LABEL).any():
             break
     batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
     # FlashAttention computes in 16 bits only; DeepSpeed starts its own autocast only when it trains
-    dtype = HALF.get(resolved.precision)
+    dtype = COMPUTED_IN.get(resolved.precision)
     with torch.autocast(resolved.kind, dtype=dtype, enabled=dtype is not None):
         fixed = fix_loss_scaling(trainer.model, batch)
-    if fixed:
-        trainer.model_accepts_loss_kwargs = False
-    else:
+    if not fixed:
         share_router_loss(trainer.model, lambda: trainer.current_gradient_accumulation_steps)
-    if fixed and resolved.options.task is Task.TOKEN_CLASSIFICATION:
+        return
+    trainer.model_accepts_loss_kwargs = False
+    if resolved.options.task is Task.TOKEN_CLASSIFICATION:
         trainer.compute_loss_func = loss_by_label
 
 
 def train_run(
     run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
 ) -> int:
-    """Train what was asked and report into the run's folder.
+    """Train and report into the run's folder.
 
     Args:
         run: The run's folder.
-        options: What was asked.
+        options: Its options.
         reporter: Writes its events.
-        checkpoint: What it goes on from; None: it begins.
+        checkpoint: What to resume from, if anything.
 
     Returns:
-        The exit status: 0 finished, stopped or paused, 1 failed (the events say why, a bug's traceback is in the log),
-        `CANT_WRITE` where not even that could be written.
+        The exit status: 0 finished, stopped or paused; 1 failed, which the events explain; `CANT_WRITE` if not even
+        that could be written.
     """
     with on_signals(signal.default_int_handler):
         try:
@@ -209,9 +216,9 @@ def train_run(
                 tensorboard = TensorBoardFiles(run.tensorboard, reporter)
             with chosen_device(options) as resolved, tensorboard:
                 _train(run, resolved, reporter, checkpoint)
-        except EndRequested as ended:  # while loading: there is nothing new to keep yet
+        except EndRequested as ended:  # while loading: there is nothing to save yet
             reporter.write(RunFinished(state=ended.outcome, steps=reporter.status.step))
-        except KeyboardInterrupt:  # also what interrupts loading, where that was just done
+        except KeyboardInterrupt:  # also the one that interrupts loading, if it came just afterwards
             with on_signals(signal.SIG_IGN):  # a shutdown sends a second one at once
                 requests = RequestBox(run, reporter)
                 outcome = requests.ending if requests.end_is_asked() else None
@@ -227,8 +234,8 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
         if not is_full:
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
-        if is_full and reporter.status.plan is not None:  # something else than a checkpoint: the events
-            error = cant_save(error, find_full_disk(error, run.path) or run.path, _("run's record"))
+        if is_full and reporter.status.plan is not None:  # the events, after training has begun
+            error = cant_save(error, find_full_disk(error, run.path) or run.path)
         else:
             error = explain(error, options, reporter.status.forecast) or UserError(
                 _("Training ended with an unexpected error"),
@@ -236,7 +243,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
                     name=type(error).__name__, error=error
                 ),
             )
-    if is_full:  # room for what is told now; the keeper's last word finds what is left of it
+    if is_full:  # space for the next event, and for the keeper's exit record
         with suppress(OSError):
             run.spare_file.unlink(missing_ok=True)
     try:
@@ -244,7 +251,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
             reporter.pause(error)
             return 0
         reporter.fail(error)
-    except OSError:  # the disk is full or gone: only the exit status is left to tell it
+    except OSError:  # the disk is full or gone: the exit status alone is left
         return CANT_WRITE
     return 1
 
@@ -255,9 +262,9 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
     with MemoryReports(memory, reporter) as memory_reports:
         prepared, trainer = _load(run, resolved, log, requests)
         with on_signals(requests.stop_at_signal):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             outcome = _learn(trainer, requests, checkpoint)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             step = trainer.state.global_step
             if outcome is not Outcome.PAUSED:
                 step = _save_model(run, resolved, reporter, prepared, trainer)
@@ -283,7 +290,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
 def _load(
     run: RunFolder, resolved: ResolvedRun, log: StepLog, requests: RequestBox
 ) -> tuple[Prepared, WatchedTrainer]:
-    """The data and the model, and a trainer that is ready to train them."""
+    """Load the data and the model, and build a trainer with its callbacks."""
     reporter = log.reporter
     fell_back = []
     if resolved.kind == "mps":
@@ -292,7 +299,7 @@ def _load(
     only_if_it_fits = ONLY_IF_IT_FITS in os.environ
     with end_while_loading(run, requests):
         if only_if_it_fits:
-            with torch.random.fork_rng(()):  # a head is drawn from the same numbers with --yes
+            with torch.random.fork_rng(()):  # or the head's random weights would differ
                 refuse_too_large(foretell(resolved, None, run.forecast()))
         prepared = prepare(resolved.options, reporter)
         checkpoints.clean(run.checkpoints)
@@ -305,14 +312,14 @@ def _load(
         trainer.checkpoint_bytes = require_disk_space(run, trainer, resolved.options).checkpoint
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
-    # their order counts: predicting is no part of a step, and what was requested is put into effect last
+    # the order counts: predictions are no part of a step, and requests come last
     if prepared.metrics is not None and prepared.labels:
         confusion = ConfusionCallback(prepared.metrics, prepared.labels, reporter)
         trainer.compute_metrics = confusion
         trainer.add_callback(confusion)
-    speaker = choose(resolved.options, prepared, run.path, reporter)
-    if speaker is not None:
-        trainer.add_callback(PredictionCallback(reporter, trainer, speaker, requests))
+    predictor = choose(resolved.options, prepared, run.path, reporter)
+    if predictor is not None:
+        trainer.add_callback(PredictionCallback(reporter, trainer, predictor, requests))
     if resolved.options.output.keep_best:
         trainer.add_callback(BestCallback())
     trainer.add_callback(ReportCallback(trainer, resolved, log, prepared.labels))
@@ -321,9 +328,17 @@ def _load(
 
 
 def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint | None) -> Outcome:
-    """Train until it is done or asked to end, with a checkpoint saved then."""
+    """Train until the end, or until a request ends it, and save a checkpoint then.
+
+    Raises:
+        ModelError: The checkpoint isn't a state of this run.
+    """
+    path = str(checkpoint.path) if checkpoint else None
+    if path and trainer.is_deepspeed_enabled:
+        allow_zero_state()
     try:
-        trainer.train(resume_from_checkpoint=str(checkpoint.path) if checkpoint else None)
+        with reading(path, until=lambda: trainer.has_trained):
+            trainer.train(resume_from_checkpoint=path)
         if requests.ending is None:
             trainer.evaluate_if_due()
     except EndRequested:  # in the middle of an evaluation
@@ -338,21 +353,21 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
 def _save_model(
     run: RunFolder, resolved: ResolvedRun, reporter: Reporter, prepared: Prepared, trainer: WatchedTrainer
 ) -> int:
-    """Save the trained model; one that stands there stays until the new one is whole.
+    """Save the trained model; an earlier one stays until the new one is complete.
 
     Returns:
         The step whose weights it has.
 
     Raises:
         CantSave: It can't be written.
-        UserError: The weights are lost.
+        UserError: A weight is NaN or infinite.
     """
     reporter.phase(Phase.SAVING)
     step: int = trainer.state.global_step
     if resolved.options.output.keep_best:
         step = load_best(trainer, reporter)
     check_weights_finite(trainer.model, trainer.args)
-    with writing(run.path, "model", saved_bytes(trainer.model)), checkpoints.replaced(run.model) as new:
+    with writing(run.path, saved_bytes(trainer.model)), checkpoints.replaced(run.model) as new:
         trainer.save_model(str(new))
         checkpoints.drop_pickle(new)
         prepared.save_extras(new)
@@ -361,7 +376,7 @@ def _save_model(
 
 
 def _metrics_at(step: int, history: list[dict[str, Any]]) -> dict[str, float | None]:
-    """What the evaluation after `step` gave; empty where there was none: an older one tells of another model."""
+    """The metrics of the evaluation after `step`; empty if there was none."""
     for entry in history:
         if entry["step"] == step and "eval_loss" in entry:
             return {name: split_non_finite(entry[name])[0] for name in METRIC_NAMES if name in entry}

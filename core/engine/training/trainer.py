@@ -1,7 +1,4 @@
-"""`transformers.Trainer`: batches loaded by workers, exact checkpoints, and what Hone needs to see made visible.
-
-The training loop is untouched.
-"""
+"""`transformers.Trainer` with lossless checkpoints and a view into each step; the training loop is Trainer's own."""
 
 import inspect
 import math
@@ -31,8 +28,8 @@ from core.engine.data.tables import lengths_of
 from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
 from core.engine.training import checkpoints
-from core.engine.training.arguments import allow_zero_state, norm_parameters
-from core.engine.training.failures import check_weights_finite, reading, writing
+from core.engine.training.arguments import norm_parameters
+from core.engine.training.failures import check_weights_finite, writing
 from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
 from core.engine.training.requests import on_signals
 from core.runs.models import Checkpoint, is_complete
@@ -41,20 +38,21 @@ if TYPE_CHECKING:
     from core.engine.training.compile import Compilation
 
 
-# --- Batches and their order
+# --- The order of samples
 
 
 class OrderedByLength(LengthGroupedSampler):
-    """Trainer's own order, drawn from the same random numbers.
+    """Trainer's sampler, which draws from the global random numbers.
 
-    They are those that dropout uses, too, so that the order of an epoch depends on all steps before it. `begun_with` is
-    where they stood when the order under way was drawn; whoever sets `begin_with` has the next one drawn from there.
+    Dropout draws from them too, so the order of an epoch depends on all steps before it.
+
+    Attributes:
+        begun_with: The random state when the current order was drawn.
+        begin_with: The random state to draw the next order from, when an epoch is resumed.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.begun_with: torch.Tensor | None = None
-        self.begin_with: torch.Tensor | None = None
+    begun_with: torch.Tensor | None = None
+    begin_with: torch.Tensor | None = None
 
     def __iter__(self) -> Iterator[int]:
         if self.begin_with is not None:
@@ -65,10 +63,7 @@ class OrderedByLength(LengthGroupedSampler):
 
 
 class SameEachTime(LengthGroupedSampler):
-    """Trainer's own order for what is evaluated: the same in every evaluation, also where one loader serves them all.
-
-    In another order the batches would be others, and with them the last digits of the loss.
-    """
+    """The same order in every evaluation: other batches would change the last digits of the loss."""
 
     def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
         super().__init__(*args, generator=torch.Generator(), **kwargs)
@@ -79,116 +74,34 @@ class SameEachTime(LengthGroupedSampler):
         yield from super().__iter__()
 
 
-class LoadingTrainer(Trainer):
-    """Trainer, its batches and their order untouched.
-
-    Two things differ. Workers are sent what can be sent to a new process, and import little there; and texts are
-    grouped by lengths that were read from their Arrow columns at once instead of text by text.
-
-    `train_order` is the order in which it learns, where that is drawn from the random numbers that all share.
-    """
-
-    train_order: OrderedByLength | None = None
-
-    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
-        if not self.args.dataloader_num_workers:
-            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
-        if self.args.dataloader_multiprocessing_context == "forkserver":
-            multiprocessing.set_forkserver_preload(list(PRELOADED))
-            with on_signals(signal.SIG_IGN):  # a shutdown asks every process to end; the engine ends this one
-                import_module("multiprocessing.forkserver").ensure_running()
-        collator: Collator = self.data_collator
-        self.data_collator: Collator = SentCollator(collator)
-        try:
-            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
-        finally:
-            self.data_collator = collator
-        live_loader(loader).worker_init_fn = begin_worker
-        if not kwargs.get("is_training") and self._has_evaluated():
-            use_own_generator(loader)
-        return loader
-
-    def _has_evaluated(self) -> bool:
-        return any("eval_loss" in entry for entry in self.state.log_history)
-
-    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
-        dataset: Any = self.train_dataset if train_dataset is None else train_dataset
-        if isinstance(dataset, SentSamples):
-            dataset = dataset.samples
-        if self.args.train_sampling_strategy == "group_by_length":
-            lengths = lengths_of(dataset)
-            if lengths is not None:  # the arguments are Trainer's own
-                together = self.args.train_batch_size * self.args.gradient_accumulation_steps
-                self.train_order = OrderedByLength(together, lengths=lengths)
-                return self.train_order
-        sampler = super()._get_train_sampler(dataset)
-        if isinstance(sampler, LengthGroupedSampler):
-            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
-        return sampler
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
-        if self.args.train_sampling_strategy == "group_by_length":
-            samples = eval_dataset.samples if isinstance(eval_dataset, SentSamples) else eval_dataset
-            lengths = lengths_of(samples)
-            if lengths is not None:
-                return SameEachTime(self.args.eval_batch_size, lengths=lengths, seed=self.args.seed)
-        return super()._get_eval_sampler(eval_dataset)
-
-    def get_batch_samples(
-        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
-    ) -> tuple[list[Any], Any]:
-        """The batches of one optimizer step.
-
-        Raises:
-            UserError: A worker found a sample that can't be used.
-        """
-        return super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
-
-    def prediction_step(
-        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Evaluate one batch.
-
-        Raises:
-            UserError: A worker found a sample that can't be used.
-        """
-        return super().prediction_step(model, received(inputs), *args, **kwargs)
-
-    def stop_workers(self) -> None:
-        """End the processes that prepare batches; a loader asked for more starts new ones."""
-        loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
-        for loader in filter(None, loaders):
-            live_loader(loader)._iterator = None  # torch ends them where it lets go of the iterator
-
-
 def live_loader(loader: Any) -> DataLoader:
-    """The loader of torch's own that accelerate wraps: its iterator holds the workers."""
+    """The torch DataLoader inside accelerate's: its iterator holds the workers."""
     return getattr(loader, "base_dataloader", loader)
 
 
 def use_own_generator(loader: Any) -> None:
-    """Let a loader start its workers without moving the random numbers that all share.
+    """Let a loader start its workers without drawing from the global random numbers.
 
-    torch draws a number when workers start. They live from one epoch to the next, so that a run draws it once: one that
-    goes on must not draw it a second time.
+    torch draws a number when workers start. They live from epoch to epoch, so that a run draws it once: a resumed run
+    must not draw it again.
     """
     live_loader(loader).generator = loader.generator = torch.Generator()
 
 
-# --- Random numbers, kept in checkpoints where Trainer forgets them
+# --- Random numbers
 
 
 MPS_STATE = "rng_state_mps.pth"
 ORDER_STATE = "rng_state_order.pth"
 
 
-def keep_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> None:
-    """Write into a checkpoint what Trainer left out; call it before the checkpoint is sealed.
+def save_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> None:
+    """Save the random states that Trainer leaves out of a checkpoint.
 
     Args:
         folder: The checkpoint.
-        kind: What the run computes on: `cuda`, `mps` or `cpu`.
-        order: The CPU's random numbers as they were when the epoch's order was drawn from them; None: it wasn't.
+        kind: The kind of the device: `cuda`, `mps` or `cpu`.
+        order: The CPU's random state when the epoch's order was drawn from it, if it was.
     """
     if kind == "mps":
         torch.save(torch.mps.get_rng_state(), folder / MPS_STATE)
@@ -197,47 +110,56 @@ def keep_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> No
 
 
 def restore_random_state(folder: Path, kind: str) -> None:
-    """Continue MPS's random numbers from a checkpoint, once Trainer has restored the others."""
+    """Restore MPS's random state from a checkpoint; Trainer restores the others."""
     path = folder / MPS_STATE
     if kind == "mps" and path.is_file():
         torch.mps.set_rng_state(torch.load(path, weights_only=True))
 
 
-def load_order(folder: Path) -> torch.Tensor | None:
-    """The random numbers from which the epoch's order was drawn; None where it wasn't drawn so."""
-    path = folder / ORDER_STATE
-    state: torch.Tensor | None = torch.load(path, weights_only=True) if path.is_file() else None
-    return state
-
-
 def generators(kind: str) -> tuple[Any, ...]:
-    """Torch's modules that draw random numbers where a model computes on a device of this kind."""
+    """Torch's modules with a random state that a model on this kind of device uses."""
     return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
 
 
 def remember_random_state(kind: str) -> Callable[[], None]:
-    """Note where all random numbers stand; returns what takes them back there."""
+    """Returns a function that restores all random states of this moment."""
     of_python, of_numpy = random.getstate(), np.random.get_state()
-    of_torch = [(generator, generator.get_rng_state()) for generator in generators(kind)]
+    of_torch = [(module, module.get_rng_state()) for module in generators(kind)]
 
     def restore() -> None:
         random.setstate(of_python)
         np.random.set_state(of_numpy)
-        for generator, state in of_torch:
-            generator.set_rng_state(state)
+        for module, state in of_torch:
+            module.set_rng_state(state)
 
     return restore
 
 
-# --- Checkpoints
+# --- The trainer
 
 
-class ResumableTrainer(LoadingTrainer):
-    """Saves checkpoints that are complete or absent, and goes on from them exactly.
+class WatchedTrainer(Trainer):
+    """Trainer that resumes bit for bit, and keeps the figures of the current step without waiting for the device.
 
-    `when_saving` is called before each checkpoint is written, `save_extras` writes into it what using the model takes
-    beside its weights. `last_saved` is the checkpoint of the last save, and `saved_anew` whether that was written then:
-    it may have stood there already. `checkpoint_bytes` is what one takes, as far as that is known.
+    Workers start by sending only what a new process needs, and lengths to group by are read from Arrow columns. A
+    checkpoint is complete or absent, and holds every random state.
+
+    Attributes:
+        when_saving: Called before a checkpoint is written.
+        save_extras: Writes what using the model takes besides its weights into a checkpoint.
+        last_saved: The checkpoint of the last save.
+        saved_anew: Whether that was written then; it may have existed already.
+        checkpoint_bytes: The size of a checkpoint, as far as known.
+        train_order: The sampler, if its order is drawn from the global random numbers.
+        first_batch: How the first batch was computed.
+        parts: Times the parts of a step; callbacks begin a step and end its optimizer part.
+        compilation: The compiled model, if any.
+        fell_back: Operators that the CPU has computed in MPS's place so far.
+        step_losses: A detached scalar for each batch of the step, divided by the accumulation steps.
+        step_tokens: A scalar for each batch of the step: its tokens without padding.
+        step_samples: Samples of the step.
+        grad_norm: The gradient norm of the step before clipping.
+        last_step: Samples and batches of the step before.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -247,184 +169,69 @@ class ResumableTrainer(LoadingTrainer):
         self.last_saved: Checkpoint | None = None
         self.saved_anew = False
         self.checkpoint_bytes = 0
-        self._stage: Path | None = None
-        self._undo_evaluation: Callable[[], None] = lambda: None
-
-    def save_checkpoint(self) -> None:
-        """Save a checkpoint of this moment, also where training was interrupted between two of Trainer's own.
-
-        Raises:
-            CantSave: It can't be written.
-            UserError: The weights are lost.
-        """
-        self._save_checkpoint(self.model, trial=None)
-        self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)
-
-    def undo_evaluation(self) -> None:
-        """Forget the evaluation that was interrupted: it is owed, and whoever goes on from here makes it again."""
-        self._undo_evaluation()
-        step = self.state.global_step
-        self.state.log_history = [entry for entry in self.state.log_history if not _is_of(entry, step)]
-
-    def evaluate_if_due(self) -> None:
-        """Evaluate where the run was paused at the end of an epoch, or its own, before that."""
-        step = self.state.global_step
-        if self.eval_dataset is None or not step:
-            return
-        batches = len(self.callback_handler.train_dataloader)
-        an_epoch = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
-        is_due = step % an_epoch == 0 or step >= self.state.max_steps
-        if is_due and not any(_is_of(entry, step) for entry in self.state.log_history):
-            self.evaluate()
-
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate as Trainer does."""
-        self._undo_evaluation = remember_random_state(self.args.device.type)
-        found: dict[str, float] = super().evaluate(*args, **kwargs)
-        self._undo_evaluation = lambda: None
-        return found
-
-    def checkpoint_at(self, step: int) -> Path:
-        """Where the checkpoint of a step is, or would be."""
-        return Path(self.args.output_dir) / f"checkpoint-{step}"
-
-    def load_weights(self, checkpoint: Path) -> None:
-        """Take the weights of a checkpoint, and nothing else of it."""
-        if self.is_deepspeed_enabled:
-            from transformers.integrations.deepspeed import deepspeed_load_checkpoint
-
-            deepspeed_load_checkpoint(self.model_wrapped, str(checkpoint))
-        else:
-            self._load_from_checkpoint(str(checkpoint))
-
-    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        self.last_saved, self.saved_anew = None, False
-        folder, step = Path(self.args.output_dir), self.state.global_step
-        place = self.checkpoint_at(step)
-        if is_complete(place):
-            self.last_saved = Checkpoint(step, place, _size(place))
-            return
-        self.when_saving()  # Trainer tells its callbacks only when it is done, which may take minutes
-        check_weights_finite(self.model, self.args)
-        with writing(folder, "checkpoint", self.checkpoint_bytes), checkpoints.staged(folder, step) as stage:
-            self._stage = stage.parent
-            try:
-                super()._save_checkpoint(model, trial)
-            finally:
-                self._stage = None
-            self.save_extras(stage)  # a checkpoint may be exported, too
-            order = self.train_order.begun_with if self.train_order else None
-            keep_random_state(stage, self.args.device.type, order)
-        self.checkpoint_bytes = _size(place)
-        self.last_saved, self.saved_anew = Checkpoint(step, place, self.checkpoint_bytes), True
-
-    def _get_output_dir(self, trial: Any) -> str:
-        return str(self._stage) if self._stage is not None else super()._get_output_dir(trial)
-
-    def _run_epoch(self, **kwargs: Any) -> None:
-        """An epoch; none where the run is done already, for which Trainer would take one step too many."""
-        if self.state.global_step >= self.state.max_steps:
-            self.control.should_training_stop = True
-            return
-        checkpoint = kwargs["resume_from_checkpoint"]
-        if checkpoint is not None and kwargs["epoch"] == kwargs["epochs_trained"]:
-            if self.args.dataloader_num_workers:
-                use_own_generator(kwargs["train_dataloader"])
-            if kwargs["steps_trained_in_current_epoch"] and self.train_order is not None:
-                with reading(checkpoint):
-                    self.train_order.begin_with = load_order(Path(checkpoint))
-        super()._run_epoch(**kwargs)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        with reading(resume_from_checkpoint):
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        with reading(checkpoint):
-            super()._load_scaler(checkpoint)
-
-    def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """What Trainer knows of the run so far; of a checkpoint without it, nothing."""
-        with reading(str(args[3])):
-            found: tuple[int, int] = super()._init_training_state(*args, **kwargs)
-        return found
-
-    def _prepare_for_training(self, max_steps: int, loader: Any, checkpoint: str | None) -> Any:
-        """As Trainer does; DeepSpeed reads its own files there."""
-        if checkpoint is None or not self.is_deepspeed_enabled:
-            return super()._prepare_for_training(max_steps, loader, checkpoint)
-        allow_zero_state()
-        with reading(checkpoint):
-            return super()._prepare_for_training(max_steps, loader, checkpoint)
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        with reading(checkpoint):
-            super()._load_rng_state(checkpoint)
-            if checkpoint is not None:
-                restore_random_state(Path(checkpoint), self.args.device.type)
-        if checkpoint is not None:
-            self.evaluate_if_due()
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """As Trainer does, and with the learning rate of the run as it is now: it may have been made longer."""
-        with reading(checkpoint):
-            super()._load_optimizer_and_scheduler(checkpoint)
-        schedule = self.lr_scheduler
-        if checkpoint is None or not isinstance(schedule, LambdaLR):
-            return
-        of_groups = zip(schedule.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True)
-        for group, base, factor in of_groups:
-            group["lr"] = base * factor(schedule.last_epoch)  # torch's own formula: the same bits
-
-    def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Accept no checkpoint that lacks weights: Trainer would go on with those the run began with, and only warn.
-
-        Raises:
-            ModelError: It does.
-        """
-        named = dict(self.model.named_parameters(remove_duplicate=False))
-        missing = set(load_result.missing_keys)
-        there = {weight.data_ptr() for name, weight in named.items() if name not in missing}
-        lost = [name for name in sorted(missing) if name in named and named[name].data_ptr() not in there]
-        if lost or load_result.unexpected_keys:
-            names = ", ".join((lost or load_result.unexpected_keys)[:3])
-            raise ModelError(
-                _("The checkpoint is of another model"),
-                _("Its weights differ from the run's: {names}.").format(names=names),
-            )
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _is_of(entry: dict[str, Any], step: int) -> bool:
-    """Whether an entry of Trainer's log is of the evaluation after `step`."""
-    return entry.get("step") == step and "eval_loss" in entry
-
-
-# --- `transformers.Trainer`
-
-
-class WatchedTrainer(ResumableTrainer):
-    """Keeps what the current optimizer step has seen, without reading anything back from the device.
-
-    `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts
-    samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before
-    clipping; `last_step` are the samples and batches of the step before this one.
-    `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
-    computed in MPS's place so far. `compilation` is None where nothing is to be compiled. `parts` are timed up to the
-    end of the backward; whoever follows the steps begins them, and ends the optimizer's part.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        self.train_order: OrderedByLength | None = None
         self.first_batch = FirstBatch(self.args.device.type)
         self.parts = StepParts(wait_for(self.args.device.type))
-        self.fell_back: list[str] = []
         self.compilation: Compilation | None = None
-        self._watches = True
+        self.fell_back: list[str] = []
+        self.has_trained = False
+        self._stage: Path | None = None
+        self._undo_evaluation: Callable[[], None] = lambda: None
         self.forget_step()
+
+    # Data loaders
+
+    def get_train_dataloader(self) -> Any:
+        """Trainer's own; the time that is spent waiting for it is measured."""
+        loader = super().get_train_dataloader()
+        self.parts.timed(live_loader(loader))
+        return loader
+
+    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
+        if not self.args.dataloader_num_workers:
+            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
+        if self.args.dataloader_multiprocessing_context == "forkserver":
+            multiprocessing.set_forkserver_preload(list(PRELOADED))
+            with on_signals(signal.SIG_IGN):  # at a shutdown the engine ends the fork server
+                import_module("multiprocessing.forkserver").ensure_running()
+        collator: Collator = self.data_collator
+        self.data_collator: Collator = SentCollator(collator)
+        try:
+            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
+        finally:
+            self.data_collator = collator
+        live_loader(loader).worker_init_fn = begin_worker
+        if not kwargs.get("is_training") and any("eval_loss" in entry for entry in self.state.log_history):
+            use_own_generator(loader)
+        return loader
+
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
+        dataset = _samples(self.train_dataset if train_dataset is None else train_dataset)
+        if self.args.train_sampling_strategy == "group_by_length":
+            lengths = lengths_of(dataset)
+            if lengths is not None:
+                step = self.args.train_batch_size * self.args.gradient_accumulation_steps  # as in Trainer
+                self.train_order = OrderedByLength(step, lengths=lengths)
+                return self.train_order
+        sampler = super()._get_train_sampler(dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
+        return sampler
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
+        if self.args.train_sampling_strategy == "group_by_length":
+            lengths = lengths_of(_samples(eval_dataset))
+            if lengths is not None:
+                return SameEachTime(self.args.eval_batch_size, lengths=lengths, seed=self.args.seed)
+        return super()._get_eval_sampler(eval_dataset)
+
+    def stop_workers(self) -> None:
+        """End the data loader workers; a loader that is used again starts new ones."""
+        loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
+        for loader in filter(None, loaders):
+            live_loader(loader)._iterator = None  # torch ends them when the iterator is deleted
+
+    # Steps
 
     def forget_step(self) -> None:
         """Begin a new optimizer step."""
@@ -436,34 +243,30 @@ class WatchedTrainer(ResumableTrainer):
         if self.compilation is not None:
             self.compilation.forget_step()
 
-    def get_train_dataloader(self) -> Any:
-        """Trainer's own, with an eye on how long it is waited for."""
-        loader = super().get_train_dataloader()
-        self.parts.timed(live_loader(loader))
-        return loader
-
-    def get_batch_samples(self, *args: Any) -> tuple[list[Any], Any]:
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
         """The batches of one optimizer step.
 
         Raises:
             UserError: A worker found a sample that can't be used.
         """
         self.parts.skip()
-        found = super().get_batch_samples(*args)
+        batches = super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
         self.parts.lap(Part.DATA)
-        return found
+        return batches
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The loss of a batch, as Trainer computes it."""
         loss = super().compute_loss(model, inputs, *args, **kwargs)
-        if model.training:  # an evaluation is no part of a step
+        if model.training:  # not in an evaluation
             self.parts.lap(Part.FORWARD)
         return loss
 
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Compute one batch forward and backward, as Trainer does, and remember its figures."""
+        """Trainer's forward and backward pass of one batch; remembers its figures."""
         self.parts.skip()
         self.step_samples += self.count_samples(inputs)
         tokens = self.count_tokens(inputs)
@@ -471,49 +274,197 @@ class WatchedTrainer(ResumableTrainer):
             self.step_tokens.append(tokens)
         compute = partial(self._compute, inputs=inputs, num_items_in_batch=num_items_in_batch)
         loss = self.compilation.run(model, compute) if self.compilation else compute(model)
-        self._watches = False
+        self.has_trained = True
         self.step_losses.append(loss)
         self.parts.lap(Part.BACKWARD)
         return loss
 
-    def count_samples(self, inputs: dict[str, Any]) -> int:
-        """How many samples a batch has."""
-        return len(inputs["labels"])
-
-    def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """How many tokens a batch has, padding left out, as a scalar on the device; None for images."""
-        mask = inputs.get("attention_mask")
-        return None if mask is None else mask.sum()
-
     def _compute(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any) -> torch.Tensor:
-        # a compiled graph is read instead: listening would cut it to pieces
-        watches = self._watches and not is_compiled_module(model)
-        with self.first_batch.watching(self.model) if watches else nullcontext():
+        # observing would break a compiled graph, which is read instead
+        observes = not self.has_trained and not is_compiled_module(model)
+        with self.first_batch.watching(self.model) if observes else nullcontext():
             loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
         return loss
 
+    def count_samples(self, inputs: dict[str, Any]) -> int:
+        return len(inputs["labels"])
+
+    def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
+        """Tokens of a batch without padding, as a scalar on the device; None for images."""
+        mask = inputs.get("attention_mask")
+        return None if mask is None else mask.sum()
+
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
-        # Trainer hands the norm to its logger only; this is its one way out without logging (and syncing) each step.
+        # Trainer gives the norm to its logger only, which would wait for the device at each step
         self.grad_norm = super()._get_grad_norm(model, grad_norm)
         return self.grad_norm
 
     def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
-        """Those that Trainer would let decay, without the batch norms it overlooks."""
+        """Trainer's, without the batch norms that it overlooks."""
         norms = norm_parameters(model)
         return [name for name in super().get_decay_parameter_names(model) if name not in norms]
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """No count: walking over all parameters costs 0.3 ms a batch and Hone shows no FLOPs."""
+        """No count: it would take 0.3 ms a batch, and Hone shows no FLOPs."""
         return 0
 
+    # Evaluation
 
-# --- Trainer for running text: evaluated by its loss alone
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Evaluate as Trainer does."""
+        self._undo_evaluation = remember_random_state(self.args.device.type)
+        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        self._undo_evaluation = lambda: None
+        return metrics
+
+    def prediction_step(
+        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Evaluate one batch.
+
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        return super().prediction_step(model, received(inputs), *args, **kwargs)
+
+    def undo_evaluation(self) -> None:
+        """Undo an interrupted evaluation, which the resumed run makes again."""
+        self._undo_evaluation()
+        step = self.state.global_step
+        self.state.log_history = [
+            entry for entry in self.state.log_history if not _is_evaluation(entry, step)
+        ]
+
+    def evaluate_if_due(self) -> None:
+        """Evaluate if the run was paused at the end of an epoch, or of training, before its evaluation."""
+        step = self.state.global_step
+        if self.eval_dataset is None or not step:
+            return
+        batches = len(self.callback_handler.train_dataloader)
+        epoch_steps = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
+        is_due = step % epoch_steps == 0 or step >= self.state.max_steps
+        if is_due and not any(_is_evaluation(entry, step) for entry in self.state.log_history):
+            self.evaluate()
+
+    # Checkpoints
+
+    def save_checkpoint(self) -> None:
+        """Save a checkpoint now, also where training was interrupted between two of Trainer's own.
+
+        Raises:
+            CantSave: It can't be written.
+            UserError: A weight is NaN or infinite.
+        """
+        self._save_checkpoint(self.model, trial=None)
+        self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)
+
+    def checkpoint_at(self, step: int) -> Path:
+        return Path(self.args.output_dir) / f"checkpoint-{step}"
+
+    def load_weights(self, checkpoint: Path) -> None:
+        """Load the weights of a checkpoint only."""
+        if self.is_deepspeed_enabled:
+            from transformers.integrations.deepspeed import deepspeed_load_checkpoint
+
+            deepspeed_load_checkpoint(self.model_wrapped, str(checkpoint))
+        else:
+            self._load_from_checkpoint(str(checkpoint))
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        self.last_saved, self.saved_anew = None, False
+        folder, step = Path(self.args.output_dir), self.state.global_step
+        path = self.checkpoint_at(step)
+        if is_complete(path):
+            self.last_saved = Checkpoint(step, path, _size(path))
+            return
+        self.when_saving()  # Trainer calls its callbacks afterwards, which may be minutes later
+        check_weights_finite(self.model, self.args)
+        with writing(folder, self.checkpoint_bytes), checkpoints.staged(folder, step) as stage:
+            self._stage = stage.parent
+            try:
+                super()._save_checkpoint(model, trial)
+            finally:
+                self._stage = None
+            self.save_extras(stage)  # a checkpoint can be exported, too
+            order = self.train_order.begun_with if self.train_order else None
+            save_random_state(stage, self.args.device.type, order)
+        self.checkpoint_bytes = _size(path)
+        self.last_saved, self.saved_anew = Checkpoint(step, path, self.checkpoint_bytes), True
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return str(self._stage) if self._stage is not None else super()._get_output_dir(trial)
+
+    def _run_epoch(self, **kwargs: Any) -> None:
+        """Run an epoch; not where the run is done already, for which Trainer would make one step too many."""
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return
+        checkpoint = kwargs["resume_from_checkpoint"]
+        if checkpoint is not None and kwargs["epoch"] == kwargs["epochs_trained"]:
+            if self.args.dataloader_num_workers:
+                use_own_generator(kwargs["train_dataloader"])
+            order = Path(checkpoint) / ORDER_STATE
+            if kwargs["steps_trained_in_current_epoch"] and self.train_order and order.is_file():
+                self.train_order.begin_with = torch.load(order, weights_only=True)
+        super()._run_epoch(**kwargs)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        super()._load_rng_state(checkpoint)
+        if checkpoint is not None:
+            restore_random_state(Path(checkpoint), self.args.device.type)
+            self.evaluate_if_due()
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Load as Trainer does, and compute the learning rate anew: the run may have been extended."""
+        super()._load_optimizer_and_scheduler(checkpoint)
+        schedule = self.lr_scheduler
+        if checkpoint is None or not isinstance(schedule, LambdaLR):
+            return
+        groups = zip(schedule.optimizer.param_groups, schedule.base_lrs, schedule.lr_lambdas, strict=True)
+        for group, base, factor in groups:
+            group["lr"] = base * factor(schedule.last_epoch)  # torch's own formula: the same bits
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Refuse a checkpoint that lacks weights; Trainer would only warn.
+
+        Raises:
+            ModelError: It does.
+        """
+        parameters = dict(self.model.named_parameters(remove_duplicate=False))
+        missing = set(load_result.missing_keys)
+        loaded = {weight.data_ptr() for name, weight in parameters.items() if name not in missing}
+        lost = [
+            name
+            for name in sorted(missing)
+            if name in parameters and parameters[name].data_ptr() not in loaded
+        ]
+        if lost or load_result.unexpected_keys:
+            raise ModelError(
+                _("The checkpoint is of another model"),
+                _("Its weights differ from the run's: {names}.").format(
+                    names=", ".join((lost or load_result.unexpected_keys)[:3])
+                ),
+            )
+
+
+def _samples(dataset: Any) -> Any:
+    return dataset.samples if isinstance(dataset, SentSamples) else dataset
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _is_evaluation(entry: dict[str, Any], step: int) -> bool:
+    """Whether an entry of Trainer's log is the evaluation after `step`."""
+    return entry.get("step") == step and "eval_loss" in entry
 
 
 class LanguageTrainer(WatchedTrainer):
-    """Learns to say the next token. `held_out` is the text it is evaluated on.
+    """Trains a causal language model on blocks of text.
 
-    Logits are never gathered: those of a small text would take more memory than the model.
+    Evaluation computes the loss only: the logits of a small text would take more memory than the model. `held_out` is
+    the size of the validation text.
     """
 
     def __init__(self, *args: Any, held_out: HeldOut | None = None, **kwargs: Any) -> None:
@@ -522,60 +473,76 @@ class LanguageTrainer(WatchedTrainer):
         self._means = Means()
 
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """All of them: blocks have no padding."""
+        """All tokens: blocks have no padding."""
         return torch.tensor(inputs["input_ids"].numel())
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate as Trainer does, each batch weighed by its tokens."""
+        """Evaluate as Trainer does, each batch weighted by its tokens."""
         self._means = Means()
-        found = super().evaluation_loop(*args, **kwargs)
+        output = super().evaluation_loop(*args, **kwargs)
         means = self._means.all()
         if means:
-            told = {**means, **perplexity_metrics(means["loss"], self._held_out)}
-            found.metrics.update({f"eval_{name}": value for name, value in told.items()})
-        return found
+            metrics = {**means, **perplexity_metrics(means["loss"], self._held_out)}
+            output.metrics.update({f"eval_{name}": value for name, value in metrics.items()})
+        return output
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The loss of a batch, as Trainer computes it."""
-        found = super().compute_loss(model, inputs, *args, **kwargs)
+        result = super().compute_loss(model, inputs, *args, **kwargs)
         if not model.training:
-            loss = found[0] if isinstance(found, tuple) else found
+            loss = result[0] if isinstance(result, tuple) else result
             self._means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
-        return found
+        return result
 
 
 # --- The scale of the loss under gradient accumulation
 
 
 ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
-"""What models of transformers call the weight of the router's loss; the latter is JetMoE's."""
+"""Names of the weight of the router's loss in transformers' models; the latter is JetMoE's."""
 MANY_ITEMS = 1 << 30
 
 
 def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Tell Trainer to divide the loss itself where it counts on `model` to do so and `model` does not.
+    """Have Trainer divide the loss if it expects `model` to do so and `model` doesn't.
 
     Args:
-        model: Takes `batch` as keyword arguments and returns a mapping with "loss". Its mode is left as it was.
-        batch: One small batch with labels, on the model's device.
+        model: Takes `batch` as keyword arguments and returns a mapping with "loss".
+        batch: A small batch with labels, on the model's device.
 
     Returns:
-        Whether the model had to be flagged (`accepts_loss_kwargs = False`, which Trainer reads).
+        Whether the model was flagged (`accepts_loss_kwargs = False`, which Trainer reads).
     """
-    inner = base_of(model)  # LoRA's wrapper takes any keyword and hands it on; Trainer looks inside, too
-    if not _takes_any_keyword(inner) or _divides_by_items(model, batch):
+    inner = base_of(model)  # PEFT's wrapper takes any keyword; Trainer looks inside, too
+    parameters = inspect.signature(inner.forward).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    if not takes_any or _divides_by_items(model, batch):
         return False
     inner.accepts_loss_kwargs = False
     return True
 
 
+def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
+    """Whether the loss decreases with `num_items_in_batch`; a router's loss doesn't.
+
+    Without any label, a sum is 0 and a mean is NaN.
+    """
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        one = model(**batch, num_items_in_batch=1)["loss"]
+        many = model(**batch, num_items_in_batch=MANY_ITEMS)["loss"]
+    model.train(was_training)
+    return bool(one == 0 or many < one * 0.999)
+
+
 def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Cross entropy for `Trainer.compute_loss_func`: its sum over a batch's labels, divided by those of the whole step.
+    """Cross entropy for `Trainer.compute_loss_func`: the sum over a batch's labels, divided by those of the step.
 
     Args:
         outputs: What the model returned: "logits" [batch, tokens, classes].
         labels: [batch, tokens] of class indices, -100 where there is none.
-        num_items_in_batch: Labels in all batches of the step; None: in this one.
+        num_items_in_batch: Labels in all batches of the step; None for this one's.
     """
     logits = outputs["logits"]
     summed = torch.nn.functional.cross_entropy(
@@ -589,7 +556,7 @@ def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = 
 
 
 def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
-    """Weigh the router's loss by one over `batches`, those of the step, wherever `model` learns."""
+    """Divide the router's loss by `batches()`, those of the step, while `model` trains."""
     inner = base_of(model)
     for name in ROUTER_WEIGHTS:
         if weight := getattr(inner, name, None):
@@ -598,22 +565,3 @@ def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> Non
                 setattr(inner, name, weight / batches() if inner.training else weight)
 
             model.register_forward_pre_hook(share)
-
-
-def _takes_any_keyword(model: torch.nn.Module) -> bool:
-    parameters = inspect.signature(model.forward).parameters.values()
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-
-
-def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Whether more items make the loss smaller; a router's loss stays, however many there are.
-
-    Where nothing is labelled, a sum is 0 and a mean is NaN.
-    """
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        one = model(**batch, num_items_in_batch=1)["loss"]
-        many = model(**batch, num_items_in_batch=MANY_ITEMS)["loss"]
-    model.train(was_training)
-    return bool(one == 0 or many < one * 0.999)

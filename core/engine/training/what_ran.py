@@ -1,4 +1,4 @@
-"""States what actually ran, from the live objects and not from the request."""
+"""States what actually ran, from the live objects and not from the options."""
 
 import math
 import re
@@ -16,65 +16,196 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import torch_settings
 from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
 from core.engine.reporter import Reporter
-from core.engine.training.arguments import describe_zero, zero_loss_scale
+from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, zero_loss_scale
 from core.engine.training.trainer import WatchedTrainer, live_loader
 from core.options import RunOptions
-from core.options.catalogue import all_options
+from core.options.catalogue import all_options, options_by_path
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
 from core.runs.events import WhatRan
 
-START_METHODS = {
-    "ForkProcess": "fork",
-    "ForkServerProcess": "forkserver",
-    "SpawnProcess": "spawn",
-}
-"""The classes of multiprocessing's processes, by which a live one tells how it was started."""
+# --- What ran
 
 
-def _batches_ran(trainer: WatchedTrainer) -> dict[str, Any]:
+def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
+    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
+    model, first_batch = trainer.model, trainer.first_batch
+    parameters = [weight for _rest, weight in weights_of(model)]
+    optimizer = bare(trainer.optimizer)
+    state = state_bytes(optimizer)
+    scaler = trainer.accelerator.scaler
+    device = str(parameters[0].device)
+    return WhatRan(
+        device=resolved.label if device == resolved.device.name else device,
+        device_name=resolved.device.title,
+        parameter_dtype=" + ".join(sorted({_dtype_name(parameter.dtype) for parameter in parameters})),
+        autocast_dtype=first_batch.autocast_dtype,
+        optimizer=optimizer_name(optimizer),
+        optimizer_numbers=optimizer_numbers(optimizer),
+        optimizer_state_bytes=sum(state.values()),
+        optimizer_state=state,
+        decayed_parameters=None if trainer.deepspeed else decayed_parameters(optimizer),
+        loss_scale=scaler.get_scale() if scaler is not None else zero_loss_scale(trainer.deepspeed),
+        trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
+        total_parameters=sum(map(count, parameters)),
+        adapter=describe_adapter(model),
+        packed_parameters=sum(count(parameter) for parameter in parameters if is_packed(parameter)),
+        attention=" + ".join(first_batch.attention) or None,
+        recomputed=first_batch.recomputed,
+        **_batches(trainer),
+        **torch_settings(resolved.kind),
+        fell_back=tuple(trainer.fell_back),
+        deepspeed=describe_zero(trainer.deepspeed),
+        compiled=trainer.compilation.label if trainer.compilation else "",
+        compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
+        reasons=resolved.reasons | _reason_of_attention(resolved, base_of(model), first_batch.attention),
+    )
+
+
+def _reason_of_attention(resolved: ResolvedRun, model: Any, called: tuple[str, ...]) -> dict[str, str]:
+    if resolved.options.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
+        return {}
+    if getattr(model, "_supports_sdpa", False):
+        return {"model.attention": _("this model has sdpa, but its own code computed the first batch")}
+    return {"model.attention": _("this model has no sdpa")}
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+START_METHODS = {"ForkProcess": "fork", "ForkServerProcess": "forkserver", "SpawnProcess": "spawn"}
+"""By the class of multiprocessing's processes."""
+GROUPED = "grouped by length"
+LONGEST = "each batch's longest"
+
+
+def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
     """The fields of `WhatRan` about batches, from the loader that trains now."""
-    active = (
-        trainer.accelerator.gradient_state.active_dataloader
-    )  # an epoch resumed in its middle has its own
+    active = trainer.accelerator.gradient_state.active_dataloader  # of an epoch that was resumed
     loader: Any = live_loader(trainer.callback_handler.train_dataloader if active is None else active)
-    running = list(getattr(loader._iterator, "_workers", ()))  # kept by torch for persistent workers
-    sampler = _plain(loader.batch_sampler).sampler
+    workers = list(getattr(loader._iterator, "_workers", ()))  # torch's attribute for persistent workers
+    # accelerate wraps the batch sampler of an epoch that was resumed, to skip batches
+    batch_sampler = getattr(loader.batch_sampler, "batch_sampler", loader.batch_sampler)
+    accumulated = trainer.args.gradient_accumulation_steps
+    epoch_steps = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
+    samples = trainer.last_step[0]
+    if (
+        epoch_steps > 1 and trainer.state.global_step % epoch_steps == 0
+    ):  # an epoch's last step may be smaller
+        samples = max(samples, accumulated * (batch_sampler.batch_size or 0))
     return {
-        "workers": tuple(worker.pid for worker in running),
-        "worker_start": START_METHODS.get(type(running[0]).__name__, "") if running else "",
-        # torch pins where there is something to pin for
-        "pinned": loader.pin_memory and torch.cuda.is_available(),
+        "workers": tuple(worker.pid for worker in workers),
+        "worker_start": START_METHODS.get(type(workers[0]).__name__, "") if workers else "",
+        "pinned": loader.pin_memory and torch.cuda.is_available(),  # torch pins for CUDA only
         "padded_to": _padded_to(loader.collate_fn),
-        "sampling": GROUPED if isinstance(sampler, LengthGroupedSampler) else "random",
-        "batches_per_step": trainer.args.gradient_accumulation_steps,
-        "effective_batch": _full_step(trainer, loader),
+        "sampling": GROUPED if isinstance(batch_sampler.sampler, LengthGroupedSampler) else "random",
+        "batches_per_step": accumulated,
+        "effective_batch": samples,
     }
 
 
-def _full_step(trainer: WatchedTrainer, loader: Any) -> int:
-    """Samples of a full step: those of the last one; after an epoch's last, which may be short, as the loader batches.
-
-    A run that goes on may have that one as its first.
-    """
-    counted, accumulated = trainer.last_step[0], trainer.args.gradient_accumulation_steps
-    an_epoch = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
-    if an_epoch <= 1 or trainer.state.global_step % an_epoch:
-        return counted
-    return max(counted, accumulated * (_plain(loader.batch_sampler).batch_size or 0))
-
-
 def _padded_to(collator: Any) -> str:
-    """How long rows are made; empty where they are no texts. Collators that wrap another keep it as `collate`."""
+    """The length of rows; empty for images. Collators that wrap another have it as `collate`."""
     while not isinstance(collator, PadTexts):
         collator = getattr(collator, "collate", None)
         if collator is None:
             return ""
-    return "each batch's longest" if collator.length is None else f"{collator.length:,} tokens"
+    return LONGEST if collator.length is None else f"{collator.length:,} tokens"
 
 
-def _plain(batches: Any) -> Any:
-    """The sampler of batches, without the one around it that skips what was trained on before."""
-    return getattr(batches, "batch_sampler", batches)
+# --- The live optimizer
+
+
+EIGHT_BITS = 8
+FLAGS = ("fused", "foreach", "capturable", "amsgrad", "maximize")
+"""Keys of the parameter groups of PyTorch's optimizers."""
+
+
+def bare(optimizer: Any) -> Any:
+    """The optimizer inside accelerate's wrapper, and inside DeepSpeed's."""
+    inner = getattr(optimizer, "optimizer", optimizer)
+    return inner.optimizer if type(inner).__module__.startswith("deepspeed.") else inner
+
+
+def optimizer_name(optimizer: Any) -> str:
+    """Its class and settings that the class doesn't name, such as "AdamW, fused" or "AdamW, 8-bit (bitsandbytes)"."""
+    parts = [type(optimizer).__name__]
+    parts += [flag for flag in FLAGS if any(group.get(flag) for group in optimizer.param_groups)]
+    if getattr(getattr(optimizer, "args", None), "optim_bits", None) == EIGHT_BITS:
+        parts.append("8-bit")
+    if getattr(optimizer, "is_paged", False):
+        parts.append("paged")
+    package = type(optimizer).__module__.partition(".")[0]
+    return ", ".join(parts) + ("" if package in ("torch", "transformers") else f" ({package})")
+
+
+def optimizer_numbers(optimizer: Any) -> dict[str, float]:
+    """Its hyperparameters by the names of `TrainingOptions`, of a group with weight decay if there is one."""
+    group = max(optimizer.param_groups, key=lambda group: group.get("weight_decay", 0.0))
+    numbers = {
+        "learning_rate": group.get("initial_lr"),
+        **dict(zip(("beta1", "beta2"), group.get("betas", ()), strict=False)),
+        "epsilon": group.get("eps"),
+        "momentum": group.get("momentum"),
+        "weight_decay": group.get("weight_decay"),
+    }
+    return {
+        name: float(number) for name, number in numbers.items() if isinstance(number, (float, torch.Tensor))
+    }
+
+
+def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
+    """Bytes of its state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
+
+    Args:
+        optimizer: A bare one.
+        kind: Count only tensors on devices of this kind (`cuda`, `mps`, `cpu`).
+    """
+    sizes: dict[str, int] = {}
+    counted = set()
+    for tensor in _state_tensors(optimizer):
+        on_device = kind is None or tensor.device.type == kind
+        if on_device and tensor.numel() and tensor.data_ptr() not in counted:
+            counted.add(tensor.data_ptr())
+            name = _dtype_name(tensor.dtype)
+            sizes[name] = sizes.get(name, 0) + tensor.numel() * tensor.element_size()
+    return sizes
+
+
+def decayed_parameters(optimizer: Any) -> int:
+    """The number of parameters that weight decay applies to."""
+    return sum(
+        parameter.numel()
+        for group in optimizer.param_groups
+        if group.get("weight_decay")
+        for parameter in group["params"]
+    )
+
+
+def _state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
+    inner = [optimizer]
+    if hasattr(
+        optimizer, "optim_dict"
+    ):  # torchao's CPUOffloadOptimizer: one a tensor, one for all small tensors
+        inner = [*optimizer.optim_dict.values(), *([optimizer.d_opt] if optimizer.d_opt else [])]
+    for part in inner:
+        for state in part.state.values():
+            for value in state.values():
+                if isinstance(value, torch.Tensor):
+                    yield from _plain_tensors(value)
+
+
+def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that a tensor consists of: torchao's 8-bit states claim fp32 and have codes and scales."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield tensor
+        return
+    names, _rest = tensor.__tensor_flatten__()
+    for name in names:
+        yield from _plain_tensors(getattr(tensor, name))
+
+
+# --- Differences from the options
 
 
 OPTIMIZERS = {
@@ -88,10 +219,8 @@ OPTIMIZERS = {
     Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
     Optimizer.SGD: "SGD",
 }
-"""What `WhatRan.optimizer` says of each."""
-
-IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
-GROUPED = "grouped by length"
+"""`WhatRan.optimizer` of each."""
+OFFLOADED_OPTIMIZER = "CPUOffloadOptimizer (torchao)"
 IN_8_BITS = (
     Optimizer.ADAMW_8BIT,
     Optimizer.PAGED_ADAMW_8BIT,
@@ -99,14 +228,12 @@ IN_8_BITS = (
     Optimizer.LION_8BIT,
 )
 ZERO = {DeepSpeed.OFF: "no DeepSpeed", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
-OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
-"""What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that ran otherwise than asked: the option it is about, and what to tell the person."""
+    """An option, by its path, that ran otherwise than chosen."""
 
     path: str
     title: str
@@ -114,136 +241,125 @@ class Difference:
 
 
 def differences(options: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
-    """Everything in which `ran` differs from `options`, with nothing automatic left in these; one each option."""
+    """All differences between `ran` and `options` without automatic values; the first for each option."""
     found: dict[str, Difference] = {}
-    for path, what, asked, runs in (*_compared(options, ran), *_compared_numbers(options, ran)):
-        if asked != runs:
-            title = _("{what}: something else runs than asked for").format(what=what)
-            found.setdefault(
-                path,
-                Difference(
-                    path, title, _("{asked} was asked for, {runs} runs.").format(asked=asked, runs=runs)
-                ),
+    for path, chosen, runs in _compared(options, ran):
+        if chosen != runs:
+            title = _("{option}: what runs is not what was chosen").format(
+                option=options_by_path()[path].title
             )
-    for one in _without_effect(options, ran):
-        found.setdefault(one.path, one)
+            detail = _("{chosen} was chosen, {runs} runs.").format(chosen=chosen, runs=runs)
+            found.setdefault(path, Difference(path, title, detail))
+    for difference in _without_effect(options, ran):
+        found.setdefault(difference.path, difference)
     return tuple(found.values())
 
 
-def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, object, object]]:
-    """Path and name of an option, what was asked, and what runs; left out where the two can't be compared."""
+def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, object]]:
+    """Path of an option, what was chosen, and what runs; left out where the two can't be compared."""
     device, model, data, memory = options.device, options.model, options.data, options.memory
-    training, zero = options.training, memory.deepspeed is not DeepSpeed.OFF
+    training, with_zero = options.training, memory.deepspeed is not DeepSpeed.OFF
     kind = device.name.partition(":")[0]
-    if kind != "auto" and not zero:  # which may keep weights elsewhere
-        runs = device.name if kind == ran.device.partition(":")[0] else ran.device
-        yield "device.name", "Device", device.name, runs
-    compiled = "no compilation"
-    if device.compile:
-        inductor = device.compile_backend == "inductor"
-        compiled = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
-    if ran.compiled:  # one that fails has its message already (`Compilation`)
-        yield "device.compile", "Compilation", compiled, ran.compiled
+    if kind != "auto" and not with_zero:  # which may keep weights elsewhere
+        yield "device.name", device.name, device.name if kind == ran.device.partition(":")[0] else ran.device
+    if ran.compiled:  # a failure is reported by `Compilation`
+        chosen = "no compilation"
+        if device.compile:
+            chosen = device.compile_backend
+            chosen += f", {device.compile_mode}" if chosen == "inductor" else ""
+        yield "device.compile", chosen, ran.compiled
     if device.precision in AUTOCAST:
-        # on a GPU DeepSpeed holds the weights themselves in 16 bits
-        in_weights = zero and ran.parameter_dtype != "float32"
+        # on a GPU, DeepSpeed's weights themselves are in 16 bits
+        in_weights = with_zero and ran.parameter_dtype != "float32"
         computed_in = ran.parameter_dtype if in_weights else ran.autocast_dtype
         if computed_in != AUTOCAST[device.precision]:
-            yield "device.precision", "Precision", device.precision, computed_in or ran.parameter_dtype
+            yield "device.precision", device.precision, computed_in or ran.parameter_dtype
     if ran.matmul and device.precision not in (Precision.BF16, Precision.FP16):
-        matmul = "tf32" if device.precision is Precision.TF32 else "fp32"
-        yield "device.precision", "Precision", matmul, ran.matmul
+        yield "device.precision", "tf32" if device.precision is Precision.TF32 else "fp32", ran.matmul
     if device.threads is not None and ran.threads is not None:
-        yield "device.threads", _("CPU threads"), device.threads, ran.threads
-    is_lora = model.method in (Method.LORA, Method.QLORA)
-    if is_lora != bool(ran.adapter):
-        yield "model.method", _("Training method"), model.method, ran.adapter or "no LoRA matrices"
-    # a model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of
-    eager_instead = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
-    if options.task.reads_text and ran.attention is not None and not eager_instead:
-        yield "model.attention", "Attention", model.attention.value, ran.attention
+        yield "device.threads", device.threads, ran.threads
+    if (model.method in (Method.LORA, Method.QLORA)) != bool(ran.adapter):
+        yield "model.method", model.method, ran.adapter or "no adapter"
+    # a model without sdpa, the default, uses its own
+    has_no_sdpa = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
+    if options.task.reads_text and ran.attention is not None and not has_no_sdpa:
+        yield "model.attention", model.attention.value, ran.attention
     if data.workers is not None:
-        yield "data.workers", _("Data loader workers"), data.workers, len(ran.workers)
+        yield "data.workers", data.workers, len(ran.workers)
     if data.pin_memory is not Toggle.AUTO:
-        yield "data.pin_memory", _("Pinned memory"), data.pin_memory.value, "on" if ran.pinned else "off"
-    if ran.padded_to and (data.padding is Padding.FIXED) != ran.padded_to.endswith("tokens"):
-        yield (
-            "data.padding",
-            "Padding",
-            data.padding.value,
-            _("to {padded_to}").format(padded_to=ran.padded_to),
-        )
+        yield "data.pin_memory", data.pin_memory.value, "on" if ran.pinned else "off"
+    if ran.padded_to and (data.padding is Padding.FIXED) != (ran.padded_to != LONGEST):
+        yield "data.padding", data.padding.value, ran.padded_to
     if options.task.reads_text and data.group_by_length is not Toggle.AUTO:
         runs = "on" if ran.sampling == GROUPED else "off"
-        yield "data.group_by_length", _("Grouping by length"), data.group_by_length.value, runs
-    stage, _rest, where = ran.deepspeed.partition(", ")
-    yield "memory.deepspeed", "DeepSpeed", ZERO[memory.deepspeed], stage or ZERO[DeepSpeed.OFF]
-    if stage == ZERO[memory.deepspeed] and any(
-        (words in where) != (memory.offload is to) for to, words in OFFLOADED
+        yield "data.group_by_length", data.group_by_length.value, runs
+    stage, _rest, places = ran.deepspeed.partition(", ")
+    yield "memory.deepspeed", ZERO[memory.deepspeed], stage or ZERO[DeepSpeed.OFF]
+    offloads = (IN_MAIN_MEMORY in places, IN_NVME in places)
+    if stage == ZERO[memory.deepspeed] and offloads != (
+        memory.offload is Offload.CPU,
+        memory.offload is Offload.NVME,
     ):
-        yield "memory.offload", _("DeepSpeed's offloading"), memory.offload.value, where or "none"
-    yield "memory.batch_size", _("Samples a step"), options.effective_batch, ran.effective_batch
-    optimizer = IN_MAIN_MEMORY if memory.offload_optimizer else OPTIMIZERS[training.optimizer]
-    yield "training.optimizer", "Optimizer", optimizer, ran.optimizer
+        yield "memory.offload", memory.offload.value, places or "none"
+    yield "memory.batch_size", options.effective_batch, ran.effective_batch
+    optimizer = OFFLOADED_OPTIMIZER if memory.offload_optimizer else OPTIMIZERS[training.optimizer]
+    yield "training.optimizer", optimizer, ran.optimizer
     if training.deterministic:
-        yield "training.deterministic", _("Full determinism"), "on", "on" if ran.deterministic else "off"
-
-
-def _compared_numbers(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, str, object, object]]:
-    """The same for the optimizer's numbers, where it reads them."""
+        yield "training.deterministic", "on", "on" if ran.deterministic else "off"
     for option in all_options():
         number = ran.optimizer_numbers.get(option.name)
-        reads = options.training.optimizer in option.needs.get("training.optimizer", Optimizer)
-        if option.section == "training" and number is not None and reads:
-            wanted = float(getattr(options.training, option.name))
-            if not math.isclose(number, wanted, rel_tol=1e-6):
-                yield option.path, option.title, f"{wanted:g}", f"{number:g}"
+        is_used = training.optimizer in option.needs.get("training.optimizer", Optimizer)
+        if option.section == "training" and number is not None and is_used:
+            chosen_number = float(getattr(training, option.name))
+            if not math.isclose(number, chosen_number, rel_tol=1e-6):
+                yield option.path, f"{chosen_number:g}", f"{number:g}"
 
 
 def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    """What was asked for and has no effect."""
+    """Options that have no effect."""
     training, method = options.training, options.model.method
     if options.device.precision is Precision.FP16 and ran.loss_scale is None:
-        said = "Small gradients may be lost; bf16 doesn't need it."
-        yield Difference("device.precision", _("fp16 runs without loss scaling"), said)
+        detail = _("Small gradients may be lost; bf16 doesn't need it.")
+        yield Difference("device.precision", _("fp16 runs without loss scaling"), detail)
     if method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
-        said = _("{method} was asked for, and all weights of the model are trained.").format(method=method)
-        yield Difference("model.method", _("Other weights are trained than asked for"), said)
+        detail = _("{method} was chosen, and all weights are trained.").format(method=method)
+        yield Difference("model.method", _("Other weights are trained than chosen"), detail)
     if method is Method.QLORA and not ran.packed_parameters:
-        said = _("The frozen weights were to be quantized as {quantization}, and none are.").format(
+        detail = _("The frozen weights were to be quantized as {quantization}.").format(
             quantization=options.model.quantization
         )
-        yield Difference("model.quantization", _("No weights are quantized"), said)
+        yield Difference("model.quantization", _("No weights are quantized"), detail)
     if options.memory.activation_checkpointing and not ran.recomputed:
-        said = _("They were to be recomputed in the backward pass, and no layer's were.")
-        yield Difference("memory.activation_checkpointing", _("Activations are kept"), said)
+        detail = _("No layer was recomputed in the backward pass.")
+        title = _("Activation checkpointing has no effect")
+        yield Difference("memory.activation_checkpointing", title, detail)
     if training.optimizer in IN_8_BITS and ran.optimizer_state and "uint8" not in ran.optimizer_state:
-        said = _(
-            "Embeddings and tensors below 4,096 numbers keep theirs in fp32, and this run trains nothing larger: "
+        detail = _(
+            "Embeddings and tensors below 4,096 elements keep theirs in fp32, and this run trains nothing larger: "
             "AdamW does the same here."
         )
-        yield Difference("training.optimizer", _("The optimizer's state is not in 8 bits"), said)
+        yield Difference("training.optimizer", _("The optimizer's state is not in 8 bits"), detail)
     if training.weight_decay and ran.decayed_parameters == 0:
-        said = _("Biases and norms are left out of it, and this run trains nothing else.")
-        yield Difference("training.weight_decay", _("Weight decay has no effect"), said)
+        detail = _("It doesn't apply to biases and norms, and this run trains nothing else.")
+        yield Difference("training.weight_decay", _("Weight decay has no effect"), detail)
 
 
-# torch's words: "The operator 'aten::x' is not currently supported on the MPS backend and will fall back to run on the
-# CPU. This may have performance implications."
+# --- Operators that MPS lacks
+
+
+# torch: "The operator 'aten::x' is not currently supported on the MPS backend and will fall back to run on the CPU."
 FALLBACK = re.compile(r"The operator '(?P<operator>[^']+)' is not currently supported on the MPS backend")
 
 
 def report_mps_fallbacks(reporter: Reporter) -> list[str]:
-    """Turn torch's warning about each such operator into a message of the run; other warnings go on to the log.
-
-    torch warns of the first operator only, unless told to warn always; each is reported once.
+    """Report each operator that torch warns about once; other warnings go to the log.
 
     Returns:
-        The operators so far; the list grows as more of them fall back.
+        The operators so far, a list that grows.
     """
-    torch.set_warn_always(True)
+    torch.set_warn_always(True)  # by default, torch warns about the first operator only
     show = warnings.showwarning
-    told: list[str] = []
+    operators: list[str] = []
 
     def listen(  # noqa: PLR0917 - the signature of warnings.showwarning
         message: Warning | str,
@@ -253,163 +369,18 @@ def report_mps_fallbacks(reporter: Reporter) -> list[str]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        found = FALLBACK.search(str(message))
-        if found is None:
+        match = FALLBACK.search(str(message))
+        if match is None:
             show(message, category, filename, lineno, file, line)
-        elif (operator := found["operator"]) not in told:
-            told.append(operator)
+        elif (operator := match["operator"]) not in operators:
+            operators.append(operator)
             reporter.warn(
                 f"fallback-{operator}",
                 _("{operator} runs on the CPU").format(operator=operator),
                 _(
-                    "Apple's MPS lacks this operator, so its data goes to the CPU and back at every step: "
-                    "slower, not wrong."
+                    "MPS lacks this operator. Its data is copied to the CPU and back at each step, which is slower."
                 ),
             )
 
     warnings.showwarning = listen
-    return told
-
-
-EIGHT_BITS = 8
-OWN = ("torch", "transformers")
-"""Packages whose optimizers go by their class alone."""
-FLAGS = ("fused", "foreach", "capturable", "amsgrad", "maximize")
-"""What PyTorch's optimizers keep in each group of parameters."""
-
-
-def bare(optimizer: Any) -> Any:
-    """The optimizer inside accelerate's wrapper, and inside DeepSpeed's."""
-    found = getattr(optimizer, "optimizer", optimizer)
-    return found.optimizer if type(found).__module__.startswith("deepspeed.") else found
-
-
-def optimizer_name(optimizer: Any) -> str:
-    """Its class and what the class doesn't tell, such as "AdamW, fused" or "AdamW, 8-bit, paged (bitsandbytes)"."""
-    kind = type(optimizer)
-    package = kind.__module__.partition(".")[0]
-    words = [kind.__name__]
-    words += [flag for flag in FLAGS if any(group.get(flag) for group in optimizer.param_groups)]
-    if getattr(getattr(optimizer, "args", None), "optim_bits", None) == EIGHT_BITS:
-        words.append("8-bit")
-    if getattr(optimizer, "is_paged", False):
-        words.append("paged")
-    return ", ".join(words) + ("" if package in OWN else f" ({package})")
-
-
-def optimizer_numbers(optimizer: Any) -> dict[str, float]:
-    """What it runs with of the numbers of `TrainingOptions`, by their names, in a group that decays where one does."""
-    group = max(optimizer.param_groups, key=lambda one: one.get("weight_decay", 0.0))
-    betas = dict(zip(("beta1", "beta2"), group.get("betas", ()), strict=False))
-    found = {
-        "learning_rate": group.get("initial_lr"),
-        **betas,
-        "epsilon": group.get("eps"),
-        "momentum": group.get("momentum"),
-        "weight_decay": group.get("weight_decay"),
-    }
-    return {
-        name: float(number) for name, number in found.items() if isinstance(number, (float, torch.Tensor))
-    }
-
-
-def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
-    """Bytes of its state by dtype, such as `{"uint8": 4096}`. A table that many weights share counts once.
-
-    Args:
-        optimizer: A bare one.
-        kind: Only what lies on devices of this kind (`cuda`, `mps`, `cpu`); None: wherever it lies.
-    """
-    found: dict[str, int] = {}
-    counted = set()
-    for tensor in _state_tensors(optimizer):
-        here = kind is None or tensor.device.type == kind
-        if here and tensor.numel() and tensor.data_ptr() not in counted:
-            counted.add(tensor.data_ptr())
-            name = str(tensor.dtype).removeprefix("torch.")
-            found[name] = found.get(name, 0) + tensor.numel() * tensor.element_size()
-    return found
-
-
-def decayed_parameters(optimizer: Any) -> int:
-    """How many parameters weight decay reaches."""
-    return sum(
-        parameter.numel()
-        for group in optimizer.param_groups
-        if group.get("weight_decay")
-        for parameter in group["params"]
-    )
-
-
-def _state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
-    for part in _parts(optimizer):
-        for state in part.state.values():
-            for value in state.values():
-                if isinstance(value, torch.Tensor):
-                    yield from _plain_state(value)
-
-
-def _parts(optimizer: Any) -> tuple[Any, ...]:
-    """The optimizers inside: torchao's `CPUOffloadOptimizer` has one a tensor, and one for all small tensors."""
-    if not hasattr(optimizer, "optim_dict"):
-        return (optimizer,)
-    return (*optimizer.optim_dict.values(), *([optimizer.d_opt] if optimizer.d_opt else []))
-
-
-def _plain_state(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensors a tensor is made of: torchao's 8-bit states say they are fp32 and consist of codes and scales."""
-    if not hasattr(tensor, "__tensor_flatten__"):
-        yield tensor
-        return
-    names, _rest = tensor.__tensor_flatten__()
-    for name in names:
-        yield from _plain_state(getattr(tensor, name))
-
-
-def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
-    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
-    model = trainer.model
-    parameters = [weight for _rest, weight in weights_of(model)]
-    dtypes = sorted({_dtype_name(parameter.dtype) for parameter in parameters})
-    optimizer = bare(trainer.optimizer)
-    state = state_bytes(optimizer)
-    scaler = trainer.accelerator.scaler
-    device = str(parameters[0].device)
-    return WhatRan(
-        device=resolved.label if device == resolved.device.name else device,
-        device_name=resolved.device.title,
-        parameter_dtype=" + ".join(dtypes),
-        autocast_dtype=trainer.first_batch.autocast_dtype,
-        optimizer=optimizer_name(optimizer),
-        optimizer_numbers=optimizer_numbers(optimizer),
-        optimizer_state_bytes=sum(state.values()),
-        optimizer_state=state,
-        decayed_parameters=None if trainer.deepspeed else decayed_parameters(optimizer),
-        loss_scale=scaler.get_scale() if scaler is not None else zero_loss_scale(trainer.deepspeed),
-        trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
-        total_parameters=sum(map(count, parameters)),
-        adapter=describe_adapter(model),
-        packed_parameters=sum(count(parameter) for parameter in parameters if is_packed(parameter)),
-        attention=" + ".join(trainer.first_batch.attention) or None,
-        recomputed=trainer.first_batch.recomputed,
-        **_batches_ran(trainer),
-        **torch_settings(resolved.kind),
-        fell_back=tuple(trainer.fell_back),
-        deepspeed=describe_zero(trainer.deepspeed),
-        compiled=trainer.compilation.label if trainer.compilation else "",
-        compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
-        reasons=resolved.reasons
-        | _reason_of_attention(resolved, base_of(model), trainer.first_batch.attention),
-    )
-
-
-def _reason_of_attention(resolved: ResolvedRun, model: Any, called: tuple[str, ...]) -> dict[str, str]:
-    if resolved.options.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
-        return {}
-    has_sdpa = getattr(model, "_supports_sdpa", False)
-    its_own = _("sdpa was set, and this model has it, but its own code computed attention in the first batch")
-    return {"model.attention": its_own if has_sdpa else "this model has no sdpa; its own runs"}
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return operators

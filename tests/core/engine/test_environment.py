@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from core.base.processes import ASKER, child_environment
-from core.engine.__main__ import end_with_asker
+from core.engine.__main__ import exit_with_parent
 from core.engine.environment import mps_watermarks, prepare_environment
 from core.options import RunOptions
 from core.options.choices import Method, Task
@@ -123,7 +123,7 @@ JOB = """
 import subprocess, sys, time
 from core.engine import __main__ as asker
 asker.POLL_SECONDS = 0.05
-asker.end_with_asker()
+asker.exit_with_parent()
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 print(worker.pid, flush=True)
 time.sleep(60)
@@ -152,5 +152,5 @@ def test_a_job_and_its_children_end_with_a_window_that_was_killed():
 
 def test_a_job_started_by_hand_is_left_alone(monkeypatch):
     monkeypatch.delenv(ASKER, raising=False)
-    end_with_asker()
-    assert "asker" not in {thread.name for thread in threading.enumerate()}
+    exit_with_parent()
+    assert "parent-watch" not in {thread.name for thread in threading.enumerate()}

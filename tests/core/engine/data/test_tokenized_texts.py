@@ -77,7 +77,7 @@ class TestWords:
         class Slow:
             is_fast = False
 
-        with pytest.raises(ModelError, match="can't tell words"):
+        with pytest.raises(ModelError, match="can't map tokens to words"):
             check_word_ids("some/model", Slow())
 
 

@@ -277,7 +277,7 @@ def test_pickled_matrices_are_not_opened(lora, tmp_path):
     asked = ExportRequest(
         run=str(run.path), kind=ExportKind.MERGED, staging=str(tmp_path / "out"), target="there"
     )
-    with pytest.raises(ModelError, match="isn't whole"):
+    with pytest.raises(ModelError, match="is incomplete"):
         export(asked, lambda _: None)
 
 

@@ -79,9 +79,7 @@ def test_targets_that_match_nothing_are_a_problem_with_ways_out(bert):
     report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("q_proj", "value", "LayerNorm")))
     (problem,) = report.problems
     assert problem.path == "model.lora_targets"
-    assert problem.message.startswith(
-        "No layer for LoRA is called q_proj, LayerNorm. LayerNorm can't have it"
-    )
+    assert problem.message.startswith("LoRA can't be used on q_proj, LayerNorm. ")
     assert "query, key, value, dense" in problem.message
     for fix in problem.fixes:
         mended = of_texts(bert, method=Method.LORA, lora_targets=fix.changes["model.lora_targets"])
@@ -99,7 +97,6 @@ def test_a_mere_number_is_never_offered_as_a_layers_name(name, ends):
 def test_the_classifier_is_no_target(bert):
     report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("classifier",)))
     assert paths(report) == ["model.lora_targets"]
-    assert "trains as a whole" in report.problems[0].message
 
 
 def test_packed_weights_are_checked_without_packing(bert):

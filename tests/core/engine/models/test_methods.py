@@ -114,7 +114,7 @@ class TestLora:
         again = train(tmp_path / "again", model=model(tiny.run.model))
         assert again.status == 1
         (message,) = again.messages.values()
-        assert message.title == "run holds LoRA matrices without their model"  # by the name of its folder
+        assert message.title == "run is not a complete model"  # by the name of its folder
         options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model(tiny.run.model))
         told = [problem for problem in problems_of(options) if problem.path == "model.source"]
         assert "choose the model it was trained with" in told[0].message
@@ -175,7 +175,7 @@ def test_a_target_that_is_no_layer_ends_the_run_plainly(bert, tmp_path):
     tiny = train(tmp_path / "run", model=asked)
     assert tiny.status == 1
     (message,) = tiny.messages.values()
-    assert message.title == "No layer for LoRA is called qurey"
+    assert message.title == "LoRA can't be used on qurey"
     assert "query, key, value, dense" in message.detail
     assert [fix.changes for fix in message.fixes] == [
         {"model.lora_targets": ["value", "query"]},

@@ -149,13 +149,13 @@ def test_models_in_the_making_are_left_to_who_makes_them(home):
         (cache / name).mkdir(parents=True)
         past = time.time() - 60 * age - (2 * past_runs.ABANDONED_SECONDS if name.startswith("old") else 0)
         os.utime(cache / name, (past, past))
-    past_runs._make_room(cache)
+    past_runs._clean(cache)
     assert {path.name for path in cache.iterdir()} == {"a", "b", "new.unfinished"}
 
 
 def test_matrices_that_are_gone_are_named(tmp_path):
     (tmp_path / "sea" / "model").mkdir(parents=True)
     (tmp_path / "sea" / "model" / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match="The model of sea isn't whole") as refused:
+    with pytest.raises(ModelError, match="The model of sea is incomplete") as refused:
         past_runs._key(tmp_path / "sea" / "model", "some/model")
     assert "adapter_model.safetensors" in refused.value.detail

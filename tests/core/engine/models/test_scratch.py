@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
 from core.engine.models.check import check_model
 from core.engine.models.scratch import sample, scratch_config, train_tokenizer
@@ -95,11 +94,6 @@ def test_it_is_looked_at_before_there_is_a_tokenizer():
     assert report.shape.said == 1024
     assert report.shape.head == 0
     assert not report.problems
-
-
-def test_an_unknown_one_is_refused():
-    with pytest.raises(ModelError, match="no model scratch:giant"):
-        scratch_config(RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source="scratch:giant")))
 
 
 def test_a_long_text_is_sampled_all_over():

@@ -99,15 +99,15 @@ def pickled(name: str, index: bool = False) -> Change:
 @pytest.mark.parametrize(
     ("change", "title", "detail"),
     [
-        (remove("config.json"), "tiny is not a model folder", "tokenizer.json"),
-        (remove("model.safetensors"), "tiny has no weights", ""),
+        (remove("config.json"), "tiny is not a complete model", "config.json"),
+        (remove("model.safetensors"), "tiny is not a complete model", "model.safetensors"),
         (pickled("pytorch_model.bin"), "tiny has only pickled weights", ""),
-        (pickled("w.bin", index=True), "tiny names weights that can't be loaded", "index.json"),
+        (pickled("w.bin", index=True), "tiny is not a complete model", "index.json"),
         (write("config.json", "{ not json"), "The model in tiny can't be loaded", ""),
         (write("config.json", NESTED), "The model in tiny can't be loaded", ""),
-        (cut(0), "The model in tiny is damaged", ""),
-        (cut(40), "The model in tiny is damaged", ""),
-        (cut(-100), "The model in tiny is damaged", ""),
+        (cut(0), "The model in tiny can't be loaded", ""),
+        (cut(40), "The model in tiny can't be loaded", ""),
+        (cut(-100), "The model in tiny can't be loaded", ""),
         (config(hidden_size=32), "The weights of tiny belong to another model", ""),
         (config(model_type="distilbert"), "The weights of tiny belong to another model", ""),
         (config(hidden_size="many"), "The model in tiny can't be loaded", "hidden_size"),
@@ -116,7 +116,7 @@ def pickled(name: str, index: bool = False) -> Change:
         (config(hidden_act="nonsense"), "The model in tiny can't be loaded", "KeyError 'nonsense'"),
         (config(model_type="nothing"), "The model in tiny can't be loaded", "nothing"),
         (config(intermediate_size=-4), "The model in tiny can't be loaded", ""),
-        (config(model_type="vit"), "tiny can't classify texts", "“vit”"),
+        (config(model_type="vit"), "tiny can't be trained for", "“vit”"),
         (config(quantization_config={"quant_method": "gptq", "bits": 4}), "tiny needs a library", ""),
         (remove("tokenizer.json", "tokenizer_config.json"), "tiny has no tokenizer", ""),
         (write("tokenizer.json", "{ not json"), "The tokenizer in tiny can't be loaded", ""),
@@ -129,8 +129,9 @@ def test_a_folder_that_can_not_be_used_is_named(tiny, change, title, detail):
     change(tiny)
     error = refusal(tiny)
     assert error.title.startswith(title)
-    assert str(tiny) in error.detail
     assert detail in error.detail
+    if not title.endswith("trained for"):
+        assert str(tiny) in error.detail
 
 
 @pytest.mark.parametrize("change", [remove("model.safetensors"), pickled("w.bin", index=True), cut(40)])
@@ -144,7 +145,7 @@ def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(ModelError, match="can't be looked into"):
+    with pytest.raises(ModelError, match="can't be read"):
         text.load_config(options_of(tmp_path))
 
 
@@ -157,7 +158,7 @@ def test_pickled_weights_that_a_config_names_are_not_opened(tiny):
 def test_matrices_that_are_pickled_are_not_opened(tiny):
     for name in ("adapter_config.json", "adapter_model.bin"):
         (tiny / name).write_text("{}")
-    with pytest.raises(ModelError, match="isn't whole"):
+    with pytest.raises(ModelError, match="is incomplete"):
         with_adapter(None, tiny)
 
 

@@ -274,7 +274,7 @@ class TestBadInput:
     def test_an_encoder_is_not_asked_to_chat(self, folder, tmp_path):
         save_tiny_bert(tmp_path / "writer")
         write_json(tmp_path / "talks.json", instructions(4))
-        with pytest.raises(ModelError, match="writer can't write texts"):
+        with pytest.raises(ModelError, match="can't be trained for"):
             prepared(asked(tmp_path))
 
     def test_all_rows_longer_than_the_model_sees(self, folder, tmp_path):

@@ -8,7 +8,7 @@ import torch
 
 from core.engine.training import checkpoints
 from core.engine.training.checkpoints import find_checkpoint
-from core.engine.training.trainer import keep_random_state, restore_random_state
+from core.engine.training.trainer import restore_random_state, save_random_state
 from core.runs import models
 from core.runs.folder import RunFolder
 
@@ -125,7 +125,7 @@ class Mps:
 def test_mps_goes_on_where_the_checkpoint_was(tmp_path, monkeypatch):
     device = Mps(seed=1)
     monkeypatch.setattr("torch.mps", device)
-    keep_random_state(tmp_path, "mps", None)
+    save_random_state(tmp_path, "mps", None)
     drawn = device.draw()
     restore_random_state(tmp_path, "cuda")
     assert device.draw() != drawn
@@ -135,5 +135,5 @@ def test_mps_goes_on_where_the_checkpoint_was(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_elsewhere_trainers_own_file_holds_everything(kind, tmp_path):
-    keep_random_state(tmp_path, kind, None)
+    save_random_state(tmp_path, kind, None)
     assert list(tmp_path.iterdir()) == []

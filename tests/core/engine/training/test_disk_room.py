@@ -56,9 +56,9 @@ def test_too_little_room_is_told_before_training_with_what_would_fit(options, tm
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 2_200_000))
     assert attempt(run.path, options) == 1
     [failed] = messages(run, "failed")
-    assert failed.title == "The disk has no room for what this run will save"
-    assert "3 checkpoints of" in failed.detail
-    assert "2.1 MB are free" in failed.detail
+    assert failed.title == "The disk is too full for this run"
+    assert "3 checkpoints" in failed.detail
+    assert "2.1 MB" in failed.detail
     assert {"output.keep_checkpoints": 0, "output.keep_best": False} in [fix.changes for fix in failed.fixes]
     assert story_of(run).of(StepFinished) == []
 
@@ -87,7 +87,7 @@ def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint
     assert status.last.state is Outcome.PAUSED
     [paused] = messages(run, "paused")
     assert paused.title == "Paused: the disk is full"
-    assert " KB are needed and " in paused.detail
+    assert "about " in paused.detail
     assert FixAction.RESUME in [fix.action for fix in paused.fixes]
     assert [path.name for path in run.checkpoints.iterdir()] == ["checkpoint-2"]
     assert not run.model.exists()
@@ -115,7 +115,7 @@ def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept
     assert status.last is not None
     assert status.last.state is Outcome.PAUSED
     [paused] = messages(run, "paused")
-    assert f" in {run.path}." in paused.detail
+    assert str(run.path) in paused.detail
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -142,7 +142,7 @@ def test_an_error_that_names_no_file_is_told_with_the_place_that_is_full(full, t
     assert "75 GB" not in plain.detail
     named = explain(OSError(errno.ENOSPC, "No space left on device", "events.jsonl"), short_run())
     assert named is not None
-    assert named.detail.startswith(f"{tmp_path / 'run' / 'events.jsonl'} couldn't")
+    assert str(tmp_path / "run" / "events.jsonl") in named.detail
 
 
 def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(whole, options, tmp_path):
@@ -163,14 +163,14 @@ def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(whole, 
             RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed"),
             "Paused: the disk is full",
         ),
-        (PermissionError(errno.EACCES, "Permission denied"), "The checkpoint can't be written"),
+        (PermissionError(errno.EACCES, "Permission denied"), "The run can't be saved"),
     ],
 )
 def test_why_a_checkpoint_was_not_saved(error, title, tmp_path):
-    assert cant_save(error, tmp_path, "checkpoint").title == title
-    with pytest.raises(CantSave), writing(tmp_path, "checkpoint", 0):
+    assert cant_save(error, tmp_path).title == title
+    with pytest.raises(CantSave), writing(tmp_path):
         raise error
-    with pytest.raises(KeyError), writing(tmp_path, "checkpoint", 0):
+    with pytest.raises(KeyError), writing(tmp_path):
         raise KeyError("bug")
 
 
@@ -224,5 +224,5 @@ def test_a_folder_that_has_no_path_any_more_is_told(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
     (tmp_path / "run").rmdir()
-    with pytest.raises(CantSave, match="can't be reached"), writing(Path("checkpoints"), "checkpoint", 0):
+    with pytest.raises(CantSave, match="can't be reached"), writing(Path("checkpoints")):
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
