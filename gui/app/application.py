@@ -42,8 +42,7 @@ from core.options import presets
 from gui.app.single_instance import SingleInstance
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
-from gui.base.style import ICONS
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import ICONS, Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.page import NewRunPage
 from gui.widgets.labels import text_label

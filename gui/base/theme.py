@@ -1,89 +1,68 @@
-"""Colours, spacing and type sizes of the whole window, and the one style sheet made from them.
+"""The palette and the style sheet of the whole window, made of `tokens` and `resources/style.qss`.
 
-Qt takes half a millisecond a widget to take in another style sheet of the application, and a quarter of it where a part
-of a window gets one of its own: so the application keeps the sheet it began with, and when the colours change each part
-that is seen gets a sheet over it, which is stronger in every rule. What is hidden gets it when it is shown.
+Qt takes half a millisecond per widget to apply another style sheet of the application, and a quarter if a part of a
+window gets its own: so the application keeps the sheet it began with, and when the colours change each visible part
+gets a sheet of its own, which takes precedence. Hidden parts get it when they are shown.
 
-No other file sets a colour or a style sheet. Widgets that paint themselves ask `Theme.tokens` and repaint on
+No other file sets a colour or a style sheet. Widgets that paint themselves use `Theme.tokens` and repaint on
 `Theme.changed`.
 """
 
+from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
+from string import Template
 
 import shiboken6
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPalette
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPalette
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from core.base.settings import Appearance
-from gui.base.style import (
-    Sizes,
-    buttons,
-    choices,
-    inputs,
-    scrolling,
-    segments,
-    sizes_for,
-    small_things,
-    views,
-)
-from gui.base.tokens import DARK, LIGHT, Tokens
+from gui.base.tokens import DARK, GUTTER, LIGHT, Tokens
+
+RESOURCES = Path(__file__).resolve().parents[2] / "resources"
+ICONS = RESOURCES / "icons"
+STYLE = RESOURCES / "style.qss"
+
+
+def sizes_for(font: QFont) -> dict[str, object]:
+    """Return the type sizes and lengths that go with a base font: `*_font` as `font-size`, the others in pixels."""
+    unit, base = ("pt", font.pointSizeF()) if font.pointSizeF() > 0 else ("px", float(font.pixelSize()))
+    height = round(QFontMetricsF(font).height())
+    indicator = round(height * 0.9)
+    dot = indicator // 3
+    return {
+        "title_font": f"{base * 1.55:.1f}{unit}",
+        "app_font": f"{base * 1.2:.1f}{unit}",
+        "heading_font": f"{base * 1.02:.1f}{unit}",
+        "small_font": f"{base * 0.92:.1f}{unit}",
+        "text_height": height,
+        "control": height + 2,
+        "tall_control": height + 6,
+        "check_box": height + 8,
+        "indicator": indicator,
+        "focused_indicator": indicator - 2,
+        "indicator_radius": indicator // 2 + 1,
+        "dot": dot,
+        "dot_inside": indicator + 2 - 2 * dot,
+        "gutter": GUTTER,
+    }
 
 
 def style_sheet(tokens: Tokens, font: QFont) -> str:
-    """The whole style sheet for one set of colours and one base font."""
-    sizes = sizes_for(font)
-    parts = (_surfaces, _labels, buttons, segments, inputs, choices, views, scrolling, small_things)
-    return "\n".join(part(tokens, sizes) for part in parts)
-
-
-def _surfaces(t: Tokens, s: Sizes) -> str:
-    return f"""
-    QWidget {{ color: {t.text}; }}
-    QDialog, *[role="page"] {{ background: {t.background}; }}
-    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
-    QFrame[role="sidebar"] {{ background: {t.sidebar}; border: none; border-right: 1px solid {t.line}; }}
-    QFrame[role="card"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 10px; }}
-    QFrame[role="rule"] {{ background: {t.grid}; border: none; }}
-    QFrame[role="said"] {{ background: {t.accent_soft}; border: none; border-radius: 10px; }}
-    QFrame[role="answer"] {{ background: transparent; border: none; }}
-    QFrame[role="drop"] {{ background: {t.background}; border: 1px dashed {t.faint}; border-radius: 10px; }}
-    QFrame[role="strip-info"] {{ background: {t.accent_soft}; border: none; border-radius: 10px; }}
-    QFrame[role="strip-warning"] {{ background: {t.warn_soft}; border: none; border-radius: 10px; }}
-    QFrame[role="strip-error"] {{ background: {t.bad_soft}; border: none; border-radius: 10px; }}
-    QScrollArea, QScrollArea > QWidget > QWidget[role="page"] {{ background: transparent; border: none; }}
-    """
-
-
-def _labels(t: Tokens, s: Sizes) -> str:
-    return f"""
-    QLabel {{ background: transparent; }}
-    QLabel:disabled {{ color: {t.faint}; }}
-    QLabel[role="title"] {{ font-size: {s.title_font}; font-weight: 600; }}
-    QLabel[role="app-name"] {{ font-size: {s.app_font}; font-weight: 700; padding: 2px 8px; }}
-    QLabel[role="card-title"] {{ font-size: {s.heading_font}; font-weight: 600; }}
-    QLabel[role="group-title"] {{ font-size: {s.small_font}; font-weight: 600; }}
-    QLabel[role="strong"] {{ font-weight: 600; }}
-    QLabel[role="muted"], QLabel[role="label"] {{ color: {t.muted}; }}
-    QLabel[role="hint"] {{ color: {t.muted}; font-size: {s.small_font}; }}
-    QLabel[role="hint"][alarming="true"] {{ color: {t.warn}; }}
-    QLabel[role="reading"] {{ color: {t.muted}; font-size: {s.small_font}; }}
-    QLabel[role="changed"] {{ color: {t.accent}; font-weight: 700; }}
-    QLabel[role="ok"] {{ color: {t.ok}; font-weight: 600; }}
-    QLabel[role="warning"] {{ color: {t.warn}; font-weight: 600; }}
-    QLabel[role="problem"] {{ color: {t.bad}; font-size: {s.small_font}; }}
-    QLabel[role="mark-bad"] {{ color: {t.bad}; font-weight: 700; }}
-    QLabel[role="verdict"], QLabel[role="verdict-good"], QLabel[role="verdict-tight"], QLabel[role="verdict-bad"] {{
-        font-size: {s.app_font}; font-weight: 600;
-    }}
-    QLabel[role="verdict-good"] {{ color: {t.ok}; }}
-    QLabel[role="verdict-tight"] {{ color: {t.warn}; }}
-    QLabel[role="verdict-bad"] {{ color: {t.bad}; }}
-    """
+    """Return the whole style sheet for one set of colours and one base font."""
+    shade = "dark" if tokens.is_dark else "light"
+    icons = {
+        name.replace("-", "_"): f'url("{(ICONS / f"{name}-{shade}.svg").as_posix()}")'
+        for name in ("check", "chevron-down", "chevron-up")
+    }
+    template = Template(STYLE.read_text(encoding="utf-8"))
+    return template.substitute(asdict(tokens), **sizes_for(font), **icons)
 
 
 class Role(StrEnum):
-    """What a widget is, where its class does not say enough. `gui.base.theme` says how each looks."""
+    """What a widget is, where its class does not say enough. `resources/style.qss` says how each looks."""
 
     CARD = "card"
     CARD_TITLE = "card-title"
@@ -124,22 +103,20 @@ class Role(StrEnum):
 
 
 def set_role(widget: QWidget, role: Role) -> None:
-    if widget.property("role") == role.value:
-        return
-    widget.setProperty("role", role.value)
-    style = widget.style()
-    style.unpolish(widget)
-    style.polish(widget)
+    if widget.property("role") != role.value:
+        _set_property(widget, "role", role.value)
 
 
 def set_flag(widget: QWidget, name: str, on: bool) -> None:
-    """Set a dynamic property the style sheet asks for, such as `invalid`."""
-    if bool(widget.property(name)) == on:
-        return
-    widget.setProperty(name, on)
-    style = widget.style()
-    style.unpolish(widget)
-    style.polish(widget)
+    """Set a dynamic property used by the style sheet, such as `invalid`."""
+    if bool(widget.property(name)) != on:
+        _set_property(widget, name, on)
+
+
+def _set_property(widget: QWidget, name: str, value: object) -> None:
+    widget.setProperty(name, value)
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
 
 
 SCHEMES = {
@@ -150,10 +127,7 @@ SCHEMES = {
 
 
 class Theme(QObject):
-    """The tokens in force, following the system or the person's choice.
-
-    Made once at start-up and handed to whoever paints; there is no global one.
-    """
+    """The current tokens, which follow the system or the person's choice. There is one, made at the start."""
 
     changed = Signal()
 
@@ -170,11 +144,9 @@ class Theme(QObject):
         return self._tokens
 
     def set_appearance(self, appearance: Appearance) -> None:
-        """Follow the system, or be light or dark whatever the system says."""
         self._appearance = appearance
-        QApplication.styleHints().setColorScheme(
-            SCHEMES[appearance]
-        )  # title bars and native dialogs follow, too
+        # Title bars and native dialogs follow too.
+        QApplication.styleHints().setColorScheme(SCHEMES[appearance])
         self._refresh()
 
     def _resolve(self) -> Tokens:
@@ -191,14 +163,14 @@ class Theme(QObject):
             self._sheet = style_sheet(tokens, QApplication.font())
             QApplication.setPalette(palette(tokens))
             for window in QApplication.topLevelWidgets():
-                # The list holds menus, too, and a search for garbage meanwhile may delete what nobody owns any more.
+                # The list has menus too, and garbage collection meanwhile may delete some.
                 is_there = shiboken6.isValid(window) and window.isVisible() and not window.parentWidget()
                 if is_there and not isinstance(window, QMainWindow):
                     self.dress(window)
             self.changed.emit()
 
     def apply(self) -> None:
-        """Give palette and style sheet to the application, before there is a window."""
+        """Set palette and style sheet of the application, before there is a window."""
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         self._sheet = ""
@@ -207,11 +179,11 @@ class Theme(QObject):
 
     @staticmethod
     def prepare(part: QWidget) -> None:
-        """Let a part of a window that was not shown yet be dressed later: a first sheet costs labels their margins."""
+        """Let a part of a window that is not shown yet be dressed later: its first sheet resets margins of labels."""
         part.setStyleSheet("/* */")
 
     def dress(self, part: QWidget) -> None:
-        """Give a part of a window, and all in it, the colours in force, unless it has them."""
+        """Give a part of a window the current colours, unless it has them."""
         if self._sheet and part.styleSheet() != self._sheet:
             part.setPalette(QApplication.palette())
             part.setStyleSheet(self._sheet)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 from core.base import formats
 from core.base.errors import RunFolderError, UserError
 from core.base.files import is_there
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.runs import trash as run_trash
 from core.runs.folder import RunFolder
 from core.runs.trash import NoTrashError, Trash, TrashItem, TrashPlan
@@ -22,34 +22,33 @@ from gui.base.theme import Role, set_role
 
 
 def reveal(folder: Path) -> UserError | None:
-    """Open a folder in the file manager; where that can't be done, returns what to tell instead."""
+    """Open a folder in the file manager; returns an error if that isn't possible."""
     if not is_there(folder):
-        title = _("The folder is not there")
-        return UserError(title, _("There is nothing at {} any more.").format(folder))
+        detail = _("There is nothing at {folder} any more.").format(folder=folder)
+        return UserError(_("The folder does not exist"), detail)
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-        title = _("The folder can't be shown")
-        detail = _("No file manager answered. The folder is {}")
-        return UserError(title, detail.format(folder))
+        detail = _("No file manager answered. The folder is {folder}").format(folder=folder)
+        return UserError(_("The folder can't be shown"), detail)
     return None
 
 
 def distinct_titles(runs: Sequence[tuple[Path, str]]) -> list[str]:
-    """The titles of runs, in their order; titles that several of them bear go on with when each was made.
+    """Return the titles of runs; titles that occur more than once are extended by when each run was made.
 
     Args:
-        runs: Their folders and titles. No file is read: a folder's name tells when it was made.
+        runs: Their folders, whose names say when they were made, and titles.
     """
     counts = Counter(title for _, title in runs)
     dated = [f"{title} · {made(path)}" if counts[title] > 1 else title for path, title in runs]
     counts = Counter(dated)
     return [
-        f"{title} · {path.name}" if counts[words] > 1 else words
-        for (path, title), words in zip(runs, dated, strict=True)
+        f"{title} · {path.name}" if counts[text] > 1 else text
+        for (path, title), text in zip(runs, dated, strict=True)
     ]
 
 
 def made(path: Path) -> str:
-    """When a run was made, as its folder's name says (`core.runs.library` makes them); else that name."""
+    """Return when a run was made, by its folder's name; that name if it doesn't say."""
     try:
         then = time.mktime(time.strptime(path.name[: len("2026-01-31-2359")], "%Y-%m-%d-%H%M"))
     except (ValueError, OverflowError):
@@ -63,72 +62,64 @@ ICON_SIZE = 48
 
 
 def show_as_written(box: QMessageBox) -> None:
-    """Take none of its words for HTML: a run may be called anything. Call it once the texts are set."""
+    """Show the texts of a box as plain text: a run may have any title. Call it once they are set."""
     for label in box.findChildren(QLabel):
         label.setTextFormat(Qt.TextFormat.PlainText)
 
 
 class Question(QMessageBox, Generic[Answer]):
-    """Asks; the first answer is what Return gives.
+    """A question; Return gives the first answer.
 
     Args:
-        title: What is at stake, in one short sentence.
-        words: What each answer does.
-        answers: What each button says, by what it stands for.
+        title: What it is about, in one short sentence.
+        text: What each answer does.
+        answers: The texts of the buttons, by their answers.
     """
 
     def __init__(
-        self, title: str, words: str, answers: Mapping[Answer, str], parent: QWidget | None = None
+        self, title: str, text: str, answers: Mapping[Answer, str], parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self.setIconPixmap(QApplication.windowIcon().pixmap(ICON_SIZE))
         self.setText(title)
-        self.setInformativeText(words)
+        self.setInformativeText(text)
         show_as_written(self)
         heading = self.findChild(QLabel, "qt_msgbox_label")
         if heading is not None:
             set_role(heading, Role.STRONG)
         self._answers = {
-            self.addButton(text, QMessageBox.ButtonRole.AcceptRole): answer
-            for answer, text in answers.items()
+            self.addButton(label, QMessageBox.ButtonRole.AcceptRole): answer
+            for answer, label in answers.items()
         }
         self.setDefaultButton(next(iter(self._answers)))
         self.addButton(QMessageBox.StandardButton.Cancel)
 
     def says(self) -> dict[str, Answer]:
-        """Each button's answer by its text; Cancel left out."""
+        """Return each button's answer by its text, without Cancel."""
         return {button.text(): answer for button, answer in self._answers.items()}
 
     def ask(self, otherwise: Answer) -> Answer:
-        """Wait for the answer; `otherwise` where it was called off."""
+        """Wait for the answer; `otherwise` if it was cancelled."""
         self.exec()
         clicked = self.clickedButton()
         return next((answer for button, answer in self._answers.items() if button is clicked), otherwise)
 
 
 class TrashDialog(QObject):
-    """Asks one question at a time without waiting; Cancel is what Return gives.
-
-    Args:
-        window: What the questions belong to.
-    """
+    """Asks one question at a time without blocking; Return cancels."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
         self.box: QMessageBox | None = None
 
-    @property
-    def is_open(self) -> bool:
-        return self.box is not None
-
     def ask(
-        self, words: str, details: str, agree: str, do: Callable[[], None], *, is_grave: bool = False
+        self, title: str, text: str, agree: str, do: Callable[[], None], *, is_grave: bool = False
     ) -> None:
-        """Ask, and call `do` where the person presses the button `agree`; `is_grave`: it can't be put back."""
+        """Ask, and call `do` if the button `agree` is pressed; `is_grave` if that can't be undone."""
         icon = QMessageBox.Icon.Warning if is_grave else QMessageBox.Icon.Question
-        box = self.box = QMessageBox(icon, "", words, parent=self._window)
-        box.setInformativeText(details)
+        box = self.box = QMessageBox(icon, "", title, parent=self._window)
+        box.setInformativeText(text)
         show_as_written(box)
         button = box.addButton(agree, QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(QMessageBox.StandardButton.Cancel)
@@ -149,36 +140,32 @@ class TrashDialog(QObject):
 
 
 MOST_NAMED = 6
-"""So many names stand in a question; the others are counted."""
+"""At most this many names are listed in a question; the others are counted."""
 
 
 class NotOverError(UserError):
-    """None of `runs` can go before it is over."""
+    """None of `runs` can be moved before it has ended."""
 
     def __init__(self, title: str, detail: str, runs: tuple[RunFolder, ...]) -> None:
         super().__init__(title, detail)
         self.runs = runs
 
 
-Stayed = list[tuple[TrashItem, UserError]]
+Failures = list[tuple[TrashItem, UserError]]
 """Runs that could not be removed, each with the reason."""
 
 
 class RunTrash(QObject):
-    """Asks and moves. One of it serves a page for as long as that lives.
-
-    Signals:
-        moved: The folders, a list of `Path`, that are gone now.
-        failed: A `core.base.errors.UserError`: why something stayed.
+    """Moves runs to the trash of the system after asking.
 
     Args:
-        window: What the questions belong to.
+        window: The parent of the questions.
         runs_folder: Where the other runs are.
-        trash: What moves a folder; None: the system's bin.
+        trash: Moves a folder; None for the system's trash.
     """
 
-    moved = Signal(object)
-    failed = Signal(object)
+    moved = Signal(object)  # a list of the folders, `Path`, that are gone now
+    failed = Signal(object)  # a `core.base.errors.UserError`: why something stayed
 
     def __init__(self, window: QWidget, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
         super().__init__(window)
@@ -186,120 +173,123 @@ class RunTrash(QObject):
         self._trash = trash
         self.work = FileWork(self)
         self.work.failed.connect(self.failed)
-        self._asking = TrashDialog(window)
+        self._dialog = TrashDialog(window)
 
     @property
     def question(self) -> QMessageBox | None:
-        return self._asking.box
+        return self._dialog.box
 
     def begin(self, runs: Sequence[RunFolder]) -> None:
-        """Look at runs, then ask whether they are to go. Returns at once."""
+        """Examine runs, then ask whether to move them. Returns at once."""
         wanted, folder = tuple(runs), self._runs_folder()
-        if wanted and not self._asking.is_open:
-            self.work.put(lambda: run_trash.plan(wanted, folder), lambda planned: self._ask(planned, wanted))
+        if wanted and self.question is None:
+            self.work.put(lambda: run_trash.plan(wanted, folder), lambda plan: self._ask(plan, wanted))
 
     def end_work(self) -> None:
-        """Put the question away, and wait for what is being moved."""
-        self._asking.put_away()
+        """Close the question, and wait for what is being moved."""
+        self._dialog.put_away()
         self.work.end_work()
 
-    def _ask(self, planned: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
-        if not planned.going:
-            title = _("It can't go to the bin yet") if len(planned.busy) == 1 else _("They can't go yet")
-            self.failed.emit(NotOverError(title, busy_text(planned.busy), wanted))
+    def _ask(self, plan: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
+        if not plan.going:
+            title = _("Only runs that have ended can be moved to the trash")
+            self.failed.emit(NotOverError(title, busy_text(plan.busy), wanted))
             return
-        self._asking.ask(
-            question_of(planned),
-            "\n\n".join(details_of(planned)),
-            _("Move to the bin"),
-            lambda: self._move(planned.going),
-        )
 
-    def _move(self, going: Sequence[TrashItem]) -> None:
-        self.work.put(
-            lambda: _remove(going, lambda run: run_trash.move(run, self._trash)), self._ask_to_delete
-        )
+        def move() -> None:
+            self._remove(plan.going, lambda run: run_trash.move(run, self._trash), self._on_moved)
 
-    def _ask_to_delete(self, found: tuple[list[Path], Stayed]) -> None:
-        """Report, and offer to delete what there is no trash for."""
-        self._report(found)
-        without_trash = [(one, error) for one, error in found[1] if isinstance(error, NoTrashError)]
+        text = "\n\n".join(details_of(plan))
+        self._dialog.ask(question_of(plan), text, _("Move to the trash"), move)
+
+    def _remove(
+        self,
+        items: Sequence[TrashItem],
+        remove: Callable[[RunFolder], None],
+        done: Callable[[tuple[list[Path], Failures]], None],
+    ) -> None:
+        def work() -> tuple[list[Path], Failures]:
+            gone: list[Path] = []
+            failures: Failures = []
+            for item in items:
+                try:
+                    remove(item.run)
+                except UserError as error:
+                    failures.append((item, error))
+                else:
+                    gone.append(item.run.path)
+            return gone, failures
+
+        self.work.put(work, done)
+
+    def _on_moved(self, result: tuple[list[Path], Failures]) -> None:
+        """Report, and offer to delete what can't be moved as there is no trash."""
+        self._report(result)
+        without_trash = [(item, error) for item, error in result[1] if isinstance(error, NoTrashError)]
         if not without_trash:
             return
-        going = [one for one, _error in without_trash]
-        words = _("There is no bin for “{}”. Delete it for good?").format(going[0].title)
-        if len(going) > 1:
-            words = _("There is no bin for {} runs. Delete them for good?").format(formats.count(len(going)))
-        warning = _("What is deleted for good can't be put back.")
-        details = f"{warning}\n\n{without_trash[0][1].detail}"
-        self._asking.ask(words, details, _("Delete for good"), lambda: self._delete(going), is_grave=True)
+        items = [item for item, _error in without_trash]
+        title = ngettext(
+            "There is no trash for “{title}”. Delete it permanently?",
+            "There is no trash for {count} runs. Delete them permanently?",
+            len(items),
+        ).format(title=items[0].title, count=formats.count(len(items)))
+        text = f"{_('This cannot be undone.')}\n\n{without_trash[0][1].detail}"
 
-    def _delete(self, going: Sequence[TrashItem]) -> None:
-        self.work.put(lambda: _remove(going, run_trash.delete), self._report)
+        def delete() -> None:
+            self._remove(items, run_trash.delete, self._report)
 
-    def _report(self, found: tuple[list[Path], Stayed]) -> None:
-        gone, stayed = found
+        self._dialog.ask(title, text, _("Delete permanently"), delete, is_grave=True)
+
+    def _report(self, result: tuple[list[Path], Failures]) -> None:
+        gone, failures = result
         if gone:
             self.moved.emit(gone)
-        errors = [error for _one, error in stayed if not isinstance(error, NoTrashError)]
+        errors = [error for _item, error in failures if not isinstance(error, NoTrashError)]
         if errors:
             details = "\n".join(dict.fromkeys(error.detail for error in errors))
             self.failed.emit(RunFolderError(errors[0].title, details))
 
 
-def _remove(going: Sequence[TrashItem], remove: Callable[[RunFolder], None]) -> tuple[list[Path], Stayed]:
-    gone: list[Path] = []
-    stayed: Stayed = []
-    for one in going:
-        try:
-            remove(one.run)
-        except UserError as error:
-            stayed.append((one, error))
-        else:
-            gone.append(one.run.path)
-    return gone, stayed
+def question_of(plan: TrashPlan) -> str:
+    count = len(plan.going)
+    return ngettext(
+        "Move “{title}” to the trash? It takes {size}.",
+        "Move {count} runs to the trash? They take {size}.",
+        count,
+    ).format(title=plan.going[0].title, count=formats.count(count), size=formats.memory(plan.size))
 
 
-def question_of(planned: TrashPlan) -> str:
-    size = formats.memory(planned.size)
-    if len(planned.going) == 1:
-        return _("Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
-    count = formats.count(len(planned.going))
-    return _("Move {} runs to the bin? They take {}.").format(count, size)
-
-
-def details_of(planned: TrashPlan) -> list[str]:
-    """What a person has to know before answering, a paragraph each."""
-    found = []
-    if len(planned.going) > 1:
-        titles = distinct_titles([(one.run.path, one.title) for one in planned.going])
+def details_of(plan: TrashPlan) -> list[str]:
+    """Return what a person has to know before answering, one paragraph each."""
+    if len(plan.going) > 1:
+        titles = distinct_titles([(item.run.path, item.title) for item in plan.going])
         lines = [
-            f"{title}, {formats.memory(one.size)}" for title, one in zip(titles, planned.going, strict=True)
+            f"{title}, {formats.memory(item.size)}" for title, item in zip(titles, plan.going, strict=True)
         ]
-        found.append("\n".join(_some(lines)))
-    elif planned.going:  # another run may bear its title
-        found.append(_("Its folder is {}.").format(planned.going[0].run.name))
-    found += [
-        _("Other runs started from the model of “{}”: {}.").format(
-            one.title, ", ".join(_some([f"“{title}”" for title in one.needed_by]))
-        )
-        for one in planned.needed[:MOST_NAMED]
-    ]
-    if planned.busy:
-        found.append(busy_text(planned.busy))
-    found.append(_("What lies in the bin can be put back until the bin is emptied."))
-    return found
+        paragraphs = ["\n".join(_shortened(lines))]
+    else:  # another run may have the same title
+        paragraphs = [_("Its folder is {folder}.").format(folder=item.run.name) for item in plan.going]
+    for item in plan.needed[:MOST_NAMED]:
+        runs = ", ".join(_shortened([f"“{title}”" for title in item.needed_by]))
+        text = _("Other runs started from the model of “{title}”: {runs}.")
+        paragraphs.append(text.format(title=item.title, runs=runs))
+    if plan.busy:
+        paragraphs.append(busy_text(plan.busy))
+    paragraphs.append(_("Runs can be restored until the trash is emptied."))
+    return paragraphs
 
 
 def busy_text(titles: Sequence[str]) -> str:
-    if len(titles) == 1:
-        return _("“{}” trains, or waits for its turn, and stays. Stop it first.").format(titles[0])
-    words = _("These train, or wait for their turn, and stay: {}. Stop them first.")
-    return words.format(", ".join(_some([f"“{title}”" for title in titles])))
+    return ngettext(
+        "{runs} is training or queued, and stays. Stop it first.",
+        "These are training or queued, and stay: {runs}. Stop them first.",
+        len(titles),
+    ).format(runs=", ".join(_shortened([f"“{title}”" for title in titles])))
 
 
-def _some(names: list[str]) -> list[str]:
+def _shortened(names: list[str]) -> list[str]:
     if len(names) <= MOST_NAMED:
         return names
-    more = _("and {} more").format(formats.count(len(names) - MOST_NAMED + 1))
+    more = _("and {count} more").format(count=formats.count(len(names) - MOST_NAMED + 1))
     return [*names[: MOST_NAMED - 1], more]

@@ -61,7 +61,7 @@ class SavedResults(QWidget):
     Args:
         theme: The colours.
         read: Reads all that was saved.
-        remove: Moves a file to the bin.
+        remove: Moves a file to the trash.
     """
 
     use_requested = Signal(object)
@@ -157,7 +157,7 @@ class SavedResults(QWidget):
         self.table = ResultTableView(_("Earlier results"), self._theme)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.open, self.compare = QPushButton(_("Open")), QPushButton(_("Compare"))
-        self.bin, self.said = QPushButton(_("Move to the bin…")), QLabel()
+        self.bin, self.said = QPushButton(_("Move to the trash…")), QLabel()
         set_role(self.said, Role.HINT)
         self._card, self.buttons = on_card(self.table), QWidget()
         line = fill(
@@ -221,15 +221,15 @@ class SavedResults(QWidget):
 
     def _ask_to_remove(self) -> None:
         selected = self._selected()
-        if not selected or self.question.is_open:
+        if not selected or self.question.box is not None:
             return
-        title = _("Move “{title}” to the bin?").format(title=selected[0].title)
+        title = _("Move “{title}” to the trash?").format(title=selected[0].title)
         if len(selected) > 1:
-            title = _("Move {count} results to the bin?").format(count=len(selected))
+            title = _("Move {count} results to the trash?").format(count=len(selected))
         lines = [one.title for one in selected[:MOST_NAMED]]
-        lines += ["", _("They can be put back until the bin is emptied.")]
+        lines += ["", _("They can be put back until the trash is emptied.")]
         paths = [one.path for one in selected]
-        self.question.ask(title, "\n".join(lines), _("Move to the bin"), lambda: self._move(paths))
+        self.question.ask(title, "\n".join(lines), _("Move to the trash"), lambda: self._move(paths))
 
     def _move(self, paths: Sequence[Path]) -> None:
         for path in paths:

@@ -287,7 +287,7 @@ class RunActions(QWidget):
                 RunAction.REPORT: _("Save a report…"),
                 RunAction.SUPPORT: _("Support file…"),
             },
-            {RunAction.REVEAL: _("Show the folder"), RunAction.TRASH: _("Move to the bin")},
+            {RunAction.REVEAL: _("Show the folder"), RunAction.TRASH: _("Move to the trash")},
         )
         for group in groups:
             if self.entries:

@@ -84,7 +84,7 @@ class RunView(QWidget):
     Signals:
         edit_requested: A tree of options for a new run.
         state_changed: A `core.runs.status.State`.
-        bin_requested: Move the run to the bin.
+        bin_requested: Move the run to the trash.
         try_requested: Open its model under "Try it".
     """
 
@@ -379,7 +379,7 @@ class RunPage(QScrollArea):
     Signals:
         edit_requested: A tree of options for a new run ("Duplicate", or a fix).
         run_changed: The `RunFolder` whose state has changed.
-        run_gone: The run that was shown was moved to the bin.
+        run_gone: The run that was shown was moved to the trash.
         try_requested: The `RunFolder` whose model is to be opened under "Try it".
 
     Args:

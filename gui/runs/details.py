@@ -93,7 +93,7 @@ class RunsPanel(Card):
         self.words = ElidedLabel()
         self.open = QPushButton(_("Open"))
         self.compare = QPushButton(_("Compare"))
-        self.bin = QPushButton(_("Move to the bin"))
+        self.bin = QPushButton(_("Move to the trash"))
         self._dress()
         self._lay_out()
         self.name.editingFinished.connect(self._rename)

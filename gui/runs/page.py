@@ -67,12 +67,12 @@ class RunsPage(QWidget):
         try_requested: A `RunFolder` whose model is to be opened under "Try it".
         edit_requested: A tree of options for a new run.
         compare_requested: A list of `RunFolder`.
-        runs_gone: The folders of runs that were moved to the bin, a list of `Path`.
+        runs_gone: The folders of runs that were moved to the trash, a list of `Path`.
 
     Args:
         theme: Colours.
         runs_folder: Returns the folder with the runs; called at each reading.
-        trash: Moves a folder to the bin; None: the system's.
+        trash: Moves a folder to the trash; None: the system's.
         parent: Qt's parent.
     """
 
@@ -203,7 +203,7 @@ class RunsPage(QWidget):
             comparing = menu.addAction(_("Compare"), lambda: self._compare(runs))
             comparing.setEnabled(FEWEST <= len(runs) <= MOST)
         menu.addSeparator()
-        deleting = menu.addAction(_("Move to the bin"), lambda: self._throw_away(runs))
+        deleting = menu.addAction(_("Move to the trash"), lambda: self._throw_away(runs))
         deleting.setEnabled(any(one.state.is_over for one in runs))
         return menu
 

@@ -392,7 +392,7 @@ class RunsTable(QTableView):
 
     Signals:
         opened: The index of the row to open.
-        bin_requested: Move the selected runs to the bin.
+        bin_requested: Move the selected runs to the trash.
         columns_chosen: A set of hidden `Column`s.
 
     Args:

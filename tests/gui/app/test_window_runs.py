@@ -51,7 +51,7 @@ def test_a_run_that_is_moved_to_the_bin_is_shown_no_longer(qtbot, window, tmp_pa
     qtbot.waitUntil(window.run.view.header.buttons.entries[RunAction.TRASH].isEnabled, timeout=5000)
     window.run.view.header.buttons.entries[RunAction.TRASH].trigger()
     qtbot.waitUntil(lambda: window.run.bin.question is not None, timeout=5000)
-    next(found for found in window.run.bin.question.buttons() if "bin" in found.text()).click()
+    next(found for found in window.run.bin.question.buttons() if "trash" in found.text()).click()
     qtbot.waitUntil(lambda: window.run.view is None, timeout=5000)
     assert window.runs.isVisible()
     assert not run.path.exists()

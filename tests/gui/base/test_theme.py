@@ -6,8 +6,7 @@ from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QDialogButtonBox, QWidget
 
 from core.base.settings import Appearance
-from gui.base.style import ICONS, sizes_for
-from gui.base.theme import Theme, palette, style_sheet
+from gui.base.theme import ICONS, Theme, palette, sizes_for, style_sheet
 from gui.base.tokens import DARK, LIGHT
 from gui.widgets.labels import LinkLabel
 
@@ -85,10 +84,10 @@ def test_larger_letters_get_larger_controls():
     small, large = QFont(), QFont()
     small.setPointSizeF(9)
     large.setPointSizeF(18)
-    assert sizes_for(large).control > sizes_for(small).control
+    assert sizes_for(large)["control"] > sizes_for(small)["control"]
     pixels = QFont()
     pixels.setPixelSize(20)
-    assert sizes_for(pixels).title_font.endswith("px")
+    assert sizes_for(pixels)["title_font"].endswith("px")
 
 
 def test_changing_the_appearance_tells_whoever_paints(qtbot, qapp):

@@ -43,7 +43,7 @@ def test_where_no_file_manager_answers_the_folder_is_named(manager, tmp_path):
 
 def test_a_folder_that_is_gone_is_not_asked_for(manager, tmp_path):
     error = reveal(tmp_path / "gone")
-    assert error.title == "The folder is not there"
+    assert error.title == "The folder does not exist"
     assert str(tmp_path / "gone") in error.detail
     assert manager.opened == []
 

@@ -1,4 +1,4 @@
-"""Earlier results: the list, one of them opened, two compared, and the bin."""
+"""Earlier results: the list, one of them opened, two compared, and the trash."""
 
 import msgspec
 import pytest
@@ -148,8 +148,8 @@ def test_some_go_to_the_bin_when_that_is_agreed_to(qtbot, page):
     page.table.select(path_of(OLD), path_of(DEVICES))
     page.bin.click()
     box = page.question.box
-    assert box.text() == "Move 2 results to the bin?"
+    assert box.text() == "Move 2 results to the trash?"
     assert OLD.plan.title in box.informativeText()
-    next(button for button in box.buttons() if "bin" in button.text()).click()
+    next(button for button in box.buttons() if "trash" in button.text()).click()
     qtbot.waitUntil(lambda: len(lines_of(page.table)) == 2)
     assert sorted(page.gone) == sorted(results.path_of(one).name for one in (OLD, DEVICES))

@@ -259,7 +259,7 @@ def test_two_runs_are_compared_by_the_button_and_the_menu(qtbot, page, folder):
     page.table.selectRow(0)
     assert not page.panel.compare.isEnabled()
     choose(page, 0, 1)
-    assert offered(page, 0)[-2:] == ["Compare", "Move to the bin"]
+    assert offered(page, 0)[-2:] == ["Compare", "Move to the trash"]
     with qtbot.waitSignal(page.compare_requested, timeout=1000) as asked:
         page.panel.compare.click()
     assert [run.name for run in asked.args[0]] == ["newer", "older"]
@@ -305,12 +305,12 @@ def answer(qtbot, page, button, *, is_plain=False):
 def test_the_delete_key_asks_once_and_moves_what_is_over_to_the_bin(qtbot, page, folder):
     choose(page, 0, 1)
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
-    assert "trains" in answer(qtbot, page, "Cancel", is_plain=True)
+    assert "is training" in answer(qtbot, page, "Cancel", is_plain=True)
     page.bin.work.end_work()
     assert (folder / "older").is_dir()
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     with qtbot.waitSignal(page.runs_gone, timeout=2000) as gone:
-        assert "“Handwritten digits”" in answer(qtbot, page, "Move to the bin")
+        assert "“Handwritten digits”" in answer(qtbot, page, "Move to the trash")
     assert gone.args[0] == [folder / "older"]
     assert column(page, Column.STATE) == ["Training"]
     assert (folder.parent / "binned-older" / "run.toml").is_file()
@@ -329,13 +329,13 @@ def test_where_there_is_no_bin_a_second_question_is_asked(qtbot, page, folder):
     page.bin._trash = refuse
     page.table.selectRow(1)
     page.panel.bin.click()
-    answer(qtbot, page, "Move to the bin")
+    answer(qtbot, page, "Move to the trash")
     assert "No bin here" in answer(qtbot, page, "Cancel")
     assert (folder / "older").is_dir()
     page.panel.bin.click()
-    answer(qtbot, page, "Move to the bin")
+    answer(qtbot, page, "Move to the trash")
     with qtbot.waitSignal(page.runs_gone, timeout=2000):
-        assert "can't be put back" in answer(qtbot, page, "Delete for good")
+        assert "cannot be undone" in answer(qtbot, page, "Delete permanently")
     assert not (folder / "older").exists()
 
 
