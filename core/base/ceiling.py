@@ -18,8 +18,7 @@ from pathlib import Path
 import psutil
 
 from core.base.errors import Fix, OutOfMemory, UserError
-from core.base.formats import plain_duration as duration
-from core.base.formats import size
+from core.base.formats import duration, size
 from core.base.language import _
 from core.base.system import ProcessTree, SystemMemory, resident_bytes, system_memory
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from core.base.language import _
+from core.base.language import _, ngettext
 
 
 class FixAction(StrEnum):
@@ -81,7 +81,7 @@ class UserError(Exception):
         self.fixes = fixes
 
     def __str__(self) -> str:
-        lines = [self.title, self.detail, *(f"Try: {fix.label}" for fix in self.fixes)]
+        lines = [self.title, self.detail, *(_("Try: {label}").format(label=fix.label) for fix in self.fixes)]
         return "\n".join(line for line in lines if line)
 
 
@@ -89,10 +89,10 @@ class OptionsError(UserError):
     """The request is wrong; `problems` lists everything at once."""
 
     def __init__(self, problems: tuple[Problem, ...], where: str = "") -> None:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        count = len(problems)
+        title = ngettext("{where} has {count} problem", "{where} has {count} problems", count)
         super().__init__(
-            _("{where} has {count}").format(where=where or "The request", count=count),
-            "\n".join(str(problem) for problem in problems),
+            title.format(where=where or _("The request"), count=count), "\n".join(map(str, problems))
         )
         self.problems = problems
 

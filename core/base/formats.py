@@ -10,38 +10,37 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from core.base.language import _
+from core.base.language import _, ngettext
 
 # --- Metrics
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. `title` is in plain English, as the command line prints it; the window has its own, translated."""
+    """One metric. `title` is as it is written within a sentence."""
 
     name: str
     title: str
     less_is_better: bool = False
 
     def best(self, values: list[float]) -> float:
-        """The best of some values."""
         return min(values) if self.less_is_better else max(values)
 
 
 METRICS = (
-    Metric("eval_accuracy", "accuracy"),
+    Metric("eval_accuracy", _("accuracy")),
     Metric("eval_f1", "F1"),
     Metric("eval_pearson", "Pearson"),
     Metric("eval_spearman", "Spearman"),
     Metric("eval_mae", _("mean absolute error"), less_is_better=True),
     Metric("eval_reward_accuracy", _("reward accuracy")),
-    Metric("eval_perplexity", "perplexity", less_is_better=True),
-    Metric("eval_loss", "loss", less_is_better=True),
+    Metric("eval_perplexity", _("perplexity"), less_is_better=True),
+    Metric("eval_loss", _("loss"), less_is_better=True),
     Metric("eval_matthews", _("Matthews correlation")),
-    Metric("eval_top5_accuracy", "top-5 accuracy"),
+    Metric("eval_top5_accuracy", _("top-5 accuracy")),
     Metric("eval_token_accuracy", _("token accuracy")),
-    Metric("eval_precision", "precision"),
-    Metric("eval_recall", "recall"),
+    Metric("eval_precision", _("precision")),
+    Metric("eval_recall", _("recall")),
     Metric("eval_reward_margin", _("reward margin")),
     Metric("eval_bits_per_character", _("bits a character"), less_is_better=True),
     Metric("eval_nats_per_character", _("nats a character"), less_is_better=True),
@@ -53,11 +52,44 @@ METRIC_NAMES = tuple(metric.name for metric in METRICS)
 METRIC_TITLES = {metric.name: metric.title for metric in METRICS}
 
 
+def metric_words(name: str) -> str:
+    """What a metric is called within a sentence: `eval_mae` is `mean absolute error`."""
+    return METRIC_TITLES.get(name, name.removeprefix("eval_").replace("_", " "))
+
+
+def metric_title(name: str) -> str:
+    """What a metric is called on its own: `eval_mae` is `Mean absolute error`."""
+    words = metric_words(name)
+    return words[:1].upper() + words[1:]
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric of this name is a share of 1, the more the better."""
+    return any(word in metric for word in ("accuracy", "f1", "precision", "recall"))
+
+
+def metric_format(name: str) -> Callable[[float | None], str]:
+    """The format of a metric: shares as percent, losses and errors as numbers."""
+    return share if is_share(name) else loss
+
+
+def metric(name: str, value: float | None) -> str:
+    """A metric with its title, such as `accuracy 0.9611`."""
+    return f"{metric_words(name)} {number(value)}"
+
+
+def metrics(values: dict[str, float | None]) -> str:
+    """Metrics in their usual order, then other scores."""
+    known = [name for name in METRIC_TITLES if name in values]
+    others = sorted(name for name in values if name not in METRIC_TITLES)
+    return ", ".join(metric(name, values[name]) for name in (*known, *others))
+
+
 # --- Numbers
 
 
 MISSING = "–"
-"""Stands where there is no figure."""
+"""In place of a figure that is unknown."""
 
 NumberFormat = Callable[[float], str]
 
@@ -81,14 +113,11 @@ def three_figures(value: float) -> str:
 
 
 def not_finite(value: float) -> str:
-    """The words for a value that is no number any more."""
-    if math.isnan(value):
-        return _("not a number")
-    return _("infinite")
+    return _("not a number") if math.isnan(value) else _("infinite")
 
 
 def loss(value: float | None) -> str:
-    """A loss: `1.31`, `0.0042`; says so when it is not a number."""
+    """A loss in three figures: `1.31`, `0.0042`, `not a number`."""
     if value is None:
         return MISSING
     if value == 0:
@@ -103,12 +132,9 @@ def count(value: int | None) -> str:
 
 def compact_count(value: int) -> str:
     """A large count in three figures: `11.2 million`."""
-    for limit, word in (
-        (1_000_000_000, _("billion")),
-        (1_000_000, _("million")),
-    ):
+    for limit, template in ((1_000_000_000, _("{count} billion")), (1_000_000, _("{count} million"))):
         if value >= limit:
-            return f"{_scaled(value / limit)} {word}"
+            return template.format(count=_scaled(value / limit))
     return f"{value:,}"
 
 
@@ -140,7 +166,7 @@ def rate(samples_per_second: float | None) -> str:
     """Samples a second: `152 rows/s`."""
     if samples_per_second is None:
         return MISSING
-    return _("{} rows/s").format(three_figures(samples_per_second))
+    return _("{speed} rows/s").format(speed=three_figures(samples_per_second))
 
 
 def step_time(seconds: float | None) -> str:
@@ -164,7 +190,7 @@ def duration(seconds: float | None) -> str:
     if whole < _MINUTE:
         return f"{whole} s"
     if whole < _HOUR:
-        return _("{whole} min {whole_2:02d} s").format(whole=whole // _MINUTE, whole_2=whole % _MINUTE)
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
     if whole < _DAY:
         return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
@@ -228,62 +254,17 @@ def memory_tick(value: float) -> str:
     return f"{value:.0f} B" if value else "0"
 
 
-def is_share(metric: str) -> bool:
-    """Whether a metric of this name is a share of 1, the more the better."""
-    return any(word in metric for word in ("accuracy", "f1", "precision", "recall"))
-
-
-def metric_format(name: str) -> Callable[[float | None], str]:
-    """How a metric of this name is written: shares as percent, losses and errors as numbers."""
-    return share if is_share(name) else loss
-
-
-def metric_title(name: str) -> str:
-    """What a metric is called on screen: `eval_f1` is `F1`."""
-    bare = name.removeprefix("eval_")
-    titles = {
-        "loss": _("Loss"),
-        "accuracy": _("Accuracy"),
-        "f1": _("F1"),
-        "precision": _("Precision"),
-        "recall": _("Recall"),
-        "token_accuracy": _("Token accuracy"),
-        "bits_per_character": _("Bits a character"),
-        "nats_per_character": _("Nats a character"),
-        "pearson": _("Pearson"),
-        "spearman": _("Spearman"),
-        "mae": _("Mean absolute error"),
-        "matthews": _("Matthews correlation"),
-        "top5_accuracy": _("Top-5 accuracy"),
-    }
-    return titles.get(bare, bare.replace("_", " ").capitalize())
-
-
 def _scaled(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-# --- Numbers in plain text
-
-
-PLAIN_MISSING = "-"
-
-_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)")
-"""What a terminal acts on in place of showing it: control characters, other line ends, turns of the direction."""
-
-
-def visible(text: str) -> str:
-    """Text of data, models or names as a terminal may have it: what it would act on stands there as `\\u001b`.
-
-    JSON stays the JSON it is. New lines and tabs stay.
-    """
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+# --- Numbers in messages and terminals
 
 
 def size(count: float | None) -> str:
-    """Bytes with their unit, 1 GB being 1024^3 bytes as computers are sold: `912 MB`, `9.6 GB`."""
+    """Bytes in two figures or more: `912 MB`, `9.6 GB`."""
     if count is None:
-        return PLAIN_MISSING
+        return MISSING
     for unit in ("B", "KB", "MB", "GB"):
         if abs(count) < 999.5:
             return f"{count:.0f} {unit}" if count >= 9.95 or unit == "B" else f"{count:.1f} {unit}"
@@ -292,47 +273,67 @@ def size(count: float | None) -> str:
 
 
 def megabytes(count: float) -> str:
-    """Bytes in whole MB of 1024 x 1024, for figures that are compared: `1,177 MB`."""
+    """Bytes in whole MB, for figures that are compared: `1,177 MB`."""
     return f"{count / (1 << 20):,.0f} MB"
 
 
 def counted(count: float, noun: str) -> str:
-    """A count with its noun: `1 step`, `1,797 samples`, `2.5 epochs`."""
-    shown = f"{count:,}" if isinstance(count, int) else f"{count:.3g}"
-    return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
+    """A count with one of these nouns: `1 step`, `1,797 samples`, `2.5 epochs`."""
+    whole = count if isinstance(count, int) else 1 if count == 1 else 2
+    template = {
+        "core": ngettext("{count} core", "{count} cores", whole),
+        "epoch": ngettext("{count} epoch", "{count} epochs", whole),
+        "evaluation": ngettext("{count} evaluation", "{count} evaluations", whole),
+        "file": ngettext("{count} file", "{count} files", whole),
+        "image": ngettext("{count} image", "{count} images", whole),
+        "label": ngettext("{count} label", "{count} labels", whole),
+        "layer": ngettext("{count} layer", "{count} layers", whole),
+        "line": ngettext("{count} line", "{count} lines", whole),
+        "row": ngettext("{count} row", "{count} rows", whole),
+        "run": ngettext("{count} run", "{count} runs", whole),
+        "sample": ngettext("{count} sample", "{count} samples", whole),
+        "step": ngettext("{count} step", "{count} steps", whole),
+        "text": ngettext("{count} text", "{count} texts", whole),
+        "thread": ngettext("{count} thread", "{count} threads", whole),
+        "token": ngettext("{count} token", "{count} tokens", whole),
+        "training sample": ngettext("{count} training sample", "{count} training samples", whole),
+    }[noun]
+    return template.format(count=f"{count:,}" if isinstance(count, int) else f"{count:.3g}")
 
 
-def plain_duration(seconds: float | None) -> str:
-    """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`."""
-    if seconds is None:
-        return PLAIN_MISSING
-    return duration(seconds)
+def seconds(value: float) -> str:
+    """A length of time, however short: `400 ms`, `4.2 s`, `1 min 20 s`."""
+    if value < 0.9995:
+        return f"{1000 * value:.0f} ms"
+    return f"{value:.1f} s" if value < 9.95 else duration(value)
 
 
 def full_moment(unix_seconds: float | None) -> str:
     """A local date and time to the minute."""
     if unix_seconds is None:
-        return PLAIN_MISSING
+        return MISSING
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_seconds))
 
 
 def number(value: float | None) -> str:
-    """A loss or score in about four figures; says so when it is not a number any more."""
+    """A loss or score in about four figures, or `not a number`."""
     if value is None:
-        return PLAIN_MISSING
-    return f"{value:.4g}" if math.isfinite(value) else _("not a number") if math.isnan(value) else "infinite"
+        return MISSING
+    return f"{value:.4g}" if math.isfinite(value) else not_finite(value)
 
 
-def metric(name: str, value: float | None) -> str:
-    """A metric with its title, such as `accuracy 0.9611`."""
-    return f"{METRIC_TITLES.get(name, name.removeprefix('eval_'))} {number(value)}"
+# --- Text and tables
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)")
+"""What a terminal acts on: control characters, other line ends, turns of the direction."""
 
 
-def metrics(values: dict[str, float | None]) -> str:
-    """The metrics that have a title, in their usual order, then other scores."""
-    known = [name for name in METRIC_TITLES if name in values]
-    others = sorted(name for name in values if name not in METRIC_TITLES)
-    return ", ".join(metric(name, values[name]) for name in (*known, *others))
+def visible(text: str) -> str:
+    """Text of data, models or names that is safe in a terminal: control characters become `\\u001b`.
+
+    JSON stays the same value. New lines and tabs stay.
+    """
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -353,29 +354,16 @@ class Table:
 
 
 def markdown_lines(table: Table) -> Iterator[str]:
-    """A table as lines of Markdown, an empty one behind it."""
+    """A table as lines of Markdown, an empty one at the end."""
+    alignment = [" ---: " if place in table.numbers else " --- " for place in range(len(table.titles))]
     yield f"| {' | '.join(map(markdown, table.titles))} |"
-    yield (
-        "|"
-        + "|".join(" ---: " if place in table.numbers else " --- " for place in range(len(table.titles)))
-        + "|"
-    )
+    yield f"|{'|'.join(alignment)}|"
     for row in table.rows:
         yield f"| {' | '.join(markdown(cell).replace(chr(10), '<br>') for cell in row)} |"
     yield ""
 
 
 def markdown(text: str) -> str:
-    """A text of which Markdown makes nothing else, on as many lines as it has."""
-    marked = re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-# --- Numbers in messages
-
-
-def seconds(value: float) -> str:
-    """A length of time, however short: `400 ms`, `4.2 s`, `1 min 20 s`."""
-    if value < 0.9995:
-        return f"{1000 * value:.0f} ms"
-    return f"{value:.1f} s" if value < 9.95 else plain_duration(value)
+    """Text escaped for Markdown; lines stay."""
+    escaped = re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -449,13 +449,13 @@ def _check_lines(report: DeviceCheckReport) -> Iterator[str]:
 def _comparison_row(comparison: Comparison) -> tuple[str, ...]:
     """Errors are relative to a tensor's largest value."""
     error = comparison.worst_error
-    unknown = _("no number") if comparison.differs else formats.PLAIN_MISSING
+    unknown = _("no number") if comparison.differs else formats.MISSING
     return (
         comparison.agreement.value,
         comparison.name,
         unknown if error is None else f"{error:.1e}" if error else "0",
         f"{comparison.tolerance:.0e}",
-        comparison.worst_tensor or formats.PLAIN_MISSING,
+        comparison.worst_tensor or formats.MISSING,
         f"{comparison.seconds:.1f} s",
     )
 

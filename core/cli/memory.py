@@ -258,7 +258,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
     """What to do, a line for each remedy, the one that loses least first."""
     rows = []
     for remedy in remedies:
-        cells: tuple[str, ...] = (*[formats.PLAIN_MISSING] * 3, remedy.help)
+        cells: tuple[str, ...] = (*[formats.MISSING] * 3, remedy.help)
         if remedy.changes:
             enough = ENOUGH.get(remedy.forecast.verdict, _("no"))
             cells = (
@@ -373,6 +373,6 @@ def try_text(done: Try) -> str:
     seconds = measurement.step_seconds
     return _("{peak} at most, {step} s a step: {verdict}").format(
         peak=formats.size(measurement.peak),
-        step=formats.PLAIN_MISSING if seconds is None else formats.number(seconds),
+        step=formats.MISSING if seconds is None else formats.number(seconds),
         verdict=SHORT_VERDICTS[done.verdict],
     )

@@ -494,8 +494,8 @@ def _match_row(match: Found) -> tuple[str, ...]:
     return (
         match.id,
         formats.size(match.size),
-        *(formats.PLAIN_MISSING if count is None else f"{count:,}" for count in counts),
-        match.licence or formats.PLAIN_MISSING,
+        *(formats.MISSING if count is None else f"{count:,}" for count in counts),
+        match.licence or formats.MISSING,
         _("yes") if match.complete else formats.size(match.here) if match.here else "",
         match.refusal or (_("gated: accept its terms on its page, and sign in") if match.gated else ""),
     )

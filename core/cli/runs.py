@@ -32,7 +32,7 @@ from core.options.catalogue import number_words
 from core.options.declare import Kind, Option
 from core.options.past_runs import close_to, folder_called, folders_given, run_folders
 from core.runs import trash
-from core.runs.compare import FEWEST, MOST, Absent, compare, metric_title
+from core.runs.compare import FEWEST, MOST, Absent, compare
 from core.runs.event_log import EventReader
 from core.runs.events import Level, Predicted
 from core.runs.folder import RunFolder
@@ -157,12 +157,16 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
         summary.run.name,
         summary.state.value,
         summary.model or _("(unreadable)"),
-        summary.data or formats.PLAIN_MISSING,
-        formats.metric(summary.metric, summary.best) if summary.metric else formats.PLAIN_MISSING,
-        formats.plain_duration(summary.seconds),
+        summary.data or formats.MISSING,
+        _best(summary),
+        formats.duration(summary.seconds),
         formats.size(summary.peak_bytes),
         formats.full_moment(summary.started),
     )
+
+
+def _best(summary: RunSummary) -> str:
+    return formats.metric(summary.metric, summary.best) if summary.metric else formats.MISSING
 
 
 def _as_plain(summary: RunSummary) -> dict[str, Any]:
@@ -249,7 +253,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         (_("state"), *(summary.state.value for summary in summaries)),
         (_("best"), *map(_best, summaries)),
         (_("steps"), *(f"{summary.steps:,}" for summary in summaries)),
-        (_("time"), *(formats.plain_duration(summary.seconds) for summary in summaries)),
+        (_("time"), *(formats.duration(summary.seconds) for summary in summaries)),
         (_("peak memory"), *(formats.size(summary.peak_bytes) for summary in summaries)),
         (_("samples a second"), *(formats.number(summary.samples_per_second) for summary in summaries)),
     ]
@@ -270,17 +274,11 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
     return 0
 
 
-def _best(results: RunSummary) -> str:
-    if results.metric is None:
-        return formats.PLAIN_MISSING
-    return f"{metric_title(results.metric)} {formats.number(results.best)}"
-
-
 def _value_text(option: Option, value: Any) -> str:
     """A value as in a run file, a share in percent."""
     match option.kind, value:
         case _, Absent.NO_MEANING:
-            return formats.PLAIN_MISSING
+            return formats.MISSING
         case _, Absent():
             return "?"
         case _, None:
@@ -409,7 +407,7 @@ def _moment(predicted: Predicted) -> str:
 
 def _prediction(predicted: Predicted, number: int) -> str:
     if number >= len(predicted.said):
-        return formats.PLAIN_MISSING
+        return formats.MISSING
     said = predicted.said[number]
     probability = "" if said.sure is None else f" ({said.sure:.0%})"
     right = "" if said.right is None else _(", right") if said.right else _(", wrong")

@@ -423,7 +423,7 @@ def change_queue(arguments: argparse.Namespace) -> int:
         "measuring": [{"title": entry.benchmark, "device": entry.device} for entry in benchmarks],
     }
     rows: list[tuple[str, ...]] = [
-        ("", queue.BENCHMARK, "measuring", entry.benchmark, formats.PLAIN_MISSING, entry.device)
+        ("", queue.BENCHMARK, "measuring", entry.benchmark, formats.MISSING, entry.device)
         for entry in benchmarks
     ]
     rows += [_row("", summary) for summary in training]
@@ -452,7 +452,7 @@ def _row(place: str, summary: RunSummary) -> tuple[str, ...]:
         summary.run.name,
         summary.state.value,
         summary.model or _("(unreadable)"),
-        summary.data or formats.PLAIN_MISSING,
+        summary.data or formats.MISSING,
         queue.device_of(summary.run),
     )
 

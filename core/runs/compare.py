@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 from core.base import formats
-from core.base.formats import METRIC_TITLES
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, value_of
@@ -78,11 +77,6 @@ def differing_options(options: Sequence[RunOptions | None]) -> tuple[OptionDiffe
     rows = (OptionDifference(one, tuple(_value(one, tree) for tree in options)) for one in all_options())
     differing = (row for row in rows if _differ(row.values, unknown=Absent.UNREADABLE))
     return tuple(row for row in differing if row.option.path != "output.name")  # it heads the column anyway
-
-
-def metric_title(name: str) -> str:
-    """A metric's name in plain English."""
-    return METRIC_TITLES.get(name, name.removeprefix("eval_").replace("_", " "))
 
 
 def _value(option: Option, options: RunOptions | None) -> Any:

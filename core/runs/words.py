@@ -406,7 +406,7 @@ ENDINGS = {
 def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
     seconds = seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
     ending = ENDINGS[finished.state].format(
-        steps=formats.counted(finished.steps, "step"), time=formats.plain_duration(seconds)
+        steps=formats.counted(finished.steps, "step"), time=formats.duration(seconds)
     )
     yield f"{ending}: {formats.metrics(finished.metrics)}" if finished.metrics else ending
     if status.metrics and not finished.metrics and status.evaluated_at is not None:

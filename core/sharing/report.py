@@ -196,7 +196,7 @@ def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
         yield title, formats.number(summary.best)
     yield _("Steps"), f"{status.step:,}"
     if summary.seconds is not None:
-        yield _("Time"), formats.plain_duration(summary.seconds)
+        yield _("Time"), formats.duration(summary.seconds)
     if summary.peak_bytes:
         yield _("Peak memory"), formats.size(summary.peak_bytes)
     if summary.started is not None:
@@ -358,9 +358,7 @@ def _charts(history: History, status: RunStatus) -> str:
             status.forecast_bytes / (1 << 30) if status.forecast_bytes is not None and is_forecast else None
         )
         gigabytes: Callable[[float], str] = "{:.3g} GB".format
-        charts.append(
-            chart(title, {_("used"): points}, formats.plain_duration, gigabytes, limit=limit, low=0.0)
-        )
+        charts.append(chart(title, {_("used"): points}, formats.duration, gigabytes, limit=limit, low=0.0))
     return "".join(charts)
 
 

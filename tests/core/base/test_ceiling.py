@@ -129,13 +129,13 @@ def test_a_template_that_never_ends(tmp_path):
     loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     error = ask("inspect", chat(tmp_path, loop))
     assert not isinstance(error, RanOut)
-    assert "chat template, at row 1" in error.title
+    assert "chat template" in error.title
 
 
 def test_a_template_that_writes_without_end(tmp_path):
     error = ask("inspect", chat(tmp_path, "{{ 'a' * 10 ** 10 }}"), 1024 * MB)
     assert isinstance(error, RanOut)
-    assert "chat template, at row 1" in error.title
+    assert "chat template" in error.title
 
 
 @pytest.mark.usefixtures("impatient")

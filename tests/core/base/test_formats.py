@@ -1,27 +1,84 @@
+"""Figures as people read them."""
+
+import math
+
 import pytest
 
 from core.base import formats
 
+MB = 1024**2
+GB = 1024**3
+
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("write", "value", "text"),
     [
-        (formats.size(None), "-"),
-        (formats.size(500), "500 B"),
-        (formats.size(912 << 20), "912 MB"),
-        (formats.size(1.5 * (1 << 30)), "1.5 GB"),
-        (formats.size(24 << 30), "24 GB"),
-        (formats.plain_duration(8.2), "8 s"),
-        (formats.plain_duration(125), "2 min 05 s"),
-        (formats.plain_duration(4800), "1 h 20 min"),
-        (formats.counted(1, "step"), "1 step"),
-        (formats.counted(1797, "sample"), "1,797 samples"),
-        (formats.counted(1.0, "epoch"), "1 epoch"),
-        (formats.counted(2.5, "epoch"), "2.5 epochs"),
-        (formats.number(float("nan")), "not a number"),
-        (formats.number(0.123456), "0.1235"),
-        (formats.metric("eval_recall", 0.5), "recall 0.5"),
+        (formats.loss, 1.3149, "1.31"),
+        (formats.loss, 0.02134, "0.0213"),
+        (formats.loss, 0.99999, "1.00"),
+        (formats.loss, 48.21, "48.2"),
+        (formats.loss, 1204.4, "1,204"),
+        (formats.loss, 0.00042, "4.2e-04"),
+        (formats.loss, math.nan, "not a number"),
+        (formats.loss, math.inf, "infinite"),
+        (formats.loss, None, formats.MISSING),
+        (formats.memory, 0, "0 B"),
+        (formats.memory, 912 * MB, "912 MB"),
+        (formats.memory, 9.6 * GB, "9.60 GB"),
+        (formats.memory, 16 * GB, "16.0 GB"),
+        (formats.memory, 134 * GB, "134 GB"),
+        (formats.duration, 0.4, "0 s"),
+        (formats.duration, 59.6, "1 min 00 s"),
+        (formats.duration, 125, "2 min 05 s"),
+        (formats.duration, 4800, "1 h 20 min"),
+        (formats.duration, 2 * 86_400 + 3 * 3600, "2 d 3 h"),
+        (formats.about, 1, "5 s"),
+        (formats.about, 27, "25 s"),
+        (formats.about, 58, "1 min"),
+        (formats.about, 485, "8 min"),
+        (formats.about, 3590, "1 h"),
+        (formats.about, 7900, "2 h 10 min"),
+        (formats.about, 200_000, "56 h"),
+        (formats.step_time, 0.0421, "42.1 ms"),
+        (formats.step_time, 0.9996, "1.00 s"),
+        (formats.step_time, 1.931, "1.93 s"),
+        (formats.step_time, 125, "2 min 05 s"),
+        (formats.metric_title, "eval_f1", "F1"),
+        (formats.metric_title, "eval_mae", "Mean absolute error"),
+        (formats.metric_title, "eval_token_accuracy", "Token accuracy"),
+        (formats.metric_title, "eval_bits_per_character", "Bits a character"),
+        (formats.metric_format("eval_f1"), 0.8312, "83.1 %"),
+        (formats.metric_format("eval_loss"), 0.8312, "0.831"),
+        (formats.metric_title, "eval_new_score", "New score"),
+        (formats.size, None, formats.MISSING),
+        (formats.size, 500, "500 B"),
+        (formats.size, 1.5 * GB, "1.5 GB"),
+        (formats.size, 24 * GB, "24 GB"),
+        (formats.seconds, 0.4, "400 ms"),
+        (formats.seconds, 4.21, "4.2 s"),
+        (formats.number, math.nan, "not a number"),
+        (formats.number, 0.123456, "0.1235"),
     ],
 )
-def test_figures_have_units(text, expected):
-    assert text == expected
+def test_figures_are_short_and_have_units(write, value, text):
+    assert write(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (1, "step", "1 step"),
+        (1797, "sample", "1,797 samples"),
+        (1.0, "epoch", "1 epoch"),
+        (2.5, "epoch", "2.5 epochs"),
+    ],
+)
+def test_counts_have_nouns(count, noun, text):
+    assert formats.counted(count, noun) == text
+
+
+def test_metrics_have_titles():
+    assert (
+        formats.metrics({"eval_zeta": 1.0, "eval_loss": 0.5, "eval_recall": 0.5})
+        == "loss 0.5, recall 0.5, zeta 1"
+    )

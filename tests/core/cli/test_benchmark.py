@@ -195,6 +195,6 @@ def test_a_benchmark_is_listed_in_the_queue(capsys):
     queue.measure(queue.Entry(run="/benchmarks/1", device="auto", keeper=keeper, benchmark="BERT-tiny"))
     assert main(("queue",)) == 0
     words = capsys.readouterr().out.splitlines()[1].split()
-    assert words == ["Benchmark", "measuring", "BERT-tiny", "-", "auto"]
+    assert words == ["Benchmark", "measuring", "BERT-tiny", "–", "auto"]
     assert main(("queue", "--json")) == 0
     assert json.loads(capsys.readouterr().out)["measuring"] == [{"title": "BERT-tiny", "device": "auto"}]

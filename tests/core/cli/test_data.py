@@ -255,9 +255,9 @@ def test_device_checks(comparisons, status, monkeypatch, capsys):
     ]
     expected = {
         AGREES: ["agrees", "Loss", "2.5e-07", "1e-04", "decoder", "0.5", "s"],
-        SAME: ["agrees", "Loss", "0", "1e-04", "-", "0.0", "s"],
+        SAME: ["agrees", "Loss", "0", "1e-04", "–", "0.0", "s"],
         DIFFERS: ["differs", "Loss", "1.3e+01", "1e-04", "head", "0.0", "s"],
-        NO_NUMBER: ["differs", "Loss", "no", "number", "1e-04", "-", "0.0", "s"],
-        NOT_RUN: ["not", "run", "Loss", "-", "1e-04", "-", "0.0", "s"],
+        NO_NUMBER: ["differs", "Loss", "no", "number", "1e-04", "–", "0.0", "s"],
+        NOT_RUN: ["not", "run", "Loss", "–", "1e-04", "–", "0.0", "s"],
     }
     assert cells == [expected[each] for each in comparisons]
