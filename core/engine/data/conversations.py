@@ -84,8 +84,7 @@ class ChatRow:
 class ShapeKind(StrEnum):
     """The forms of conversations, as the data card names them."""
 
-    MESSAGES = "Messages (role and content)"
-    SHAREGPT = "ShareGPT conversations"
+    MESSAGES = "Messages"
     ALPACA = "Instructions (Alpaca)"
     PROMPT = "Questions and answers"
     TEXT = "Plain text"
@@ -116,17 +115,18 @@ NAMES = {
 
 Roles = tuple[ColumnRole, ...]
 WITH_PROMPT = (R.INPUT, R.SYSTEM, R.HISTORY, R.TOOLS)
-CHAT_FORMS: tuple[tuple[Roles, Roles], ...] = (
-    ((R.CONVERSATION,), (R.SYSTEM, R.TOOLS)),
-    ((R.PROMPT, R.ANSWER), WITH_PROMPT),
-    ((R.TEXT,), ()),
+Form = tuple[ShapeKind, Roles, Roles]
+"""A form with its required and its optional roles."""
+CHAT_FORMS: tuple[Form, ...] = (
+    (ShapeKind.MESSAGES, (R.CONVERSATION,), (R.SYSTEM, R.TOOLS)),
+    (ShapeKind.PROMPT, (R.PROMPT, R.ANSWER), WITH_PROMPT),
+    (ShapeKind.TEXT, (R.TEXT,), ()),
 )
-PREFERENCE_FORMS: tuple[tuple[Roles, Roles], ...] = (
-    ((R.CHOSEN, R.REJECTED, R.CONVERSATION), (R.SYSTEM, R.TOOLS)),
-    ((R.CHOSEN, R.REJECTED, R.PROMPT), WITH_PROMPT),
-    ((R.CHOSEN, R.REJECTED), (R.SYSTEM, R.TOOLS)),
+PREFERENCE_FORMS: tuple[Form, ...] = (
+    (ShapeKind.PREFERENCE, (R.CHOSEN, R.REJECTED, R.CONVERSATION), (R.SYSTEM, R.TOOLS)),
+    (ShapeKind.PREFERENCE, (R.CHOSEN, R.REJECTED, R.PROMPT), WITH_PROMPT),
+    (ShapeKind.PREFERENCE, (R.CHOSEN, R.REJECTED), (R.SYSTEM, R.TOOLS)),
 )
-"""The required and the optional roles of each form."""
 
 
 def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, str] | None = None) -> Shape:
@@ -142,7 +142,7 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
     """
     columns = columns or {}
     _check_columns(table, columns, PREFERENCE_COLUMNS if preference else CHAT_COLUMNS)
-    for required, optional in PREFERENCE_FORMS if preference else CHAT_FORMS:
+    for kind, required, optional in PREFERENCE_FORMS if preference else CHAT_FORMS:
         found = {ColumnRole(role): name for role, name in columns.items() if name}
         if not {*found} <= {*required, *optional}:
             continue
@@ -150,7 +150,8 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
             if role not in columns and (name := _guess(table, role, set(found.values()))):
                 found[role] = name
         if all(role in found for role in required):
-            return Shape(ShapeKind.PREFERENCE if preference else _chat_kind(table, found), found)
+            is_alpaca = found.get(R.PROMPT, "").lower() == "instruction" or R.INPUT in found
+            return Shape(ShapeKind.ALPACA if kind is ShapeKind.PROMPT and is_alpaca else kind, found)
     title, needed = (
         (
             _("{name} has no pairs of answers"),
@@ -228,17 +229,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _first_cells(table: Table, name: str) -> list[Any]:
     return [value for value in table.rows[name].slice(0, SAMPLE_ROWS).to_pylist() if value is not None]
-
-
-def _chat_kind(table: Table, columns: Mapping[ColumnRole, str]) -> ShapeKind:
-    if R.TEXT in columns:
-        return ShapeKind.TEXT
-    if R.CONVERSATION in columns:
-        cells = _first_cells(table, columns[R.CONVERSATION])
-        is_sharegpt = any('"from"' in (cell if isinstance(cell, str) else json.dumps(cell)) for cell in cells)
-        return ShapeKind.SHAREGPT if is_sharegpt else ShapeKind.MESSAGES
-    is_alpaca = columns[R.PROMPT].lower() == "instruction" or R.INPUT in columns
-    return ShapeKind.ALPACA if is_alpaca else ShapeKind.PROMPT
 
 
 # --- Values of cells
@@ -379,16 +369,27 @@ def _text_part(part: Any) -> str:
     return str(part["text"])
 
 
-def _tool_calls(value: Any) -> list[dict[str, Any]]:
-    """Read calls, nested or as JSON: OpenAI's with `function` inside, or only name and arguments."""
-    calls = []
+def _functions(value: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Read calls or tools, nested or as JSON: each as a whole, and its function, which OpenAI nests in `function`.
+
+    Raises:
+        RowIssue: A function has no name.
+    """
+    functions = []
     for item in _as_list(value):
         function = item.get("function", item) if isinstance(item, dict) else None
         name = function.get("name") if isinstance(function, dict) else None
         if not isinstance(function, dict) or not isinstance(name, str) or not name:
-            raise _unreadable(item, _("the call {value} names no function."))
+            raise _unreadable(item, _("{value} names no function."))
+        functions.append((item, function))
+    return functions
+
+
+def _tool_calls(value: Any) -> list[dict[str, Any]]:
+    calls = []
+    for item, function in _functions(value):
         arguments = _arguments(_first_value(function, ("arguments", "parameters", "args")))
-        call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+        call = {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
         calls.append({"id": item["id"], **call} if _text_or_empty(item.get("id")) else call)
     if not calls:
         raise _unreadable(value, _("{value} calls no function."))
@@ -406,18 +407,6 @@ def _arguments(value: Any) -> Mapping[str, Any] | str:
     except (ValueError, RecursionError):
         return value
     return parsed if isinstance(parsed, dict) else value
-
-
-def _tools(value: Any) -> tuple[Mapping[str, Any], ...]:
-    """Read functions: objects with a name, which may be inside `function` as in OpenAI's form."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return ()
-    items = _as_list(value)
-    for item in items:
-        function = item.get("function", item) if isinstance(item, dict) else None
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise _unreadable(item, _("the tool {value} has no name."))
-    return tuple(item if "function" in item else {"type": "function", "function": item} for item in items)
 
 
 # --- Turns
@@ -581,7 +570,11 @@ class ConversationReader:
             return None
         if self.shape.kind is ShapeKind.TEXT:
             return ChatRow(number, text=self._text(R.TEXT))
-        tools = _tools(self._cells.get(R.TOOLS))
+        cell = self._cells.get(R.TOOLS)
+        tools = tuple(
+            item if "function" in item else {"type": "function", "function": item}
+            for item, _function in ([] if _is_blank(cell) else _functions(cell))
+        )
         prompt = self._prompt()
         chosen, rejected, answer = (
             self._messages(role, Speaker.ASSISTANT) for role in (R.CHOSEN, R.REJECTED, R.ANSWER)

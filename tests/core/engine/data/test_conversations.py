@@ -28,8 +28,8 @@ def assistant(**values: Any) -> dict[str, Any]:
     [
         ({"messages": GOOD}, ShapeKind.MESSAGES),
         ({"id": "7", "log": GOOD}, ShapeKind.MESSAGES),
-        ({"conversations": SHAREGPT, "prompt": "unused"}, ShapeKind.SHAREGPT),
-        ({"messages": json.dumps(SHAREGPT)}, ShapeKind.SHAREGPT),
+        ({"conversations": SHAREGPT, "prompt": "unused"}, ShapeKind.MESSAGES),
+        ({"messages": json.dumps(SHAREGPT)}, ShapeKind.MESSAGES),
         ({"chat": {"messages": GOOD}}, ShapeKind.MESSAGES),
         ({"Instruction": "hi", "Response": "hello"}, ShapeKind.ALPACA),
         ({"instruction": "hi", "input": "", "output": "hello"}, ShapeKind.ALPACA),
