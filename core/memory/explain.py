@@ -1,4 +1,4 @@
-"""Each part of a run's memory explained: by a sentence, its formula with this run's numbers, and a source."""
+"""Each part of a forecast explained: by a sentence, its formula with this run's numbers, and a source."""
 
 from typing import NamedTuple
 
@@ -14,17 +14,21 @@ ANATOMY = _("transformers, guide “Model training anatomy”")
 LORA = _("Hu et al. 2021, “LoRA” (arXiv 2106.09685)")
 QLORA = _("Dettmers et al. 2023, “QLoRA” (arXiv 2305.14314)")
 ADAFACTOR = _("Shazeer and Stern 2018, “Adafactor” (arXiv 1804.04235)")
-COUNTED = _(
-    "counted: what torch keeps of a pass through this very model, gone through with tensors that hold nothing"
-)
+COUNTED = _("counted in a pass through this model with fake tensors")
+
+
+class Explanation(NamedTuple):
+    """The explanation of a part."""
+
+    sentence: str
+    formula: str
+    source: str
 
 
 class PartExplained(NamedTuple):
-    """One part of a forecast.
+    """One part of a forecast: its field in `Parts`, its bytes, and its explanation.
 
-    `name` is its field in `Parts`, `bytes` what the forecast gives it. `formula` says how the closed form comes to it,
-    with this run's numbers, and `source` where the formula is from; where the forecast was measured, its
-    figure may differ from what the formula gives.
+    If the forecast was measured, `bytes` may differ from the formula.
     """
 
     name: str
@@ -38,16 +42,9 @@ class PartExplained(NamedTuple):
 def explain_parts(
     options: RunOptions, shape: ModelShape, device: DeviceReport, forecast: Forecast
 ) -> tuple[PartExplained, ...]:
-    """Explain each part of `forecast`, in the order of `Parts`.
-
-    Args:
-        options: The run's.
-        shape: The model's.
-        device: Where it computes.
-        forecast: What is known of its memory, on whatever basis.
-    """
+    """Explain each part of a run's `forecast` on `device`, in the order of `Parts`."""
     case = case_of(options, shape, device, forecast.length)
-    found = {
+    explanations = {
         "weights": _weights(case),
         "gradients": _gradients(case, forecast),
         "optimizer": _optimizer(case),
@@ -56,50 +53,55 @@ def explain_parts(
         "overhead": _overhead(case),
     }
     return tuple(
-        PartExplained(name, PART_TITLES[name], getattr(forecast.parts, name), *found[name])
+        PartExplained(name, PART_TITLES[name], getattr(forecast.parts, name), *explanations[name])
         for name in Parts.__struct_fields__
     )
 
 
-Explanation = tuple[str, str, str]
-"""A sentence, a formula, a source."""
-
-
 def _weights(case: Case) -> Explanation:
     shape = case.shape
+    product = _("{weights} weights × {number} bytes")
     weights = counted(shape.parameters)
     if case.zero is not DeepSpeed.OFF:
-        sentence = _("What the model knows, as DeepSpeed holds it on the device.")
-        return (
-            sentence,
-            f"{weights} weights × {estimate.stored_number(case)} bytes",
+        return Explanation(
+            _("The model's weights, as DeepSpeed stores them on the device."),
+            product.format(weights=weights, number=estimate.stored_number(case)),
             _("DeepSpeed, page “ZeRO”"),
         )
     if case.method is Method.QLORA:
-        rest = counted(shape.parameters - shape.packable + estimate.added(case))
-        each = estimate.packed_number(case)
-        formula = _("{packable} packed weights × {each:.2f} bytes + {rest} others × {number} bytes").format(
-            packable=counted(shape.packable), each=each, rest=rest, number=NUMBER
+        formula = _("{packable} quantized weights × {each:.2f} bytes + {rest} others × {number} bytes")
+        return Explanation(
+            _("The model's weights: frozen layers quantized, all others in fp32."),
+            formula.format(
+                packable=counted(shape.packable),
+                each=estimate.packed_number(case),
+                rest=counted(shape.parameters - shape.packable + estimate.added(case)),
+                number=NUMBER,
+            ),
+            QLORA,
         )
-        return _("What the model knows: its frozen layers packed, all else in fp32."), formula, QLORA
     if case.method is Method.LORA:
-        formula = f"({weights} + {counted(estimate.added(case))} of LoRA) weights × {NUMBER} bytes"
-        return _("What the model knows, frozen, and LoRA's matrices beside it: all in fp32."), formula, LORA
-    sentence = _("What the model knows, in fp32 whatever precision it computes in.")
-    return sentence, f"{weights} weights × {NUMBER} bytes", ANATOMY
+        added = _("({weights} + {lora} of LoRA)").format(weights=weights, lora=counted(estimate.added(case)))
+        return Explanation(
+            _("The frozen weights and LoRA's matrices, in fp32."),
+            product.format(weights=added, number=NUMBER),
+            LORA,
+        )
+    return Explanation(
+        _("The model's weights, in fp32 with any precision."),
+        product.format(weights=weights, number=NUMBER),
+        ANATOMY,
+    )
 
 
 def _gradients(case: Case, forecast: Forecast) -> Explanation:
-    formula = _("{trainable} weights that learn × {case} bytes").format(
-        trainable=counted(case.trainable), case=estimate.stored_number(case)
+    formula = _("{trainable} trained weights × {number} bytes").format(
+        trainable=counted(case.trainable), number=estimate.stored_number(case)
     )
     if forecast.basis is Basis.MEASURED or forecast.parts.gradients or not case.trainable:
-        return _("In which direction each weight should move, in fp32."), formula, ANATOMY
-    return (
-        _(
-            "In which direction each weight should move. At the fullest moment of this run there are none yet: "
-            "activations take more then than gradients do later."
-        ),
+        return Explanation(_("The gradient of each trained weight, in fp32."), formula, ANATOMY)
+    return Explanation(
+        _("There are no gradients yet at this run's peak, when activations are largest."),
         _("at another moment: {formula}").format(formula=formula),
         ANATOMY,
     )
@@ -109,130 +111,134 @@ def _optimizer(case: Case) -> Explanation:
     name = case.options.training.optimizer
     source = ADAFACTOR if name is Optimizer.ADAFACTOR else ANATOMY
     if estimate.is_elsewhere(case):
-        sentence = _("What the optimizer remembers of earlier steps lies elsewhere, not on the device.")
-        return sentence, "0 bytes", source
-    apart = estimate.tables_apart(case)
-    each = round(estimate.state_each(case), 2)
-    formula = _("{trainable} weights that learn × {each:g} bytes").format(
-        trainable=counted(case.trainable - apart), each=each
-    )
-    if apart:
-        in_full = estimate.TABLES_IN_32_BITS[name]
-        formula += _(" + {apart} of token tables × {in_full} bytes, kept in 32 bits").format(
-            apart=counted(apart), in_full=in_full
+        return Explanation(_("The optimizer's state is offloaded from the device."), _("0 bytes"), source)
+    embeddings = estimate.tables_apart(case)
+    formula = _("{trainable} trained weights × {each:g} bytes")
+    if embeddings:
+        formula = _(
+            "{trainable} trained weights × {each:g} bytes + {embeddings} of embeddings × {full} bytes, in 32 bits"
         )
-    return (
-        _("What {label} remembers of earlier steps, for each weight that learns.").format(label=name.label),
-        formula,
+    return Explanation(
+        _("The state of {optimizer} for each trained weight.").format(optimizer=name.label),
+        formula.format(
+            trainable=counted(case.trainable - embeddings),
+            each=round(estimate.state_each(case), 2),
+            embeddings=counted(embeddings),
+            full=estimate.TABLES_IN_32_BITS.get(name),
+        ),
         source,
     )
 
 
 def _activations(case: Case, forecast: Forecast) -> Explanation:
     if case.method is Method.HEAD:
-        return _("The frozen layers keep nothing: gradients end at the last layer."), "0 bytes", ANATOMY
+        return Explanation(_("Frozen layers save no activations."), _("0 bytes"), ANATOMY)
     formula = _activation_formula(case)
     if not forecast.parts.activations:
-        sentence = _(
-            "What the layers computed is gone again at the fullest moment of this run: when the weights move."
+        return Explanation(
+            _("Activations are already freed at this run's peak, the optimizer step."),
+            _("at another moment: {formula}").format(formula=formula),
+            COUNTED,
         )
-        return sentence, _("at another moment: {formula}").format(formula=formula), COUNTED
     if case.recomputes:
-        return _("What enters each block, and all of the one that is being computed again."), formula, COUNTED
-    sentence = "What the layers computed and the gradients need again; it grows with batch and length."
-    return sentence, formula, COUNTED
+        sentence = _("The input of each block, and all activations of the one that is being recomputed.")
+    else:
+        sentence = _("What the layers save for the backward pass; it grows with batch size and length.")
+    return Explanation(sentence, formula, COUNTED)
 
 
 def _activation_formula(case: Case) -> str:
-    batch, shape = case.options.memory.batch_size, case.shape
+    batch, shape, places = case.options.memory.batch_size, case.shape, max(1, case.places)
     if not case.is_text:
-        each = estimate.kept_bytes(case) / max(1, case.places)
-        return f"{batch} images × {case.length} × {case.length} pixels × {each:.0f} bytes"
-    tokens = f"{batch} rows × {case.length:,} tokens"
-    block = estimate.block_bytes(case) / max(1, case.places)
+        return _("{batch} images × {side} × {side} pixels × {each:.0f} bytes").format(
+            batch=batch, side=case.length, each=estimate.kept_bytes(case) / places
+        )
+    squares = case.size(KeptTensor(0.0, tensor.square, tensor.count) for tensor in case.kept.blocks)
+    scores = squares / max(1, case.places * shape.layers)
     if case.recomputes:
-        entering = case.kept.entering / max(1, shape.layers)
-        return f"{tokens} × ({shape.layers} blocks × {entering:,.0f} bytes + 1 block × {block:,.0f} bytes)"
-    of_pairs = case.size(KeptTensor(0.0, one.square, one.count) for one in case.kept.blocks)
-    scores = of_pairs / max(1, case.places * shape.layers)
-    of_them = (
-        _(", {scores:,.0f} of them for pairs of tokens (attention scores, masks)").format(scores=scores)
-        if scores >= 1
-        else ""
-    )
-    return _("{tokens} × {layers} blocks × {block:,.0f} bytes a token{of_them}").format(
-        tokens=tokens, layers=shape.layers, block=block, of_them=of_them
+        formula = _(
+            "{batch} rows × {length:,} tokens × "
+            "({layers} blocks × {entering:,.0f} bytes + 1 block × {block:,.0f} bytes)"
+        )
+    elif scores >= 1:
+        formula = _(
+            "{batch} rows × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token, {scores:,.0f} of them "
+            "for pairs of tokens (attention scores, masks)"
+        )
+    else:
+        formula = _("{batch} rows × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token")
+    return formula.format(
+        batch=batch,
+        length=case.length,
+        layers=shape.layers,
+        entering=case.kept.entering / max(1, shape.layers),
+        block=estimate.block_bytes(case) / places,
+        scores=scores,
     )
 
 
 def _temporary(case: Case, forecast: Forecast) -> Explanation:
-    casts = estimate.cast_bytes(case)
     if not forecast.parts.activations:
-        largest = counted(case.largest_trained)
-        return (
-            _("What the optimizer computes on the side while the weights move."),
+        return Explanation(
+            _("Temporary buffers of the optimizer step."),
             _("{largest} numbers of the largest weight × a few copies of {number} bytes").format(
-                largest=largest, number=NUMBER
+                largest=counted(case.largest_trained), number=NUMBER
             ),
-            _("read in transformers.optimization and torch.optim"),
+            _("source of transformers.optimization and torch.optim"),
         )
-    if casts:
-        return (
+    if casts := estimate.cast_bytes(case):
+        return Explanation(
             _(
-                "Copies of the weights in half precision, with which mixed precision takes 6 bytes a weight, and "
-                "what the "
-                "widest layer needs while its gradients are computed."
+                "Copies of the weights in half precision (mixed precision takes 6 bytes per weight), and the gradients "
+                "of the widest layer."
             ),
             _("{casts} multiplied weights × 2 bytes + the widest layer's gradients").format(
                 casts=counted(casts // 2)
             ),
             ANATOMY,
         )
-    formula = _("widest layer × 2: the gradient that comes in and the one that goes out")
-    return _("What the widest layer needs while its gradients are computed."), formula, COUNTED
+    return Explanation(
+        _("The gradients of the widest layer in the backward pass."),
+        _("widest layer × 2: incoming and outgoing gradient"),
+        COUNTED,
+    )
 
 
 def _overhead(case: Case) -> Explanation:
     process, gaps = estimate.process_bytes(case) // MIB, estimate.unused_bytes(case) // MIB
     if case.kind == "cuda":
-        return (
-            _(
-                "The CUDA context (the driver's own memory and its kernels), and what PyTorch's "
-                "allocator holds unused."
+        return Explanation(
+            _("The CUDA context (driver and kernels), and unused memory of PyTorch's allocator."),
+            _("{context:,} MB for any model + {unused:.0%} of the tensors").format(
+                context=estimate.CUDA_CONTEXT // MIB, unused=estimate.CUDA_UNUSED
             ),
-            _("{cuda_context:,} MB, whatever the model + {cuda_unused:.0%} of the tensors").format(
-                cuda_context=estimate.CUDA_CONTEXT // MIB, cuda_unused=estimate.CUDA_UNUSED
-            ),
-            "context: transformers, guide “Efficient training on a single GPU”; allocator: played through its rules",
+            _("context: transformers, guide “Efficient training on a single GPU”; allocator: simulated"),
         )
     if case.kind == "mps":
-        return (
-            _(
-                "Python, PyTorch and the other libraries, in the memory the GPU shares, and Metal's "
-                "own buffers."
+        return Explanation(
+            _("Python, PyTorch and other libraries, in the memory the GPU shares, and Metal's buffers."),
+            _("{process:,} MB + {driver:,} MB for any model").format(
+                process=process, driver=estimate.MPS_DRIVER // MIB
             ),
-            _("{process:,} MB + {mps_driver:,} MB, whatever the model").format(
-                process=process, mps_driver=estimate.MPS_DRIVER // MIB
-            ),
-            _("an estimate: never measured on a Mac"),
+            _("a guess, never measured on a Mac"),
         )
     if not gaps:
-        return (
-            _("Python, PyTorch and the other libraries, and what they take when they first compute."),
-            _("{process:,} MB, whatever the model").format(process=process),
+        return Explanation(
+            _("Python, PyTorch and other libraries, and what they allocate at first use."),
+            _("{process:,} MB for any model").format(process=process),
             _("measured by tests/performance/forecast.py"),
         )
-    return (
-        "Python, PyTorch and the other libraries; and the gaps between tensors, which Linux's memory allocator (glibc) "
-        "neither fills nor gives back.",
-        _("{process:,} MB whatever the model + {gaps:,} MB of gaps").format(process=process, gaps=gaps),
-        "measured by tests/performance/forecast.py; gaps fitted to measured runs, core.memory.estimate",
+    return Explanation(
+        _("Python, PyTorch and other libraries, and gaps between tensors in the heap of Linux's glibc."),
+        _("{process:,} MB for any model + {gaps:,} MB of gaps").format(process=process, gaps=gaps),
+        _("measured by tests/performance/forecast.py; gaps fitted to measured runs, core.memory.estimate"),
     )
 
 
 def counted(count: float) -> str:
-    """A count of weights as a person says it: `22.7 million`, `1.3 billion`, `1,026`."""
-    for word, size in (("billion", 1e9), ("million", 1e6)):
-        if count >= size:
-            return f"{count / size:.3g} {word}"
+    """A number of weights, such as `22.7 million`, `1.3 billion` or `1,026`."""
+    if count >= 1e9:
+        return _("{count:.3g} billion").format(count=count / 1e9)
+    if count >= 1e6:
+        return _("{count:.3g} million").format(count=count / 1e6)
     return f"{count:,.0f}"

@@ -1,6 +1,6 @@
-"""How good the forecasts of memory have been on this computer, and the one factor a device that they teach.
+"""Forecast and measured memory of past runs on this computer, and the correction factor of each device.
 
-A line a run in `memory.jsonl` in Hone's folder, so that it is read in no time and outlives the runs. Bytes are bytes.
+`memory.jsonl` in Hone's folder has one line per run; it outlives the runs.
 """
 
 import contextlib
@@ -18,20 +18,20 @@ from core.memory.model import Basis, Forecast, Parts
 
 MOST_KEPT = 200
 NEWEST = 20
-"""So many of the newest runs on a device are learned from: drivers and libraries change."""
+"""The number of newest runs on a device that count: drivers and libraries change."""
 
 FEWEST = 3
-"""Fewer teach nothing: the first may have been odd."""
+"""With fewer runs, nothing is corrected."""
 
 CORRECTION_LIMITS = (0.8, 1.35)
-"""A factor beyond these tells of a fault in the forecast, which hiding would not mend."""
+"""A factor beyond these limits would hide a fault of the forecast."""
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run that ended well: the memory it was told to take, by which factor that was corrected, and what it took.
+    """The forecast (multiplied by `correction`) and the measured peak of a finished run, in bytes.
 
-    `device` is the device's title, such as "Apple M2", which tells computers apart that share a folder. `version` is
-    Hone's: another one forecasts otherwise, so that nothing is learned from it.
+    `device` is the device's title, such as "Apple M2", because computers may share a folder. `version` is Hone's; other
+    versions' runs don't count.
     """
 
     device: str
@@ -44,15 +44,12 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> float:
-        """By which share of what was measured the forecast was off; positive: it was too high."""
+        """The forecast's error relative to the measured peak; positive: it was too high."""
         return (self.forecast - self.measured) / self.measured
 
 
 def remember(run: PastRun) -> None:
-    """Add a run; a folder that can't be written to costs the lesson, not the run.
-
-    A line is added rather than the file written anew, so that of two runs that end together none is lost.
-    """
+    """Append a run, so that two runs may end at the same time. Failure is ignored."""
     with contextlib.suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         with _file().open("ab") as file:
@@ -63,23 +60,19 @@ def remember(run: PastRun) -> None:
 
 
 def read() -> tuple[PastRun, ...]:
-    """All that is remembered, oldest first; damaged lines are left out."""
-    found = []
+    """All past runs, oldest first, without damaged lines."""
+    runs = []
     with contextlib.suppress(OSError):
         for line in _file().read_bytes().splitlines():
             with contextlib.suppress(msgspec.MsgspecError):
-                found.append(msgspec.json.decode(line, type=PastRun))
-    return tuple(run for run in found if run.measured > 0 and run.forecast > 0 and run.correction > 0)
+                runs.append(msgspec.json.decode(line, type=PastRun))
+    return tuple(run for run in runs if run.measured > 0 and run.forecast > 0 and run.correction > 0)
 
 
 def correction(device: str, past: Iterable[PastRun] | None = None) -> float:
-    """The factor that forecasts on the device titled `device` are multiplied by; 1 until it is known.
+    """The factor for forecasts on the device titled `device`; 1 until it is known.
 
-    It is the median of what was measured over what was forecast uncorrected, over the newest runs.
-
-    Args:
-        device: The device's title.
-        past: What is remembered; None: read it.
+    It is the median ratio of measured to uncorrected forecast peaks, within limits. `past` is read if it is None.
     """
     of_device = [one for one in teaching(read() if past is None else past) if one.device == device]
     ratios = [one.measured / (one.forecast / one.correction) for one in of_device[-NEWEST:]]
@@ -90,13 +83,13 @@ def correction(device: str, past: Iterable[PastRun] | None = None) -> float:
 
 
 def typical_error(past: Sequence[PastRun]) -> float | None:
-    """The median of how far forecasts were off, as a share, without its sign; None where there is none."""
+    """The median of the absolute relative errors. Returns None without past runs."""
     errors = [abs(one.error) for one in teaching(past)]
     return statistics.median(errors) if errors else None
 
 
 def corrected(forecast: Forecast, factor: float) -> Forecast:
-    """`forecast` corrected by `factor`, in place of the correction that is in it; what was measured stays."""
+    """`forecast` with the correction `factor` in place of its own; measured ones are returned unchanged."""
     change = factor / forecast.correction
     if forecast.basis is Basis.MEASURED or change == 1.0:
         return forecast
@@ -105,7 +98,7 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
 
 
 def teaching(past: Iterable[PastRun]) -> tuple[PastRun, ...]:
-    """Those that this Hone has forecast: a dry run's figure is no forecast."""
+    """The runs that count: forecast by this version, not measured in a dry run."""
     return tuple(one for one in past if one.basis is not Basis.MEASURED and one.version == VERSION)
 
 

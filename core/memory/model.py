@@ -1,4 +1,4 @@
-"""Which options change how much memory a run takes, and how long a step: what is known survives changes of others."""
+"""Memory of a run as data: parts, forecasts, measurements, the model's shape, and the options that matter."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -18,13 +18,14 @@ from core.options.validate import TASK_RULES
 
 
 def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> bool:
-    """Whether `changes` change something, mean something here, work on `device`, and break no rule that held before."""
+    """Whether `changes` have an effect, apply, are supported by `device`, and break no further rule."""
     changed = with_changes(options, changes)
     return (
         changed != options
         and all(options_by_path()[path].applies_to(changed) for path in changes)
         and not any(refusal(device, path, value_of(changed, path)) for path in changes)
-        and not {str(found) for found in _broken(changed)} - {str(found) for found in _broken(options)}
+        and not {str(problem) for problem in _broken(changed)}
+        - {str(problem) for problem in _broken(options)}
     )
 
 
@@ -33,25 +34,25 @@ def _broken(options: RunOptions) -> Iterator[Problem]:
         yield from rule(options)
 
 
-# --- What is told of a run's memory: its parts, how the figures came about
+# --- Parts and forecasts
 
 
 DISTURBED = 1.2
-"""Ordinary steps so many times as long as those on the longest batch were held up."""
+"""If ordinary steps take this factor of those on the longest batch, something disturbed them."""
 
 TIGHT = 0.9
-"""From this share of the free memory on, a run fits only tightly: other programs grow, and batches differ."""
+"""Above this fraction of the free memory a run fits only tightly: other programs grow, and batches differ."""
 
 
 class Basis(StrEnum):
-    """How a figure came about; said wherever it is shown."""
+    """The source of a figure."""
 
     FORMULA = "formula"
     MEASURED = "measured"
 
 
 class Verdict(StrEnum):
-    """Whether a run fits into the memory that is free now."""
+    """Whether a run fits into the free memory."""
 
     FITS = "fits"
     TIGHT = "tight"
@@ -60,12 +61,11 @@ class Verdict(StrEnum):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of each part at the fullest moment of a step, so that they add up to the peak.
+    """Bytes of each part at the peak of a step; they add up to the peak.
 
-    `weights` are the model's (copies in half precision that autocast keeps count as `temporary`), `optimizer` its
-    state, `activations` what the forward pass keeps for the gradients, `temporary` buffers that live no longer than
-    an operator, `overhead` what stands beside all tensors: Python and its libraries on a CPU, the CUDA context, Metal's
-    driver, and what the allocator holds without using it.
+    `activations` are what the forward pass saves for gradients; `temporary` are buffers of operators and autocast's
+    copies of weights in half precision; `overhead` is everything but tensors: Python and its libraries on a CPU, the
+    CUDA context, Metal's driver, and what the allocator holds unused.
     """
 
     weights: int = 0
@@ -94,23 +94,23 @@ PART_TITLES = {
     "temporary": _("Temporary buffers"),
     "overhead": _("Overhead (libraries, context)"),
 }
-"""What the fields of `Parts` are called wherever they are told in words."""
+"""Titles of the fields of `Parts`."""
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory of the device a run computes on: `free` for it now, and the `ceiling` nothing gets beyond."""
+    """Memory of a device: bytes that are `free` now, and the total (`ceiling`)."""
 
     free: int
     ceiling: int
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """The memory a run takes at its fullest moment, and how that is known.
+    """The peak memory of a run.
 
-    `device` is as in `device.name`, never "auto". `correction` is the factor that past runs on this device have taught
-    and that is in `parts` already. `length` is how many tokens the longest row was taken to have, padding counted;
-    None: not a text. `longest_text` is how many the longest text was found to have, cut off as the run cuts; None: not
-    known. `notes` are plain sentences: what was taken for granted.
+    `device` is as in `device.name`, never "auto". `correction` is the factor learned from past runs on this device,
+    already applied to `parts`. `length` is the assumed length of the longest row in tokens with padding (None: not a
+    text), `longest_text` the length of the longest text after truncation (None: unknown). `notes` are sentences on
+    assumptions.
     """
 
     basis: Basis
@@ -124,17 +124,16 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it fits now."""
         return verdict(self.parts.total, self.room)
 
     @property
     def unpadded_length(self) -> int | None:
-        """Tokens of the longest row before padding, as far as known: what the ladder has to know."""
+        """Tokens of the longest row before padding, as far as known."""
         return self.length if self.longest_text is None else self.longest_text
 
 
 def verdict(total: int, room: Room | None) -> Verdict:
-    """Whether `total` bytes fit into what is free now."""
+    """Whether `total` bytes fit into the free memory."""
     if room is None:
         return Verdict.UNKNOWN
     if total > room.free:
@@ -143,9 +142,9 @@ def verdict(total: int, room: Room | None) -> Verdict:
 
 
 class OptionsRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the jobs `forecast`, `measure` and `check-model` are asked about, best made by `options_request`.
+    """Request of the jobs `forecast`, `measure` and `check-model` (see `options_request`).
 
-    `asked` is its options as plain values, folders absolute; `labels` is how many labels the data has.
+    `asked` is a run's options as plain values with absolute paths; `labels` is the number of labels of the data.
     """
 
     asked: Tree
@@ -157,16 +156,15 @@ def options_request(options: RunOptions, labels: int = 2) -> OptionsRequest:
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dry run measured: a few real steps on the longest batch, then a few on ordinary ones.
+    """Result of a dry run: a few steps on the longest batch, then a few on ordinary ones.
 
-    `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what
-    torch's allocator reserved at most, with the context. `base` is what it held before data and model, libraries
-    loaded. `longest` is the tokens a row of the longest batch has, padding counted, and `longest_text` those of the
-    longest text; None: not a text. `longest_step_seconds` is a steady step on that batch, `step_seconds` the mean
-    of ordinary ones, of short, middling and long rows; `compile_seconds` came before them. `train_samples` and
-    `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving left out.
-    `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then those
-    of that moment.
+    `peak` is what `Parts.total` forecasts: on a CPU the maximum resident set, on a GPU the maximum that torch's
+    allocator reserved, with the context. `base` is the memory before data and model were loaded. `longest` is the
+    length of a row of the longest batch in tokens with padding, `longest_text` that of the longest text (None: not a
+    text). `longest_step_seconds` is the time of a step on that batch, `step_seconds` the mean of ordinary ones;
+    `compile_seconds` is apart. `train_samples` and `total_steps` are those of the whole run, `run_seconds` its time
+    without evaluation and saving. `out_of_memory` is empty unless memory ran out; the other figures are then those of
+    that moment.
     """
 
     device: str
@@ -186,18 +184,18 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_undivided(self) -> bool:
-        """Whether only the whole is known, which stands as `overhead`: the dry run was ended from outside."""
+        """Whether the dry run was killed, so that only the total is known, which is counted as `overhead`."""
         return bool(self.out_of_memory) and self.parts.overhead == self.parts.total
 
     @property
     def was_disturbed(self) -> bool:
-        """Whether ordinary steps took longer than those on the longest batch: something else was computing."""
+        """Whether ordinary steps took longer than those on the longest batch."""
         longest, ordinary = self.longest_step_seconds, self.step_seconds
         return longest is not None and ordinary is not None and ordinary > DISTURBED * longest
 
     @property
     def forecast(self) -> Forecast:
-        """The same as a forecast whose basis is that it was measured."""
+        """The measurement as a forecast."""
         return Forecast(
             basis=Basis.MEASURED,
             device=self.device,
@@ -208,58 +206,52 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# --- Which options change how much memory a run takes, and how long a step
+# --- Options that affect memory or step time; forecasts stay valid when others change
 
 
 OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic")
-"""The options of training that matter. How long a run is and at which learning rate changes nothing."""
+"""The training options that matter."""
 
 
 def matters(path: str) -> bool:
-    """Whether the option at a path changes anything, such as `memory.batch_size`."""
-    section, _rest, name = path.partition(".")
+    """Whether the option at `path` affects memory or step time."""
+    section, _dot, name = path.partition(".")
     return section != "output" and (section != "training" or name in OF_TRAINING)
 
 
 def that_matter(options: RunOptions) -> RunOptions:
-    """`options` with those that don't matter at their defaults.
-
-    Where two of these are equal, a forecast or a measurement of the one is good for the other.
-    """
-    kept = {name: getattr(options.training, name) for name in OF_TRAINING}
-    return msgspec.structs.replace(options, training=TrainingOptions(**kept), output=OutputOptions())
+    """`options` with those that don't matter at their defaults."""
+    training = TrainingOptions(**{name: getattr(options.training, name) for name in OF_TRAINING})
+    return msgspec.structs.replace(options, training=training, output=OutputOptions())
 
 
 def key_of(options: RunOptions) -> bytes:
-    """What tells options that matter apart, to look something up by."""
+    """A key that is equal for options that differ only in what doesn't matter."""
     return msgspec.json.encode(that_matter(options))
 
 
-# --- What of a model decides how much memory it takes: counts and widths
+# --- The shape of a model
 
 
 class KeptTensor(msgspec.Struct, frozen=True, array_like=True):
-    """Tensors of one size that autograd keeps: bytes of one for a row of `n` places are `each` n + `square` n^2.
-
-    A place is a token, or a pixel of an image. `count` is how many of them there are.
-    """
+    """`count` saved tensors of one size: `each` n + `square` n^2 bytes for a row of n places (tokens or pixels)."""
 
     each: float
     square: float = 0.0
     count: int = 1
 
     def size(self, places: int) -> float:
-        """Bytes of one, for one row."""
+        """Bytes of one tensor for one row."""
         return places * (self.each + self.square * places)
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a forward pass keeps for the gradients, counted by the engine on a model without numbers.
+    """What a forward pass saves for gradients, counted by the engine with fake tensors.
 
-    `blocks` are the tensors inside what activation checkpointing computes again, `outside` the others. `entering` are
-    the bytes for each place that enter all blocks, `largest` the share that the largest block has of all of them.
-    `casts` are bytes of copies of weights in half precision, whatever the batch. `into_linears` are the numbers for
-    each pixel that enter layers LoRA can stand beside (of a text, `ModelShape.linears` tells that).
+    `blocks` are tensors inside the blocks of activation checkpointing, `outside` the others. `entering` are bytes per
+    place of the inputs of all blocks, `largest` is the fraction of the largest block. `casts` are bytes of weights
+    copied to half precision. `into_linears` are numbers per pixel that enter layers LoRA may adapt (for texts, see
+    `ModelShape.linears`).
     """
 
     blocks: tuple[KeptTensor, ...] = ()
@@ -271,22 +263,21 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def key(*, frozen: bool, half: bool) -> str:
-        """Where `ModelShape.kept` has it: of frozen weights or learning ones, in half precision or single."""
+        """The key in `ModelShape.kept`: frozen or trained weights, half or single precision."""
         return f"{'frozen' if frozen else 'full'}{'-half' if half else ''}"
 
 
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of a model's weights, and what a pass through it keeps. The engine reads it off a model without numbers.
+    """Counts of a model's weights and saved tensors, made by the engine with fake tensors.
 
-    `parameters` counts all weights, `packable` those that QLoRA packs, `head` those of the layers that turn what the
-    model has seen into labels (none of a model that writes). `linears` has inputs and outputs of the layers LoRA stands
-    beside, by the last part of a layer's name: its matrices have as many weights, times the rank. `embeddings` counts
-    the weights of tables of tokens and positions, `largest` those of the largest single weight, `largest_linear` those
-    of the largest linear layer, `factored` the numbers Adafactor remembers of all: a sum for each row and each column
-    of their last two sides, which spares little of a convolution's 3 x 3.
+    `parameters` counts all weights, `packable` those that QLoRA quantizes, `head` those of the classifier. `linears`
+    has the summed inputs and outputs of the layers that LoRA may adapt, by the last part of their name: its matrices
+    have as many weights, times the rank. `embeddings` counts the weights of token and position tables, `largest` those
+    of the largest tensor, `largest_linear` those of the largest linear layer, `factored` the numbers of Adafactor's
+    state: sums over the last two dimensions, which saves little for 3 x 3 convolutions.
 
-    Of a transformer that reads texts: `layers` blocks of width `hidden`, `positions` at most; `said` tokens are told
-    apart at every place by a model that writes, 0 by one with a head of labels. `kept` is by `Kept.key`.
+    A text model has `layers` blocks of width `hidden` and at most `positions` tokens; `said` is the size of its
+    vocabulary if it writes, else 0. `kept` is by `Kept.key`.
     """
 
     parameters: int
@@ -303,23 +294,15 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     positions: int | None = None
     kept: dict[str, Kept] = {}
 
-    @property
-    def linear_sides(self) -> int:
-        """Inputs and outputs of all layers that LoRA can stand beside."""
-        return sum(map(sum, self.linears.values()))
-
 
 class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model before its weights are read.
+    """What is known of a model without its weights. Without anything, it isn't on this computer yet.
 
-    `architecture` is the name of its class, such as `BertForSequenceClassification`. `total_parameters` and
-    `trainable_parameters` count weights with those LoRA adds, under the method asked for. `layers` counts a
-    transformer's blocks, or a vision model's linear layers and convolutions. `attention` holds the values of
-    `model.attention` its architecture has (none for vision models), `max_length` the most tokens it can see; None:
-    nothing limits it. `normalises_batch` tells that it has batch norm, so that accumulated small batches differ from a
-    large one. `shape` is what its memory is forecast from, whatever is trained of it. `problems` are
-    what would end a run with this model, each at its option; where it can't be read at all, they are all there is, and
-    without any, nothing is known: it isn't on this computer yet.
+    `architecture` is its class, such as `BertForSequenceClassification`. `total_parameters` and
+    `trainable_parameters` depend on the method and include LoRA's. `layers` counts blocks, or a vision model's linear
+    layers and convolutions. `attention` are the supported values of `model.attention` (none for vision models),
+    `max_length` is its context length (None: unlimited). `normalises_batch`: it has batch norm. `shape` is for the
+    memory forecast. `problems` would end a run with this model.
     """
 
     architecture: str = ""

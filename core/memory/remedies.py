@@ -1,13 +1,13 @@
-"""What can be changed about a run so that it takes less memory, whatever that saves: the steps of the ladder.
+"""Remedies for a run that doesn't fit: the steps of the ladder, and their combinations for "Fit it for me".
 
-Each function looks at what is asked and gives what there is to change, nothing where that is chosen already. What a
-device refuses, a rule forbids or a model lacks is left out afterwards, in one place.
+Each function yields steps that are not taken already. Steps that a device refuses or a rule forbids are filtered out
+afterwards (`Request.allows`).
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import msgspec
@@ -22,10 +22,10 @@ from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precisio
 from core.options.device_support import LORA_RATE, DeviceReport, caution, settle
 from core.options.device_support import half_precision as half_of
 
-# --- By what factor a step takes longer (below 1: shorter). "The guide" is transformers' on training with one GPU.
+# --- Factors by which a step takes longer. "The guide" is that of transformers on training with one GPU.
 
 PADDING = SHORTER = 1.0
-"""Shorter rows are never slower; how much faster depends on the texts, and long ones are few."""
+"""Shorter rows are never slower; how much faster depends on the data."""
 HALF_BATCH = 1.07
 """The guide: four batches of 1 in place of one of 4, 66.03 s; that is two halvings of 7 % each."""
 CHECKPOINTING = 1.29
@@ -33,7 +33,7 @@ CHECKPOINTING = 1.29
 HALF_PRECISION = {"cuda": 0.48, "cpu": 0.4, "mps": 1.0}
 """The guide, for fp16: 27.46 s. Measured with a CPU that has bf16 in hardware: MiniLM, batch 16. MPS: unknown."""
 EMULATED = 1.5
-"""A guess: this processor computes bf16 through fp32 and converts forth and back."""
+"""A guess, for processors that emulate bf16 in fp32."""
 ADAMW_8BIT, ADAFACTOR = 0.97, 1.11
 """The guide: 55.95 s and 64.31 s."""
 LORA = 0.8
@@ -44,23 +44,23 @@ OFFLOAD_OPTIMIZER, ZERO_2, ZERO_3 = 1.2, 1.5, 2.0
 """Guesses: gradients and weights cross to main memory; the CPU updates the state; each layer's weights cross."""
 
 
-# --- What can be changed about a run so that it takes less memory, whatever that saves
+# --- Steps
 
 
 SHORTEST_TEXT = 32
 SMALLEST_IMAGE = 64
 ROUND_TOKENS = 8
-"""Lengths are made multiples of it, which GPUs multiply fastest."""
+"""GPUs multiply fastest with multiples of it."""
 
 OF_TWO_MOMENTS = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADEMAMIX)
 OF_8_BITS = (Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT, Optimizer.ADAMW_8BIT_TORCHAO)
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing to change.
+    """A change that may save memory.
 
-    `name` tells its kind (`batch`, `precision`, ...). `changes` are values by the path of their option, as a `Fix` has
-    them; empty where it is advice only. `slower` is the factor by which an optimizer step takes longer.
+    `name` is its kind (`batch`, `precision`, ...). `changes` are values by path, empty for mere advice. `slower` is the
+    factor by which an optimizer step takes longer.
     """
 
     name: str
@@ -71,11 +71,8 @@ class Step(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked, settled for `device`, and what is known of its model.
-
-    `length` is tokens of the longest row before padding; None: not known.
-    """
+class Request:
+    """Options resolved for `device`, and what is known of the model; `length` is that of the longest unpadded row."""
 
     options: RunOptions
     report: ModelReport
@@ -91,8 +88,8 @@ class Asked:
         return self.device.name.partition(":")[0]
 
     @property
-    def pads_for_nothing(self) -> bool:
-        """Whether rows are padded beyond the longest of them, as far as is known."""
+    def pads_needlessly(self) -> bool:
+        """Whether rows may be padded beyond the longest of them."""
         data = self.options.data
         if not self.options.task.reads_text or data.padding is not Padding.FIXED:
             return False
@@ -100,7 +97,7 @@ class Asked:
         return self.length is None or self.length < padded
 
     def forecast(self, changes: Mapping[str, Any]) -> Forecast:
-        """What the run takes once `changes` are made."""
+        """The memory of the run with `changes`."""
         options = with_changes(self.options, changes)
         length = None if self.length is None else min(self.length, options.data.max_length)
         return estimate.forecast(
@@ -108,13 +105,30 @@ class Asked:
         )
 
     def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Whether changes can be made here; none, advice, always can."""
+        """Whether the device and the rules allow `changes`; always true for none."""
         return not changes or can_be_made(self.options, changes, self.device)
 
 
-def dynamic_padding(asked: Asked) -> Iterator[Step]:
-    """Rows as long as the longest of their batch."""
-    if asked.pads_for_nothing:
+def request_of(
+    options: RunOptions,
+    report: ModelReport,
+    device: DeviceReport,
+    room: Room | None,
+    *,
+    length: int | None = None,
+    correction: float = 1.0,
+) -> Request | None:
+    """Resolve a request. Returns None if the model's shape is unknown."""
+    if report.shape is None:
+        return None
+    return Request(settle(device, options), report, report.shape, device, room, length, correction)
+
+
+Steps = Callable[[Request], Iterator[Step]]
+
+
+def dynamic_padding(request: Request) -> Iterator[Step]:
+    if request.pads_needlessly:
         yield Step(
             "padding",
             _("Pad to the batch's longest"),
@@ -124,90 +138,80 @@ def dynamic_padding(asked: Asked) -> Iterator[Step]:
         )
 
 
-def shorter_rows(asked: Asked) -> Iterator[Step]:
-    """A limit of length that still cuts nothing off."""
-    if asked.length is None or not asked.pads_for_nothing:
+def shorter_rows(request: Request) -> Iterator[Step]:
+    """A maximum length that truncates nothing."""
+    if request.length is None or not request.pads_needlessly:
         return
-    enough = -(-asked.length // ROUND_TOKENS) * ROUND_TOKENS
-    if enough < asked.options.data.max_length:
+    enough = -(-request.length // ROUND_TOKENS) * ROUND_TOKENS
+    if enough < request.options.data.max_length:
+        help_text = _("The longest text has {length:,} tokens, so nothing is truncated.")
         yield Step(
             "length",
             _("Rows of {enough:,} tokens").format(enough=enough),
-            _("The longest text found has {length:,}, so that nothing is cut off.").format(
-                length=asked.length
-            ),
+            help_text.format(length=request.length),
             {"data.max_length": enough},
             SHORTER,
         )
 
 
-def smaller_batches(asked: Asked) -> Iterator[Step]:
-    """Half the batch, a quarter, down to 1, accumulated to as many samples a step, or as near as that comes."""
-    before, size, halvings = asked.options.effective_batch, asked.options.memory.batch_size, 0
+def smaller_batches(request: Request) -> Iterator[Step]:
+    """Half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
+    before, size, halvings = request.options.effective_batch, request.options.memory.batch_size, 0
     while size > 1:
         size, halvings = size // 2, halvings + 1
         steps = round(before / size)
+        if size * steps != before:
+            help_text = _("The effective batch size is {samples:,} instead of {before:,}.")
+        elif request.report.normalises_batch:
+            help_text = _(
+                "The effective batch size is the same, but each small batch is normalized by itself."
+            )
+        else:
+            help_text = _("The effective batch size, and so the result, is the same.")
         yield Step(
             "batch",
             _("Batch size {size:,}, {steps:,} accumulation steps").format(size=size, steps=steps),
-            _accumulated(asked, size * steps),
+            help_text.format(samples=size * steps, before=before),
             {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps},
             HALF_BATCH**halvings,
         )
 
 
-def _accumulated(asked: Asked, samples: int) -> str:
-    before = asked.options.effective_batch
-    if samples != before:
-        return _("{samples:,} rows move the weights at a time instead of {before:,}.").format(
-            samples=samples, before=before
-        )
-    if asked.report.normalises_batch:
-        return "As many rows move the weights at a time; each small batch is normalised by itself, though."
-    return _("As many rows move the weights at a time: the result is the same.")
-
-
-def half_precision(asked: Asked) -> Iterator[Step]:
-    """bf16, or fp16 where a device has no bf16 or only imitates it."""
-    if asked.options.device.precision not in (Precision.FP32, Precision.TF32):
+def half_precision(request: Request) -> Iterator[Step]:
+    """bf16, or fp16 if the device has no bf16 or only emulates it."""
+    value = half_of(request.device)
+    if value is None or request.options.device.precision not in (Precision.FP32, Precision.TF32):
         return
-    value = half_of(asked.device)
-    if value is None:
-        return
-    told = caution(asked.device, "device.precision", value)
+    slow = caution(request.device, "device.precision", value)
     yield Step(
         "precision",
         _("Compute in {value}").format(value=value),
-        told or _("Activations in half the bits. The weights stay fp32, and results hardly differ."),
+        slow or _("Activations take half the memory. The weights stay fp32; results hardly differ."),
         {"device.precision": value.value},
-        EMULATED if told else HALF_PRECISION[asked.kind],
+        EMULATED if slow else HALF_PRECISION[request.kind],
     )
 
 
-def checkpointing(asked: Asked) -> Iterator[Step]:
-    """Compute activations again instead of keeping them; below a last layer that learns alone none are kept."""
-    is_chosen = asked.options.memory.activation_checkpointing
-    is_useless = asked.options.model.method is Method.HEAD
-    if asked.report.activation_checkpointing and not is_chosen and not is_useless:
+def checkpointing(request: Request) -> Iterator[Step]:
+    is_useful = request.report.activation_checkpointing and request.options.model.method is not Method.HEAD
+    if is_useful and not request.options.memory.activation_checkpointing:
         yield Step(
             "checkpointing",
             _("Activation checkpointing"),
-            _("Activations are not kept, but computed again in the backward pass. The result is the same."),
+            _("Activations are recomputed in the backward pass. The result is the same."),
             {"memory.activation_checkpointing": True},
             CHECKPOINTING,
         )
 
 
-def leaner_optimizers(asked: Asked) -> Iterator[Step]:
-    """Less state beside each weight."""
-    optimizer = asked.options.training.optimizer
+def leaner_optimizers(request: Request) -> Iterator[Step]:
+    optimizer = request.options.training.optimizer
     if optimizer in OF_TWO_MOMENTS:
+        help_text = _("Its state takes 2 bytes per weight instead of {bytes:g}. Results are as good.")
         yield Step(
             "optimizer",
             _("8-bit AdamW"),
-            _(
-                "Its state takes 2 bytes a weight instead of {state:g}. Results come out as good as always."
-            ).format(state=STATE[optimizer]),
+            help_text.format(bytes=STATE[optimizer]),
             {"training.optimizer": Optimizer.ADAMW_8BIT.value},
             ADAMW_8BIT,
         )
@@ -215,83 +219,80 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
         yield Step(
             "optimizer",
             _("Adafactor"),
-            _("It keeps its state by rows and columns: almost none. It sometimes learns more slowly."),
+            _("Its state is factored and takes almost no memory. It sometimes converges more slowly."),
             {"training.optimizer": Optimizer.ADAFACTOR.value},
             ADAFACTOR,
         )
 
 
-def small_matrices(asked: Asked) -> Iterator[Step]:
-    """LoRA in place of all weights."""
-    if asked.options.model.method is Method.FULL and not asked.options.starts_random:
+def lora(request: Request) -> Iterator[Step]:
+    if request.options.model.method is Method.FULL and not request.options.starts_random:
         yield Step(
             "lora",
             _("LoRA instead of full fine-tuning"),
-            _("The model is frozen, and small matrices beside its layers learn: nearly the result."),
+            _("Freezes the model and trains small adapter matrices. Results usually come close."),
             {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE},
             LORA,
         )
 
 
-def packed_weights(asked: Asked) -> Iterator[Step]:
-    """QLoRA: LoRA beside weights in 4 bits."""
-    method = asked.options.model.method
-    if method not in (Method.FULL, Method.LORA) or asked.options.starts_random:
+def qlora(request: Request) -> Iterator[Step]:
+    method = request.options.model.method
+    if method not in (Method.FULL, Method.LORA) or request.options.starts_random:
         return
-    from_full = method is Method.FULL
+    changes: dict[str, Any] = {"model.method": Method.QLORA.value}
+    if method is Method.FULL:
+        changes["training.learning_rate"] = LORA_RATE
     yield Step(
         "qlora",
         _("QLoRA: LoRA on a quantized model"),
-        _("The frozen weights are packed into 4 bits each, and the result suffers a little."),
-        {
-            "model.method": Method.QLORA.value,
-            **({"training.learning_rate": LORA_RATE} if from_full else {}),
-        },
-        QLORA_OVER_LORA * (LORA if from_full else 1.0),
+        _("The frozen weights are quantized to 4 bits; results are slightly worse."),
+        changes,
+        QLORA_OVER_LORA * (LORA if method is Method.FULL else 1.0),
     )
 
 
-def offloading(asked: Asked) -> Iterator[Step]:
-    """What the GPU doesn't need at the moment, put into main memory. A CPU or a Mac has but one memory."""
-    if asked.kind != "cuda":
+def offloading(request: Request) -> Iterator[Step]:
+    """Offload to main memory, which only NVIDIA GPUs don't share."""
+    if request.kind != "cuda":
         return
-    if not asked.options.memory.offload_optimizer:
+    if not request.options.memory.offload_optimizer:
         yield Step(
             "offload",
             _("CPU offload of the optimizer"),
-            _("The optimizer's state is kept and updated there; gradients can't be clipped then."),
+            _("The optimizer's state is stored and updated in main memory; gradients can't be clipped then."),
             {"memory.offload_optimizer": True, "training.max_grad_norm": 0.0},
             OFFLOAD_OPTIMIZER,
         )
-    for stage, slower, what in (
-        (DeepSpeed.ZERO_2, ZERO_2, _("gradients and the optimizer's state")),
-        (DeepSpeed.ZERO_3, ZERO_3, _("the weights, too,")),
+    for stage, slower, help_text in (
+        (
+            DeepSpeed.ZERO_2,
+            ZERO_2,
+            _("Gradients and optimizer state move to main memory while they aren't needed."),
+        ),
+        (DeepSpeed.ZERO_3, ZERO_3, _("Weights, too, move to main memory while they aren't needed.")),
     ):
-        if asked.options.memory.deepspeed is not stage:
+        if request.options.memory.deepspeed is not stage:
             yield Step(
                 "offload",
-                _("DeepSpeed {replace}, offloaded to main memory").format(
-                    replace=stage.value.replace("zero", "ZeRO")
-                ),
-                _("DeepSpeed puts {what} into main memory while the GPU doesn't need them.").format(
-                    what=what
-                ),
+                _("DeepSpeed {stage}, offloaded to main memory").format(stage=stage.label),
+                help_text,
                 {"memory.deepspeed": stage.value, "memory.offload": "cpu"},
                 slower,
             )
 
 
-def less_to_see(asked: Asked) -> Iterator[Step]:
-    """Texts cut off earlier, smaller images: here something of the data is lost."""
-    data = asked.options.data
-    if asked.options.task.reads_text:
-        longest = min(data.max_length, *filter(None, (asked.length, asked.report.max_length)), 1 << 30)
+def shorter_or_smaller_samples(request: Request) -> Iterator[Step]:
+    """Truncate texts or shrink images, which loses some of the data."""
+    data = request.options.data
+    if request.options.task.reads_text:
+        longest = min(data.max_length, *filter(None, (request.length, request.report.max_length)), 1 << 30)
         shorter = max(SHORTEST_TEXT, longest // 2 // ROUND_TOKENS * ROUND_TOKENS)
         if shorter < longest:
             yield Step(
                 "cut",
                 _("Maximum length {shorter:,} tokens").format(shorter=shorter),
-                _("What comes later in a text is not seen."),
+                _("The rest of longer texts is ignored."),
                 {"data.max_length": shorter},
                 SHORTER,
             )
@@ -300,150 +301,128 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
         yield Step(
             "cut",
             _("Images of {smaller} pixels").format(smaller=smaller),
-            _("Small things in an image are no longer seen."),
+            _("Small details are lost."),
             {"data.image_size": smaller},
             (smaller / data.image_size) ** 2,
         )
 
 
-def smaller_model(asked: Asked) -> Iterator[Step]:
-    """What is left in the end: advice."""
-    such = (
-        _("a distilled one has about half the layers")
-        if asked.options.task.reads_text
-        else _("such as resnet18 or a mobilenet")
+def smaller_model(request: Request) -> Iterator[Step]:
+    reads_text = request.options.task.reads_text
+    help_text = (
+        _("It saves memory everywhere; a distilled model has about half the layers.")
+        if reads_text
+        else _("It saves memory everywhere; try resnet18 or a mobilenet.")
     )
-    yield Step(
-        "model",
-        _("Choose a smaller model"),
-        _("Fewer and narrower layers save in every part: {such}.").format(such=such),
-    )
+    yield Step("model", _("Choose a smaller model"), help_text)
 
 
-# --- The combinations of remedies that "Fit it for me" may try
+# --- Combinations for "Fit it for me"
 
 
 LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3, "offload": 4}
-"""How much of what was asked a step gives up, by its name; the others keep the result. As on the ladder, offloading is
-last: it leans on main memory, and gradients can't be clipped."""
+"""How much the result suffers, by the name of a step; 0 for others. Offloading is last: it is the slowest."""
 
 
 AS_ASKED = _("As asked")
-"""The title of what changes nothing."""
+"""The title of the unchanged options."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Some steps taken together, and what is forecast of them. Without any it is what was asked."""
+    """A combination of steps and its forecast; without steps, the unchanged options."""
 
     steps: tuple[Step, ...]
     forecast: Forecast
 
     @property
     def changes(self) -> dict[str, Any]:
-        """All they change."""
         return together(self.steps)
 
     @property
     def title(self) -> str:
-        """What they are, in words."""
         return "; ".join(step.title for step in self.steps) or AS_ASKED
 
     @property
     def total(self) -> int:
-        """Bytes it takes by forecast."""
+        """Bytes by forecast."""
         return self.forecast.parts.total
 
     @property
     def slower(self) -> float:
-        """By what factor a step takes longer, by forecast."""
+        """The factor by which a step takes longer, by forecast."""
         return math.prod(step.slower for step in self.steps)
 
     @property
     def loss(self) -> int:
-        """How much is given up of what was asked; 0: nothing."""
+        """The largest of the steps' `LOSSES`."""
         return max((LOSSES.get(step.name, 0) for step in self.steps), default=0)
 
-    @property
-    def batch_size(self) -> float:
-        """Of how many samples the batches are made; infinity: as asked."""
-        return float(self.changes.get("memory.batch_size", math.inf))
-
     def goes_further_than(self, other: "Candidate") -> bool:
-        """Whether it does all that `other` does, and more, in batches no larger: then it is hardly faster."""
-        mine, theirs = ({step.title for step in one.steps if step.name != "batch"} for one in (self, other))
-        return mine >= theirs and self.batch_size <= other.batch_size
+        """Whether it has all steps of `other` and batches no larger, so that it is hardly faster."""
+        mine, others = ({step.title for step in each.steps if step.name != "batch"} for each in (self, other))
+        size, other_size = (each.changes.get("memory.batch_size", math.inf) for each in (self, other))
+        return mine >= others and size <= other_size
 
 
-def candidates(asked: Asked) -> list[Candidate]:
-    """Every combination that can be made, in the order in which to try them.
-
-    What was asked comes first. Then what keeps the result, what changes the optimizer, LoRA, QLoRA, offloading; the
-    fastest first in each.
-    """
+def candidates(request: Request) -> list[Candidate]:
+    """All allowed combinations in the order in which to try them: by loss, then by speed. The first is unchanged."""
     found = []
-    for chosen in product(*([None, *axis(asked)] for axis in AXES)):
+    for chosen in product(*([None, *axis(request)] for axis in AXES)):
         steps = tuple(step for step in chosen if step is not None)
         changes = together(steps)
-        if not steps or asked.allows(changes):
-            found.append(Candidate(steps, asked.forecast(changes)))
-    return sorted(found, key=lambda one: (bool(one.steps), one.loss, one.slower, one.total))
+        if request.allows(changes):
+            found.append(Candidate(steps, request.forecast(changes)))
+    return sorted(found, key=lambda each: (bool(each.steps), each.loss, each.slower, each.total))
 
 
 def together(steps: tuple[Step, ...]) -> dict[str, Any]:
-    """What some steps change together; a later one has the last word."""
+    """The changes of several steps; the last one counts."""
     return {path: value for step in steps for path, value in step.changes.items()}
 
 
-def _same_batches(asked: Asked) -> Iterator[Step]:
-    """Smaller batches, of those only that move the weights by as many samples as before."""
-    for step in smaller_batches(asked):
-        size, steps = step.changes.values()
-        if size * steps == asked.options.effective_batch:
+def _same_effective_batches(request: Request) -> Iterator[Step]:
+    for step in smaller_batches(request):
+        if math.prod(step.changes.values()) == request.options.effective_batch:
             yield step
 
 
-def _methods(asked: Asked) -> Iterator[Step]:
-    yield from small_matrices(asked)
-    yield from packed_weights(asked)
-
-
-AXES: tuple[Callable[[Asked], Iterator[Step]], ...] = (
+AXES: tuple[Steps, ...] = (
     dynamic_padding,
-    _same_batches,
+    _same_effective_batches,
     half_precision,
     checkpointing,
     leaner_optimizers,
-    _methods,
+    lambda request: chain(lora(request), qlora(request)),
     offloading,
 )
-"""One of each, or none, makes a combination."""
+"""A combination has at most one step of each."""
 
 
 # --- The ladder: what to do about a run that doesn't fit, or fits tightly
 
 
 LEAST = 0.01
-"""A remedy that saves less than this share of the memory is none."""
+"""Remedies that save a smaller fraction of the memory are left out."""
 
-RUNGS: tuple[Callable[[Asked], Iterator[Step]], ...] = (
+RUNGS: tuple[Steps, ...] = (
     dynamic_padding,
     shorter_rows,
     smaller_batches,
     half_precision,
     checkpointing,
     leaner_optimizers,
-    small_matrices,
-    packed_weights,
+    lora,
+    qlora,
     offloading,
-    less_to_see,
+    shorter_or_smaller_samples,
     smaller_model,
 )
 """In the order of least loss."""
 
 
 class Remedy(Step, frozen=True, kw_only=True):
-    """One thing to do about memory: the bytes it saves by forecast, and what the run takes after it."""
+    """A step with the bytes it saves by forecast, and the forecast after it."""
 
     saves: int = 0
     forecast: Forecast
@@ -458,56 +437,39 @@ def ladder(
     length: int | None = None,
     correction: float = 1.0,
 ) -> tuple[Remedy, ...]:
-    """The remedies that apply to a run, the one that loses least first. Takes a few milliseconds.
+    """The remedies for a run, the one that loses least first. Takes a few milliseconds.
 
     Args:
-        options: What is asked.
-        report: What is known of its model; without a shape nothing can be forecast, and there is no ladder.
-        device: Where it computes.
-        room: The device's memory; a smaller batch is made as small as it takes to fit.
-        length: Tokens of the longest row before padding, where that is known.
-        correction: As `core.memory.estimate.forecast` takes it.
+        options: The run's options.
+        report: The report on its model; without a shape there are no remedies.
+        device: The device.
+        room: The device's memory; the batch size is made as small as it takes to fit.
+        length: Tokens of the longest row before padding, None if unknown.
+        correction: As for `core.memory.estimate.forecast`.
     """
-    asked = asked_of(options, report, device, room, length=length, correction=correction)
-    if asked is None:
+    request = request_of(options, report, device, room, length=length, correction=correction)
+    if request is None:
         return ()
-    now = asked.forecast({})
+    before = request.forecast({}).parts.total
     remedies = []
     for rung in RUNGS:
-        for step in _one_batch(asked, rung):
-            after = asked.forecast(step.changes)
-            saves = now.parts.total - after.parts.total
-            if not step.changes or saves >= LEAST * now.parts.total:
+        steps = [step for step in rung(request) if request.allows(step.changes)]
+        for step in _one_batch(request, steps) if rung is smaller_batches else steps:
+            after = request.forecast(step.changes)
+            saves = before - after.parts.total
+            if not step.changes or saves >= LEAST * before:
                 remedies.append(Remedy(**msgspec.structs.asdict(step), saves=saves, forecast=after))
     return tuple(remedies)
 
 
-def asked_of(
-    options: RunOptions,
-    report: ModelReport,
-    device: DeviceReport,
-    room: Room | None,
-    *,
-    length: int | None = None,
-    correction: float = 1.0,
-) -> Asked | None:
-    """What is asked, as remedies look at it; None where the model's shape isn't known."""
-    if report.shape is None:
-        return None
-    return Asked(settle(device, options), report, report.shape, device, room, length, correction)
-
-
 def fits(forecast: Forecast, room: Room | None) -> bool:
-    """Whether a run fits with a tenth to spare; without a room nobody knows, and it doesn't."""
+    """Whether a run fits with 10 % to spare; False if `room` is unknown."""
     return room is not None and forecast.parts.total <= TIGHT * room.free
 
 
-def _one_batch(asked: Asked, rung: Callable[[Asked], Iterator[Step]]) -> list[Step]:
-    """The steps of a rung that can be made; of batches the largest that fits, and the half where that isn't known."""
-    steps = [step for step in rung(asked) if asked.allows(step.changes)]
-    if rung is not smaller_batches or not steps:
-        return steps
-    if asked.room is None:
+def _one_batch(request: Request, steps: list[Step]) -> list[Step]:
+    """The largest batch size that fits, else the smallest; without a known room, half the batch size."""
+    if request.room is None or not steps:
         return steps[:1]
-    enough = (step for step in steps if fits(asked.forecast(step.changes), asked.room))
-    return [next(enough, steps[-1])]
+    fitting = (step for step in steps if fits(request.forecast(step.changes), request.room))
+    return [next(fitting, steps[-1])]

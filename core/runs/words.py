@@ -17,7 +17,7 @@ from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
 from core.base.language import _, ngettext
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
-from core.memory.remedies import Asked, checkpointing, less_to_see, small_matrices, smaller_batches
+from core.memory.remedies import Request, checkpointing, lora, shorter_or_smaller_samples, smaller_batches
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import device_title
@@ -74,8 +74,8 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
     """Remedies where neither model nor device is known: those that suit nearly all."""
     model = ModelReport(activation_checkpointing=True)
     device = DeviceReport(name="", title="", available=True)
-    case = Asked(options, model, ModelShape(parameters=0), device)
-    for step in islice(smaller_batches(case), 1):
+    request = Request(options, model, ModelShape(parameters=0), device)
+    for step in islice(smaller_batches(request), 1):
         half, before = step.changes["memory.batch_size"], options.effective_batch
         after = half * step.changes["memory.gradient_accumulation_steps"]
         template = (
@@ -84,7 +84,7 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
             else _("Batch size {half} with accumulation: {after} rows instead of {before}")
         )
         yield Fix(template.format(half=half, after=after, before=before), dict(step.changes))
-    for step in (*checkpointing(case), *small_matrices(case), *less_to_see(case)):
+    for step in (*checkpointing(request), *lora(request), *shorter_or_smaller_samples(request)):
         yield Fix(step.title, dict(step.changes))
 
 

@@ -13,7 +13,7 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
 from core.base.language import _
 from core.memory.model import TIGHT, Forecast, Measurement, ModelReport, Room, Verdict, verdict
-from core.memory.remedies import AS_ASKED, Candidate, Remedy, asked_of, candidates
+from core.memory.remedies import AS_ASKED, Candidate, Remedy, candidates, request_of
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport
@@ -148,7 +148,7 @@ class Fitting(DryRuns):
         correction: float = 1.0,
     ) -> None:
         super().__init__(options, device, room, dry_run)
-        self._asked = asked_of(options, report, device, room, length=length, correction=correction)
+        self._request = request_of(options, report, device, room, length=length, correction=correction)
         self._left: list[Candidate] = []
         self._limit = TIGHT * room.free if room else None
         self._slack = HOPELESS
@@ -161,10 +161,10 @@ class Fitting(DryRuns):
 
     def tries(self) -> Iterator[Try]:
         """Yield each try as it ends."""
-        if self._asked is None:
+        if self._request is None:
             self.reason = _("The model can't be inspected before its run, so its memory can't be forecast.")
             return
-        self._left = candidates(self._asked)
+        self._left = candidates(self._request)
         while self._left:
             candidate = self._next()
             done = self._try(candidate)

@@ -166,7 +166,9 @@ def _looked_at(request: bytes) -> ModelReport:
             id(DISTILBERT): "DistilBertForSequenceClassification",
         }[id(shape)],
         total_parameters=shape.parameters,
-        trainable_parameters=shape.parameters if is_whole or task.reads_images else 16 * shape.linear_sides,
+        trainable_parameters=shape.parameters
+        if is_whole or task.reads_images
+        else 16 * sum(map(sum, shape.linears.values())),
         layers=21 if task.reads_images else shape.layers,
         activation_checkpointing=True,
         normalises_batch=task.reads_images,

@@ -228,7 +228,7 @@ def test_without_a_kind_it_lists_them(tmp_path, capsys):
     assert main(["export", str(tmp_path), "--to", "adapter", "--folder", str(tmp_path / "out")]) == 1
     assert "no LoRA adapter" in capsys.readouterr().err
     assert main(["export", str(tmp_path), "--to", "folder", "--folder", str(tmp_path)]) == 2
-    assert "not empty" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -156,13 +156,13 @@ def test_what_is_kept_grows_with_the_batch_and_with_the_square_of_the_length():
 def test_adapters_and_a_last_layer_learn_little():
     lora = {"method": "lora", "lora_rank": 8}
     found = parts(model=lora, memory={"batch_size": 1})
-    matrices = 8 * BERT.linear_sides
+    matrices = 8 * sum(map(sum, BERT.linears.values()))
     assert found.weights == 4 * (BERT.parameters + matrices + BERT.head)
     assert found.optimizer == 8 * (matrices + BERT.head)
     few = parts(model={**lora, "lora_targets": ["query"]}, memory={"batch_size": 1})
     assert few.optimizer == 8 * (8 * 12 * 2 * 768 + BERT.head)
     assert few.activations < found.activations
-    rest = BERT.parameters - BERT.packable + 16 * BERT.linear_sides + BERT.head
+    rest = BERT.parameters - BERT.packable + 16 * sum(map(sum, BERT.linears.values())) + BERT.head
     for quantization, each in (("nf4", 0.516), ("int8", 1.0)):
         quantized = parts(model={"method": "qlora", "quantization": quantization})
         assert quantized.weights == pytest.approx(each * BERT.packable + 4 * rest, rel=1e-3)
@@ -195,12 +195,12 @@ def test_images_take_by_the_pixel():
 @pytest.mark.parametrize(
     ("data", "length", "taken", "note"),
     [
-        ({"train": "synthetic:64x256"}, None, 256, "Every row was taken to have 256 tokens"),
+        ({"train": "synthetic:64x256"}, None, 256, "All rows are assumed to have the maximum of 256 tokens"),
         ({"train": "synthetic:64x256"}, 100, 100, ""),
         ({"max_length": 256, "padding": "fixed"}, 60, 256, ""),
         ({"max_length": 256}, 60, 60, ""),
-        ({"max_length": 1024}, 60, 60, "data.max_length is 1,024, and the model sees 512 tokens at most"),
-        ({"max_length": 4096}, None, 512, "Every row was taken to have 512 tokens"),
+        ({"max_length": 1024}, 60, 60, "The model reads at most 512 tokens"),
+        ({"max_length": 4096}, None, 512, "All rows are assumed to have the maximum of 512 tokens"),
     ],
 )
 def test_the_longest_row(data, length, taken, note):
@@ -282,7 +282,7 @@ def test_a_formula_has_the_numbers_of_the_run():
         part.name: part for part in explain_parts(options, BERT, CUDA, estimate.forecast(options, BERT, CUDA))
     }
     assert by_name["weights"].formula == "109 million weights × 4 bytes"
-    assert by_name["optimizer"].formula == "109 million weights that learn × 8 bytes"
+    assert by_name["optimizer"].formula == "109 million trained weights × 8 bytes"
     assert by_name["activations"].formula.startswith("32 rows × 128 tokens × 12 blocks × ")
     assert by_name["gradients"].formula.startswith("at another moment")
 

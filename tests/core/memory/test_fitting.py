@@ -10,7 +10,7 @@ from core.base.jobs import JobCancelled
 from core.engine.devices.choose import report as devices_of
 from core.memory.estimate import forecast
 from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
-from core.memory.remedies import asked_of, candidates, ladder
+from core.memory.remedies import candidates, ladder, request_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision
 from core.services.autofit import Fitting, MeasuringEach, Try
@@ -121,7 +121,7 @@ def test_a_rival_that_does_not_fit_leaves_what_was_found():
 
 def test_offloading_comes_behind_qlora_where_a_gpu_and_its_packages_are_there():
     offloads = replace(DEVICE, refusals={**DEVICE.refusals, "memory.offload_optimizer": {}})
-    everything = asked_of(asked(), MODEL, offloads, None)
+    everything = request_of(asked(), MODEL, offloads, None)
     assert everything is not None
     found = candidates(everything)
     kinds = ["offload" if "memory.offload_optimizer" in one.changes else "none" for one in found]

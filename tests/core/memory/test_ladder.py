@@ -59,7 +59,7 @@ def test_rows_are_made_shorter_as_far_as_nothing_is_cut():
     assert found.title == "Rows of 88 tokens"
     assert found.changes == {"data.max_length": 88}
     assert found.saves > 0
-    assert found.help.startswith("The longest text found has 87")
+    assert found.help.startswith("The longest text has 87")
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_a_smaller_batch_keeps_the_samples_of_a_step_and_is_as_large_as_fits():
 def test_without_a_room_the_batch_is_halved(before, size, steps):
     found = one(climb(asked(memory={"batch_size": before}), room=None), "batch")
     assert found.changes == {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps}
-    assert ("4 rows move the weights at a time instead of 5" in found.help) is (before == 5)
+    assert ("4 instead of 5" in found.help) is (before == 5)
 
 
 def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ():
     normalising = ModelReport(normalises_batch=True, shape=BERT)
-    assert "normalised by itself" in one(climb(asked(), model=normalising), "batch").help
+    assert "normalized by itself" in one(climb(asked(), model=normalising), "batch").help
 
 
 def test_lora_brings_the_rate_that_suits_it():

@@ -113,7 +113,6 @@ def test_lora_and_packing_see_their_layers():
     shape = shape_of(empty("bert"))
     assert shape.linears["query"] == (3 * 16, 3 * 16)
     assert shape.linears["dense"] == (3 * (16 + 16 + 40) + 16, 3 * (16 + 40 + 16) + 16)  # and the pooler's
-    assert shape.linear_sides == sum(map(sum, shape.linears.values()))
     assert shape.packable == 3 * (4 * 16 * 16 + 2 * 16 * 40) + 16 * 16
     assert shape.head == 2 * 16 + 2
     assert shape.embeddings == (50 + 64 + 2) * 16
@@ -179,7 +178,7 @@ def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path):
     assert full.layers == 2
     assert [report.shape for report in reports] == [full] * 4
     assert [bool(report.problems) for report in reports] == [False, False, False, True]
-    lora = models[1].lora_rank * full.linear_sides + full.head
+    lora = models[1].lora_rank * sum(map(sum, full.linears.values())) + full.head
     assert reports[1].trainable_parameters == lora
 
 
