@@ -166,7 +166,11 @@ def noted(findings: Iterable[Finding]) -> tuple[str, ...]:
 def repeats(count: int, row_word: str) -> tuple[str, ...]:
     """The note about repeated rows that were left out; none if there were none."""
     rows = _counted(count, row_word)
-    return (_("Left out as asked: {rows} the same as an earlier one.").format(rows=rows),) if count else ()
+    return (
+        (_("Left out, as the options say: {rows} the same as an earlier one.").format(rows=rows),)
+        if count
+        else ()
+    )
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""CSV and its relatives, split by Arrow, and CoNLL; delimiter, quoting and header are found out from the content."""
+"""CSV and its relatives, split by Arrow, and CoNLL; delimiter, quoting and header are detected."""
 
 import csv
 import io
@@ -541,9 +541,8 @@ def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
                 continue
             if not width and not line.startswith("#"):
                 width, first_line = len(fields), number
-            if len(fields) == width > 1 and not (
-                fields[0] == "#" and "=" in fields[1:3]
-            ):  # such as "# id = 7"
+            is_comment = fields[0] == "#" and "=" in fields[1:3]  # such as "# id = 7"
+            if len(fields) == width > 1 and not is_comment:
                 start = start if sentence else number
                 sentence.append(fields)
             elif not line.startswith("#"):

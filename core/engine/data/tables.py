@@ -1,4 +1,4 @@
-"""Tables: CSV, TSV, JSON, JSONL, CoNLL or Parquet, told apart by content as well as by file name extension.
+"""Tables: CSV, TSV, JSON, JSONL, CoNLL or Parquet, recognized by content as well as by file name extension.
 
 Arrow reads the files; docs/decisions/data.md says why not `datasets`. What is large is read block by
 block into a file of the cache and mapped into memory.

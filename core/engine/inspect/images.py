@@ -34,8 +34,8 @@ SINGLE = FindingKind(
     _("{rows} {are} alone in a class, so that nothing of it can be held out"),
 )
 
-Found = dict[FindingKind, list[tuple[int, str]]]
-"""Indices of images, each with the reason or empty."""
+Flagged = dict[FindingKind, list[tuple[int, str]]]
+"""By kind the indices of images, each with the reason or an empty text."""
 
 
 def inspect_images(options: RunOptions, progress: Progress = lambda _done, _total: None) -> DataReport:
@@ -49,37 +49,37 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         DataError: There are no images at all. What is wrong with some is in the report.
     """
     data, synthetic = options.data, parse_synthetic(options.data.train)
-    found = find_training_images(options)
+    loaded = find_training_images(options)
     problems: list[Problem] = []
-    held_out, notes = found.eval, found.notes
+    held_out, notes = loaded.eval, loaded.notes
     try:
-        labels = class_names(options, found)
+        labels = class_names(options, loaded)
     except DataError as error:
-        labels = tuple(set(found.train.names))
+        labels = tuple(set(loaded.train.names))
         problems.append(as_problem("data.train", error))
-    train_rows, eval_rows = len(found.train.names[: data.max_train_samples]), None
+    train_rows, eval_rows = len(loaded.train.names[: data.max_train_samples]), None
     try:
-        held_out = find_eval_images(options, found, labels)
-        train_rows, eval_rows = map(len, split_images(options, found, held_out))
+        held_out = find_eval_images(options, loaded, labels)
+        train_rows, eval_rows = map(len, split_images(options, loaded, held_out))
     except DataError as error:
         held_out = None
         problems.append(as_problem("data.eval", error))
-    if found.eval and not (data.eval or data.eval_split):
-        note = _("{name} is used for evaluation unless you choose other data.").format(name=found.eval_name)
+    if loaded.eval and not (data.eval or data.eval_split):
+        note = _("{name} is used for evaluation unless you choose other data.").format(name=loaded.eval_name)
         notes = (*notes, note)
-    of_table = table_fields(found.table) if found.table else {}
+    of_table = table_fields(loaded.table) if loaded.table else {}
     return DataReport(
-        **{**of_table, "format": found.format, "rows": len(found.train)},
+        **{**of_table, "format": loaded.format, "rows": len(loaded.train)},
         source=data.train,
-        label_column=found.label_column,
-        columns_by_role={"image": found.image_column or ""} if found.table else {},
-        splits=found.splits,
-        labels=dict(Counter(found.train.names).most_common(MOST_LABELS_SHOWN)),
-        seen=tuple(_first_seen(found.train, ImageTransform(synthetic[1] if synthetic else data.image_size))),
+        label_column=loaded.label_column,
+        columns_by_role={"image": loaded.image_column or ""} if loaded.table else {},
+        splits=loaded.splits,
+        labels=dict(Counter(loaded.train.names).most_common(MOST_LABELS_SHOWN)),
+        seen=tuple(_first_seen(loaded.train, ImageTransform(synthetic[1] if synthetic else data.image_size))),
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
-        findings=() if synthetic else check_images(found.train, held_out, progress),
+        findings=() if synthetic else check_images(loaded.train, held_out, progress),
         notes=notes,
     )
 
@@ -110,7 +110,7 @@ def check_images(
         progress: Called now and then, in this thread.
     """
     sets = [images for images in (train, held_out) if images is not None]
-    found: list[Found] = [defaultdict(list) for _images in sets]
+    flagged: list[Flagged] = [defaultdict(list) for _images in sets]
     ends: list[Any] = []
     total, done = sum(map(len, sets)), 0
     for place, images in enumerate(sets):
@@ -118,28 +118,28 @@ def check_images(
         for index, checked in enumerate(check_each(images)):
             own_ends[index] = checked.ends
             for kind in checked.findings:
-                found[place][kind].append((index, checked.reason))
+                flagged[place][kind].append((index, checked.reason))
             done += 1
             if done % REPORT_EVERY == 0:
                 progress(done, total)
         ends.append(own_ends)
-    _find_equal(sets, ends, found)
+    _find_equal(sets, ends, flagged)
     progress(total, total)
-    _check_classes(train, found[0])
+    _check_classes(train, flagged[0])
     findings = [
         _finding(kind, images, indices, in_eval=images is held_out)
-        for images, kinds in zip(sets, found, strict=True)
+        for images, kinds in zip(sets, flagged, strict=True)
         for kind, indices in kinds.items()
     ]
     return in_order([*findings, *_uneven_classes(train)])
 
 
-def _find_equal(sets: Sequence[Images], ends: Sequence[Any], found: Sequence[Found]) -> None:
+def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:
     """Find images that are the same as an earlier one; only those are read whole that share size and ends."""
     distinct, counts = np.unique(np.concatenate(ends), return_counts=True)
     shared = distinct[(counts > 1) & (distinct > 0)]
     first: dict[bytes, tuple[Images, int]] = {}
-    for images, own_ends, kinds in zip(sets, ends, found, strict=True):
+    for images, own_ends, kinds in zip(sets, ends, flagged, strict=True):
         for index in np.flatnonzero(np.isin(own_ends, shared)).tolist():
             image = images.encoded(index)
             content = image.read_bytes() if isinstance(image, Path) else bytes(image)
@@ -154,12 +154,12 @@ def _find_equal(sets: Sequence[Images], ends: Sequence[Any], found: Sequence[Fou
                 kinds[DUPLICATES if is_same_class else CONTRADICTIONS].append((index, same))
 
 
-def _check_classes(train: Images, found: Found) -> None:
+def _check_classes(train: Images, flagged: Flagged) -> None:
     counts = Counter(train.names)
     if len(counts) > 1:  # one class only is a problem of the data as a whole
         for index, name in enumerate(train.names):
             if counts[name] == 1:
-                found[SINGLE].append((index, _("class “{name}”").format(name=name)))
+                flagged[SINGLE].append((index, _("class “{name}”").format(name=name)))
 
 
 def _uneven_classes(train: Images) -> Iterator[Finding]:
@@ -179,29 +179,29 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
 
 
 def _finding(
-    kind: FindingKind, images: Images, found: Sequence[tuple[int, str]], *, in_eval: bool
+    kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]], *, in_eval: bool
 ) -> Finding:
     """A finding that names the first rows of a table, or else the first files."""
     names = []
-    for index, reason in found[:NAMED]:
+    for index, reason in flagged[:NAMED]:
         path = images.encoded(index)
         name = images.where(index)
         if images.rows is None and isinstance(path, Path):
             name = str(Path(*path.parts[-2:]))
         names.append(f"{name} ({reason})" if reason else name)
-    if len(found) > NAMED:
+    if len(flagged) > NAMED:
         names.append("…")
-    message = f"{kind.message(len(found), 'image').rstrip('.')}: {', '.join(names)}."
+    message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {', '.join(names)}."
     if in_eval and kind is not IN_BOTH:
         message = _("Evaluation data: {message}").format(message=message)
     return Finding(
         code=kind.code,
         level=kind.level,
         message=message,
-        count=len(found),
+        count=len(flagged),
         rows=()
         if images.rows is None
-        else tuple(images.number(index) for index, _reason in found[:ROWS_NAMED]),
+        else tuple(images.number(index) for index, _reason in flagged[:ROWS_NAMED]),
         row_word=images.row_word,
         fixes=kind.fixes,
         in_eval=in_eval,

@@ -34,13 +34,6 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-@pytest.fixture(params=["in memory", "on disk"])
-def both_ways(request, monkeypatch):
-    """Read small files as large ones are read, too."""
-    if request.param == "on disk":
-        monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
-
-
 def write(folder: Path, name: str, content: str | bytes) -> Path:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -101,7 +94,6 @@ TABS = 'text\tlabel\ngood, really\tpos\na "fine" one\tneg\n'
         ("a", None),
     ],
 )
-@pytest.mark.usefixtures("both_ways")
 def test_every_form_gives_the_same_rows(tmp_path, name, content):
     if content is None:
         parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / name)
@@ -150,7 +142,6 @@ NOTED: dict[str, tuple[str, str | bytes, int, str]] = {
 }
 
 
-@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize(("name", "content", "count", "note"), NOTED.values(), ids=NOTED)
 def test_what_is_odd_is_noted(tmp_path, name, content, count, note):
     table = read_table(write(tmp_path, name, content))

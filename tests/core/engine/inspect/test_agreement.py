@@ -43,7 +43,7 @@ def pairs(rows: int) -> list[dict[str, str]]:
     return [
         {
             "prompt": f"Question {n}?",
-            "chosen": f"Answer {n}, and some more of it.",
+            "chosen": f"Answer {n}, and more of it.",
             "rejected": "No." * (1 + n % 3),
         }
         for n in range(rows)
@@ -60,9 +60,8 @@ def source(folder: Path, task: Task) -> str:
             path.write_text("\n".join(["text,label", *rows, ",pos", "good,"]), encoding="utf-8")
             return str(path)
         case Task.CHAT:
-            return str(
-                write_json(folder / "a.json", [*instructions(38), *({"instruction": "", "output": ""},) * 2])
-            )
+            rows = [*instructions(38), *({"instruction": "", "output": ""},) * 2]
+            return str(write_json(folder / "a.json", rows))
         case Task.PREFERENCE:
             return str(write_json(folder / "a.json", pairs(40)))
         case Task.CAUSAL_LM:
@@ -72,14 +71,9 @@ def source(folder: Path, task: Task) -> str:
 
 
 def options_of(folder: Path, models: Path, task: Task, **data: Any) -> RunOptions:
-    model = models / ("talker" if task.writes_text else "bert")
-    usual = {
-        "train": source(folder, task),
-        "max_length": LENGTHS.get(task, 24),
-        "eval_fraction": 0.25,
-        **data,
-    }
-    return RunOptions(task=task, model=ModelOptions(source=str(model)), data=DataOptions(**usual))
+    model = ModelOptions(source=str(models / ("talker" if task.writes_text else "bert")))
+    usual = {"train": source(folder, task), "max_length": LENGTHS.get(task, 24), "eval_fraction": 0.25}
+    return RunOptions(task=task, model=model, data=DataOptions(**(usual | data)))
 
 
 def counts(options: RunOptions) -> tuple[DataReport, Any]:
@@ -97,23 +91,27 @@ def counts(options: RunOptions) -> tuple[DataReport, Any]:
     return report, prepared
 
 
-@pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
-@pytest.mark.parametrize(
-    "data", [{}, {"max_train_samples": 30, "max_eval_samples": 2}, {"eval_fraction": 0.0}], ids=str
-)
+TEXT_TASKS = [task for task in Task if task.reads_text]
+CHANGES = [
+    {},
+    {"max_train_samples": 30, "max_eval_samples": 2},
+    {"eval_fraction": 0.0},
+    {"eval": "of its own"},
+]
+
+
+@pytest.mark.parametrize("task", TEXT_TASKS)
+@pytest.mark.parametrize("data", CHANGES, ids=str)
 def test_rows_are_counted_as_the_run_counts_them(task, data, models, tmp_path):
-    counts(options_of(tmp_path, models, task, **data))
-
-
-@pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
-def test_rows_of_evaluation_data_of_its_own_are_counted_as_well(task, models, tmp_path):
-    (tmp_path / "other").mkdir()
-    report, _ = counts(options_of(tmp_path, models, task, eval=source(tmp_path / "other", task)))
-    if task is not Task.CAUSAL_LM:
+    if data.get("eval"):
+        (tmp_path / "other").mkdir()
+        data = {"eval": source(tmp_path / "other", task)}
+    report, _ = counts(options_of(tmp_path, models, task, **data))
+    if data.get("eval") and task is not Task.CAUSAL_LM:
         assert "in-both" in [finding.code for finding in report.findings]
 
 
-@pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
+@pytest.mark.parametrize("task", TEXT_TASKS)
 def test_what_is_shown_is_what_is_trained_on(task, models, tmp_path):
     options = options_of(tmp_path, models, task, eval_fraction=0.0)
     report, prepared = counts(options)
@@ -166,7 +164,7 @@ def said(question: str, answer: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
 
 
-@pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
+@pytest.mark.parametrize("task", TEXT_TASKS)
 def test_bad_rows_stop_a_run_and_can_be_left_out(task, models, tmp_path):
     from core.engine.reporter import Reporter
     from core.engine.training.train import prepare
@@ -187,7 +185,7 @@ def test_bad_rows_stop_a_run_and_can_be_left_out(task, models, tmp_path):
         assert all(found.level is FindingLevel.WARNING for found in report.findings)
 
 
-@pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
+@pytest.mark.parametrize("task", TEXT_TASKS)
 @pytest.mark.parametrize("fraction", [0.0, 0.25])
 def test_repeats_can_be_left_out(task, fraction, models, tmp_path):
     path = str(spoilt(tmp_path, task))

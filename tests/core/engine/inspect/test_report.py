@@ -377,41 +377,14 @@ def odd_name(folder: Path) -> Path:
     return folder
 
 
-def empty_folder(folder: Path) -> Path:
-    (folder / "nothing").mkdir()
-    return folder / "nothing"
-
-
-FEW = "\n".join(many(12))
 BAD: dict[str, tuple[Lay, Task | None, str]] = {
     "a name that is not UTF-8": (odd_name, Task.IMAGE_CLASSIFICATION, "not UTF-8"),
-    "ragged rows": (file("a.csv", f"text,label\n{FEW}\na,b,c\nd,e,f\n"), None, "row 14 has 3 columns"),
-    "a delimiter of no kind": (file("a.csv", "text~label\nfine~a\nbad~b\n"), None, "one column only"),
     "an object": (file("a.json", '{"version": 2}'), None, ""),
     "a text called .png": (false_image, None, "notes.png"),
-    "an empty folder": (empty_folder, None, "nothing"),
-    "numbers only": (file("a.csv", "one,two\n" + "1,2\n3,4\n" * 9), CLASSIFY, "no column of texts"),
-    "texts only": (
-        file("a.csv", "text\n" + "".join(f"Line {n} of it.\n" for n in range(80))),
-        *(CLASSIFY, "no column of labels"),
-    ),
-    "a label a row": (
-        file("a.csv", "text,label\n" + "".join(f"w {n},l{n}\n" for n in range(80))),
-        *(CLASSIFY, "too many different values"),
-    ),
-    "one label": (file("a.csv", "text,label\na,x\nb,x\nc,x\n"), CLASSIFY, "only one class"),
-    "one number": (file("a.csv", "text,score\n" + "a,3.5\nb,3.5\n" * 9), SCORE, "the same number"),
     "a message without a role": (
         file("a.jsonl", lines({"messages": [{"content": "Hi"}, *TALK]})),
         None,
         "line 1",
-    ),
-    "a text for chat": (file("a.csv", f"words,kind\n{FEW}"), Task.CHAT, "no conversations"),
-    "words without labels": (file("a.csv", f"text,label\n{FEW}"), WORDS, "words: 2"),
-    "words for images": (
-        file("a.csv", f"text,label\n{FEW}"),
-        Task.IMAGE_CLASSIFICATION,
-        "no column of images",
     ),
     "a damaged IDX file": (
         file("train-images-idx3-ubyte", struct.pack(">IIII", 2051, 9, 28, 28)),
@@ -438,19 +411,11 @@ STRANGE = "text,label\n" + "".join(
     for n in range(6)
     for text, label in (("مرحبا بالعالم", "جيد جدا"), ("fine 👍🏽", "😀 so-so"), ("שלום", "it's “ok”"))
 )
-FINE: dict[str, tuple[Lay, Task, int]] = {
-    "semicolons": (file("a.csv", f"text,label\n{FEW}".replace(",", ";")), CLASSIFY, 12),
-    "no header": (file("a.csv", "\n".join([FEW, FEW])), CLASSIFY, 24),
-    "right to left, emoji": (file("a.csv", STRANGE), CLASSIFY, 18),
-    "one conversation": (file("a.jsonl", lines({"messages": TALK})), Task.CHAT, 1),
-}
 
 
-@pytest.mark.parametrize(("lay", "task", "rows"), FINE.values(), ids=FINE)
-def test_what_is_odd_but_sound_is_read(lay, task, rows, tmp_path):
-    report = inspect(options_of(lay(tmp_path)), any_task=True)
-    assert (report.suits, report.rows, report.problems) == (task, rows, ())
-    assert report.train_rows
+def test_right_to_left_and_emoji_are_read(tmp_path):
+    report = inspect(options_of(write(tmp_path / "a.csv", STRANGE)), any_task=True)
+    assert (report.suits, report.rows, report.problems, report.train_rows) == (CLASSIFY, 18, (), 16)
 
 
 def test_texts_are_inspected_without_torch():
