@@ -54,7 +54,7 @@ log = logging.getLogger("hone")
 
 
 def open_log(path: Path) -> None:
-    """Send Hone's own log, and what Python says when it dies, into a file; a grown file begins anew."""
+    """Write Hone's own log and Python's crash reports to a file, which starts over when it is large."""
     path.parent.mkdir(parents=True, exist_ok=True)
     is_large = path.exists() and path.stat().st_size > LARGEST_LOG
     stream = path.open(
@@ -68,7 +68,7 @@ def open_log(path: Path) -> None:
 
 
 class _Log(logging.StreamHandler[TextIO]):
-    """Lets a line go that a full disk won't take, without a report on that in the terminal."""
+    """Ignores errors of a full disk."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - Python's name
         if not isinstance(sys.exc_info()[1], OSError):
@@ -76,10 +76,10 @@ class _Log(logging.StreamHandler[TextIO]):
 
 
 class BugReporter(QObject):
-    """Takes what nobody has handled, from any thread, logs it whole and shows it once.
+    """Logs and shows unhandled errors of any thread.
 
     Signals:
-        happened: The report; delivered in the window's thread.
+        happened: A report, for the window's thread.
     """
 
     happened = Signal(str)
@@ -90,12 +90,10 @@ class BugReporter(QObject):
         self.happened.connect(self._show)
 
     def install(self) -> None:
-        """Become the hook for unhandled errors of this process."""
         sys.excepthook = self.report
         threading.excepthook = self._report_thread
 
     def report(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-        """Log an error and show it."""
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, where)
             return
@@ -110,13 +108,13 @@ class BugReporter(QObject):
 
     def _show(self, text: str) -> None:
         if self._dialog is not None and self._dialog.isVisible():
-            return  # one report at a time: an error in a paint event would come again and again
+            return  # an error in a paint event would be repeated
         self._dialog = BugDialog(text, QApplication.activeWindow())
         self._dialog.open()
 
 
 class BugDialog(QDialog):
-    """Says that Hone ran into a bug, and offers the report to copy."""
+    """Shows a bug report to copy."""
 
     def __init__(self, report: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -144,72 +142,60 @@ class BugDialog(QDialog):
 
 
 def versions() -> str:
-    """One line about what Hone runs on."""
+    """Versions of Python, Qt and the system."""
     return f"Python {platform.python_version()}, Qt {PySide6.__version__}, {platform.platform()}"
 
 
-KEEP_AFTER_MS = 3000
-"""So long after the last change it is kept, should the window not come to close in order."""
+AUTOSAVE_MS = 3000
+"""The form is saved so long after its last change."""
 
 
 class FormAutosave(QObject):
-    """Keeps what the page holds. What it held in the beginning is not kept: nobody has chosen it.
-
-    Args:
-        page: The page.
-        parent: Qt's parent.
-    """
+    """Saves the form of New run when it has changed."""
 
     def __init__(self, page: NewRunPage, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._page = page
-        self._kept = page.chosen_tree()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(KEEP_AFTER_MS)
-        self._timer.timeout.connect(self.keep)
-        page.form_changed.connect(self._timer.start)
-
-    def restore(self) -> None:
-        """Show again what was kept, if anything was."""
         tree = presets.find_last_form()
         if tree is not None:
-            self._page.restore_tree(tree)
-            self._kept = self._page.chosen_tree()
+            page.restore_tree(tree)
+        self._saved = page.chosen_tree()
+        self._timer = QTimer(self, singleShot=True, interval=AUTOSAVE_MS)
+        self._timer.timeout.connect(self.save)
+        page.form_changed.connect(self._timer.start)
 
-    def keep(self) -> None:
-        """Keep what the page holds now, unless that is kept already."""
+    def save(self) -> None:
         self._timer.stop()
         tree = self._page.chosen_tree()
-        if tree != self._kept:
+        if tree != self._saved:
             presets.keep(tree)
-            self._kept = tree
+            self._saved = tree
 
-
-log = logging.getLogger("hone")
 
 SWITCH_SECONDS = 0.0005
-"""How long another thread computes on while the window's waits for its turn."""
+"""How long another thread computes while the window's waits for Python's lock, instead of 5 ms.
 
+Drawing a chart takes about ten turns, for which the window would otherwise wait while a long run is read.
+"""
 
 GATHERING_MS = 50
-"""Files that a Mac names one after the other within so long were opened at a time."""
+"""Time within which a Mac names files that are opened together, one after the other."""
 
 EVENT_MS = 1000
-"""How long a second Hone on a Mac waits to be told of a file to open."""
+"""How long a second Hone on a Mac waits for files to open."""
 
 REST_MS = 1500
-"""After its first paint the window asks what the machine can do; charts can wait for so long."""
+"""Delay of importing the charts: first the window asks what the machine can do."""
 
 SETTLED_MS = 4000
-"""So long after the start all that stays is there: pages, charts, libraries."""
+"""When all permanent objects of the start exist: pages, charts, libraries."""
 
 
 class HoneApplication(QApplication):
-    """The application; on a Mac it is told of files to open by events, one for each.
+    """The application. A Mac sends an event for each file to open.
 
     Signals:
-        files_opened: A tuple with each `Path` opened with Hone at a time.
+        files_opened: A tuple of `Path` that were opened together.
     """
 
     files_opened = Signal(object)
@@ -218,7 +204,7 @@ class HoneApplication(QApplication):
         super().__init__(arguments)
         self._opened: list[Path] = []
         self._gathering = QTimer(self, singleShot=True, interval=GATHERING_MS)
-        self._gathering.timeout.connect(self._tell_opened)
+        self._gathering.timeout.connect(self._emit_opened)
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QFileOpenEvent):
@@ -227,17 +213,13 @@ class HoneApplication(QApplication):
             return True
         return super().event(event)
 
-    def _tell_opened(self) -> None:
+    def _emit_opened(self) -> None:
         opened, self._opened = tuple(self._opened), []
         self.files_opened.emit(opened)
 
 
 class FirstPaint(QObject):
-    """Tells when a window has been painted for the first time.
-
-    Signals:
-        painted: Once, soon after.
-    """
+    """Emits `painted` once, after the first paint of a window."""
 
     painted = Signal()
 
@@ -254,26 +236,26 @@ class FirstPaint(QObject):
 
 
 def run_app(argv: Sequence[str]) -> int:
-    """Open the window, and what is named after the program's name in it; returns when it is closed."""
-    take_short_turns()
-    application = HoneApplication(["hone"])  # PySide6 crashes on a name of a file that is no text
-    asked = tuple(Path(path).absolute() for path in argv[1:])
-    first = claim_place(application, asked)
+    """Open the window, with the files named after the program; returns when it is closed."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    application = HoneApplication(["hone"])  # PySide6 crashes on a file name that is no text
+    paths = tuple(Path(path).absolute() for path in argv[1:])
+    first = claim_place(application, paths)
     if first is None:
         return 0
-    dress(application)
+    set_up(application)
     reporter = BugReporter(application)
     reporter.install()
-    chosen, trouble, damage = open_home()
+    chosen, home_error, damage = open_home()
     theme = Theme(chosen.appearance, application)
     theme.apply()
     window = MainWindow(theme, chosen, ask_real_engine)
-    if trouble is not None:
-        window.work_without_home(trouble)
+    if home_error is not None:
+        window.work_without_home(home_error)
     else:
-        keep_form(application, window)
+        application.aboutToQuit.connect(FormAutosave(window.new_run, window).save)
     if damage is not None:
-        window.found.strip.tell_trouble(damage)
+        window.found.strip.show_error(damage)
     application.files_opened.connect(window.open_paths)
     application.commitDataRequest.connect(window.end_session, Qt.ConnectionType.DirectConnection)
     application.aboutToQuit.connect(window.end_work)
@@ -281,7 +263,7 @@ def run_app(argv: Sequence[str]) -> int:
     paint = FirstPaint(window)
     paint.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
     paint.painted.connect(import_charts_soon)
-    window.open_paths(asked)
+    window.open_paths(paths)
     window.show()
     QTimer.singleShot(SETTLED_MS, collect_garbage)
     status = application.exec()
@@ -289,71 +271,50 @@ def run_app(argv: Sequence[str]) -> int:
     return end_program(status)
 
 
-def claim_place(application: QApplication, asked: Sequence[Path]) -> SingleInstance | None:
-    """Be the one Hone of this person; None where another one is open, which has been told what was `asked` for.
-
-    Who started this one in a terminal is told, as nothing else would happen there.
-    """
+def claim_place(application: QApplication, paths: Sequence[Path]) -> SingleInstance | None:
+    """Become the only Hone of this person; None if another one is open, which opens `paths` then."""
     first = SingleInstance(settings.home(), application)
-    if first.claim(asked, partial(files_on_their_way, application)):
+    if first.claim(paths, partial(late_files, application)):
         return first
-    opens = ", and opens what you named" if len(asked) == 1 else ", and opens the first of what you named"
-    print(f"Hone is open already; it was brought to the front{opens if asked else ''}.", flush=True)
+    print(_("Hone is open already: its window was brought to the front."), flush=True)
     return None
 
 
-def files_on_their_way(application: QApplication, system: str = sys.platform) -> Sequence[Path]:
-    """The files that a Mac wants opened: it names them in events soon after the start, and not in the arguments."""
+def late_files(application: QApplication, system: str = sys.platform) -> Sequence[Path]:
+    """The files that a Mac opens by events soon after the start, and not by arguments."""
     if system != "darwin" or not isinstance(application, HoneApplication):
         return ()
-    found: list[Path] = []
+    files: list[Path] = []
     waiting = QEventLoop()
-    application.files_opened.connect(found.extend)
+    application.files_opened.connect(files.extend)
     application.files_opened.connect(waiting.quit)
     QTimer.singleShot(EVENT_MS, waiting.quit)
     waiting.exec()
-    return found
+    return files
 
 
 def import_charts_soon() -> None:
-    """Once the window has come to rest, import what the page of a run needs."""
     QTimer.singleShot(REST_MS, import_charts)
 
 
 def import_charts() -> threading.Thread:
-    """Import the page of a run in a thread: NumPy and pyqtgraph take half a second that nobody should wait for."""
+    """Import the page of a run in a thread: NumPy and pyqtgraph take half a second."""
     thread = threading.Thread(target=importlib.import_module, args=("gui.run.page",), daemon=True)
     thread.start()
     return thread
 
 
 def collect_garbage() -> None:
-    """Let Python look for garbage from now on, but not among what the start has made: each look would take 20 ms."""
+    """Enable garbage collection, without the objects of the start: each collection would take 20 ms."""
     gc.freeze()
     gc.enable()
 
 
-def take_short_turns() -> None:
-    """Let the threads of this process, all of them and from now on, take shorter turns.
-
-    Python computes in one thread at a time and leaves it 5 ms unless told otherwise. Drawing a chart takes some ten
-    turns, which the window would otherwise wait for while a long run is read.
-    """
-    sys.setswitchinterval(SWITCH_SECONDS)
-
-
-def keep_form(application: QApplication, window: MainWindow) -> None:
-    """Show the form as it was left, and keep it from now on."""
-    kept = FormAutosave(window.new_run, window)
-    kept.restore()
-    application.aboutToQuit.connect(kept.keep)
-
-
 def open_home() -> tuple[Settings, OSError | None, UserError | None]:
-    """Begin the log and read the settings.
+    """Open the log and read the settings.
 
     Returns:
-        The settings; why Hone's folder can't be used; what is to be said of damaged settings.
+        The settings, an error of Hone's folder, and an error of damaged settings.
     """
     trouble: OSError | None = None
     damage: UserError | None = None
@@ -371,10 +332,10 @@ def open_home() -> tuple[Settings, OSError | None, UserError | None]:
     return chosen, trouble, damage
 
 
-def dress(application: QApplication) -> None:
-    """Names, locale, icon, style and font of the application; figures take the same width, so that columns line up.
+def set_up(application: QApplication) -> None:
+    """Set names, locale, icon, style and font with tabular figures.
 
-    The locale is English, as all texts are, whatever the system's: 12.5 is a number that nobody writes as 12,5.
+    The locale is English whatever the system's, as numbers are formatted in English.
     """
     QLocale.setDefault(QLocale(QLocale.Language.English, QLocale.Country.UnitedStates))
     locale.setlocale(locale.LC_TIME, "C")  # Qt has set the system's, which `time.strftime` names months by

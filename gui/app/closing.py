@@ -1,7 +1,4 @@
-"""Closing the window while runs train or wait: they go on by design, so the person is asked once.
-
-A benchmark that is being measured ends with the window, which is said in the same question.
-"""
+"""Closing the window while runs train or wait: the person is asked once what becomes of them."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -12,7 +9,7 @@ from typing import Protocol
 
 from PySide6.QtWidgets import QWidget
 
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.runs import queue
 from core.runs.folder import Action, RunFolder
 from core.runs.library import list_runs
@@ -23,46 +20,33 @@ from gui.base.trash import Question, distinct_titles
 log = logging.getLogger("hone")
 
 MOST_NAMES = 4
-"""So many runs are named; of more the rest is counted."""
+"""Number of runs that are named."""
 
 
 class Closing(Enum):
-    """What to do with runs that aren't over when the window closes."""
+    """What to do with unfinished runs when the window closes."""
 
     KEEP_TRAINING = auto()
     PAUSE = auto()
     STOP = auto()
     CANCEL = auto()
 
-    @property
-    def action(self) -> Action | None:
-        """What each of the runs is asked."""
-        return {Closing.PAUSE: Action.PAUSE, Closing.STOP: Action.STOP}.get(self)
-
 
 @dataclass(frozen=True)
 class Underway:
-    """A run that isn't over."""
+    """An unfinished run."""
 
     run: RunFolder
     title: str
-    state: State
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for its turn and holds no memory."""
-        return self.state is State.QUEUED
+    is_waiting: bool = False
 
 
 def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Underway]:
-    """The runs that train or wait: those of a folder, and those of the queue, wherever they are.
-
-    A keeper lives on for a moment after its run is over: that doesn't count.
+    """The runs of a folder and of the queue that train or wait.
 
     Args:
         folder: The runs' folder.
-        known: Those that have just been found to train or wait, so that of a thousand that are over no file is read;
-            None: nobody has looked yet.
+        known: Runs that have just been found to train or wait, so that the folder need not be read.
     """
     if known is None:
         try:
@@ -72,89 +56,61 @@ def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Und
             known = ()
     runs = {run.path: run for run in (*known, *queue.training(), *queue.waiting())}.values()
     alive = [run for run in runs if run.exit_record() is None and run.keeper_is_alive()]
-    summaries = [summarize(run) for run in alive]
-    rows = [row for row in summaries if not row.state.is_over]
+    rows = [row for row in map(summarize, alive) if not row.state.is_over]
     titles = distinct_titles([(row.run.path, row.title) for row in rows])
-    return [Underway(row.run, title, row.state) for row, title in zip(rows, titles, strict=True)]
+    return [
+        Underway(row.run, title, row.state is State.QUEUED) for row, title in zip(rows, titles, strict=True)
+    ]
 
 
-def ask_all(found: Iterable[Underway], action: Action) -> None:
-    """Ask each run to do the same; one whose folder can't be written to goes on."""
-    for one in found:
+def request_all(runs: Iterable[Underway], action: Action) -> None:
+    """Request the same of each run; one whose folder can't be written to goes on."""
+    for one in runs:
         try:
             one.run.request(action)
         except OSError as error:
             log.warning("%s can't be asked to %s: %s", one.run.path, action, error)
 
 
-def title_for(found: Sequence[Underway]) -> str:
-    """What there is: “Digits” is training; 2 runs are training; or that some wait; without any, a benchmark."""
-    if not found:
-        return _("A benchmark is being measured")
-    training = [one for one in found if not one.waits]
-    if not training:
-        if len(found) == 1:
-            return _("“{}” waits for its turn").format(found[0].title)
-        return _("{} runs wait for their turn").format(len(found))
-    if len(training) == 1:
-        return _("“{}” is training").format(training[0].title)
-    return _("{} runs are training").format(len(training))
-
-
-def words_for(
-    found: Sequence[Underway], *, is_shutting_down: bool = False, is_measuring: bool = False
-) -> str:
-    """Which runs there are, and what each answer does; `is_measuring`: a benchmark is under way, too."""
-    measuring = _(
-        "The benchmark ends with this window; what is measured so far is kept under Earlier results."
-    )
-    if not found:
-        return measuring
-    training = [one for one in found if not one.waits]
-    waiting = [one for one in found if one.waits]
-    lines = []
-    if len(training) > 1:
-        lines.append(_names(training))
-    if waiting and training:
-        lines.append(_("Waiting for their turn: {}").format(_names(waiting)))
-    if is_shutting_down:
-        going_on = _("When the computer shuts down, what was not saved is lost.")
-    else:
-        going_on = _("Training can go on without this window; open Hone again to see how it does.")
-    pausing = _("Pausing saves where it is, and it can be resumed from there later.")
-    stopping = _("Stopping ends it and keeps the model as it is.")
-    lines.append(f"{going_on} {pausing} {stopping}")
-    if len(waiting) == 1:
-        lines.append(
-            _("Both also take the waiting run out of the queue; it can be resumed or started again later.")
-        )
-    elif waiting:
-        lines.append(
-            _("Both also take the waiting runs out of the queue; they can be resumed or started again later.")
-        )
-    if is_measuring:
-        lines.append(measuring)
-    return "\n\n".join(lines)
-
-
-def _names(found: Sequence[Underway]) -> str:
-    titles = [f"“{one.title}”" for one in found[:MOST_NAMES]]
-    if len(found) > MOST_NAMES:
-        titles.append(_("and {} more").format(len(found) - MOST_NAMES))
-    return ", ".join(titles)
-
-
 def question_about(
-    found: Sequence[Underway],
+    runs: Sequence[Underway],
     parent: QWidget | None,
     *,
     is_shutting_down: bool = False,
     is_measuring: bool = False,
 ) -> Question[Closing]:
-    """What is asked; as the computer shuts down nothing can go on."""
-    if not found:
+    """The question on closing; when the computer shuts down, training can't go on.
+
+    `is_measuring`: a benchmark is running, too.
+    """
+    measuring = _("The benchmark ends with this window; its results so far are saved under Earlier results.")
+    if not runs:
         ending = {Closing.KEEP_TRAINING: _("End it and close")}
-        return Question(title_for(found), words_for(found), ending, parent)
+        return Question(_("A benchmark is being measured"), measuring, ending, parent)
+    training = [run for run in runs if not run.is_waiting]
+    waiting = [run for run in runs if run.is_waiting]
+    if training:
+        title = ngettext("“{run}” is training", "{count} runs are training", len(training))
+    else:
+        title = ngettext("“{run}” waits for its turn", "{count} runs wait for their turn", len(waiting))
+    first, *others = training or waiting
+    lines = [_names(training)] if len(training) > 1 else []
+    if training and waiting:
+        lines.append(_("Waiting for their turn: {runs}").format(runs=_names(waiting)))
+    effects = _(
+        "Training can go on without this window. Pausing saves a checkpoint, from which it can be resumed later. "
+        "Stopping ends it and keeps the model as it is."
+    )
+    if is_shutting_down:
+        effects = _(
+            "When the computer shuts down, unsaved progress is lost. Pausing saves a checkpoint, from which it can be "
+            "resumed later. Stopping ends it and keeps the model as it is."
+        )
+    lines.append(effects)
+    if waiting:
+        lines.append(_("Both also remove waiting runs from the queue; they can be resumed or started later."))
+    if is_measuring:
+        lines.append(measuring)
     answers = {
         Closing.KEEP_TRAINING: _("Keep training"),
         Closing.PAUSE: _("Pause"),
@@ -162,32 +118,41 @@ def question_about(
     }
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)
-    words = words_for(found, is_shutting_down=is_shutting_down, is_measuring=is_measuring)
-    return Question(title_for(found), words, answers, parent)
+    title = title.format(run=first.title, count=1 + len(others))
+    return Question(title, "\n\n".join(lines), answers, parent)
 
 
-class Asking(Protocol):
-    """Asks what to do with runs that aren't over."""
+def _names(runs: Sequence[Underway]) -> str:
+    names = ", ".join(f"“{run.title}”" for run in runs[:MOST_NAMES])
+    if len(runs) <= MOST_NAMES:
+        return names
+    return _("{runs} and {count} more").format(runs=names, count=len(runs) - MOST_NAMES)
 
-    def __call__(self, found: Sequence[Underway], parent: QWidget, *, is_measuring: bool) -> Closing:
-        """`is_measuring`: a benchmark is under way, too."""
+
+class AskClosing(Protocol):
+    """Asks what to do with unfinished runs."""
+
+    def __call__(self, runs: Sequence[Underway], parent: QWidget, *, is_measuring: bool) -> Closing: ...
 
 
-def may_close(found: Sequence[Underway], parent: QWidget, ask: Asking, *, is_measuring: bool = False) -> bool:
-    """Find out what becomes of the runs that aren't over, and let it happen; returns whether the window may close."""
-    asks = bool(found) or is_measuring
-    choice = ask(found, parent, is_measuring=is_measuring) if asks else Closing.KEEP_TRAINING
-    if choice.action is not None:
-        ask_all(found, choice.action)
+def may_close(
+    runs: Sequence[Underway], parent: QWidget, ask: AskClosing, *, is_measuring: bool = False
+) -> bool:
+    """Ask about unfinished runs and act on the answer; returns whether the window may close."""
+    choice = Closing.KEEP_TRAINING
+    if runs or is_measuring:
+        choice = ask(runs, parent, is_measuring=is_measuring)
+    if choice is Closing.PAUSE:
+        request_all(runs, Action.PAUSE)
+    elif choice is Closing.STOP:
+        request_all(runs, Action.STOP)
     return choice is not Closing.CANCEL
 
 
-def ask_about(found: Sequence[Underway], parent: QWidget, *, is_measuring: bool = False) -> Closing:
-    """Ask as the window closes."""
-    return question_about(found, parent, is_measuring=is_measuring).ask(Closing.CANCEL)
+def ask_on_close(runs: Sequence[Underway], parent: QWidget, *, is_measuring: bool = False) -> Closing:
+    return question_about(runs, parent, is_measuring=is_measuring).ask(Closing.CANCEL)
 
 
-def ask_at_shutdown(found: Sequence[Underway], parent: QWidget, *, is_measuring: bool = False) -> Closing:
-    """Ask as the computer shuts down or the person logs out."""
-    asked = question_about(found, parent, is_shutting_down=True, is_measuring=is_measuring)
-    return asked.ask(Closing.CANCEL)
+def ask_on_shutdown(runs: Sequence[Underway], parent: QWidget, *, is_measuring: bool = False) -> Closing:
+    """Ask when the computer shuts down or the person logs out."""
+    return question_about(runs, parent, is_shutting_down=True, is_measuring=is_measuring).ask(Closing.CANCEL)

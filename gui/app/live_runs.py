@@ -1,7 +1,8 @@
-"""The worker thread that looks at all runs that train or wait, those of the terminal too, whichever page is shown."""
+"""All runs that train or wait, polled by a thread: notifications, notices above the pages, and the queue."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction, UserError
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.base.settings import home
 from core.runs import crash, queue
 from core.runs import start as starting
@@ -40,30 +41,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hone")
 
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 FIRST_SECONDS = 0.5
-"""The window is painted first."""
+"""Delay of the first poll, before which the window is painted."""
 
 
 class LiveRunsThread(QThread):
-    """Looks every two seconds until it is told to end.
+    """Polls the runs every two seconds.
 
     Signals:
-        changed: A tuple of `core.runs.queue.LiveRun`, the newest first: one came, went, stands elsewhere, has another
-            name, or is a whole percent further.
-        queue_changed: A tuple of those that wait, in the order in which they will train.
+        changed: A tuple of `core.runs.queue.LiveRun`, the newest first: their number, a state, a title or a progress
+            in whole percent has changed.
+        queue_changed: A tuple of those that wait, in their order.
         run_ended: A `core.runs.queue.EndedRun`.
-        first_looked: After the first look: a list of `core.runs.crash.Interrupted`.
-        failed: A `core.base.errors.UserError`: what was to be done can't be.
+        polled_first: After the first poll: a list of `core.runs.crash.Interrupted`.
+        failed: A `core.base.errors.UserError` of some work.
 
     Args:
-        folder: Tells where the runs are; called in this thread.
+        folder: Returns the runs' folder; called in this thread.
         parent: Qt's parent.
     """
 
     changed = Signal(object)
     queue_changed = Signal(object)
-    first_looked = Signal(object)
+    polled_first = Signal(object)
     failed = Signal(object)
     run_ended = Signal(object)
 
@@ -75,17 +76,17 @@ class LiveRunsThread(QThread):
         self._stopping = threading.Event()
         self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._live: tuple[LiveRun, ...] = ()
-        self._told: list[tuple[Path, str, State, int | None]] = []
-        self._told_waiting: tuple[LiveRun, ...] = ()
-        self.has_looked = False
+        self._reported: list[tuple[Path, str, State, int | None]] = []
+        self._waiting: tuple[LiveRun, ...] = ()
+        self.has_polled = False
 
     def known(self) -> list[RunFolder] | None:
-        """The runs that trained or waited at the last look; None before the first. May be asked in any thread."""
-        return [one.run for one in self._live] if self.has_looked else None
+        """The runs of the last poll; None before the first. May be called in any thread."""
+        return [live.run for live in self._live] if self.has_polled else None
 
     def trains(self) -> bool:
-        """Whether a run trained at the last look. May be asked in any thread."""
-        return any(one.state is not State.QUEUED for one in self._live)
+        """Whether a run trained at the last poll. May be called in any thread."""
+        return any(live.state is not State.QUEUED for live in self._live)
 
     def begin(self) -> None:
         self._stopping.clear()
@@ -93,20 +94,19 @@ class LiveRunsThread(QThread):
             self.start()
 
     def follow(self, run: RunFolder, starts: bool) -> None:
-        """Look at a run, too, wherever its folder is; `starts`: it begins now. Returns at once."""
+        """Also watch a run, wherever its folder is; `starts`: it begins now. Returns at once."""
         self.do(partial(self._runs.follow, run, starts=starts))
 
     def do(self, work: Callable[[], object]) -> None:
-        """Do something in this thread, whatever it waits for, and look again; returns at once."""
+        """Do some work in this thread, then poll; returns at once."""
         self._work.put(work)
         self._wake.set()
 
-    def look_soon(self) -> None:
-        """Look at once: something has happened."""
+    def poll_soon(self) -> None:
         self._wake.set()
 
     def stop(self) -> None:
-        """Look no longer; this takes the milliseconds of a look."""
+        """Stop within milliseconds."""
         self._stopping.set()
         self._wake.set()
         wait_briefly(self)
@@ -118,80 +118,75 @@ class LiveRunsThread(QThread):
             self._wake.clear()
             if self._stopping.is_set():
                 return
-            self._look()
-            pause = LOOK_SECONDS
+            self._poll()
+            pause = POLL_SECONDS
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._do_work()
         waiting = queue.waiting()
         for run in (*queue.training(), *waiting):
             self._runs.follow(run)
         ended = self._runs.look(self._folder())
         live = self._live = self._runs.live
-        seen = [(one.run.path, one.title, one.state, percent(one)) for one in live]
-        if seen != self._told:
-            self._told = seen
+        state = [(one.run.path, one.title, one.state, percent(one)) for one in live]
+        if state != self._reported:
+            self._reported = state
             self.changed.emit(live)
-        self._tell_queue(waiting, live)
+        queued = {one.run.path: one for one in live if one.state is State.QUEUED}
+        in_order = tuple(queued[run.path] for run in waiting if run.path in queued)
+        if in_order != self._waiting:
+            self._waiting = in_order
+            self.queue_changed.emit(in_order)
         for end in ended:
             self.run_ended.emit(end)
-        if not self.has_looked:
-            self.has_looked = True
-            self.first_looked.emit(self._interrupted())
-
-    def _tell_queue(self, order: list[RunFolder], live: tuple[LiveRun, ...]) -> None:
-        known = {one.run.path: one for one in live if one.state is State.QUEUED}
-        waiting = tuple(known[run.path] for run in order if run.path in known)
-        if waiting != self._told_waiting:
-            self._told_waiting = waiting
-            self.queue_changed.emit(waiting)
+        if not self.has_polled:
+            self.has_polled = True
+            try:
+                interrupted = crash.find(self._folder(), crash.seen_until())
+            except OSError as error:
+                log.warning("the runs can't be listed: %s", error)
+                interrupted = []
+            self.polled_first.emit(interrupted)
 
     def _do_work(self) -> None:
-        while True:
-            try:
+        with contextlib.suppress(Empty):
+            while True:
                 work = self._work.get_nowait()
-            except Empty:
-                return
-            try:
-                work()
-            except UserError as error:
-                self.failed.emit(error)
-            except OSError as error:
-                self.failed.emit(UserError(str(error.strerror or error), str(error.filename or "")))
-
-    def _interrupted(self) -> list[crash.Interrupted]:
-        try:
-            return crash.find(self._folder(), crash.seen_until())
-        except OSError as error:
-            log.warning("the runs can't be listed: %s", error)
-            return []
+                try:
+                    work()
+                except UserError as error:
+                    self.failed.emit(error)
+                except OSError as error:
+                    self.failed.emit(UserError(str(error.strerror or error), str(error.filename or "")))
 
 
 def percent(live: LiveRun) -> int | None:
-    """How much of a run is done; None: that isn't known yet."""
+    """Returns None if not known yet."""
     return None if live.share is None else int(100 * live.share)
 
 
 SHOWN_MS = 15_000
-"""How long the notification's icon stays: where it goes, the notification goes."""
+"""How long the notification's icon stays; without it, the notification disappears."""
 
 
 def set_badge(number: int) -> None:
-    """Show a number on the application's icon; 0: none."""
+    """Show a number on the application's icon; 0 for none."""
     application = QGuiApplication.instance()
     assert isinstance(application, QGuiApplication)
     application.setBadgeNumber(number)
 
 
-class Attention(QObject):
-    """Speaks for one window. Of several runs, the one on screen is told of, else the newest that trains, or waits.
+class Notifications(QObject):
+    """Progress in the window's title and on its icon, and a notification when a run ends.
+
+    Progress is that of the run on screen, else of the newest one that trains.
 
     Args:
-        window: Whose title tells the progress.
-        may_notify: Whether the person wants to be notified.
-        on_screen: The run that the window shows; None: another page.
+        window: The window.
+        may_notify: Whether notifications are enabled.
+        on_screen: Returns the run that the window shows, if any.
         show_badge: Shows a number on the application's icon.
-        tray: What notifications are shown with.
+        tray: Shows notifications.
     """
 
     def __init__(
@@ -213,7 +208,6 @@ class Attention(QObject):
         self._live: tuple[LiveRun, ...] = ()
 
     def show_live(self, live: tuple[LiveRun, ...]) -> None:
-        """Tell how far the runs are that train, the newest first; none: nothing goes on any more."""
         self._live = live
         self.refresh()
 
@@ -228,22 +222,22 @@ class Attention(QObject):
         progress = state_title(live.state) if done is None else f"{done} %"
         self._window.setWindowTitle(f"{progress} · {live.title} – {self._name}")
 
-    def tell_end(self, end: EndedRun) -> None:
-        """Say that a run has ended, unless the person is looking at it."""
+    def notify_end(self, end: EndedRun) -> None:
+        """Notify that a run has ended, unless the person is looking at it."""
         if self._window.isActiveWindow() and end.run == self._on_screen():
             return
         QApplication.alert(self._window)
         if self._may_notify():
-            self._notify(f"{state_title(end.state)}: {end.title}", _what_came_of(end))
+            self._notify(f"{state_title(end.state)}: {end.title}", _outcome(end))
 
-    def _notify(self, title: str, words: str) -> None:
+    def _notify(self, title: str, text: str) -> None:
         if not (self._tray.isSystemTrayAvailable() and self._tray.supportsMessages()):
             return
         if self._icon is None:
             self._icon = self._tray(self._window.windowIcon(), self)
             self._icon.messageClicked.connect(self._come_forward)
         self._icon.show()
-        self._icon.showMessage(title, words, self._window.windowIcon(), SHOWN_MS)
+        self._icon.showMessage(title, text, self._window.windowIcon(), SHOWN_MS)
         QTimer.singleShot(SHOWN_MS, self._icon.hide)
 
     def _come_forward(self) -> None:
@@ -252,29 +246,30 @@ class Attention(QObject):
         self._window.activateWindow()
 
 
-def _what_came_of(end: EndedRun) -> str:
-    """The figures that the run's page shows, in a line; of a run that failed, why."""
+def _outcome(end: EndedRun) -> str:
+    """The figures of a run on one line, or why it failed."""
     from gui.run.words import RunFacts, summary
 
     figures = summary(RunFacts(end.status, end.state))
-    errors = (said.title for said in end.status.messages.values() if said.level is Level.ERROR)
+    messages = end.status.messages.values()
+    errors = (message.title for message in messages if message.level is Level.ERROR)
     return ", ".join(f"{title} {value}" for title, value in figures) or " ".join(errors)
 
 
 MOST_NAMES = 3
-"""So many runs are named; of more the rest is counted."""
+"""Number of runs that are named."""
 
 
 class Notices(QWidget):
-    """Strips above every page, each hidden until there is something to say, and again once it is closed.
+    """Strips above every page, each hidden until there is something to show, and when it is closed.
 
-    They tell why Hone's folder can't be used, which runs train, which were interrupted, why something can't be done,
-    and which files were not opened.
+    `home`: Hone's folder can't be used; `training`: runs train; `interrupted`: runs were interrupted; `trouble`: an
+    error; `aside`: files that were not opened.
 
     Signals:
-        show_requested: The `RunFolder` to be shown; None: the list of runs.
-        resume_requested: A list of `RunFolder`s to resume, one after the other.
-        seen: What was interrupted need not be told again.
+        show_requested: A `RunFolder`; None: the list of runs.
+        resume_requested: A list of `RunFolder`s to resume one after the other.
+        seen: The interrupted runs need not be shown again.
     """
 
     show_requested = Signal(object)
@@ -295,124 +290,110 @@ class Notices(QWidget):
         for strip in self._strips:
             strip.hide()
             strip.closed.connect(self._fit)
-        self.training.pressed.connect(self._show_training)
-        self.interrupted.fix_chosen.connect(self._choose)
+        self.training.pressed.connect(self._on_training_pressed)
+        self.interrupted.fix_chosen.connect(self._on_interrupted_fix)
         self.interrupted.closed.connect(self.seen)
         self.hide()
 
-    def tell_training(self, live: Sequence[LiveRun]) -> None:
-        """Say that runs train, the newest first."""
+    def show_training(self, live: Sequence[LiveRun]) -> None:
+        """Show that runs train, the newest first."""
         self._training = list(live)
-        if len(live) == 1:
-            title = _("“{}” is training").format(live[0].title)
-            words = _("It went on while Hone was closed.")
-        else:
-            title = _("{} runs are training").format(len(live))
-            words = listed([_with_percent(one) for one in live])
-        self.training.show_words(title, words, _("Show it") if len(live) == 1 else _("Show them"))
+        count = len(live)
+        title = ngettext("“{run}” is training", "{count} runs are training", count)
+        text = _("It went on while Hone was closed.")
+        if count > 1:
+            text = listed([_with_percent(one) for one in live])
+        button = ngettext("Show it", "Show them", count)
+        self.training.show_words(title.format(run=live[0].title, count=count), text, button)
         self._fit()
 
-    def keep_up(self, live: Sequence[LiveRun]) -> None:
-        """These train or wait now: nothing more is said of training that is over, or of runs that go on."""
-        now = {one.run: one for one in live}
-        self._keep_training(
-            [
-                now[old.run]
-                for old in self._training
-                if old.run in now and now[old.run].state is not State.QUEUED
-            ]
+    def show_interrupted(self, runs: Sequence[Interrupted]) -> None:
+        """Offer to resume runs that ended without reporting it."""
+        self._interrupted = list(runs)
+        count, step = len(runs), runs[0].step
+        title = ngettext("“{run}” was interrupted", "{count} runs were interrupted", count)
+        if count > 1:
+            names = listed([f"“{run.title}”" for run in runs])
+            text = _("{runs}. They can be resumed from their last checkpoints, one after the other.").format(
+                runs=names
+            )
+        elif step is None:
+            text = _("It has no checkpoint, so it would start over.")
+        else:
+            text = _("It can be resumed from its checkpoint of step {step}.").format(step=formats.count(step))
+        fixes = (
+            Fix(ngettext("Resume", "Resume all", count), action=FixAction.RESUME),
+            Fix(ngettext("Show it", "Show them", count), action=FixAction.REVEAL),
         )
-        self._keep_interrupted([one for one in self._interrupted if one.run not in now])
+        title = title.format(run=runs[0].title, count=count)
+        self.interrupted.show_message(Level.WARNING, title, text, fixes)
+        self._fit()
+
+    def update_live(self, live: Sequence[LiveRun]) -> None:
+        """Remove runs from the notices that have ended, or have been resumed."""
+        now = {one.run: one for one in live}
+        training = (now.get(old.run) for old in self._training)
+        self._set_training([one for one in training if one is not None and one.state is not State.QUEUED])
+        self._set_interrupted([one for one in self._interrupted if one.run not in now])
 
     def leave_out(self, run: RunFolder) -> None:
-        """The person sees a run: its page says all there is to say."""
-        self._keep_training([one for one in self._training if one.run != run])
-        self._keep_interrupted([one for one in self._interrupted if one.run != run])
+        """Remove a run whose page is shown."""
+        self._set_training([one for one in self._training if one.run != run])
+        self._set_interrupted([one for one in self._interrupted if one.run != run])
 
-    def _keep_training(self, live: list[LiveRun]) -> None:
+    def _set_training(self, live: list[LiveRun]) -> None:
         if live == self._training or self.training.isHidden():
             return
         self._training = live
         if live:
-            self.tell_training(live)
+            self.show_training(live)
         else:
             self.training.hide()
             self._fit()
 
-    def _keep_interrupted(self, found: list[Interrupted]) -> None:
-        if found == self._interrupted or self.interrupted.isHidden():
+    def _set_interrupted(self, runs: list[Interrupted]) -> None:
+        if runs == self._interrupted or self.interrupted.isHidden():
             return
-        self._interrupted = found
-        if found:
-            self.tell_interrupted(found)
+        self._interrupted = runs
+        if runs:
+            self.show_interrupted(runs)
         else:
             self.interrupted.hide()
             self._fit()
             self.seen.emit()
 
-    def tell_interrupted(self, found: Sequence[Interrupted]) -> None:
-        """Offer to go on with runs that ended without a word."""
-        self._interrupted = list(found)
-        one = len(found) == 1
-        title = (
-            _("“{}” was interrupted").format(found[0].title)
-            if one
-            else _("{} runs were interrupted").format(len(found))
-        )
-        self.interrupted.show_message(Level.WARNING, title, self._where(found), self._fixes(one=one))
-        self._fit()
-
-    def tell_home(self, error: OSError) -> None:
-        """Say why Hone's own folder can't be used, what that means and what to do."""
+    def show_home_error(self, error: OSError) -> None:
+        """Show why Hone's own folder can't be used, and what to do."""
         if isinstance(error, FileExistsError | NotADirectoryError):
-            reason = _("{} can't be made: a file stands in the way.").format(home())
+            reason = _("{folder} can't be created: there is a file of this name.").format(folder=home())
         else:
             reason = f"{error.filename or home()}: {error.strerror or error}."
-        meaning = _(
-            "Hone works all the same, but its log and your settings are not kept, and runs only in another folder, "
-            "which you can choose under Settings."
-        )
-        advice = _(
-            "To fix it, make {} a folder that you may write to, or name another one in HONE_HOME; then start Hone "
-            "again."
-        ).format(home())
-        title = _("Nothing can be kept in Hone's folder")
-        self.home.show_message(Level.WARNING, title, f"{reason} {meaning}\n{advice}")
+        detail = _(
+            "{reason} Hone works without it, but its log and your settings are not saved, and runs only in another "
+            "folder, which you can choose under Settings.\nTo fix it, make {folder} a folder that you may write to, or "
+            "name another one in HONE_HOME; then start Hone again."
+        ).format(reason=reason, folder=home())
+        self.home.show_message(Level.WARNING, _("Nothing can be saved in Hone's folder"), detail)
         self._fit()
 
-    def tell_aside(self, names: Sequence[str]) -> None:
-        """Name the files that were not opened; none: nothing is said any longer."""
+    def show_aside(self, names: Sequence[str]) -> None:
+        """Name the files that were not opened; hide the notice if there are none."""
         title = _("Hone opens one file or folder at a time")
-        self.aside.show_message(Level.INFO, title, _("Left aside: {}").format(listed(names)))
+        self.aside.show_message(Level.INFO, title, _("Not opened: {files}").format(files=listed(names)))
         self.aside.setVisible(bool(names))
         self._fit()
 
-    def tell_trouble(self, error: UserError) -> None:
-        """Say why what was asked for can't be done."""
+    def show_error(self, error: UserError) -> None:
         self.trouble.show_error(error)
         self._fit()
 
-    def _where(self, found: Sequence[Interrupted]) -> str:
-        if len(found) == 1:
-            step = found[0].step
-            if step is None:
-                return _("Nothing of it had been saved, so it would start again.")
-            return _("It can go on from its checkpoint of step {}.").format(formats.count(step))
-        names = [f"“{one.title}”" for one in found]
-        order = _("They can go on from their last checkpoints, one after the other.")
-        return f"{listed(names)}. {order}"
-
-    def _fixes(self, *, one: bool) -> tuple[Fix, ...]:
-        resume = Fix(_("Resume") if one else _("Resume all"), action=FixAction.RESUME)
-        return resume, Fix(_("Show it") if one else _("Show them"), action=FixAction.REVEAL)
-
-    def _show_training(self) -> None:
+    def _on_training_pressed(self) -> None:
         runs = [one.run for one in self._training]
         self.training.hide()
         self._fit()
         self.show_requested.emit(runs[0] if len(runs) == 1 else None)
 
-    def _choose(self, fix: Fix) -> None:
+    def _on_interrupted_fix(self, fix: Fix) -> None:
         runs = [one.run for one in self._interrupted]
         if fix.action is FixAction.RESUME:
             self.interrupted.hide()
@@ -432,14 +413,13 @@ def _with_percent(live: LiveRun) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    shown = list(names[:MOST_NAMES])
-    rest = len(names) - len(shown)
-    return ", ".join(shown) + (f" + {rest}" if rest else "")
+    """The first few names, and the number of others."""
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} + {len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else shown
 
 
 class UnfinishedRuns(QObject):
-    """Stands between one window and the thread that looks at runs."""
+    """Shows in a window what the thread reports."""
 
     def __init__(self, window: MainWindow, thread: LiveRunsThread) -> None:
         super().__init__(window)
@@ -447,30 +427,30 @@ class UnfinishedRuns(QObject):
         self._live: tuple[LiveRun, ...] = ()
         self._waiting: tuple[LiveRun, ...] = ()
         self._card: QueueCard | None = None
-        self._is_asked = False
+        self._has_request = False
         self.strip = Notices()
         thread.changed.connect(self._on_live)
         thread.queue_changed.connect(self._on_queue)
-        thread.first_looked.connect(self._greet)
-        thread.failed.connect(self.strip.tell_trouble)
+        thread.polled_first.connect(self._on_first_poll)
+        thread.failed.connect(self.strip.show_error)
         self.strip.show_requested.connect(self._show)
         self.strip.resume_requested.connect(self._resume)
         self.strip.seen.connect(partial(thread.do, crash.mark_seen))
 
-    def leave_be(self) -> None:
-        """The person has asked for something: no page is opened by itself from now on."""
-        self._is_asked = True
+    def note_request(self) -> None:
+        """Open no page automatically, as the person has opened something."""
+        self._has_request = True
 
     def title_of(self, name: str) -> str:
-        """What the run in a folder of this name is called, where it trains or waits."""
+        """The title of the live run with this folder name, else the name."""
         return next((f"“{live.title}”" for live in self._live if live.run.name == name), name)
 
     def note_shown(self, run: RunFolder) -> None:
-        """The person sees this run: nothing more is said of it above the page."""
+        """Remove a run that is on screen from the notices."""
         self.strip.leave_out(run)
 
     def attach(self, card: QueueCard) -> None:
-        """Show on a card who waits, and do what is asked there."""
+        """Show the queue on a card, and do what is requested there."""
         self._card = card
         card.show_waiting(self._waiting)
         card.run_opened.connect(self._window.show_run)
@@ -478,16 +458,16 @@ class UnfinishedRuns(QObject):
         card.leave_requested.connect(lambda run: self._thread.do(partial(run.request, Action.STOP)))
 
     def end_work(self) -> None:
-        if self._thread.has_looked and self.strip.interrupted.isHidden():
+        if self._thread.has_polled and self.strip.interrupted.isHidden():
             try:
                 crash.mark_seen()
             except OSError as error:
-                log.warning("what was seen can't be kept: %s", error)
+                log.warning("the time can't be saved up to which crashes were shown: %s", error)
 
     def _on_live(self, live: tuple[LiveRun, ...]) -> None:
         self._live = live
         self._window.sidebar.show_training(len(_training(live)))
-        self.strip.keep_up(live)
+        self.strip.update_live(live)
         page = self._window.run
         view = page.view if page is not None else None
         is_over = view is not None and view.state is not None and view.state.is_over
@@ -499,23 +479,24 @@ class UnfinishedRuns(QObject):
         if self._card is not None:
             self._card.show_waiting(waiting)
 
-    def _greet(self, found: Sequence[Interrupted]) -> None:
-        """Once the window knows what there is: open the run that trains, or offer it to who is busy already."""
+    def _on_first_poll(self, interrupted: Sequence[Interrupted]) -> None:
+        """Open the run that trains, or show a notice if the person is busy already."""
         training = _training(self._live)
+        shown = self._window.run_on_screen()
         if training and self._is_idle():
             self._window.show_run(training[0].run)
-        elif training and self._window.run_on_screen() not in [one.run for one in training]:
-            self.strip.tell_training(training)
-        unseen = [one for one in found if one.run != self._window.run_on_screen()]
+        elif training and shown not in [one.run for one in training]:
+            self.strip.show_training(training)
+        unseen = [one for one in interrupted if one.run != self._window.run_on_screen()]
         if unseen:
-            self.strip.tell_interrupted(unseen)
+            self.strip.show_interrupted(unseen)
 
     def _is_idle(self) -> bool:
-        """Whether the window is as it opened, and nobody has begun to fill in anything."""
+        """Whether the person hasn't done anything yet."""
         form = self._window.new_run
         focus = QApplication.focusWidget()
         is_typing = focus is not None and form.isAncestorOf(focus)
-        return form.isVisible() and not is_typing and not self._is_asked
+        return form.isVisible() and not is_typing and not self._has_request
 
     def _show(self, run: RunFolder | None) -> None:
         if run is None:

@@ -1,9 +1,8 @@
-"""One window a person: a second start of Hone hands over what it was asked to open to the first, and ends.
+"""One window per person: a second start of Hone passes its files to the first one, and ends.
 
-The first listens on a local socket (a named pipe on Windows) that only this person may use; nothing of it can be
-reached over a network. Its name holds who the person is and where Hone's folder is, so that two profiles, or a test,
-never meet. A lock file beside it tells who is first: the operating system knows when its owner has died, and what it
-left is then taken away. What comes over the socket is one short line; anything else is ignored.
+The first one listens on a local socket (a named pipe on Windows) that only this person may use. Its name depends on the
+person and on Hone's folder, so that two profiles, or a test, never meet. A lock file tells which one is first: the
+operating system releases it when its owner dies. A message is one short line of JSON.
 """
 
 import getpass
@@ -12,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,19 +21,19 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 log = logging.getLogger("hone")
 
 LARGEST_MESSAGE = 256 << 10
-"""Bytes; a path has a few hundred, and only the first of them is opened."""
+"""Bytes of a message at most."""
 
 MOST_WAITING = 4
-"""So many may be heard at once; who comes beyond that is sent away."""
+"""Number of pending connections."""
 
 PATIENCE_MS = 2000
-"""How long a second start may take to say what it wants."""
+"""How long a second start may take to send its message."""
 
 CONNECT_MS = 1000
-"""How long the second tries to reach the first, which may have begun a moment ago, too."""
+"""How long the second one tries to connect to the first, which may have begun a moment ago."""
 
 ANSWER_MS = 10_000
-"""How long the second waits to be heard: the first one's window may be about to be made, from a cold disk."""
+"""How long the second one waits for an answer: the first one may be about to create its window."""
 
 RETRY_MS = 50
 
@@ -41,16 +41,16 @@ HEARD = b"heard\n"
 
 
 class Handover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a second start says: the absolute paths it was asked to open, if any."""
+    """The message of a second start: absolute paths to open, if any."""
 
     open: tuple[str, ...] = ()
 
 
 class SingleInstance(QObject):
-    """Is the first Hone of this person, or tells the first one what to open.
+    """Is the first Hone of this person, or passes files to the first one.
 
     Signals:
-        called: Somebody started Hone again: a tuple with each `Path` to be opened.
+        called: Hone was started again with these files, a tuple of `Path`.
 
     Args:
         home: Hone's folder.
@@ -66,40 +66,38 @@ class SingleInstance(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.setMaxPendingConnections(MOST_WAITING)
-        self._server.newConnection.connect(self._welcome)
-        self._talks: list[_Talk] = []
+        self._server.newConnection.connect(self._on_connection)
 
     def claim(self, paths: Sequence[Path], late: Callable[[], Sequence[Path]] = tuple) -> bool:
-        """Become the first; returns False where another one is, which now knows of `paths`.
+        """Become the first one; returns False if there is another one, which has received `paths`.
 
-        Where the other one doesn't answer, or where no socket can be made, there are two windows rather than none.
+        If the other one doesn't answer, or no socket can be created, there are two windows rather than none.
 
         Args:
-            paths: What is to be opened.
-            late: Waits a moment for what is to be opened; asked only where there is another one, and no path yet.
+            paths: Files to open.
+            late: Waits for files to open; called only if there is another one, and no path yet.
         """
         try:
             lock, name = QLockFile(lock_path(self._home)), socket_name(self._home)
         except OSError as error:
             log.warning("this Hone can't know of another one: %s", error)
             return True
-        lock.setStaleLockTime(0)  # however old it is, a lock holds as long as its process lives
+        lock.setStaleLockTime(0)  # a lock is valid as long as its process lives
         if lock.tryLock(0):
             self._lock = lock
-            QLocalServer.removeServer(name)  # what one left that was killed
+            QLocalServer.removeServer(name)  # left by one that was killed
             if not self._server.listen(name):
                 log.warning("another Hone can't reach this one: %s", self._server.errorString())
             return True
-        return not self._tell(name, paths or late())
+        return not self._send(name, paths or late())
 
     def close(self) -> None:
-        """Listen no longer; the next start is the first again."""
         self._server.close()
         if self._lock is not None:
             self._lock.unlock()
 
-    def _tell(self, name: str, paths: Sequence[Path]) -> bool:
-        """Say it to the first; returns whether it has heard."""
+    def _send(self, name: str, paths: Sequence[Path]) -> bool:
+        """Send the message to the first one; returns whether it has answered."""
         socket = QLocalSocket()
         patience = QDeadlineTimer(CONNECT_MS)
         socket.connectToServer(name)
@@ -116,28 +114,30 @@ class SingleInstance(QObject):
                 return False
         return bytes(socket.readLine().data()) == HEARD
 
-    def _welcome(self) -> None:
+    def _on_connection(self) -> None:
         while (socket := self._server.nextPendingConnection()) is not None:
-            if len(self._talks) >= MOST_WAITING:
-                socket.abort()
-                socket.deleteLater()
-                continue
-            talk = _Talk(socket, self)
-            talk.said.connect(self._hear)
-            talk.ended.connect(self._forget)
-            self._talks.append(talk)
-            talk.listen()
+            socket.setReadBufferSize(LARGEST_MESSAGE)
+            socket.readyRead.connect(partial(self._read, socket))
+            socket.disconnected.connect(socket.deleteLater)
+            QTimer.singleShot(PATIENCE_MS, socket, socket.abort)
+            self._read(socket)
 
-    def _hear(self, message: Handover) -> None:
-        self.called.emit(tuple(Path(path) for path in message.open))
-
-    def _forget(self, talk: "_Talk") -> None:
-        self._talks.remove(talk)
-        talk.deleteLater()
+    def _read(self, socket: QLocalSocket) -> None:
+        """Answer a line that is a message; close the connection after any line, or too much without one."""
+        if socket.canReadLine():
+            message = decoded(bytes(socket.readLine().data()))
+            if message is not None:
+                socket.write(HEARD)
+                socket.flush()
+            socket.disconnectFromServer()
+            if message is not None:
+                self.called.emit(tuple(Path(path) for path in message.open))
+        elif socket.bytesAvailable() >= LARGEST_MESSAGE:
+            socket.abort()
 
 
 def _let_come_forward() -> None:
-    """Let the first show its window before all others: Windows allows that only to what the person has just started.
+    """Let the first one raise its window, which Windows allows only to a process that the person has just started.
 
     https://learn.microsoft.com/windows/win32/api/winuser/nf-winuser-allowsetforegroundwindow
     """
@@ -148,62 +148,21 @@ def _let_come_forward() -> None:
         ctypes.windll.user32.AllowSetForegroundWindow(any_process)
 
 
-class _Talk(QObject):
-    """One line from a second start; `said` where it makes sense, and in any case `ended`, soon."""
-
-    said = Signal(object)
-    ended = Signal(object)
-
-    def __init__(self, socket: QLocalSocket, parent: QObject) -> None:
-        super().__init__(parent)
-        self._socket = socket
-        self._is_over = False
-        socket.setParent(self)
-        socket.setReadBufferSize(LARGEST_MESSAGE)
-        self._patience = QTimer(self, singleShot=True, interval=PATIENCE_MS)
-        self._patience.timeout.connect(self._end)
-
-    def listen(self) -> None:
-        """Wait for the line."""
-        self._socket.readyRead.connect(self._read)
-        self._socket.disconnected.connect(self._end)
-        self._patience.start()
-        self._read()
-
-    def _read(self) -> None:
-        if self._socket.canReadLine():
-            message = decoded(bytes(self._socket.readLine().data()))
-            if message is not None:
-                self._socket.write(HEARD)
-                self._socket.flush()
-                self.said.emit(message)
-            self._end()
-        elif self._socket.bytesAvailable() >= LARGEST_MESSAGE:
-            self._end()
-
-    def _end(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._patience.stop()
-            self._socket.disconnectFromServer()
-            self.ended.emit(self)
-
-
 def encoded(paths: Sequence[Path]) -> bytes:
-    """The line that says them, without the last ones where it has no room for all."""
+    """The message for as many paths as fit."""
     texts: list[str] = []
-    room = LARGEST_MESSAGE - len(msgspec.json.encode(Handover())) - len(b"\n")
+    size = len(msgspec.json.encode(Handover())) + len(b"\n")
     for path in paths:
-        text = os.fsencode(path.absolute()).decode(errors="replace")  # JSON has no word for other bytes
-        room -= len(msgspec.json.encode(text)) + len(b",")
-        if room < 0:
+        text = os.fsencode(path.absolute()).decode(errors="replace")  # JSON is text
+        size += len(msgspec.json.encode(text)) + len(b",")
+        if size > LARGEST_MESSAGE:
             break
         texts.append(text)
     return msgspec.json.encode(Handover(tuple(texts))) + b"\n"
 
 
 def decoded(line: bytes) -> Handover | None:
-    """What a line says; None where it is none of Hone's."""
+    """Returns None if the line is no message."""
     try:
         message = msgspec.json.decode(line, type=Handover)
     except (ValueError, RecursionError):
@@ -213,13 +172,12 @@ def decoded(line: bytes) -> Handover | None:
 
 
 def socket_name(home: Path) -> str:
-    """Where the first listens: a path where sockets are files, a name elsewhere."""
+    """A path if sockets are files, else a name."""
     name = _name(home)
     return name if os.name == "nt" else str(_private_folder() / f"{name}.socket")
 
 
 def lock_path(home: Path) -> str:
-    """The file that tells who is first."""
     return str(_private_folder() / f"{_name(home)}.lock")
 
 
@@ -233,10 +191,10 @@ def _person() -> str:
 
 
 def _private_folder() -> Path:
-    """A folder that is this person's alone, with a path short enough for a socket (a hundred characters).
+    """A folder that only this person may use, with a path short enough for a socket (a hundred characters).
 
-    Linux has one for just that; the folder for temporary files is private on a Mac and on Windows. Elsewhere one is
-    made in it that nobody else may enter.
+    That is XDG_RUNTIME_DIR on Linux, and the folder for temporary files on a Mac and on Windows; else a new folder in
+    that.
     """
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if os.environ.get("XDG_RUNTIME_DIR") and _is_own(runtime):
@@ -247,15 +205,15 @@ def _private_folder() -> Path:
     own = shared / f"hone-{_person()}"
     own.mkdir(mode=0o700, exist_ok=True)
     if not _is_own(own):
-        raise PermissionError(13, "somebody else has made this folder", str(own))
+        raise PermissionError(13, "the folder belongs to another user", str(own))
     return own
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a folder is there, not a link, this person's, and closed to everybody else."""
+    """Whether it is a folder, no link, which belongs to this person and is closed to others."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
     is_folder = folder.is_dir() and not folder.is_symlink()
-    return is_folder and os.name != "nt" and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return is_folder and os.name != "nt" and status.st_uid == os.getuid() and not status.st_mode & 0o077

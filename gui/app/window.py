@@ -1,4 +1,4 @@
-"""The window: a sidebar, one page at a time, and the few things that concern them all."""
+"""The main window: a sidebar, one page at a time, notices above it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,17 @@ from core.runs import start as starting
 from core.runs.folder import Action, RunFolder
 from core.runs.queue import LiveRun
 from core.runs.start import Extension
-from gui.app.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdown, may_close, underway
-from gui.app.live_runs import Attention, LiveRunsThread, UnfinishedRuns
-from gui.app.sidebar import Place, Sidebar
+from gui.app.closing import (
+    AskClosing,
+    Underway,
+    ask_on_close,
+    ask_on_shutdown,
+    may_close,
+    request_all,
+    underway,
+)
+from gui.app.live_runs import LiveRunsThread, Notifications, UnfinishedRuns
+from gui.app.sidebar import Place, Sidebar, place_titles
 from gui.base.background import Ask, JobTask, end_left
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
@@ -66,32 +74,24 @@ log = logging.getLogger("hone")
 FIRST_SIZE = (1280, 820)
 SMALLEST_SIZE = (1024, 660)
 FRAME = QMargins(8, 40, 8, 8)
-"""As much as any system puts around a window, which isn't known before it is shown."""
+"""Upper limit of the window frame, which isn't known before the window is shown."""
 
 
 class Commands(QObject):
-    """What can be done from the keyboard anywhere in the window."""
+    """Keyboard shortcuts of the whole window; on a Mac also its menus."""
 
     def __init__(self, window: MainWindow) -> None:
         super().__init__(window)
         self._window = window
-        new_run = partial(window.go_to, Place.NEW_RUN)
         run = (
-            self._action(_("New run"), "Ctrl+N", new_run),
-            self._action(_("Open…"), "Ctrl+O", self._open),
-            self._action(_("Save as…"), "Ctrl+S", self._save),
+            self._action(_("New run"), "Ctrl+N", partial(window.go_to, Place.NEW_RUN)),
+            self._action(_("Open…"), "Ctrl+O", lambda: self._on_new_run(window.new_run.open_file)),
+            self._action(_("Save as…"), "Ctrl+S", lambda: self._on_new_run(window.new_run.save_file)),
             self._action(_("Start"), "Ctrl+Return", window.start_shown),
         )
-        titles = {
-            Place.NEW_RUN: _("New run"),
-            Place.RUNS: _("Runs"),
-            Place.BENCHMARK: _("Benchmark"),
-            Place.TRY: _("Try it"),
-            Place.SETTINGS: _("Settings"),
-        }
         pages = [
             self._action(title, f"Ctrl+{place.value}", partial(window.go_to, place))
-            for place, title in titles.items()
+            for place, title in place_titles().items()
         ]
         leave = self._action(_("Quit"), "Ctrl+Q", window.close)
         leave.setMenuRole(QAction.MenuRole.QuitRole)
@@ -106,25 +106,21 @@ class Commands(QObject):
         self._window.addAction(action)
         return action
 
-    def _open(self) -> None:
+    def _on_new_run(self, do: Callable[[], object]) -> None:
         self._window.go_to(Place.NEW_RUN)
-        self._window.new_run.open_file()
-
-    def _save(self) -> None:
-        self._window.go_to(Place.NEW_RUN)
-        self._window.new_run.save_file()
+        do()
 
 
 class MainWindow(QMainWindow):
-    """Everything a person sees of Hone. A page other than New run is None until it is first shown.
+    """The main window. Pages other than New run are None until they are first shown.
 
     Args:
         theme: The colours.
-        chosen: The person's settings.
+        chosen: The settings.
         ask: Starts an engine job.
-        ask_about_closing: Asks what becomes of runs that train when the window closes.
-        ask_turn: Asks when a run is to begin that others are ahead of.
-        tools: What is asked about memory, where that isn't this computer's.
+        ask_about_closing: Asks about unfinished runs when the window closes.
+        ask_turn: Asks when a run begins that others are ahead of.
+        tools: Answers questions about memory, if not this computer's.
     """
 
     def __init__(
@@ -132,7 +128,7 @@ class MainWindow(QMainWindow):
         theme: Theme,
         chosen: Settings,
         ask: Ask,
-        ask_about_closing: Asking = ask_about,
+        ask_about_closing: AskClosing = ask_on_close,
         *,
         tools: MemoryTools | None = None,
         ask_turn: AskTurn = ask_turn,
@@ -148,7 +144,7 @@ class MainWindow(QMainWindow):
         self._devices.failed.connect(self._devices_failed)
         self.sidebar = Sidebar(theme)
         self.device_check: DeviceCheckDialog | None = None
-        self._keeps_settings = True
+        self._saves_settings = True
         self._session_ends = False
         self._machine: MachineReport | None = None
         self._live_runs = LiveRunsThread(self._runs_folder, self)
@@ -167,15 +163,15 @@ class MainWindow(QMainWindow):
         self.pages = QStackedWidget()
         self._add_page(self.new_run)
         self._lay_out()
-        self._attention = Attention(self, lambda: self._settings.notify, self.run_on_screen)
-        self._live_runs.changed.connect(self._attention.show_live)
+        self._notifications = Notifications(self, lambda: self._settings.notify, self.run_on_screen)
+        self._live_runs.changed.connect(self._notifications.show_live)
         self._live_runs.changed.connect(self._on_live)
-        self._live_runs.run_ended.connect(self._attention.tell_end)
+        self._live_runs.run_ended.connect(self._notifications.notify_end)
         for part in (self.sidebar, self.found.strip):
             theme.prepare(part)
         theme.changed.connect(self._dress)
         self.pages.currentChanged.connect(self._dress)
-        self.pages.currentChanged.connect(self._attention.refresh)
+        self.pages.currentChanged.connect(self._notifications.refresh)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(self._live_runs.trains)
         Commands(self)
@@ -183,42 +179,38 @@ class MainWindow(QMainWindow):
 
     @property
     def is_measuring(self) -> bool:
-        """Whether a benchmark is under way."""
+        """Whether a benchmark runs."""
         return self.benchmark is not None and self.benchmark.measuring.is_running
 
     def run_on_screen(self) -> RunFolder | None:
-        """The run whose page is shown; None: another page."""
+        """The run whose page is shown, if any."""
         view = None if self.run is None else self.run.view
         return view.run if view is not None and self.pages.currentWidget() is self.run else None
 
     def ask_for_devices(self) -> None:
-        """Find out in the background what this machine can do; the page fills in as the answer comes."""
+        """Find out in the background what this machine can do."""
         self._devices.put()
 
     def work_without_home(self, error: OSError) -> None:
-        """Say above every page that Hone's own folder can't be used; nothing is written there from now on."""
-        self._keeps_settings = False
+        """Show that Hone's own folder can't be used, and write nothing there from now on."""
+        self._saves_settings = False
         log.warning("Hone's folder can't be used: %s", error)
-        self.found.strip.tell_home(error)
+        self.found.strip.show_home_error(error)
 
     def go_to(self, place: Place) -> None:
-        """Show a page, made when it is first wanted."""
-        match place:
-            case Place.NEW_RUN:
-                page: QWidget = self.new_run
-            case Place.RUNS:
-                page = self.runs_page()
-            case Place.BENCHMARK:
-                page = self.benchmark_page()
-            case Place.TRY:
-                page = self.try_page()
-            case Place.SETTINGS:
-                page = self.settings_page()
-        self.pages.setCurrentWidget(page)
+        """Show a page, which is created when it is first shown."""
+        pages: dict[Place, Callable[[], QWidget]] = {
+            Place.NEW_RUN: lambda: self.new_run,
+            Place.RUNS: self.runs_page,
+            Place.BENCHMARK: self.benchmark_page,
+            Place.TRY: self.try_page,
+            Place.SETTINGS: self.settings_page,
+        }
+        self.pages.setCurrentWidget(pages[place]())
         self.sidebar.show_place(place)
 
     def start_run(self, options: RunOptions) -> None:
-        """Make a run's folder and start it, now or in its turn; what goes wrong is said on the page."""
+        """Create a run's folder and start it, now or in its turn."""
         turn = self._turn_of(options)
         if turn is Turn.NEVER:
             return
@@ -231,7 +223,7 @@ class MainWindow(QMainWindow):
         self.show_run(run, partial(starting.start, run, queued=turn is Turn.WAIT))
 
     def _turn_of(self, options: RunOptions) -> Turn:
-        """When a run begins: now, where nothing trains on its device; else the person is asked."""
+        """When a run begins: now if nothing trains on its device; else the person is asked."""
         awaited = queue.ahead_of(options.device.name)
         if awaited is None:
             return Turn.NOW
@@ -239,28 +231,26 @@ class MainWindow(QMainWindow):
         return self._ask_turn(msgspec.structs.replace(awaited, behind=title), self)
 
     def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
-        """Show a run, and let `begin` start it first."""
+        """Show a run, which `begin` starts first."""
         self._live_runs.follow(run, starts=begin is not None)
         page = self.run_page()
         page.show_run(run, begin)
         self.pages.setCurrentWidget(page)
         self.found.note_shown(run)
-        self._attention.refresh()
+        self._notifications.refresh()
         self.sidebar.show_place(Place.RUNS)
 
     def try_run(self, run: RunFolder) -> None:
-        """Ask a run's model."""
+        """Open a run's model under "Try it"."""
         self.try_page().show_run(run)
         self.go_to(Place.TRY)
 
     def resume_run(self, run: RunFolder) -> None:
-        """Show a run that is over, and go on with it."""
         self.show_run(run)
         if (view := self.run_page().view) is not None:
             view.resume()
 
     def extend_run(self, run: RunFolder, to: Extension) -> None:
-        """Show a run that is over, and train it longer."""
         self.show_run(run)
         if (view := self.run_page().view) is not None:
             view.extend(to)
@@ -272,15 +262,15 @@ class MainWindow(QMainWindow):
         self.sidebar.show_place(Place.RUNS)
 
     def open_paths(self, paths: Sequence[Path]) -> None:
-        """Open what was named, opened with Hone or dropped: the first, and say which were left aside."""
+        """Open the first of these files or folders, and show which ones were not opened."""
         named = list(dict.fromkeys(paths))
         if named:
             self.open_path(named[0])
-            self.found.strip.tell_aside([path.name or str(path) for path in named[1:]])
+            self.found.strip.show_aside([path.name or str(path) for path in named[1:]])
 
     def open_path(self, path: Path) -> None:
-        """Open a run file or a run's folder; anything else becomes the data to train on."""
-        self.found.leave_be()
+        """Open a run file or a run's folder; anything else becomes the training data."""
+        self.found.note_request()
         if is_there(path / "run.toml"):
             self.show_run(RunFolder(path))
             return
@@ -291,7 +281,7 @@ class MainWindow(QMainWindow):
             self.new_run.set_data(path)
 
     def come_forward(self, paths: Sequence[Path]) -> None:
-        """Show this window before all others, and in it what a second start was asked to open."""
+        """Raise this window and open files of a second start."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.show()
         self.raise_()
@@ -304,20 +294,20 @@ class MainWindow(QMainWindow):
         self.go_to(Place.NEW_RUN)
 
     def use_variant(self, variant: Variant) -> None:
-        """Carry the options of a measured variant into New run, where they are listed and can be undone."""
+        """Use the options of a benchmark's variant in New run, where they are listed and can be undone."""
         self.go_to(Place.NEW_RUN)
         self.new_run.apply_changes(variant.title, variant.note, variant.changes)
 
     def check_device(self, name: str) -> None:
-        """Compare in the background what a device computes with what the CPU does, and show what came of it."""
+        """Compare a device's results with those of the CPU, and show them in a dialog."""
         from gui.settings.page import DeviceCheckDialog
 
         self.device_check = DeviceCheckDialog(self._ask, name, self)
-        self.device_check.finished.connect(self._forget_check)
+        self.device_check.finished.connect(lambda: setattr(self, "device_check", None))
         self.device_check.open()
 
     def start_shown(self) -> None:
-        """Start what New run or Benchmark holds, if it is shown and nothing is wrong."""
+        """Start New run or Benchmark, if it is shown and complete."""
         shown = self.pages.currentWidget()
         if shown is self.new_run:
             self.new_run.start()
@@ -348,11 +338,11 @@ class MainWindow(QMainWindow):
             self._theme.dress(dialog)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        ask = ask_at_shutdown if self._session_ends else self._ask_about_closing
+        ask = ask_on_shutdown if self._session_ends else self._ask_about_closing
         if not may_close(self._underway(), self, ask, is_measuring=self.is_measuring):
             event.ignore()
             return
-        self._keep(
+        self._save_settings(
             msgspec.structs.replace(
                 self._settings, window_geometry=self.saveGeometry().toBase64().toStdString()
             )
@@ -362,9 +352,9 @@ class MainWindow(QMainWindow):
         event.accept()
 
     def end_session(self, manager: QSessionManager) -> None:
-        """The computer is about to shut down: ask what becomes of runs, or pause them where nobody may be asked."""
+        """When the computer shuts down: ask about unfinished runs, or pause them if questions aren't allowed."""
         if not manager.allowsInteraction():
-            ask_all(self._underway(), Action.PAUSE)
+            request_all(self._underway(), Action.PAUSE)
             return
         self._session_ends = True
         if not self.close():
@@ -394,10 +384,8 @@ class MainWindow(QMainWindow):
         if self.runs is not None:
             self.runs.end_work()
         end_left()
-        # Qt takes the pages down one by one and tells of each, when the window knows nothing any more.
+        # Qt removes the pages one by one and signals each, when the window's objects are deleted already
         self.pages.blockSignals(True)
-
-    # Each page, made when it is first wanted.
 
     def runs_page(self) -> RunsPage:
         if self.runs is None:
@@ -421,7 +409,7 @@ class MainWindow(QMainWindow):
 
             page = self.run = RunPage(self._theme, self._runs_folder)
             page.edit_requested.connect(self.edit)
-            page.run_changed.connect(self._live_runs.look_soon)
+            page.run_changed.connect(self._live_runs.poll_soon)
             page.run_gone.connect(self._leave_run)
             page.try_requested.connect(self.try_run)
             self._add_page(page)
@@ -464,13 +452,13 @@ class MainWindow(QMainWindow):
 
             page = self.settings = SettingsPage(self._settings, ask=self._ask, gpu=self.gpu)
             page.set_machine(self._machine)
-            page.settings_changed.connect(self._keep)
+            page.settings_changed.connect(self._save_settings)
             page.check_requested.connect(self.check_device)
             self._add_page(page)
         return self.settings
 
     def _add_page(self, page: QWidget) -> None:
-        self._theme.prepare(page)  # it takes the theme's colours when it is shown
+        self._theme.prepare(page)
         self.pages.addWidget(page)
 
     def _lay_out(self) -> None:
@@ -492,7 +480,7 @@ class MainWindow(QMainWindow):
         centre.setFocus()
 
     def _dress(self) -> None:
-        """Give what is seen the colours in force; a page that is hidden gets them when it is shown."""
+        """Update the colours of what is visible; hidden pages get them when they are shown."""
         dialogs = self.findChildren(QDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
         for part in (self.sidebar, self.found.strip, self.pages.currentWidget(), *dialogs):
             if part is not None:
@@ -501,7 +489,7 @@ class MainWindow(QMainWindow):
 
     def _on_live(self, live: tuple[LiveRun, ...]) -> None:
         if self.try_it is not None:
-            self.try_it.take_live(live)  # a model that is tried makes room for runs
+            self.try_it.take_live(live)  # a model under Try it frees its memory for runs
 
     def _forget_runs(self, gone: list[Path]) -> None:
         if self.run is not None:
@@ -517,10 +505,10 @@ class MainWindow(QMainWindow):
     def _underway(self) -> list[Underway]:
         return underway(self._runs_folder(), self._live_runs.known())
 
-    def _keep(self, chosen: Settings) -> None:
+    def _save_settings(self, chosen: Settings) -> None:
         self._settings = chosen
         self._theme.set_appearance(chosen.appearance)
-        if not self._keeps_settings:
+        if not self._saves_settings:
             return
         try:
             settings.save(chosen)
@@ -528,7 +516,7 @@ class MainWindow(QMainWindow):
             log.error("the settings can't be saved: %s", error)
 
     def _on_machine(self, machine: MachineReport) -> None:
-        if self._machine is None:  # not as the window is made, which is to be up soon
+        if self._machine is None:  # not while the window is created, which should be fast
             self.new_run.show_gpu(self.gpu)
         self._machine = machine
         self.gpu.look()
@@ -538,9 +526,6 @@ class MainWindow(QMainWindow):
             self.settings.set_machine(machine)
         if self.benchmark is not None:
             self.benchmark.set_machine(machine)
-
-    def _forget_check(self) -> None:
-        self.device_check = None
 
     def _devices_failed(self, error: UserError) -> None:
         self.new_run.show_error(error)

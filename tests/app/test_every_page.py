@@ -25,7 +25,7 @@ from core.memory.model import Room
 from core.options.choices import Task
 from core.options.presets import presets
 from core.runs.folder import RunFolder
-from gui.app.application import dress
+from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
@@ -65,7 +65,7 @@ def runs_folder(tmp_path_factory):
 def theme(request, qapp):
     """The application in one appearance, for all tests in turn: each style sheet set costs every window there is."""
     appearance, right_to_left = request.param
-    dress(qapp)
+    set_up(qapp)
     theme = Theme(appearance)
     theme.apply()
     qapp.setLayoutDirection(

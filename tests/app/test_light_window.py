@@ -13,7 +13,7 @@ import json, sys
 from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from core.base.settings import Appearance, Settings
-from gui.app.application import HoneApplication, dress
+from gui.app.application import HoneApplication, set_up
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
 from gui.app.window import MainWindow
@@ -26,7 +26,7 @@ run = make_folder(folder / "done")
 plot = Plot(steps=16, reached=16)
 finish(run, plot, write_story(run, plot))
 application = HoneApplication(["hone"])
-dress(application)
+set_up(application)
 theme = Theme(Appearance.DARK)
 theme.apply()
 window = MainWindow(theme, Settings(runs_folder=str(folder)), FakeEngine())

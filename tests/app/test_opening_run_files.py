@@ -108,10 +108,9 @@ def test_the_first_opens_in_the_one_window_whichever_way_they_come(tmp_path, run
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "argument 5 Left aside: argument.csv",
-        "event 7 Left aside: event.csv",
-        "second 9 Left aside: second.csv 0 Hone is open already; it was brought to the front, and opens the first "
-        "of what you named.",
+        "argument 5 Not opened: argument.csv",
+        "event 7 Not opened: event.csv",
+        "second 9 Not opened: second.csv 0 Hone is open already: its window was brought to the front.",
     ]
 
 
@@ -183,7 +182,7 @@ def test_of_several_the_first_is_opened_and_the_others_are_named(window, tmp_pat
     strip = window.found.strip.aside
     assert strip.isVisible()
     words = [label.text() for label in strip.findChildren(QLabel)]
-    assert words == ["Hone opens one file or folder at a time", "Left aside: b.csv, c.csv, d.csv + 2"]
+    assert words == ["Hone opens one file or folder at a time", "Not opened: b.csv, c.csv, d.csv + 2"]
     window.open_paths([])
     assert strip.isVisible()
     window.open_paths(paths[:1])

@@ -30,14 +30,14 @@ from core.runs import start as starting
 from core.runs.folder import RunFolder
 from core.base.settings import Appearance, Settings
 from core.runs.status import State
-from gui.app.application import HoneApplication, dress
+from gui.app.application import HoneApplication, set_up
 from gui.base.theme import Theme
 from gui.app.window import MainWindow
 from tests.fakes.asking import FakeEngine
 
 run, keeper = RunFolder(Path(sys.argv[1])), sys.argv[2]
 application = HoneApplication(["hone"])
-dress(application)
+set_up(application)
 window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(run.path.parent)), FakeEngine())
 window.show()
 command = [sys.executable, "-P", keeper, "wait", str(run.path)]

@@ -16,7 +16,7 @@ from core.base import settings
 from core.base.settings import Appearance
 from core.runs.folder import Action, RunFolder
 from core.runs.library import list_runs
-from gui.app.application import dress, take_short_turns
+from gui.app.application import SWITCH_SECONDS, set_up
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine
 from gui.base.theme import Theme
@@ -82,9 +82,9 @@ class Processors:
 def open_window(size: tuple[int, int] | None = None) -> tuple[QApplication, MainWindow]:
     """The real window in this process, light, without a screen on Linux; `size` in pixels, None: its own."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    take_short_turns()
+    sys.setswitchinterval(SWITCH_SECONDS)
     application = QApplication(sys.argv[:1])
-    dress(application)
+    set_up(application)
     theme = Theme(Appearance.LIGHT)
     theme.apply()
     window = MainWindow(theme, settings.load(), ask_real_engine)

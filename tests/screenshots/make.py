@@ -35,7 +35,7 @@ from core.runs.queue import LiveRun
 from core.runs.status import State
 from core.services.chat import Verdict, Which
 from gui.app import closing as app_closing
-from gui.app.application import dress
+from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
@@ -420,8 +420,8 @@ class Stage:
     def found_runs(self) -> None:
         self.digits()
         paused, _, done = self.survived
-        self.window.found.strip.tell_training(self._waiting()[:1])
-        self.window.found.strip.tell_interrupted(
+        self.window.found.strip.show_training(self._waiting()[:1])
+        self.window.found.strip.show_interrupted(
             [Interrupted(paused, "Reviews, LoRA", 120), Interrupted(done, "Names in news")]
         )
 
@@ -506,7 +506,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
         font = QFont("Inter")
         font.setPointSizeF(10.0)
         application.setFont(font)
-    dress(application)
+    set_up(application)
     shown = Appearance.LIGHT
     theme = Theme(shown, application)
     theme.apply()

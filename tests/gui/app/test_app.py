@@ -4,17 +4,6 @@ import os
 import subprocess
 import sys
 
-from gui.app.application import SWITCH_SECONDS, take_short_turns
-
-
-def test_the_window_waits_half_a_millisecond_for_another_thread():
-    before = sys.getswitchinterval()
-    try:
-        take_short_turns()
-        assert sys.getswitchinterval() == SWITCH_SECONDS == 0.0005
-    finally:
-        sys.setswitchinterval(before)
-
 
 def test_charts_are_imported_in_a_thread():
     """In a process of its own: here they have long been imported."""
@@ -37,9 +26,9 @@ GERMAN = """
 import time
 from PySide6.QtTest import QTest
 from core.options.catalogue import options_by_path
-from gui.app.application import HoneApplication, dress
+from gui.app.application import HoneApplication, set_up
 from gui.widgets.fields import make_field
-dress(HoneApplication(["hone"]))
+set_up(HoneApplication(["hone"]))
 print(time.strftime("%b", time.gmtime(6e6)))
 for text in ("12.5", "12,5"):
     share = make_field(options_by_path()["data.eval_fraction"])

@@ -10,15 +10,14 @@ from PySide6.QtWidgets import QLabel
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
-from core.runs.status import State
 from gui.app import closing
-from gui.app.closing import Closing, Underway, may_close, question_about, title_for, underway, words_for
+from gui.app.closing import Closing, Underway, may_close, question_about, underway
 from tests.fakes.run_stories import Plot, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events
 
 
-def one(name, state=State.TRAINING):
-    return Underway(RunFolder(Path(name)), name, state)
+def one(name, is_waiting=False):
+    return Underway(RunFolder(Path(name)), name, is_waiting)
 
 
 @pytest.fixture(autouse=True)
@@ -45,18 +44,18 @@ def waiting(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("choice", [Closing.PAUSE, Closing.STOP])
-def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice):
+@pytest.mark.parametrize(("choice", "action"), [(Closing.PAUSE, Action.PAUSE), (Closing.STOP, Action.STOP)])
+def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice, action):
     seen = []
 
     def answer(found, _parent, **_more):
-        seen.extend((found.run, found.waits) for found in found)
+        seen.extend((found.run, found.is_waiting) for found in found)
         return choice
 
     assert may_close(underway(tmp_path / "runs"), None, answer)
     assert seen == [(training, False), (waiting, True)]
     for run in (training, waiting):
-        assert [request.action for request in run.open_requests()] == [choice.action]
+        assert [request.action for request in run.open_requests()] == [action]
 
 
 def test_going_on_and_calling_it_off_ask_nothing_of_them(tmp_path, training):
@@ -84,31 +83,38 @@ def test_of_runs_that_nobody_works_on_no_file_is_read(tmp_path, training, waitin
 
 def test_a_run_that_cant_be_asked_keeps_nobody_from_the_others(training, tmp_path):
     gone = one(str(tmp_path / "no such folder"))
-    closing.ask_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
+    closing.request_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
     assert [request.action for request in training.open_requests()] == [Action.PAUSE]
 
 
-def test_the_question_names_the_runs_and_counts_many():
-    assert title_for([one("Digits")]) == "“Digits” is training"
-    both = [one("A"), one("B"), one("C", State.QUEUED)]
-    assert title_for(both) == "2 runs are training"
-    assert words_for(both).split("\n\n")[:2] == ["“A”, “B”", "Waiting for their turn: “C”"]
-    assert title_for([one("C", State.QUEUED)]) == "“C” waits for its turn"
-    assert "the waiting run out of the queue" in words_for(both)
-    assert "queue" not in words_for([one("A")])
-    many = [one(f"R{number}") for number in range(6)]
-    assert words_for(many).startswith("“R0”, “R1”, “R2”, “R3”, and 2 more")
+MEASURING = "The benchmark ends with this window"
 
 
-def test_a_benchmark_is_said_in_the_same_question(qtbot):
-    kept = "what is measured so far is kept"
-    assert kept in words_for([one("A")], is_measuring=True)
-    assert kept not in words_for([one("A")])
-    alone = question_about([], None, is_measuring=True)
-    qtbot.addWidget(alone)
-    assert alone.text() == "A benchmark is being measured"
-    assert kept in alone.informativeText()
-    assert list(alone.says()) == ["End it and close"]
+@pytest.mark.parametrize(
+    ("runs", "is_measuring", "title", "parts"),
+    [
+        ([one("Digits")], False, "“Digits” is training", []),
+        (
+            [one("A"), one("B"), one("C", True)],
+            True,
+            "2 runs are training",
+            ["“A”, “B”", "Waiting for their turn: “C”", "remove waiting runs", MEASURING],
+        ),
+        ([one("C", True)], False, "“C” waits for its turn", ["remove waiting runs"]),
+        ([one(f"R{number}") for number in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
+        ([], True, "A benchmark is being measured", [MEASURING]),
+    ],
+    ids=["one", "several", "waiting", "many", "benchmark"],
+)
+def test_the_question_names_what_is_unfinished(qtbot, runs, is_measuring, title, parts):
+    asked = question_about(runs, None, is_measuring=is_measuring)
+    qtbot.addWidget(asked)
+    assert asked.text() == title
+    assert all(part in asked.informativeText() for part in parts)
+    assert (MEASURING in asked.informativeText()) == is_measuring
+    assert ("queue" in asked.informativeText()) == any(run.is_waiting for run in runs)
+    if not runs:
+        assert list(asked.says()) == ["End it and close"]
 
 
 def test_each_button_says_what_it_stands_for(qtbot):
@@ -157,7 +163,7 @@ def test_at_shutdown_runs_are_paused_where_nobody_may_be_asked(make_window, trai
 
 
 def test_a_shutdown_can_be_called_off(make_window, training, monkeypatch):
-    monkeypatch.setattr("gui.app.window.ask_at_shutdown", lambda *_, **_more: Closing.CANCEL)
+    monkeypatch.setattr("gui.app.window.ask_on_shutdown", lambda *_, **_more: Closing.CANCEL)
     window, session = make_window(), Session(interacts=True)
     window.end_session(session)
     assert session.cancelled

@@ -72,7 +72,7 @@ def waiting(folder, name):
 
 
 def open_and_look(qtbot, window):
-    with qtbot.waitSignal(window._live_runs.first_looked, timeout=5000):
+    with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
         window.show()
 
 
@@ -96,8 +96,8 @@ def test_who_is_busy_in_the_form_is_told_of_it(qtbot, make_window, training, mon
     field = next(found for found in window.new_run.findChildren(QLineEdit) if found.isVisible())
     field.setFocus()
     qtbot.waitUntil(field.hasFocus, timeout=2000)
-    with qtbot.waitSignal(window._live_runs.first_looked, timeout=5000):
-        window._live_runs.look_soon()
+    with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
+        window._live_runs.poll_soon()
     strip = window.found.strip.training
     assert strip.isVisible()
     assert strip.accessibleName() == "“Handwritten digits” is training"
@@ -112,16 +112,16 @@ def test_what_is_said_of_runs_ends_as_they_end_or_are_seen(qtbot, make_window, t
     window = make_window()
     strip = window.found.strip
     live = [LiveRun(training, "Digits", 0.0, State.TRAINING), LiveRun(other, "Reviews", 0.0, State.TRAINING)]
-    strip.tell_training(live)
+    strip.show_training(live)
     assert strip.training.accessibleName() == "2 runs are training"
     window.found._on_live((live[1],))
     assert strip.training.accessibleName() == "“Reviews” is training"
     window.show_run(other)
     assert strip.isHidden()
-    strip.tell_training(live[:1])
+    strip.show_training(live[:1])
     window.found._on_live((replace(live[0], state=State.QUEUED),))
     assert strip.isHidden()
-    strip.tell_training(live[:1])
+    strip.show_training(live[:1])
     window.found._on_live(())
     assert strip.isHidden()
 
@@ -131,7 +131,7 @@ def test_an_interrupted_run_that_goes_on_or_is_seen_is_offered_no_more(make_wind
     window = make_window()
     strip, seen = window.found.strip, []
     strip.seen.connect(lambda: seen.append(True))
-    strip.tell_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
+    strip.show_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
     window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     assert strip.interrupted.accessibleName() == "“Reviews” was interrupted"
     assert not seen
@@ -142,8 +142,8 @@ def test_an_interrupted_run_that_goes_on_or_is_seen_is_offered_no_more(make_wind
 
 def test_trouble_leaves_what_is_offered(make_window, folder):
     strip = make_window().found.strip
-    strip.tell_interrupted([Interrupted(make_folder(folder / "lost"), "Digits")])
-    strip.tell_trouble(UserError("The queue can't be written", "No space left"))
+    strip.show_interrupted([Interrupted(make_folder(folder / "lost"), "Digits")])
+    strip.show_error(UserError("The queue can't be written", "No space left"))
     assert strip.trouble.accessibleName() == "The queue can't be written"
     assert strip.interrupted.accessibleName() == "“Digits” was interrupted"
 
@@ -200,7 +200,7 @@ def test_those_that_wait_stand_in_their_order_and_can_be_moved(qtbot, make_windo
     assert [request.action for request in second.open_requests()] == [Action.STOP]
     queue.leave(first)
     queue.leave(second)
-    window._live_runs.look_soon()
+    window._live_runs.poll_soon()
     qtbot.waitUntil(card.isHidden, timeout=5000)
 
 
@@ -240,5 +240,5 @@ def test_a_run_that_somebody_else_resumed_goes_on_where_it_is_shown(qtbot, make_
     window.show_run(RunFolder(run.path))
     qtbot.waitUntil(lambda: window.run.view.state is State.CRASHED, timeout=5000)
     keep_alive(run, attempt=2)
-    window._live_runs.look_soon()
+    window._live_runs.poll_soon()
     qtbot.waitUntil(lambda: window.run.view.state is State.STARTING, timeout=5000)

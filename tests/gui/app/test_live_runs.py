@@ -67,11 +67,11 @@ def test_it_tells_what_it_sees_once_and_each_end(qtbot, thread, folder):
     assert (thread.known(), thread.trains()) == (None, False), "nobody has looked"
     thread.begin()
     qtbot.waitUntil(lambda: bool(ear.live))
-    qtbot.waitUntil(lambda: thread.has_looked)
+    qtbot.waitUntil(lambda: thread.has_polled)
     assert (thread.known(), thread.trains()) == ([run], True)
     assert [(one.run, int(100 * one.share)) for one in ear.live[0]] == [(run, 50)]
     finish(run, HALF, clock)
-    thread.look_soon()
+    thread.poll_soon()
     qtbot.waitUntil(lambda: bool(ear.ends))
     assert ear.told == [("terminal", State.FINISHED)]
     assert ear.live[1:] == [()]
@@ -120,7 +120,7 @@ def test_the_end_of_a_run_is_heard_while_another_one_is_shown(qtbot, window, fol
     window.show_run(second)
     qtbot.waitUntil(lambda: any(len(live) == 2 for live in ear.live), timeout=5000)
     finish(first, HALF, clock)
-    window._live_runs.look_soon()
+    window._live_runs.poll_soon()
     qtbot.waitUntil(lambda: ear.told == [("first", State.FINISHED)], timeout=5000)
 
 
@@ -133,7 +133,7 @@ def test_a_run_that_fails_while_it_loads_is_heard(qtbot, window, folder):
     window.go_to(Place.NEW_RUN)
     why = MessageRaised(id="failed", level=Level.ERROR, title="Memory ran out")
     write_events(run.events_file, RunStarted(), why, RunFinished(state=Outcome.FAILED))
-    window._live_runs.look_soon()
+    window._live_runs.poll_soon()
     qtbot.waitUntil(lambda: ear.told == [("loading", State.FAILED)], timeout=5000)
 
 

@@ -228,10 +228,10 @@ def test_the_window_does_not_wait_for_a_driver(make_strip):
     assert begun.wait(10)
     watch = strip._watch
     strip.hide()
-    assert watch.is_running, "the driver has not answered yet"
+    assert watch.worker.is_alive(), "the driver has not answered yet"
     answers.set()
-    watch.wait(10)
-    assert not watch.is_running
+    watch.worker.join(10)
+    assert not watch.worker.is_alive()
     strip.stop()
     assert sampler.threads == [], "nobody wants to know any more"
 
@@ -279,7 +279,7 @@ def test_the_window_tells_whether_a_run_trains_and_leaves_no_thread(qtbot, tmp_p
     qtbot.addWidget(window)
     window.show()
     machine = window.sidebar.machine
-    assert machine._watch.is_running
+    assert machine._watch.worker.is_alive()
     assert not machine._trains()
     make_folder(tmp_path / "live").record_keeper(os.getpid())
     qtbot.waitUntil(machine._trains, timeout=5000)

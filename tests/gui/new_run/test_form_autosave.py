@@ -4,7 +4,7 @@ import pytest
 
 from core.base.settings import Appearance, Settings
 from core.options import presets
-from gui.app.application import FormAutosave, keep_form
+from gui.app.application import FormAutosave
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
@@ -24,7 +24,6 @@ def opened(qtbot):
         pages.append(page)
         page.show()
         kept = FormAutosave(page, page)
-        kept.restore()
         return page, kept
 
     yield open_page
@@ -38,7 +37,7 @@ def lead_back(page):
 
 def test_what_was_never_changed_is_not_kept(opened):
     page, kept = opened()
-    kept.keep()
+    kept.save()
     assert presets.find_last_form() is None
     assert not lead_back(page).isVisible()
 
@@ -47,7 +46,7 @@ def test_the_form_is_as_it_was_left_and_can_be_started_afresh(opened):
     page, kept = opened()
     beginning = page.tree()
     page._options.form.set_values({"training.epochs": 7.0, "memory.batch_size": 5, "data.train": "/no/more"})
-    kept.keep()
+    kept.save()
     left = page.tree()
 
     page, kept = opened()
@@ -78,7 +77,7 @@ def test_another_task_comes_back_too_and_guessed_columns_do_not(qtbot, opened, p
         }
     )
     qtbot.waitUntil(lambda: page.tree()["data"].get("label_column") == "same")
-    kept.keep()
+    kept.save()
     assert not {"text_columns", "label_column"} & set(presets.find_last_form()["data"])
     page, kept = opened()
     assert page.tree()["task"] == "text-classification"
@@ -89,7 +88,7 @@ def test_the_window_keeps_it_when_hone_ends(qtbot, qapp):
     presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     window = MainWindow(Theme(Appearance.LIGHT), Settings(), FakeEngine(), tools=FakeMemory().tools)
     qtbot.addWidget(window)
-    keep_form(qapp, window)
+    qapp.aboutToQuit.connect(FormAutosave(window.new_run, window).save)
     assert window.new_run.tree()["training"]["epochs"] == 7.0
     window.new_run._options.form.set_values({"training.epochs": 8.0})
     qapp.aboutToQuit.emit()

@@ -10,7 +10,7 @@ from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app import live_runs
-from gui.app.live_runs import Attention
+from gui.app.live_runs import Notifications
 from tests.fakes.tray import FakeTray
 
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
@@ -33,14 +33,14 @@ DONE = ended(
 
 
 class Told:
-    """A window, its Attention, and all that this has shown."""
+    """A window, its notifications, and all that this has shown."""
 
     def __init__(self, window):
         self.window = window
         self.badges = []
         self.on_screen = None
         self.wants = True
-        self.attention = Attention(
+        self.attention = Notifications(
             window, lambda: self.wants, lambda: self.on_screen, self.badges.append, FakeTray
         )
 
@@ -87,15 +87,15 @@ def test_title_and_badge_show_the_run_on_screen_else_the_newest_that_trains(
 
 
 def test_an_end_that_nobody_saw_is_told_where_the_person_wants_it(told):
-    told.attention.tell_end(DONE)
+    told.attention.notify_end(DONE)
     told.wants = False
-    told.attention.tell_end(ended(state=State.FAILED))
+    told.attention.notify_end(ended(state=State.FAILED))
     assert told.notes == [("Finished: Digits", "Accuracy 97.0 %, Time 1 min 00 s", True)]
 
 
 def test_a_failure_is_told_with_its_reason(told):
     why = MessageRaised(id="failed", level=Level.ERROR, title="The data can't be read")
-    told.attention.tell_end(ended(why, RunFinished(state=Outcome.FAILED), state=State.FAILED))
+    told.attention.notify_end(ended(why, RunFinished(state=Outcome.FAILED), state=State.FAILED))
     assert told.notes == [("Failed: Digits", "The data can't be read", True)]
 
 
@@ -104,16 +104,16 @@ def test_an_end_that_was_seen_needs_no_telling_and_one_beside_it_does(qtbot, tol
     told.window.activateWindow()
     qtbot.waitUntil(told.window.isActiveWindow)
     told.on_screen = DIGITS
-    told.attention.tell_end(DONE)
+    told.attention.notify_end(DONE)
     assert told.notes == []
-    told.attention.tell_end(ended(run=LETTERS, state=State.CRASHED))
+    told.attention.notify_end(ended(run=LETTERS, state=State.CRASHED))
     assert [title for title, *_ in told.notes] == ["Crashed: Letters"]
 
 
 def test_one_icon_serves_all_notes_and_goes_with_the_last(qtbot, told, monkeypatch):
     monkeypatch.setattr(live_runs, "SHOWN_MS", 1)
-    told.attention.tell_end(DONE)
-    told.attention.tell_end(DONE)
+    told.attention.notify_end(DONE)
+    told.attention.notify_end(DONE)
     [icon] = FakeTray.made
     assert len(icon.shown) == 2
     qtbot.waitUntil(lambda: not icon.is_visible)
@@ -122,7 +122,7 @@ def test_one_icon_serves_all_notes_and_goes_with_the_last(qtbot, told, monkeypat
 @pytest.mark.qt_log_ignore("does not support raise")  # no screen
 def test_a_press_on_the_note_brings_the_window_back(told):
     told.window.showMinimized()
-    told.attention.tell_end(DONE)
+    told.attention.notify_end(DONE)
     FakeTray.made[0].messageClicked.emit()
     assert told.window.isVisible()
     assert not told.window.isMinimized()
@@ -130,7 +130,7 @@ def test_a_press_on_the_note_brings_the_window_back(told):
 
 def test_where_there_is_no_tray_nothing_is_made(told):
     FakeTray.can_notify = False
-    told.attention.tell_end(DONE)
+    told.attention.notify_end(DONE)
     assert FakeTray.made == []
 
 
