@@ -1,4 +1,4 @@
-"""One of the two models on the page Try it: its process, and what it answers."""
+"""A model on the page Try it: its process and its answers."""
 
 import threading
 
@@ -29,20 +29,20 @@ from core.services.chat import (
 from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.try_it.input import Question, ending_words, expected_text, figures_text, which_text
+from gui.try_it.input import ENDINGS, Question, expected_text, figures_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
 PAINT_MS = 50
-"""So often a text that is being written is painted anew."""
+"""Interval of repaints while a text is generated."""
 NEAR_END = 40
-"""Pixels above the end at which somebody still reads along."""
+"""Within so many pixels of the end, the view follows the text."""
 
 
 class Utterance(QFrame):
-    """What one side has said: who, the text, and below it what it took."""
+    """A message: the speaker, the text, and notes below it."""
 
     def __init__(self, speaker: str, role: Role) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Utterance(QFrame):
         self.below.hide()
         self.column = fill(QVBoxLayout(self), self.speaker, self.words, self.below, spacing=SPACING // 2)
 
-    def say_below(self, *lines: str) -> None:
-        """Put lines below the text; empty ones are left out."""
+    def show_notes(self, *lines: str) -> None:
+        """Show lines below the text, without empty ones."""
         self.below.setText("\n".join(filter(None, lines)))
         self.below.setVisible(bool(self.below.text()))
 
 
 class Transcript(PageScroll):
-    """Everything said so far; follows the end while it is written, unless somebody has scrolled back."""
+    """A conversation; the view follows the end while a text is generated, unless the person has scrolled back."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         self._content = QWidget()
@@ -79,34 +79,33 @@ class Transcript(PageScroll):
         self._reads_along = True
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all messages."""
         self._paint.stop()
         self._answer = None
         while self._lines.count() > 1:
             item = self._lines.takeAt(0)
-            widget = None if item is None else item.widget()
-            if widget is not None:
+            if item is not None and (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
 
     def begin(self, question: Question, name: str) -> None:
-        """Show what is asked of the model `name`, and room for its answer."""
+        """Show a question to the model `name`, and start its answer."""
         title = _("The model reads") if question.as_read else _("You")
         asked = self._add(title, Role.SAID)
         asked.words.setText(question.shown)
-        asked.say_below(expected_text(question.expected))
+        asked.show_notes(expected_text(question.expected))
         self._answer = self._add(name, Role.ANSWER)
         self._text = ""
         self._show_text()
         self._reads_along = True
 
-    def wait(self, words: str) -> None:
-        """Say why there is no answer yet."""
+    def show_notes(self, *lines: str) -> None:
+        """Show lines below the answer."""
         if self._answer is not None:
-            self._answer.say_below(words)
+            self._answer.show_notes(*lines)
 
     def add(self, piece: str) -> None:
-        """Some more of the answer."""
+        """Append to the answer."""
         bar = self.verticalScrollBar()
         self._reads_along = bar.value() >= bar.maximum() - NEAR_END
         self._text += piece
@@ -114,24 +113,23 @@ class Transcript(PageScroll):
             self._paint.start()
 
     def finish(self, answered: Answered) -> None:
-        """The whole answer, and what it took."""
+        """Show the whole answer, and its figures."""
         self._text = answered.text
         self._show_text()
         if self._answer is not None:
-            silent = "" if answered.text.strip() else _("It ended without a word.")
+            silent = "" if answered.text.strip() else _("The answer is empty.")
             self._answer.speaker.setText(answered.name)
-            self._answer.say_below(silent, *answered.notes, ending_words(answered), figures_text(answered))
+            self._answer.show_notes(
+                silent,
+                *answered.notes,
+                ENDINGS.get(answered.ended_by, ""),
+                figures_text(answered),
+            )
 
     def fail(self, error: UserError) -> None:
-        """There is no answer, and why."""
+        """Show why there is no answer."""
         self._show_text()
-        if self._answer is not None:
-            self._answer.say_below(*str(error).splitlines())
-
-    def stop(self) -> None:
-        """The answer will not come."""
-        if self._answer is not None and not self._text:
-            self._answer.say_below(_("Stopped."))
+        self.show_notes(*str(error).splitlines())
 
     def _add(self, speaker: str, role: Role) -> Utterance:
         made = Utterance(speaker, role)
@@ -150,7 +148,7 @@ class Transcript(PageScroll):
 
 
 class Session:
-    """One model's process, started in a thread by `run`. What is said before it has started waits for it."""
+    """A model's process, started in a thread by `run`; requests are queued until it has started."""
 
     def __init__(self, start: Start, load: Load) -> None:
         self._start, self._load = start, load
@@ -160,7 +158,7 @@ class Session:
         self._has_ended = False
 
     def run(self, call: Call) -> None:
-        """Start the process and pass on its lines until it ends; raises what `TryProcess.lines` does."""
+        """Start the process and report its messages until it ends; raises what `TryProcess.lines` does."""
         try:
             process = self._start(self._load)
         except OSError as error:
@@ -175,7 +173,7 @@ class Session:
             call.tell(told)
 
     def say(self, said: Said) -> None:
-        """Send a line."""
+        """Send a request."""
         with self._lock:
             if self._process is None:
                 self._early.append(said)
@@ -191,7 +189,7 @@ class Session:
 
 
 class Judgement(PageScroll):
-    """The newest question and its answer, headed by the model's name, in place of those before."""
+    """The newest question to a model that classifies or scores, and its answer."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         content = QWidget()
@@ -212,29 +210,29 @@ class Judgement(PageScroll):
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Hide question and answer."""
         self.asked.hide()
         self.answer.hide()
         self._show(None)
 
     def begin(self, question: Question, name: str) -> None:
-        """A question to the model `name`; an answer before it stays until the new one comes."""
+        """Show a question to the model `name`; the last answer stays until the new one comes."""
         self._question = question
         self.asked.words.setText(question.shown)
         self.asked.setVisible(bool(question.shown))
         self.answer.speaker.setText(name)
         self.answer.show()
-        self.answer.say_below()
+        self.answer.show_notes()
 
-    def wait(self, words: str) -> None:
-        """Say why there is no answer yet."""
-        self.answer.say_below(words)
+    def show_notes(self, *lines: str) -> None:
+        """Show lines below the answer."""
+        self.answer.show_notes(*lines)
 
     def add(self, piece: str) -> None:
-        """These models write no text."""
+        """Do nothing: these models generate no text."""
 
     def finish(self, answered: Answered) -> None:
-        """The answer, and what it took."""
+        """Show the answer, and its figures."""
         self.answer.speaker.setText(answered.name)
         if answered.chances:
             self.bars.show_chances(answered.chances, self._question.expected)
@@ -245,16 +243,14 @@ class Judgement(PageScroll):
         else:
             self.labelled.show_words(" ".join(self._question.texts), answered.words)
             self._show(self.labelled)
-        self.answer.say_below(expected_text(self._question.expected), *answered.notes, figures_text(answered))
+        self.answer.show_notes(
+            expected_text(self._question.expected), *answered.notes, figures_text(answered)
+        )
 
     def fail(self, error: UserError) -> None:
-        """There is no answer, and why."""
+        """Show why there is no answer."""
         self._show(None)
-        self.answer.say_below(*str(error).splitlines())
-
-    def stop(self) -> None:
-        """The answer will not come."""
-        self.answer.say_below(_("Stopped."))
+        self.show_notes(*str(error).splitlines())
 
     def _show(self, widget: QWidget | None) -> None:
         for kind in self._kinds:
@@ -262,10 +258,10 @@ class Judgement(PageScroll):
 
 
 class TryColumn(Card):
-    """Headed by the model's name; its process is started by the first question.
+    """A model with its answers; the first question starts its process.
 
     Signals:
-        settled: The question is answered, failed or was stopped.
+        settled: The question was answered, has failed or was stopped.
     """
 
     settled = Signal()
@@ -277,7 +273,7 @@ class TryColumn(Card):
         self._chosen: Triable | None = None
         self._session: Session | None = None
         self._task: Task[None] = Task(self)
-        self._task.progress.connect(self._take)
+        self._task.progress.connect(self._on_message)
         self._task.failed.connect(self._fail)
         self._task.settled.connect(self._on_end)
         self._turns: tuple[Turn, ...] = ()
@@ -301,16 +297,16 @@ class TryColumn(Card):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is still to come."""
+        """Whether an answer is pending."""
         return self._question is not None
 
     @property
     def is_loaded(self) -> bool:
-        """Whether its process lives, be the model ready or on its way."""
+        """Whether its process runs; the model may still be loading."""
         return self._session is not None
 
     def show_model(self, chosen: Triable | None) -> None:
-        """Show another run's model; the process of the one before ends."""
+        """Show another run's model, and end the process of the last one."""
         self.end()
         self._chosen = chosen
         self.begin_conversation()
@@ -320,7 +316,7 @@ class TryColumn(Card):
         self._bodies.setCurrentWidget(self._answers)
 
     def begin_conversation(self) -> None:
-        """Forget what was said; what is still to come of an answer is for nobody."""
+        """Forget the conversation, and ignore a pending answer."""
         self._turns = ()
         self._question = None
         self._asked += 1
@@ -328,7 +324,7 @@ class TryColumn(Card):
         self.judgement.clear()
 
     def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
-        """Ask the model, loaded first where it isn't yet."""
+        """Ask the model, which is loaded first if necessary."""
         assert self._chosen is not None, "a run is chosen before anything is asked"
         if self._session is None:
             self._begin_session(self._chosen, on_cpu=on_cpu)
@@ -339,10 +335,10 @@ class TryColumn(Card):
         self._question = question
         self._answers.begin(question, self._chosen.names[self.which])
         if self._is_loading:
-            self._answers.wait(_("The model is being loaded …"))
+            self._answers.show_notes(_("The model is being loaded …"))
 
     def stop(self) -> None:
-        """End the answer early; a model that is still being loaded is let go."""
+        """End the answer early; a model that is still loading is unloaded."""
         if self._question is None or self._session is None:
             return
         if self._is_loading:
@@ -351,18 +347,18 @@ class TryColumn(Card):
             self._session.say(Stop(id=self._asked))
 
     def end(self, why: str = "") -> None:
-        """End the process, which frees its memory; what it has said stays."""
+        """End the process, which frees its memory; answers stay."""
         if self._session is not None:
             self._session.kill()
             self._session = None
             self._task.cancel()
-        self._say_state(why)
+        self._show_state(why)
         if self._question is not None:
-            self._answers.stop()
+            self._answers.show_notes(_("Stopped."))
             self._settle()
 
     def end_work(self) -> None:
-        """End, and wait until no thread is left."""
+        """End the process and wait for its thread."""
         self.end()
         self._task.close()
 
@@ -375,15 +371,15 @@ class TryColumn(Card):
         load = Load(run=str(chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
         self._session = Session(self._start, load)
         self._is_loading = True
-        self._say_state(_("loading …"))
+        self._show_state(_("loading …"))
         self._task.start(self._session.run)
 
-    def _take(self, told: Told) -> None:
+    def _on_message(self, told: Told) -> None:
         match told:
             case Loaded():
                 self._is_loading = False
-                self._answers.wait("")
-                self._say_state(f"{told.device}, {told.dtype}", *told.notes)
+                self._answers.show_notes()
+                self._show_state(f"{told.device}, {told.dtype}", *told.notes)
             case Piece() if told.id == self._asked:
                 self._answers.add(told.text)
             case Answered() if told.id == self._asked:
@@ -412,7 +408,7 @@ class TryColumn(Card):
 
     def _on_end(self) -> None:
         self._session = None
-        self._say_state()
+        self._show_state()
 
-    def _say_state(self, *words: str) -> None:
+    def _show_state(self, *words: str) -> None:
         self.state.setText(" · ".join(filter(None, (which_text(self.which), *words))))

@@ -1,4 +1,4 @@
-"""The foot of the page Try it: questions, examples, how a model writes; and the page's sentences."""
+"""The input of the page Try it: questions, examples and sampling settings."""
 
 import re
 from collections.abc import Sequence
@@ -33,15 +33,15 @@ from gui.widgets.labels import ElidedLabel, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill
 
 SIDE = 72
-"""Pixels of the small picture."""
+"""Pixels of the thumbnail."""
 KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 
 
 class ImagePlace(QFrame):
-    """Takes one image and shows it small.
+    """An image to choose or drop, with a thumbnail.
 
     Signals:
-        chosen: The path of an image, as text.
+        chosen: The path of the image, as text.
     """
 
     chosen = Signal(str)
@@ -70,7 +70,7 @@ class ImagePlace(QFrame):
         )
 
     def show_image(self, path: str) -> None:
-        """Show an image without saying that it was chosen; empty: none."""
+        """Show an image without emitting `chosen`; an empty path shows none."""
         self.picture.setVisible(bool(path))
         self.words.setText(Path(path).name if path else _("Drop an image here"))
         if path:
@@ -98,7 +98,7 @@ class ImagePlace(QFrame):
 
 
 def small_picture(path: str, side: int) -> QPixmap:
-    """An image no larger than `side` pixels, decoded at that size; nothing where it can't be read."""
+    """Decode an image at most `side` pixels wide and high; returns a null pixmap if it can't be read."""
     reader = QImageReader(path)
     reader.setAutoTransform(True)
     size = reader.size()
@@ -111,7 +111,7 @@ def small_picture(path: str, side: int) -> QPixmap:
 class Question:
     """A text, a pair of texts, or an image file.
 
-    `expected` is what a held-out example says; `as_read`: the text is what the model reads, special tokens included.
+    `expected` is the answer of a held-out example; with `as_read`, the text has the special tokens the model reads.
     """
 
     texts: tuple[str, ...] = ()
@@ -122,16 +122,16 @@ class Question:
 
     @property
     def shown(self) -> str:
-        """The texts, one below the other."""
+        """The texts, one per line."""
         return "\n".join(self.texts)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked."""
+        """Whether there is no text and no image."""
         return not (self.image or self.shown.strip())
 
     def given_to(self, task: Task, turns: Sequence[Turn]) -> Given:
-        """What a model that has learned `task` is asked, after the `turns` of its conversation so far."""
+        """Return the request to a model of `task`, after the `turns` of its conversation."""
         if self.image:
             return Image(path=self.image)
         if task.reads_conversations and not self.as_read:
@@ -140,38 +140,32 @@ class Question:
 
 
 def which_text(which: Which) -> str:
-    """Which of the two models it is."""
+    """Name one of the two models."""
     return _("Trained") if which is Which.TRAINED else _("Before training")
 
 
-def button_text(task: Task) -> str:
-    """What the button says."""
-    words = {
-        Task.CHAT: _("Ask"),
-        Task.PREFERENCE: _("Ask"),
-        Task.CAUSAL_LM: _("Continue"),
-        Task.TEXT_REGRESSION: _("Score"),
-        Task.TOKEN_CLASSIFICATION: _("Label the words"),
-    }
-    return words.get(task, _("Classify"))
-
-
-def hint_text(task: Task) -> str:
-    """What stands in the empty field."""
-    if task.reads_conversations:
-        return _("Say something. Return sends it, Shift+Return begins a new line.")
-    if task is Task.CAUSAL_LM:
-        return _("How the text begins. Return sends it, Shift+Return begins a new line.")
-    return _("Write or paste a text. Return sends it.")
+BUTTONS = {
+    Task.CHAT: _("Ask"),
+    Task.PREFERENCE: _("Ask"),
+    Task.CAUSAL_LM: _("Continue"),
+    Task.TEXT_REGRESSION: _("Score"),
+    Task.TOKEN_CLASSIFICATION: _("Label the words"),
+}
+CHAT_HINT = _("Write a message. Return sends it, Shift+Return starts a new line.")
+HINTS = {
+    Task.CHAT: CHAT_HINT,
+    Task.PREFERENCE: CHAT_HINT,
+    Task.CAUSAL_LM: _("Write the beginning of a text. Return sends it, Shift+Return starts a new line."),
+}
 
 
 def expected_text(expected: str) -> str:
-    """What a held-out example says; empty where nobody knows."""
+    """Return the line with the answer of a held-out example, if there is one."""
     return _("Expected: {label}").format(label=expected) if expected else ""
 
 
 def figures_text(answered: Answered) -> str:
-    """What an answer took, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
+    """Return the figures of an answer, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
     took = formats.step_time(answered.seconds)
     where = f"{answered.device}, {answered.dtype}"
     speed = answered.tokens_per_second
@@ -184,14 +178,12 @@ def figures_text(answered: Answered) -> str:
     return f"{wrote} · {pace} · {where}"
 
 
-def ending_words(answered: Answered) -> str:
-    """Why a written answer ended, where that isn't the model's own doing; empty where it is."""
-    words = {
-        EndedBy.LENGTH: _("Reached the token limit."),
-        EndedBy.STOP_TEXT: _("Reached the stop text."),
-        EndedBy.PERSON: _("Stopped."),
-    }
-    return "" if answered.ended_by is None else words.get(answered.ended_by, "")
+ENDINGS: dict[EndedBy | None, str] = {
+    EndedBy.LENGTH: _("Reached the token limit."),
+    EndedBy.STOP_TEXT: _("Reached the stop text."),
+    EndedBy.PERSON: _("Stopped."),
+}
+"""Why a generated answer ended, unless the model ended it."""
 
 
 MOST_TOKENS = 32_768
@@ -199,15 +191,23 @@ LARGEST_SEED = 2**31 - 1
 
 
 class WritingSettings(QWidget):
-    """How an answer is sampled, and the system prompt."""
+    """The sampling settings and the system prompt."""
 
     def __init__(self) -> None:
         super().__init__()
         plain = Writing()
-        self.temperature = _decimal(0.0, 2.0, plain.temperature, 0.1)
-        self.max_tokens = _whole(1, MOST_TOKENS, plain.max_tokens)
-        self.top_p = _decimal(0.01, 1.0, plain.top_p, 0.05)
-        self.seed = _whole(0, LARGEST_SEED, plain.seed)
+        self.temperature, self.top_p = CalmDoubleSpinBox(), CalmDoubleSpinBox()
+        self.max_tokens, self.seed = CalmSpinBox(), CalmSpinBox()
+        self.temperature.setRange(0.0, 2.0)
+        self.temperature.setSingleStep(0.1)
+        self.temperature.setValue(plain.temperature)
+        self.top_p.setRange(0.01, 1.0)
+        self.top_p.setSingleStep(0.05)
+        self.top_p.setValue(plain.top_p)
+        self.max_tokens.setRange(1, MOST_TOKENS)
+        self.max_tokens.setValue(plain.max_tokens)
+        self.seed.setRange(0, LARGEST_SEED)
+        self.seed.setValue(plain.seed)
         self.stop_at = QLineEdit()
         self.stop_at.setPlaceholderText(_("none"))
         self.system = QLineEdit()
@@ -229,7 +229,7 @@ class WritingSettings(QWidget):
         fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
 
     def writing(self) -> Writing:
-        """What is chosen."""
+        """Return the settings."""
         return Writing(
             max_tokens=self.max_tokens.value(),
             temperature=self.temperature.value(),
@@ -238,9 +238,9 @@ class WritingSettings(QWidget):
             stop_at=(self.stop_at.text(),) if self.stop_at.text() else (),
         )
 
-    def offer_system(self, offered: bool) -> None:
-        """Whether the model reads conversations, which may begin with a system prompt."""
-        self._system_row.setVisible(offered)
+    def show_system(self, visible: bool) -> None:
+        """Show the system prompt, for models that read conversations."""
+        self._system_row.setVisible(visible)
 
 
 def _field(title: str, widget: QWidget, tip: str) -> QWidget:
@@ -255,35 +255,19 @@ def _field(title: str, widget: QWidget, tip: str) -> QWidget:
     return made
 
 
-def _whole(least: int, most: int, value: int) -> CalmSpinBox:
-    spin = CalmSpinBox()
-    spin.setRange(least, most)
-    spin.setValue(value)
-    spin.setAlignment(Qt.AlignmentFlag.AlignLeft)
-    return spin
-
-
-def _decimal(least: float, most: float, value: float, step: float) -> CalmDoubleSpinBox:
-    spin = CalmDoubleSpinBox()
-    spin.setRange(least, most)
-    spin.setSingleStep(step)
-    spin.setValue(value)
-    return spin
-
-
 MOST_TEXTS, MOST_IMAGES = 4, 12
 EXAMPLE_LETTERS = 26
-"""So many letters of a text stand on its button."""
+"""Letters of a text on its button."""
 PICTURE = 28
 SPECIAL = re.compile(r"<\|?[\w /-]{1,30}\|?>|\[(?:INST|/INST)\]")
-"""What templates put around turns; nobody wants to read it on a button."""
+"""Marks of chat templates, which are left out on buttons."""
 
 
 class ExampleRow(QWidget):
-    """A few examples; hidden where the run kept none.
+    """Buttons with some examples of the run; hidden if there are none.
 
     Signals:
-        chosen: The `Question` of the one that was pressed.
+        chosen: The `Question` of the clicked one.
     """
 
     chosen = Signal(object)
@@ -301,7 +285,7 @@ class ExampleRow(QWidget):
     def show_examples(
         self, examples: tuple[Example, ...], folder: Path, task: Task, *, in_pairs: bool
     ) -> None:
-        """Offer a run's examples; `in_pairs`: their texts are pairs, a line each."""
+        """Show a run's examples; with `in_pairs`, the texts are pairs with a line each."""
         for button in self.buttons:
             self._flow.removeWidget(button)
             button.deleteLater()
@@ -327,7 +311,7 @@ class ExampleRow(QWidget):
 
 
 def question_of(example: Example, folder: Path, task: Task, *, in_pairs: bool) -> Question:
-    """What an example asks: an image, a text or a pair, or, of a model that writes, exactly what it read then."""
+    """Return an example as a question: an image, a text, a pair, or exactly the tokens a causal model read."""
     if example.image:
         path = file_inside(folder, example.image)
         return Question(image=str(path or folder / "none"), expected=example.expected)
@@ -337,7 +321,7 @@ def question_of(example: Example, folder: Path, task: Task, *, in_pairs: bool) -
 
 
 def short(text: str, *, from_end: bool = False) -> str:
-    """A text on a button: its first letters, or its last words where a template stands around it."""
+    """Shorten a text for a button, from its beginning or its end."""
     plain = " ".join(SPECIAL.sub(" ", text).split())
     if len(plain) <= EXAMPLE_LETTERS:
         return plain
@@ -349,14 +333,14 @@ def short(text: str, *, from_end: bool = False) -> str:
 
 
 LINES = 3
-"""Lines of a text that are seen without scrolling."""
+"""Visible lines of a text."""
 
 
 class AskedText(QPlainTextEdit):
-    """A text field in which Return asks, and Shift+Return begins a new line.
+    """A text field in which Shift+Return starts a new line.
 
     Signals:
-        return_pressed: Ask.
+        return_pressed: Return was pressed without Shift.
     """
 
     return_pressed = Signal()
@@ -377,17 +361,17 @@ class AskedText(QPlainTextEdit):
 
 
 class TryInput(Card):
-    """Texts, or a place for an image; examples; how a model writes; the button.
+    """Texts or an image, examples, sampling settings and the button.
 
     Signals:
         asked: The `Question` to ask.
         stop_pressed: End the answers early.
-        anew_pressed: Begin a new conversation.
+        new_pressed: Begin a new conversation.
     """
 
     asked = Signal(object)
     stop_pressed = Signal()
-    anew_pressed = Signal()
+    new_pressed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
@@ -408,7 +392,7 @@ class TryInput(Card):
         self.settings.hide()
         self.button.clicked.connect(self._press)
         self.more.toggled.connect(self.settings.setVisible)
-        self.anew.clicked.connect(self.anew_pressed)
+        self.anew.clicked.connect(self.new_pressed)
         self.image.chosen.connect(self._on_image)
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
@@ -416,7 +400,7 @@ class TryInput(Card):
             field.textChanged.connect(self._show_button)
 
     def show_choice(self, choice: Choice) -> None:
-        """Take the form that suits a run, empty."""
+        """Show the empty fields for a run."""
         chosen = choice.chosen
         if chosen is None:
             return
@@ -424,26 +408,26 @@ class TryInput(Card):
         for field in (self.text, self.second):
             field.clear()
         self.text.setVisible(not task.reads_images)
-        self.text.setPlaceholderText(hint_text(task))
+        self.text.setPlaceholderText(HINTS.get(task, _("Write or paste a text. Return sends it.")))
         self.second.setVisible(choice.reads_pairs)
         self.second.setPlaceholderText(_("The second text of the pair."))
         self.image.setVisible(task.reads_images)
         self.image.show_image("")
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
-        self.settings.offer_system(task.reads_conversations)
+        self.settings.show_system(task.reads_conversations)
         self.anew.setVisible(task.writes_text)
         self.anew.setText(_("New conversation") if task.reads_conversations else _("Clear"))
         self.examples.show_examples(choice.examples, chosen.run.path, task, in_pairs=choice.reads_pairs)
         self._show_button()
 
-    def take_away(self, question: Question) -> None:
-        """Clear what has been said in a conversation; a text that is judged or gone on with stays to be changed."""
+    def clear_sent(self, question: Question) -> None:
+        """Clear a sent message of a conversation; other texts stay, to be edited."""
         if self._task.reads_conversations and self.text.toPlainText().strip() == question.shown:
             self.text.clear()
 
     def show_busy(self, busy: bool) -> None:
-        """Offer to stop while answers come."""
+        """Show the stop button while answers are pending."""
         self._is_busy = busy
         self._show_button()
 
@@ -493,11 +477,11 @@ class TryInput(Card):
             for field, text in zip((self.text, self.second), question.texts, strict=False):
                 field.setPlainText(text)
         if self._task.writes_text:
-            self.anew_pressed.emit()
+            self.new_pressed.emit()
         self.asked.emit(question)
 
     def _show_button(self) -> None:
-        self.button.setText(_("Stop") if self._is_busy else button_text(self._task))
+        self.button.setText(_("Stop") if self._is_busy else BUTTONS.get(self._task, _("Classify")))
         has_text = bool(self.text.toPlainText().strip())
         self.button.setEnabled(self._is_busy or has_text)
         self.button.setVisible(self._is_busy or not self._task.reads_images)

@@ -1,4 +1,4 @@
-"""The page Try it: the model a run has trained beside the one it started from, asked the same."""
+"""The page Try it: the same question to a run's trained model and to the one it started from."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,12 +26,12 @@ from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.layout import FLUSH, fill
 
 IDLE_MS = 5 * 60 * 1000
-"""Models are let go of so long after the page was left."""
+"""Models are unloaded so long after the page was left."""
 TITLE_LETTERS = 60
-"""Width of the list of runs at most, in letters."""
+"""The most letters of the list of runs."""
 BOTH = "both"
 ON_CPU, ONLY = "try.on_cpu", "try.only"
-"""What the buttons of this page's own messages change."""
+"""What the buttons of this page's messages change."""
 
 RoomFor = Callable[..., Verdict]
 
@@ -41,9 +41,9 @@ class TryPage(QWidget):
 
     Args:
         theme: Colours.
-        runs_folder: Gives the folder that holds the runs.
+        runs_folder: Returns the folder of the runs.
         start: Starts the process of a model.
-        room_for: Says whether models may be loaded now (`core.services.chat.room_for`).
+        room_for: Whether models may be loaded now (`core.services.chat.room_for`).
         parent: Qt's parent.
     """
 
@@ -62,7 +62,7 @@ class TryPage(QWidget):
         self._choice = Choice(())
         self._waiting: Question | None = None
         self._on_cpu = False
-        self._goes: Callable[[list[RunFolder]], bool] | None = None
+        self._is_outdated: Callable[[list[RunFolder]], bool] | None = None
         self._runs: Task[Choice] = Task(self)
         self._room: Task[Verdict] = Task(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
@@ -91,10 +91,10 @@ class TryPage(QWidget):
     def show_run(self, run: RunFolder) -> None:
         """Choose a run."""
         self._wanted = run
-        self._look()
+        self._find_runs()
 
-    def let_go(self, why: str = "") -> None:
-        """End the models' processes; the memory is free at once. What was said stays."""
+    def unload(self, why: str = "") -> None:
+        """End the models' processes, which frees their memory; answers stay."""
         self._waiting = None
         self._room.cancel()
         had_any = self._any_loaded
@@ -105,19 +105,19 @@ class TryPage(QWidget):
         self._show_busy()
 
     def take_live(self, live: tuple[LiveRun, ...]) -> None:
-        """Runs train or wait: those that train get the memory, unless models were asked for beside them."""
+        """Unload the models when a run trains, unless they were loaded on the CPU beside it."""
         training = [run for run in live if run.state is not State.QUEUED]
-        if self._goes is not None and self._goes([one.run for one in training]):
-            self._goes = self._waiting = None
+        if self._is_outdated is not None and self._is_outdated([one.run for one in training]):
+            self._is_outdated = self._waiting = None
             self.strip.hide()
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
-            self.let_go(_("{run} is training and gets the memory").format(run=training[0].title))
-            self._goes = lambda runs: training[0].run not in runs
+            self.unload(_("{run} is training and gets the memory").format(run=training[0].title))
+            self._is_outdated = lambda runs: training[0].run not in runs
 
     def close_questions(self) -> None:
-        """End everything, and wait until no thread is left."""
+        """End everything, and wait for all threads."""
         self._idle.stop()
         for looking in (self._runs, self._room):
             looking.close()
@@ -125,13 +125,13 @@ class TryPage(QWidget):
             column.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look which runs there are now."""
+        """Update the list of runs."""
         super().showEvent(event)
         self._idle.stop()
-        self._look()
+        self._find_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Keep the models a while: somebody may come back at once."""
+        """Keep the models for a while: the person may come back."""
         super().hideEvent(event)
         self._idle.start()
 
@@ -171,20 +171,20 @@ class TryPage(QWidget):
     def _connect(self) -> None:
         self._runs.done.connect(self._show_choice)
         self._room.done.connect(self._on_verdict)
-        self._idle.timeout.connect(self.let_go)
+        self._idle.timeout.connect(self.unload)
         self.run_list.currentIndexChanged.connect(self._choose)
         self.shown.chosen.connect(self._show_columns)
         self.strip.fix_chosen.connect(self._apply)
         self.input.asked.connect(self._ask)
         self.input.stop_pressed.connect(self._stop)
-        self.input.anew_pressed.connect(self._begin_anew)
+        self.input.new_pressed.connect(self._begin_conversation)
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
         application = QCoreApplication.instance()
         assert application is not None
         application.aboutToQuit.connect(self.close_questions)
 
-    def _look(self) -> None:
+    def _find_runs(self) -> None:
         folder, wanted = self._runs_folder(), self._wanted
         self._runs.start(lambda _call: chat.look(folder, wanted))
 
@@ -208,7 +208,7 @@ class TryPage(QWidget):
         problem = _("This run can't be tried.\n{problem}").format(problem=choice.problem)
         self.empty.setText(problem if choice.problem else no_run)
         if chosen is None:
-            self.let_go()
+            self.unload()
             return
         self._wanted = chosen.run
         self.run_list.choose(str(chosen.run.path))
@@ -223,7 +223,7 @@ class TryPage(QWidget):
 
     @property
     def _asked_models(self) -> tuple[Which, ...]:
-        """The models that are to be asked, the trained one first."""
+        """The chosen models, the trained one first."""
         value = self.shown.value()
         return tuple(Which) if value == BOTH else (Which(value),)
 
@@ -240,18 +240,18 @@ class TryPage(QWidget):
         self._show_busy()
 
     def _ask(self, question: Question) -> None:
-        """Ask; models that aren't loaded yet are, where there is room."""
+        """Ask the models, which are loaded first if there is enough memory."""
         chosen = self._choice.chosen
         if chosen is None:
             return
         self.strip.hide()
-        lacking = tuple(which for which in self._asked_models if not self.columns[which].is_loaded)
-        if not lacking:
-            self._put(question, self._asked_models)
+        missing = tuple(which for which in self._asked_models if not self.columns[which].is_loaded)
+        if not missing:
+            self._send(question, self._asked_models)
             return
         self._waiting = question
         folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
-        self._room.start(lambda _call: room_for(chosen.run, lacking, folder, on_cpu=on_cpu))
+        self._room.start(lambda _call: room_for(chosen.run, missing, folder, on_cpu=on_cpu))
         self._show_busy()
 
     def _on_verdict(self, verdict: Verdict) -> None:
@@ -260,17 +260,17 @@ class TryPage(QWidget):
             return
         if verdict.title:
             level = Level.INFO if verdict.allowed else Level.WARNING
-            self.strip.show_message(level, verdict.title, verdict.detail, self._ways_out(verdict))
-            self._goes = None if verdict.allowed else lambda training: not training
+            self.strip.show_message(level, verdict.title, verdict.detail, self._fixes_of(verdict))
+            self._is_outdated = None if verdict.allowed else lambda training: not training
         loaded = [which for which in self._asked_models if self.columns[which].is_loaded]
         models = [which for which in self._asked_models if which in loaded or which in verdict.allowed]
         if models:
-            self._put(question, tuple(models))
+            self._send(question, tuple(models))
         else:
             self._waiting = question if verdict.cpu_helps else None
         self._show_busy()
 
-    def _ways_out(self, verdict: Verdict) -> tuple[Fix, ...]:
+    def _fixes_of(self, verdict: Verdict) -> tuple[Fix, ...]:
         if verdict.cpu_helps:
             return (Fix(_("Try anyway on the CPU"), {ON_CPU: True}),)
         if verdict.allowed and len(self._asked_models) > 1:
@@ -291,8 +291,8 @@ class TryPage(QWidget):
         if question is not None:
             self._ask(question)
 
-    def _put(self, question: Question, models: tuple[Which, ...]) -> None:
-        self.input.take_away(question)
+    def _send(self, question: Question, models: tuple[Which, ...]) -> None:
+        self.input.clear_sent(question)
         writing = self.input.settings.writing()
         for which in models:
             self.columns[which].ask(question, writing, on_cpu=self._on_cpu)
@@ -305,7 +305,7 @@ class TryPage(QWidget):
             column.stop()
         self._show_busy()
 
-    def _begin_anew(self) -> None:
+    def _begin_conversation(self) -> None:
         self._stop()
         for column in self.columns.values():
             column.begin_conversation()
