@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from core.options.sources import (
     SCRATCH_MODELS,
     TIMED_MODELS,
     VISION_MODELS,
+    Lack,
     Scheme,
     parse_synthetic,
     positions_of,
@@ -19,6 +22,7 @@ from core.options.sources import (
     synthetic,
     synthetic_lengths,
     unknown_scheme,
+    what_lacks,
 )
 from core.services.hub import is_complete, question_about
 
@@ -102,3 +106,51 @@ def test_a_vision_model_trains_at_its_limits_and_not_below(model, name):
                 model(torch.empty(batch, 3, size - 1, size - 1, device="meta"))
     over_the_batch = torch.nn.modules.batchnorm._BatchNorm
     assert limits.normalises_batch is any(isinstance(layer, over_the_batch) for layer in model.modules())
+
+
+@pytest.mark.parametrize("config", ['{"name": "my app"}', "[1, 2]"])
+def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    assert what_lacks(tmp_path, needs_weights=True) is Lack.KIND
+    assert what_lacks(tmp_path, needs_weights=False) is Lack.KIND
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "w.bin",
+        "../outside.safetensors",
+        "/outside.safetensors",
+        "..\\outside.safetensors",
+        "gone.safetensors",
+    ],
+)
+def test_an_index_may_name_only_safetensors_beside_it(tmp_path, part):
+    (tmp_path / "outside.safetensors").touch()
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    for name in ("x.safetensors", "w.bin", "part.safetensors"):
+        (folder / name).touch()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "part.safetensors"}}))
+    assert what_lacks(folder, needs_weights=True) is None
+    index.write_text(json.dumps({"weight_map": {"a": "part.safetensors", "b": part}}))
+    assert what_lacks(folder, needs_weights=True) is Lack.PARTS
+    index.unlink()
+    assert what_lacks(folder, needs_weights=True) is Lack.SAFE_WEIGHTS  # transformers would load neither
+
+
+def test_matrices_beside_a_model_may_not_be_pickled(tmp_path):
+    for name in ("model.safetensors", "adapter_config.json", "adapter_model.bin"):
+        (tmp_path / name).touch()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert what_lacks(tmp_path, needs_weights=True) is Lack.SAFE_WEIGHTS
+
+
+def test_a_config_of_a_model_lacks_its_weights_only(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert what_lacks(tmp_path, needs_weights=True) is Lack.WEIGHTS
+    assert what_lacks(tmp_path, needs_weights=False) is None
+    (tmp_path / "model.safetensors").touch()
+    assert what_lacks(tmp_path, needs_weights=True) is None

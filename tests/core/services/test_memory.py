@@ -1,8 +1,9 @@
-"""The guard of a dry run: it is ended before it takes memory that isn't there, and that is the answer."""
+"""Dry runs, which are ended before they take memory that isn't free, and the memory of devices."""
 
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -11,13 +12,16 @@ from core.base import jobs
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
 from core.base.processes import out_of_memory_kills
-from core.base.system import SystemMemory
+from core.base.system import GroupMemory, SystemMemory
 from core.memory.model import Room, Verdict
+from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
 from core.options.choices import Task
+from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions
 from core.services import memory
 from core.services.memory import DryRun
+from tests.fakes.nvml import FakeNvml
 from tests.fakes.runs import FAKES
 
 MB = 1 << 20
@@ -131,3 +135,73 @@ def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch):
     monkeypatch.setattr(jobs.EngineJob, "ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         dry_run("hang", ROOMY).run()
+
+
+# --- Memory of a device
+
+GB = 1 << 30
+SYSTEM = SystemMemory(used=6 * GB, total=16 * GB, swap=0)
+
+
+@pytest.fixture
+def computer(monkeypatch):
+    monkeypatch.setattr(memory, "system_memory", lambda: SYSTEM)
+    monkeypatch.setattr(memory, "group_memory", lambda: None)
+
+
+def device(name: str, memory_bytes: int | None = None) -> DeviceReport:
+    return DeviceReport(name=name, title=name, available=True, memory_bytes=memory_bytes)
+
+
+def gpu(**facts: Any) -> Any:
+    return find_gpu("0", FakeNvml(**facts))
+
+
+def room(free: float, ceiling: float) -> Room:
+    return Room(free=int(free * GB), ceiling=int(ceiling * GB))
+
+
+@pytest.mark.usefixtures("computer")
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (None, room(10, 16)),
+        (GroupMemory(limit=8 * GB, used=GB), room(7, 8)),
+        (GroupMemory(limit=12 * GB, used=GB), room(10, 12)),  # others of the computer have the rest
+        (GroupMemory(limit=GB, used=2 * GB), room(0, 1)),
+        (GroupMemory(limit=64 * GB, used=GB), room(10, 16)),
+    ],
+)
+def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(monkeypatch, group, expected):
+    monkeypatch.setattr(memory, "group_memory", lambda: group)
+    assert memory.room_of(device("cpu", 16 * GB)) == expected
+
+
+@pytest.mark.usefixtures("computer")
+def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(monkeypatch):
+    own = memory.room_of(device("cuda:0", 8 * GB), gpu=gpu())
+    assert own == room(4, 7)  # 3 in use, 1 reserved, of 8
+    assert memory.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == room(10, 12)
+    monkeypatch.setattr(memory, "gpu_of", lambda _name: None)
+    assert memory.room_of(device("cuda:0", 8 * GB)) is None, "no driver's library"
+
+
+@pytest.mark.usefixtures("computer")
+@pytest.mark.parametrize(
+    ("recommended", "limit", "used", "expected"),
+    [
+        (11, 1.7, 6, room(10, 11)),
+        (11, 1.0, 6, room(10, 11)),
+        (11, 0.5, 6, room(5.5, 5.5)),
+        (11, 0.0, 6, room(10, 11)),
+        (11, 1.7, 2, room(11, 11)),
+        (0, 1.7, 2, room(14, 16)),  # nothing is recommended
+    ],
+)
+def test_a_mac_has_what_macos_recommends_or_less_where_that_is_asked(
+    monkeypatch, recommended, limit, used, expected
+):
+    system = SystemMemory(used=used * GB, total=16 * GB, swap=0)
+    monkeypatch.setattr(memory, "system_memory", lambda: system)
+    mac = device("mps", recommended * GB or None)
+    assert memory.room_of(mac, mps_limit=limit) == expected

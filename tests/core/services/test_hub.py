@@ -1,6 +1,5 @@
-"""Which models are asked about before a run, and when an answer is waited for."""
+"""Which models of the Hub can be trained, which are on this computer, and when the engine checks them."""
 
-import json
 import shutil
 import socket
 from pathlib import Path
@@ -15,8 +14,17 @@ from core.memory.model import ModelReport, OptionsRequest
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.options.sources import Lack, what_lacks
-from core.services.hub import INDEX, is_complete, is_in_hub_cache, may_be_there, question_about
+from core.services.hub import (
+    INDEX,
+    PURPOSES,
+    is_complete,
+    is_in_hub_cache,
+    may_be_there,
+    question_about,
+    standing,
+    wanted,
+    weight_bytes,
+)
 from tests.fakes import runs
 from tests.fakes.runs import FAKES
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -233,49 +241,51 @@ class TestTrain:
         assert "Note: the model could not be checked before the run" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("config", ['{"name": "my app"}', "[1, 2]"])
-def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path, config):
-    (tmp_path / "config.json").write_text(config)
-    assert what_lacks(tmp_path, needs_weights=True) is Lack.KIND
-    assert what_lacks(tmp_path, needs_weights=False) is Lack.KIND
+# --- Models that can be trained
 
 
 @pytest.mark.parametrize(
-    "part",
+    ("files", "words"),
     [
-        "w.bin",
-        "../outside.safetensors",
-        "/outside.safetensors",
-        "..\\outside.safetensors",
-        "gone.safetensors",
+        (["config.json", "model.safetensors"], ""),
+        (["config.json", "model-00001-of-00002.safetensors", "model.safetensors.index.json"], ""),
+        (["config.json", "pytorch_model.bin"], "pickled"),
+        (["config.json", "model.pt"], "pickled"),
+        (["adapter_config.json", "adapter_model.safetensors"], "LoRA adapter"),
+        (["model.safetensors"], "no config.json"),
+        (["config.json", "model.gguf"], "other programs"),
+        (["config.json"], "no weights"),
+        (["unet/model.safetensors", "model_index.json"], "no weights"),
+        ([], "no weights"),
     ],
 )
-def test_an_index_may_name_only_safetensors_beside_it(tmp_path, part):
-    (tmp_path / "outside.safetensors").touch()
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "config.json").write_text('{"model_type": "bert"}')
-    for name in ("x.safetensors", "w.bin", "part.safetensors"):
-        (folder / name).touch()
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": {"a": "part.safetensors"}}))
-    assert what_lacks(folder, needs_weights=True) is None
-    index.write_text(json.dumps({"weight_map": {"a": "part.safetensors", "b": part}}))
-    assert what_lacks(folder, needs_weights=True) is Lack.PARTS
-    index.unlink()
-    assert what_lacks(folder, needs_weights=True) is Lack.SAFE_WEIGHTS  # transformers would load neither
+def test_files_tell(files, words):
+    refusal = standing("org/x", files).refusal
+    assert words in refusal
+    assert bool(refusal) == bool(words)
 
 
-def test_matrices_beside_a_model_may_not_be_pickled(tmp_path):
-    for name in ("model.safetensors", "adapter_config.json", "adapter_model.bin"):
-        (tmp_path / name).touch()
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    assert what_lacks(tmp_path, needs_weights=True) is Lack.SAFE_WEIGHTS
+def test_code_of_its_own_weighs_more_than_safe_weights():
+    files = ["config.json", "model.safetensors", "modeling_x.py"]
+    assert standing("org/x", files).refusal == ""
+    assert "Python code" in standing("org/x", files, tags=["custom_code"]).refusal
+    assert "Python code" in standing("org/x", files, config={"auto_map": {"AutoModel": "x.X"}}).refusal
 
 
-def test_a_config_of_a_model_lacks_its_weights_only(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    assert what_lacks(tmp_path, needs_weights=True) is Lack.WEIGHTS
-    assert what_lacks(tmp_path, needs_weights=False) is None
-    (tmp_path / "model.safetensors").touch()
-    assert what_lacks(tmp_path, needs_weights=True) is None
+def test_what_is_asked_for():
+    files = [
+        "config.json", "model.safetensors", "model.safetensors.index.json", "model-00001-of-00001.safetensors",
+        "pytorch_model.bin", "pytorch_model.bin.index.json", "vocab.txt", "spiece.model", "chat_template.jinja",
+        "README.md", "LICENSE.txt", "modeling.py", "onnx/config.json", "tokenizer.json", "requirements.txt",
+    ]  # fmt: skip
+    assert wanted(files) == [
+        "chat_template.jinja", "config.json", "model.safetensors", "spiece.model", "tokenizer.json", "vocab.txt",
+    ]  # fmt: skip
+
+
+def test_every_task_has_purposes():
+    assert set(PURPOSES) == {task.value for task in Task}
+
+
+def test_bytes_of_number_formats():
+    assert weight_bytes({"F32": 10, "BF16": 10, "I8": 10, "F4": 10}) == 40 + 20 + 10 + 5

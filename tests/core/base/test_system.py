@@ -1,0 +1,41 @@
+"""Memory of control groups."""
+
+from pathlib import Path
+
+from core.base.system import GroupMemory, group_memory
+
+GB = 1 << 30
+
+
+def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 5\ninactive_file {inactive}\nactive_file 7\n")
+
+
+def test_the_tightest_of_the_groups_counts(tmp_path):
+    own = tmp_path / "own"
+    own.write_text("0::/outer/inner\n")
+    group(tmp_path / "outer", str(4 * GB), 3 * GB)
+    group(tmp_path / "outer/inner", "max", 2 * GB)
+    assert group_memory(tmp_path, own) == GroupMemory(limit=4 * GB, used=3 * GB)
+    group(tmp_path / "outer/inner", str(2 * GB), 2 * GB, inactive=GB // 2)
+    assert group_memory(tmp_path, own) == GroupMemory(limit=2 * GB, used=2 * GB - GB // 2)
+
+
+def test_the_older_groups_are_read_too(tmp_path):
+    own = tmp_path / "own"
+    own.write_text("11:cpu,cpuacct:/job\n5:memory:/job\n")
+    folder = tmp_path / "memory/job"
+    folder.mkdir(parents=True)
+    (folder / "memory.limit_in_bytes").write_text(f"{3 * GB}\n")
+    (folder / "memory.usage_in_bytes").write_text(f"{GB}\n")
+    (folder / "memory.stat").write_text("total_inactive_file 1024\n")
+    assert group_memory(tmp_path, own) == GroupMemory(limit=3 * GB, used=GB - 1024)
+    (folder / "memory.limit_in_bytes").write_text("9223372036854771712\n")  # no limit
+    assert group_memory(tmp_path, own) is None
+
+
+def test_elsewhere_there_are_no_groups(tmp_path):
+    assert group_memory(tmp_path, tmp_path / "absent") is None
