@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import math
-import os
 import pickle
 import shutil
 import sys
@@ -200,20 +199,6 @@ def _free(folder: Path) -> int:
     return 0
 
 
-def find_full_disk(error: BaseException, folder: Path) -> Path | None:
-    """The file that an error names, or which of `folder`, home and the temporary folder is full, or None."""
-    named = getattr(error, "filename", None)
-    if isinstance(named, str | bytes):
-        return Path(os.fsdecode(named)).absolute()
-    # tempfile.gettempdir looks for a folder that isn't full
-    temporary = os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"
-    for place in (folder, Path.home(), Path(temporary)):
-        with contextlib.suppress(OSError):
-            if shutil.disk_usage(place).free < SMALL_FILES:
-                return place.absolute()
-    return None
-
-
 def is_disk_full(error: BaseException) -> bool:
     """Whether the disk, the person's quota or the limit for one file is exhausted."""
     return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or _says(error, DISK_FULL)
@@ -290,13 +275,8 @@ def explain(
             (Fix(_("Load without workers"), {"data.workers": 0}),),
         )
     if is_disk_full(error):
-        place = find_full_disk(error, Path())  # a run's process works in its folder
-        detail = str(error)
-        if place is not None:
-            detail = _("{place} couldn't be written: {free} are free.").format(
-                place=place, free=size(_free(place))
-            )
-        return UserError(_("The disk is full"), detail, (Fix(_("Free some space and start again")),))
+        fix = Fix(_("Free some space and start again"))
+        return UserError(_("The disk is full"), str(error), (fix,))
     if _says(error, NO_ASYNC_IO):
         return UserError(
             _("DeepSpeed can't write to the disk here"),

@@ -55,7 +55,6 @@ from core.engine.training.failures import (
     cant_save,
     check_weights_finite,
     explain,
-    find_full_disk,
     is_disk_full,
     reading,
     require_disk_space,
@@ -235,7 +234,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
         if is_full and reporter.status.plan is not None:  # the events, after training has begun
-            error = cant_save(error, find_full_disk(error, run.path) or run.path)
+            error = cant_save(error, run.path)
         else:
             error = explain(error, options, reporter.status.forecast) or UserError(
                 _("Training ended with an unexpected error"),

@@ -17,6 +17,25 @@ from core.options.choices import Method, Task
 from core.options.sections import DeviceOptions
 
 
+def environment(monkeypatch, task=Task.TEXT_CLASSIFICATION, before=(), **device) -> dict[str, str | None]:
+    """The variables that a run sets, on top of those of `before`; all others are unset."""
+    names = (
+        "CUDA_VISIBLE_DEVICES",
+        "LRU_CACHE_CAPACITY",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
+        "PYTORCH_ENABLE_MPS_FALLBACK",
+        "PYTORCH_MPS_HIGH_WATERMARK_RATIO",
+        "PYTORCH_MPS_LOW_WATERMARK_RATIO",
+        "USE_HUB_KERNELS",
+    )
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in dict(before).items():
+        monkeypatch.setenv(name, value)
+    prepare_environment(RunOptions(task=task, device=DeviceOptions(**device)))
+    return {name: os.environ.get(name) for name in names}
+
+
 @pytest.mark.parametrize(
     ("name", "visible", "expected"),
     [
@@ -30,32 +49,17 @@ from core.options.sections import DeviceOptions
     ],
 )
 def test_one_cuda_device_stays_visible(monkeypatch, name, visible, expected):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(name=name)))
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
-
-
-@pytest.mark.parametrize(("fallback", "expected"), [(True, "1"), (False, "0")])
-def test_mps_fallback_is_set_either_way(monkeypatch, fallback, expected):
-    monkeypatch.setenv("PYTORCH_ENABLE_MPS_FALLBACK", "unset")
-    prepare_environment(
-        RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(mps_fallback=fallback))
-    )
-    assert os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] == expected
+    before = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert environment(monkeypatch, before=before, name=name)["CUDA_VISIBLE_DEVICES"] == expected
 
 
 @pytest.mark.parametrize(
     ("limit", "low"), [(1.7, 1.4), (2.0, 1.4), (0.85, 0.7), (0.1, 0.0824), (0.0, 1.4)], ids=str
 )
 def test_the_lower_watermark_follows_the_ceiling_down(monkeypatch, limit, low):
-    for name in ("HIGH", "LOW"):
-        monkeypatch.setenv(f"PYTORCH_MPS_{name}_WATERMARK_RATIO", "unset")
-    device = DeviceOptions(mps_memory_limit=limit)
-    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION, device=device))
-    assert float(os.environ["PYTORCH_MPS_HIGH_WATERMARK_RATIO"]) == limit
-    assert float(os.environ["PYTORCH_MPS_LOW_WATERMARK_RATIO"]) == pytest.approx(low, abs=1e-4)
+    found = environment(monkeypatch, mps_memory_limit=limit)
+    assert float(found["PYTORCH_MPS_HIGH_WATERMARK_RATIO"]) == limit
+    assert float(found["PYTORCH_MPS_LOW_WATERMARK_RATIO"]) == pytest.approx(low, abs=1e-4)
 
 
 def test_torch_would_take_every_pair_of_watermarks():
@@ -66,27 +70,14 @@ def test_torch_would_take_every_pair_of_watermarks():
         assert 0.0 < low <= (high or 2.0)
 
 
-def test_no_compiled_code_comes_from_the_hub(monkeypatch):
-    """It is read when transformers 5.23 loads; the package `kernels` is hidden besides."""
-    monkeypatch.setenv("USE_HUB_KERNELS", "1")
-    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION))
-    assert os.environ["USE_HUB_KERNELS"] == "0"
-
-
-def test_few_kernels_of_a_cpu_are_kept_unless_a_person_says_otherwise(monkeypatch):
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
-    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
-    prepare_environment(RunOptions(task=Task.CHAT))
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
-    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
-
-
-def test_images_keep_all_kernels_which_have_one_shape(monkeypatch):
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
-    monkeypatch.delenv("LRU_CACHE_CAPACITY", raising=False)
-    prepare_environment(RunOptions(task=Task.IMAGE_CLASSIFICATION))
-    assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
-    assert "LRU_CACHE_CAPACITY" not in os.environ
+def test_the_other_variables(monkeypatch):
+    few = {"LRU_CACHE_CAPACITY": "7", "USE_HUB_KERNELS": "1"}
+    found = environment(monkeypatch, Task.CHAT, before=few, mps_fallback=True)
+    assert (found["USE_HUB_KERNELS"], found["PYTORCH_ENABLE_MPS_FALLBACK"]) == ("0", "1")
+    assert (found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], found["LRU_CACHE_CAPACITY"]) == ("64", "7")
+    found = environment(monkeypatch, Task.IMAGE_CLASSIFICATION, mps_fallback=False)
+    assert found["PYTORCH_ENABLE_MPS_FALLBACK"] == "0"
+    assert (found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], found["LRU_CACHE_CAPACITY"]) == (None, None)
 
 
 SCRIPT = """

@@ -17,7 +17,7 @@ from core.options.data import DataOptions
 from core.options.presets import find_preset as find
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from core.options.validate import problems_of
-from core.runs.events import CheckpointSaved, Outcome, RunFinished
+from core.runs.events import CheckpointSaved
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 
@@ -162,12 +162,6 @@ def test_the_preset_for_8_gb_learns_as_without_recomputing(bert, texts, tmp_path
     assert all(moved[name].any() for name in moved if "lora_B" in name)
     for name in moved:
         torch.testing.assert_close(moved[name], other[name], msg=name)
-
-
-def test_targets_by_name(bert, tmp_path):
-    asked = model(bert, method=Method.LORA, lora_targets=("query", "value"))
-    tiny = train(tmp_path / "run", model=asked)
-    assert tiny.what_ran.adapter == "LoRA, rank 16 on 4 layers"
 
 
 def test_a_target_that_is_no_layer_ends_the_run_plainly(bert, tmp_path):
@@ -324,31 +318,3 @@ def test_a_half_precision_checkpoint_trains_in_full(dtype, bert, tmp_path):
     assert {weight.dtype for weight in load_file(tiny.run.model / "model.safetensors").values()} == {
         torch.float32
     }
-
-
-def test_mixture_of_experts_trains_like_any_other(bert, texts, tmp_path):
-    from transformers import MixtralConfig, MixtralForSequenceClassification
-
-    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = MixtralConfig(
-        **sizes, vocab_size=15, num_key_value_heads=2, num_local_experts=4, pad_token_id=0, num_labels=2
-    )
-    mixtral = shutil.copytree(bert, tmp_path / "mixtral")
-    MixtralForSequenceClassification(config).save_pretrained(mixtral)
-    tiny = train(
-        tmp_path / "run",
-        model=model(mixtral),
-        data=reviews(texts, eval_fraction=0.25),
-        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2),
-    )
-    assert tiny.status == 0
-    finished = tiny.events[-1]
-    assert isinstance(finished, RunFinished)
-    assert finished.state is Outcome.FINISHED
-    before, after = (load_file(folder / "model.safetensors") for folder in (mixtral, tiny.run.model))
-    assert set(after) == set(before)
-    for layer in ("layers.0.", "layers.1."):
-        experts = [name for name in before if layer in name and "experts" in name]
-        assert len(experts) == 4 * 3
-        assert not all(same(before, after, experts))  # one that no text is sent to stays
-    assert tiny.what_ran.trainable_parameters == tiny.what_ran.total_parameters

@@ -13,7 +13,7 @@ from core.engine.data.images import synthetic_images as synthetic
 from core.engine.models.vision import VisionClassifier, VisionRecipe, load_vision_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.images import LARGE_ENOUGH, leaves_one_over, prepare, without_one
+from core.engine.tasks.images import LARGE_ENOUGH, prepare, without_one
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -117,13 +117,6 @@ def test_the_declared_limits_are_the_models_own(name):
     assert trains(model, 1, limits.smallest_alone)
     assert not trains(model, 1, limits.smallest_alone - 1)
     assert limits.smallest_alone <= LARGE_ENOUGH
-
-
-@pytest.mark.parametrize(
-    ("samples", "batch_size", "expected"), [(33, 32, True), (32, 32, False), (1, 32, False), (5, 1, False)]
-)
-def test_one_over(samples, batch_size, expected):
-    assert leaves_one_over(samples, batch_size) is expected
 
 
 def test_the_image_left_out_is_one_its_class_can_spare():

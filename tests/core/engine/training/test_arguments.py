@@ -1,5 +1,6 @@
 """Options reach Trainer under the names Trainer knows them by; that each changes something: test_every_option.py."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from core.options import RunOptions
 from core.options.choices import Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
+from core.options.trainer_args import translate
 from tests.fakes.building import resolved
 
 prepare_torchvision()
@@ -79,3 +81,42 @@ def test_they_arrive_as_asked(sections, expected):
 
 def test_tf32_is_named_on_cuda_alone():
     assert "tf32" not in arguments("mps")  # Trainer would refuse even False there
+
+
+prepare_torchvision()
+
+
+def test_no_name_of_trainer_is_unknown():
+    from transformers import TrainingArguments
+
+    fields = {field.name: field.default for field in dataclasses.fields(TrainingArguments)}
+    assert len(fields) > 100
+    assert [name for name, default in fields.items() if translate(name, default) is None] == []
+
+
+def test_names_said_to_be_gone_are_gone():
+    from transformers import TrainingArguments
+
+    from core.options.trainer_args import GONE, OBSOLETE
+
+    fields = {field.name for field in dataclasses.fields(TrainingArguments)}
+    still_there = {name for name in (*GONE, *OBSOLETE) if name in fields}
+    assert still_there <= {"gradient_checkpointing"}, "an alias until version 6"
+
+
+def test_trainers_own_defaults_ask_for_nothing_else():
+    """A TrainingArguments saved as JSON holds all defaults; importing it must not refuse or change much."""
+    from transformers import TrainingArguments
+
+    fields = {field.name: field.default for field in dataclasses.fields(TrainingArguments)}
+    asked = {
+        path: value
+        for name, default in fields.items()
+        if (translation := translate(name, default)) is not None
+        for path, value in translation.values.items()
+        if value is not None and default is not dataclasses.MISSING
+    }
+    assert asked["data.pin_memory"] == "auto"
+    assert asked["training.optimizer"] == "adamw"
+    assert "device.precision" not in asked
+    assert "training.max_steps" not in asked

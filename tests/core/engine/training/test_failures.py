@@ -2,18 +2,33 @@
 
 import errno
 import io
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
 
-from core.base.errors import OutOfMemory
-from core.engine.training.failures import explain
+from core.base.errors import FixAction, OutOfMemory
+from core.base.processes import CANT_WRITE
+from core.engine.__main__ import LenientStream
+from core.engine.reporter import Reporter
+from core.engine.training.failures import CantSave, cant_save, disk_space_needed, explain, writing
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.sections import MemoryOptions
+from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
+from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
+from core.runs.folder import RunFolder
+from core.runs.models import newest
+from tests.fakes.interrupted import attempt, in_attempts, short_run, story_of
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import model, reviews, write_reviews
 
 OPTIONS = RunOptions(task=Task.TEXT_CLASSIFICATION)
 
@@ -119,3 +134,179 @@ def test_a_batch_of_one_takes_leaner_methods_and_shorter_texts():
         {"model.method", "training.learning_rate"},
         {"data.max_length"},
     ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("room")
+
+
+@pytest.fixture(scope="module")
+def options(folder):
+    return short_run(
+        model=model(save_tiny_bert(folder / "bert")),
+        data=reviews(write_reviews(folder / "reviews.csv", 8)),
+        training=TrainingOptions(epochs=3.0, learning_rate=1e-2),
+        output=OutputOptions(keep_checkpoints=3, predictions=0),
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(folder, options):
+    return in_attempts(folder / "whole", options)
+
+
+def messages(run: RunFolder, message_id: str) -> list[MessageRaised]:
+    return [told for told in story_of(run).of(MessageRaised) if told.id == message_id]
+
+
+def test_too_little_room_is_told_before_training_with_what_would_fit(options, tmp_path, monkeypatch):
+    run = RunFolder(tmp_path / "run")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 2_200_000))
+    assert attempt(run.path, options) == 1
+    [failed] = messages(run, "failed")
+    assert failed.title == "The disk is too full for this run"
+    assert "3 checkpoints" in failed.detail
+    assert "2.1 MB" in failed.detail
+    assert {"output.keep_checkpoints": 0, "output.keep_best": False} in [fix.changes for fix in failed.fixes]
+    assert story_of(run).of(StepFinished) == []
+
+
+def test_the_need_is_what_is_really_written(whole, folder, options):
+    from transformers import AutoModelForSequenceClassification
+
+    [*_, last] = whole.of(CheckpointSaved)
+    trained = AutoModelForSequenceClassification.from_pretrained(folder / "whole" / "model")
+
+    class Trainer:
+        model = trained
+
+    need = disk_space_needed(Trainer(), options, [])
+    assert need.copies == 3
+    assert last.bytes <= need.checkpoint <= last.bytes + (1 << 20)
+
+
+def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint(whole, options, tmp_path):
+    """A limit for the size of a file stands in for the disk: the system refuses to write beyond it."""
+    run = RunFolder(tmp_path / "run")
+    with file_limit_from_step(3, 30_000):
+        assert attempt(run.path, options) == 0
+    status = story_of(run)
+    assert status.last is not None
+    assert status.last.state is Outcome.PAUSED
+    [paused] = messages(run, "paused")
+    assert paused.title == "Paused: the disk is full"
+    assert "about " in paused.detail
+    assert FixAction.RESUME in [fix.action for fix in paused.fixes]
+    assert [path.name for path in run.checkpoints.iterdir()] == ["checkpoint-2"]
+    assert not run.model.exists()
+    assert in_attempts(run.path, options).steps == whole.steps
+
+
+def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept(
+    options, tmp_path, monkeypatch, capfd
+):
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    run.spare_file.write_bytes(b"room")
+    write = Reporter.write
+
+    def write_where_there_is_room(self: Reporter, *events: Event) -> None:
+        if any(isinstance(event, StepFinished) for event in events) or (
+            run.spare_file.exists() and isinstance(events[0], MessageRaised)
+        ):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, *events)
+
+    monkeypatch.setattr(Reporter, "write", write_where_there_is_room)
+    assert attempt(run.path, options) == 0
+    status = story_of(run)
+    assert status.last is not None
+    assert status.last.state is Outcome.PAUSED
+    [paused] = messages(run, "paused")
+    assert str(run.path) in paused.detail
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(whole, options, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    with file_limit_from_step(3, 1):
+        assert attempt(run.path, options) == CANT_WRITE
+    found = newest(run)
+    assert found is not None
+    assert found.step == 2
+    assert in_attempts(run.path, options).steps == whole.steps
+
+
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "Paused: the disk is full"),
+        (
+            RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed"),
+            "Paused: the disk is full",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied"), "The run can't be saved"),
+    ],
+)
+def test_why_a_checkpoint_was_not_saved(error, title, tmp_path):
+    assert cant_save(error, tmp_path).title == title
+    with pytest.raises(CantSave), writing(tmp_path):
+        raise error
+    with pytest.raises(KeyError), writing(tmp_path):
+        raise KeyError("bug")
+
+
+class FullDisk(io.StringIO):
+    """A log on a disk that is full."""
+
+    def write(self, *_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    flush = write
+
+
+def test_a_log_that_can_not_be_written_is_left_out():
+    log = LenientStream(FullDisk())
+    print("a line", file=log)
+    log.flush()
+    assert not log.isatty()
+
+
+@contextmanager
+def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
+    """From the end of a step on no file may grow beyond `limit` bytes, in this whole process."""
+    resource: Any = pytest.importorskip("resource")  # Windows has no such limit
+    from transformers import TrainerCallback
+
+    from core.engine.training import train
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    class Filling(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == step:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+
+    build = train.build_trainer
+
+    def build_filling(*args: Any) -> Any:
+        trainer = build(*args)
+        trainer.add_callback(Filling())
+        return trainer
+
+    train.build_trainer = build_filling
+    try:
+        yield
+    finally:
+        train.build_trainer = build
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows removes no folder that somebody works in")
+def test_a_folder_that_has_no_path_any_more_is_told(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    (tmp_path / "run").rmdir()
+    with pytest.raises(CantSave, match="can't be reached"), writing(Path("checkpoints")):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")

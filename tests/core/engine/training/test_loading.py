@@ -26,19 +26,14 @@ from core.engine.data.batches import (
 )
 from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.tables import lengths_of
-from core.engine.devices.choose import resolve_run
-from core.options import RunOptions
-from core.options.choices import Padding, Task, Toggle
-from core.options.data import DataOptions
-from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.choices import Padding, Toggle
+from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
-from tests.fakes.machines import LAPTOP, M3_MAX, PC, variant
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 
-LITTLE = TrainingOptions(max_steps=2, learning_rate=1e-3)
 NOTHING_KEPT = OutputOptions(keep_checkpoints=0)
 
 
@@ -72,29 +67,6 @@ def text_run(bert: Path, folder: Path, *, steps: int = 2, accumulation: int = 1,
     return run
 
 
-def image_folder(folder: Path) -> Path:
-    """Eight images of two classes."""
-    from PIL import Image
-
-    for name in ("dark", "light"):
-        (folder / name).mkdir(parents=True)
-        for number in range(4):
-            Image.effect_noise((40, 40), 50 + number).save(folder / name / f"{number}.png")
-    return folder
-
-
-def image_run(folder: Path, images: Path, **data: Any) -> TinyRun:
-    return train(
-        folder,
-        task=Task.IMAGE_CLASSIFICATION,
-        model=ModelOptions(source="torchvision:resnet18", pretrained=False),
-        data=DataOptions(train=str(images), eval_fraction=0.0, image_size=32, **data),
-        memory=MemoryOptions(batch_size=4),
-        training=LITTLE,
-        output=NOTHING_KEPT,
-    )
-
-
 class TestWorkers:
     @pytest.mark.parametrize(
         ("system", "method"),
@@ -110,15 +82,6 @@ class TestWorkers:
         assert ran.worker_start == start_method(platform.system())
         assert with_workers.trainer.callback_handler.train_dataloader.prefetch_factor == 3
 
-    @pytest.mark.long
-    def test_images_come_from_spawned_processes(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("platform.system", lambda: "Darwin")
-        run = image_run(tmp_path / "run", image_folder(tmp_path / "images"), workers=2)
-        assert run.status == 0, run.messages
-        assert run.what_ran.worker_start == "spawn"
-        assert len(set(run.what_ran.workers) - {os.getpid()}) == 2
-        assert len(run.steps) == 2
-
     def test_with_workers_the_losses_are_those_without(self, plain, with_workers):
         assert plain.what_ran.workers == ()
         assert [step.loss for step in with_workers.steps] == [step.loss for step in plain.steps]
@@ -129,21 +92,6 @@ class TestWorkers:
         left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
         _, alive = psutil.wait_procs(left, timeout=60)
         assert not alive
-
-    @pytest.mark.long
-    def test_an_image_damaged_meanwhile_is_named(self, tmp_path):
-        images = image_folder(tmp_path / "images")
-        trainer = image_run(tmp_path / "run", images, workers=1).trainer
-        for path in images.rglob("*.png"):
-            path.write_bytes(b"no image any more")
-        for compute in (trainer.train, lambda: trainer.evaluate(trainer.train_dataset)):
-            try:
-                with pytest.raises(DataError) as caught:
-                    compute()
-            finally:
-                trainer.stop_workers()
-            assert caught.value.title.endswith(".png can't be read as an image")
-            assert caught.value.fixes
 
 
 class TestOnTheWay:
@@ -229,35 +177,6 @@ class TestGrouping:
         assert lengths_of(texts.select([2, 0])) == [3, 1]
         assert lengths_of([{"input_ids": [1]}]) is None
         assert lengths_of(Dataset.from_dict({"pixel_values": [[1]]})) is None
-
-
-@pytest.mark.parametrize(
-    ("facts", "task", "workers"),
-    [
-        (PC, Task.IMAGE_CLASSIFICATION, 0),
-        (M3_MAX, Task.IMAGE_CLASSIFICATION, 0),
-        (LAPTOP, Task.IMAGE_CLASSIFICATION, 4),
-        (variant(LAPTOP, cores=3), Task.IMAGE_CLASSIFICATION, 2),
-        (variant(LAPTOP, cores=2), Task.IMAGE_CLASSIFICATION, 0),
-        *((LAPTOP, task, 0) for task in Task if task.reads_text),
-    ],
-)
-def test_workers_are_for_images_beside_a_gpu(facts, task, workers):
-    run = resolve_run(facts, RunOptions(task=task))
-    assert run.options.data.workers == workers
-    assert run.reasons["data.workers"].startswith(f"{workers}: ")
-
-
-@pytest.mark.parametrize(("padding", "grouped"), [(Padding.DYNAMIC, Toggle.ON), (Padding.FIXED, Toggle.OFF)])
-def test_texts_are_grouped_where_that_saves_padding(padding, grouped):
-    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=padding))
-    assert resolve_run(PC, options).options.data.group_by_length is grouped
-
-
-def test_what_was_asked_stays():
-    data = DataOptions(workers=3, padding=Padding.FIXED, group_by_length=Toggle.ON, pin_memory=Toggle.OFF)
-    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=data)
-    assert resolve_run(LAPTOP, options).options.data == data
 
 
 @pytest.mark.long

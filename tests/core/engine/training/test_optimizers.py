@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.data.batches import stack
 from core.engine.devices.choose import ResolvedRun
 from core.engine.models.vision import VisionClassifier, load_vision_model
 from core.engine.training.arguments import norm_parameters, optimizer_class, trainer_arguments
@@ -134,14 +133,6 @@ def test_flags_and_numbers_that_were_dropped_are_told(bert, tmp_path, monkeypatc
     assert run.what_ran.optimizer == "AdamW, amsgrad"
 
 
-def test_eight_bits_asked_of_layers_that_are_too_small_is_told(tmp_path):
-    tiny = save_tiny_bert(tmp_path / "tiny")
-    run = run_with(tiny, tmp_path / "run", optimizer=Optimizer.ADAMW_8BIT)
-    assert set(run.what_ran.optimizer_state) == {"float32"}
-    told = run.messages["ran-differently-training.optimizer"]
-    assert told.title == "The optimizer's state is not in 8 bits"
-
-
 @pytest.mark.parametrize("name", VISION_MODELS)
 def test_weight_decay_leaves_biases_and_norms_of_vision_models_alone(name):
     from core.engine.training.trainer import WatchedTrainer
@@ -184,36 +175,6 @@ def test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups(tmp_p
     assert by_size[64 * 64]["weight_decay"] == 0.1
     assert by_size[64]["weight_decay"] == 0.0
     assert {(group["betas"], group["lr"], group["fused"]) for group in groups} == {((0.8, 0.999), 2e-3, True)}
-
-
-@pytest.mark.usefixtures("torchao")
-def test_an_optimizer_in_main_memory_takes_the_steps_of_adamw(tmp_path):
-    moved = weights_after_training(tmp_path / "moved", offload=True)
-    plain = weights_after_training(tmp_path / "plain", offload=False)
-    torch.testing.assert_close(moved, plain)
-
-
-def weights_after_training(folder: Path, *, offload: bool) -> torch.Tensor:
-    """What three steps with a falling learning rate come to, a checkpoint of the state included."""
-    from transformers import TrainingArguments
-
-    from core.engine.training.trainer import WatchedTrainer
-
-    torch.manual_seed(0)
-    network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12 * 64, 8)))
-    samples = [{"pixel_values": torch.rand(12, 8, 8), "labels": row % 8} for row in range(12)]
-    run = chosen(offload=offload, epochs=3.0, max_grad_norm=0.0, learning_rate=1e-2, weight_decay=0.1)
-    arguments = TrainingArguments(**trainer_arguments(run, folder, has_eval=False))
-    trainer = WatchedTrainer(
-        model=network,
-        args=arguments,
-        optimizer_cls_and_kwargs=optimizer_class(run),
-        train_dataset=samples,
-        data_collator=stack,
-    )
-    trainer.train()
-    assert (folder / "checkpoint-3" / "optimizer.pt").is_file()
-    return network.network[1].weight.detach()
 
 
 def test_an_optimizer_made_of_optimizers_is_counted_whole():

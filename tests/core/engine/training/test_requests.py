@@ -93,12 +93,6 @@ class TestSignals:
         [ended] = [one for one in EventReader(run.events_file).read_all() if isinstance(one, RunFinished)]
         assert ended.state is Outcome.STOPPED
 
-    def test_a_handler_that_python_did_not_set_stays(self, monkeypatch):
-        monkeypatch.setattr(signal, "getsignal", lambda number: None)
-        with on_signals(signal.SIG_IGN):
-            monkeypatch.undo()
-            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
-
 
 def load_for_ever() -> None:
     while not threading.Event().wait(0.05):
@@ -118,11 +112,6 @@ class TestLoading:
             signal.signal(signal.SIGINT, before)
         assert asked.answers == [("stop", True)]
         assert asked.run.open_requests() == []
-
-    def test_what_nobody_stops_goes_through(self, asked):
-        with end_while_loading(asked.run, asked.requests):
-            pass
-        assert asked.requests.ending is None
 
     @pytest.mark.parametrize("error", [ValueError("damaged"), KeyboardInterrupt()])
     def test_an_error_stays_what_it_is(self, error, asked):

@@ -169,7 +169,3 @@ def test_a_difference_is_told_at_its_option(options, ran, path, says):
     found = told(options, **ran)
     assert set(found) == {path}
     assert says in found[path]
-
-
-def test_every_optimizer_can_be_told():
-    assert set(OPTIMIZERS) == set(Optimizer)

@@ -14,9 +14,7 @@ from core.engine.training.arguments import describe_zero, trainer_arguments, zer
 from core.options import RunOptions, run_file
 from core.options.choices import DeepSpeed, Offload, Precision, Task
 from core.options.data import DataOptions
-from core.options.method_rules import big_model_advice
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
-from core.options.validate import check_tree
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised, StepFinished, WhatRan
 from core.runs.folder import RunFolder
@@ -142,18 +140,3 @@ def engine(stage: int, optimizer: str = "", weights: str = "") -> Any:
 )
 def test_what_ran_is_read_from_its_engine(live, said):
     assert describe_zero(live) == said
-
-
-def test_every_advice_for_a_large_model_can_be_followed(tmp_path):
-    for advice in big_model_advice():
-        tree: dict[str, Any] = {
-            "task": "text-classification",
-            "model": {"source": "bert-base-cased"},
-            "data": {"train": "synthetic:64x16"},
-        }
-        for path, value in advice.changes.items():
-            section, _, name = path.partition(".")
-            tree.setdefault(section, {})[name] = value
-        if advice.changes.get("memory.offload") == "nvme":
-            tree["memory"]["offload_folder"] = str(tmp_path)
-        assert check_tree(tree)[1] == (), advice.condition
