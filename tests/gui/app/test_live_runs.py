@@ -3,16 +3,13 @@
 import pytest
 
 from core.base.settings import Appearance, Settings
-from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
 from core.runs.status import State
 from gui.app.closing import Closing
 from gui.app.live_runs import LiveRunsThread
-from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import OPTIONS, Plot, finish, keep_alive, make_folder, write_story
-from tests.fakes.runs import write_events
+from tests.fakes.run_stories import Plot, finish, keep_alive, make_folder, write_story
 
 HALF = Plot(reached=180)
 
@@ -97,21 +94,6 @@ def test_a_run_elsewhere_is_followed_once_it_was_opened(qtbot, thread, tmp_path)
     assert ear.live[0][0].run == run
 
 
-def test_the_title_shows_the_run_on_screen_and_the_newest_live_one_elsewhere(qtbot, window, folder):
-    first, _ = training(folder / "first")
-    window.show_run(first)
-    name = OPTIONS.output.name
-    qtbot.waitUntil(lambda: window.windowTitle() == f"50 % · {name} – Hone", timeout=5000)
-    second = make_folder(folder / "second")  # loads still
-    keep_alive(second)
-    window.show_run(second)
-    qtbot.waitUntil(lambda: window.windowTitle() == f"Starting · {name} – Hone", timeout=5000)
-    window.show_run(first)
-    assert window.windowTitle() == f"50 % · {name} – Hone"
-    window.go_to(Place.NEW_RUN)
-    assert window.windowTitle().endswith(f"{name} – Hone")
-
-
 def test_the_end_of_a_run_is_heard_while_another_one_is_shown(qtbot, window, folder):
     first, clock = training(folder / "first")
     second, _ = training(folder / "second")
@@ -122,21 +104,3 @@ def test_the_end_of_a_run_is_heard_while_another_one_is_shown(qtbot, window, fol
     finish(first, HALF, clock)
     window._live_runs.poll_soon()
     qtbot.waitUntil(lambda: ear.told == [("first", State.FINISHED)], timeout=5000)
-
-
-def test_a_run_that_fails_while_it_loads_is_heard(qtbot, window, folder):
-    run = make_folder(folder / "loading")
-    keep_alive(run)
-    ear = Ear(window._live_runs)
-    window.show_run(run)
-    qtbot.waitUntil(lambda: bool(ear.live), timeout=5000)
-    window.go_to(Place.NEW_RUN)
-    why = MessageRaised(id="failed", level=Level.ERROR, title="Memory ran out")
-    write_events(run.events_file, RunStarted(), why, RunFinished(state=Outcome.FAILED))
-    window._live_runs.poll_soon()
-    qtbot.waitUntil(lambda: ear.told == [("loading", State.FAILED)], timeout=5000)
-
-
-def test_the_window_leaves_no_thread(window):
-    window.end_work()
-    assert not window._live_runs.isRunning()

@@ -214,28 +214,6 @@ def test_it_turns_to_the_device_that_a_run_would_take(qtbot, make_strip):
     assert strip._device.text() == "NVIDIA GeForce RTX 4090"
 
 
-def test_the_window_does_not_wait_for_a_driver(make_strip):
-    begun, answers = threading.Event(), threading.Event()
-    sampler = FakeSampler([])
-
-    def make(_device: str | None) -> FakeSampler:
-        begun.set()
-        assert answers.wait(10)
-        return sampler
-
-    strip = make_strip(make)
-    strip.show()
-    assert begun.wait(10)
-    watch = strip._watch
-    strip.hide()
-    assert watch.worker.is_alive(), "the driver has not answered yet"
-    answers.set()
-    watch.worker.join(10)
-    assert not watch.worker.is_alive()
-    strip.stop()
-    assert sampler.threads == [], "nobody wants to know any more"
-
-
 HUNG = """
 import threading
 

@@ -9,7 +9,6 @@ from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStar
 from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
-from gui.app import live_runs
 from gui.app.live_runs import Notifications
 from tests.fakes.tray import FakeTray
 
@@ -110,15 +109,6 @@ def test_an_end_that_was_seen_needs_no_telling_and_one_beside_it_does(qtbot, tol
     assert [title for title, *_ in told.notes] == ["Crashed: Letters"]
 
 
-def test_one_icon_serves_all_notes_and_goes_with_the_last(qtbot, told, monkeypatch):
-    monkeypatch.setattr(live_runs, "SHOWN_MS", 1)
-    told.attention.notify_end(DONE)
-    told.attention.notify_end(DONE)
-    [icon] = FakeTray.made
-    assert len(icon.shown) == 2
-    qtbot.waitUntil(lambda: not icon.is_visible)
-
-
 @pytest.mark.qt_log_ignore("does not support raise")  # no screen
 def test_a_press_on_the_note_brings_the_window_back(told):
     told.window.showMinimized()
@@ -132,7 +122,3 @@ def test_where_there_is_no_tray_nothing_is_made(told):
     FakeTray.can_notify = False
     told.attention.notify_end(DONE)
     assert FakeTray.made == []
-
-
-def test_the_badge_is_asked_of_qt(qapp):
-    live_runs.set_badge(0)  # nothing to see without a screen; it must not fail

@@ -189,12 +189,6 @@ def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window,
         assert [request.action for request in run.open_requests()] == requests
 
 
-def test_runs_that_are_over_are_not_asked_about(window, runs_folder):
-    write_finished(make_folder(runs_folder / "done"))
-    assert window.close()
-    assert window.asked.runs == []
-
-
 def test_the_windows_place_is_kept(make_window):
     first = make_window()
     first.resize(1111, 777)

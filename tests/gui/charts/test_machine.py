@@ -135,15 +135,6 @@ def test_the_box_stands_at_the_mouse_only_and_within_the_picture(chart, tell):
     assert not chart._box.isVisible()
 
 
-def test_a_narrow_chart_says_less_and_is_no_wider_for_it(chart, tell):
-    tell(write_paging)
-    chart.resize(260, 260)
-    chart.redraw()
-    assert chart.width() == 260
-    assert "this&nbsp;run" in chart._legend.text()
-    assert "swap" not in chart._legend.text()
-
-
 def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
     tell(write_paging)
     chart._view.zoom((0.0, 60.0))
@@ -168,14 +159,6 @@ def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
 def test_moments_without_space_have_no_text_and_then_no_line(first, columns, taken, shown):
     moments = first_phases(PHASES)[first:]
     assert placed_moments(moments, (0.0, 100.0), columns, lambda text: 6 * len(text), taken) == shown
-
-
-def test_the_words_on_a_ceiling_have_their_place(chart, tell):
-    tell(write_paging)
-    chart.redraw()
-    ceiling = chart.history.memory.picture.ceiling
-    assert chart.width_at_top((0.0, 1.02 * ceiling)) > 50
-    assert chart.width_at_top((0.0, 100.0 * ceiling)) == 0
 
 
 def test_pressure_stands_until_the_next_sample():

@@ -1,4 +1,3 @@
-import math
 import random
 
 import numpy as np
@@ -83,13 +82,6 @@ def test_extremes_pass_over_gaps(count):
     y[3:8] = np.nan
     assert of(y).extremes() == (np.nanmin(y), np.nanmax(y))
     assert of(np.full(count, np.nan)).extremes() is None
-
-
-def test_float32_is_kept_with_seven_digits():
-    series = Series(np.float32)
-    series.append(1, 0.1)
-    assert math.isclose(series.last, 0.1, rel_tol=1e-7)
-    assert series.y.dtype == np.float32
 
 
 @pytest.mark.parametrize("count", [801, 4096, 99_999, 1_000_000])

@@ -1,7 +1,6 @@
 """The sheet "Export", with exports that do as a test wants."""
 
 import threading
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -191,9 +190,3 @@ def test_a_run_without_a_model_is_told(qtbot, tmp_path):
     assert not sheet.place.isVisible()
     assert all(button.text() for button in sheet.findChildren(QPushButton) if button.isVisible())
     sheet.reject()
-
-
-def test_it_fits_into_the_smallest_window(sheet):
-    assert sheet.minimumSizeHint().height() <= 700
-    assert sheet.minimumSizeHint().width() <= 1024
-    assert Path(sheet.place.folder).is_absolute()

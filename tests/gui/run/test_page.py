@@ -34,7 +34,6 @@ from core.runs.folder import Action, ExitRecord
 from core.runs.start import Extension
 from core.runs.status import State
 from gui.base.theme import Theme
-from gui.charts.axes import CLOCK_SCALE
 from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction, RunFigures
@@ -597,35 +596,6 @@ def test_one_cursor_through_all_charts_and_exact_values_under_it(qtbot, run, sho
     assert legend_of(charts.memory).split(" · ")[-1] in ("46 s", "47 s", "48 s", "49 s", "50 s")
     canvas.leaveEvent(QEnterEvent(where, where, where))
     assert "step" not in legend_of(charts.loss)
-
-
-def test_dragging_zooms_all_charts_and_a_double_click_resets(qtbot, run, show):
-    finished(run)
-    charts = show(State.FINISHED).charts
-    charts.loss._canvas.selected.emit(100.0, 200.0)
-    for chart in (charts.loss, charts.metrics, charts.step_time):
-        range_of = chart._canvas._view.viewRange
-        qtbot.waitUntil(lambda of=range_of: of()[0] == pytest.approx([100, 200], abs=1), timeout=2000)
-    low, high = charts.memory._x_range(CLOCK_SCALE)
-    assert 20 < low < high < 60
-    charts.step_time._canvas.reset.emit()
-    assert charts.loss._x_range(charts.loss.x_scale())[0] == 0.0
-
-
-def test_charts_take_the_colours_in_force(theme, run, show):
-    finished(run)
-    charts = show(State.FINISHED).charts
-    theme.set_appearance(Appearance.DARK)
-    assert charts.loss._canvas.backgroundBrush().color().name() == theme.tokens.surface
-    theme.set_appearance(Appearance.LIGHT)
-
-
-def test_the_page_paints_its_own_background(qapp, page, theme):
-    theme.apply()
-    try:
-        assert page.grab().toImage().pixelColor(3, 3).name() == theme.tokens.background
-    finally:
-        qapp.setStyleSheet("")
 
 
 def test_figures_that_do_not_fit_beside_each_other_take_a_second_line(qtbot):

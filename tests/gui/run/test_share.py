@@ -5,7 +5,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import shiboken6
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
@@ -111,25 +110,6 @@ def test_nobody_waits_for_a_support_file(qtbot, sharing, monkeypatch, leave):
     with qtbot.waitSignal(sheet.destroyed, timeout=5000):
         leave(sheet)
     may_end.set()
-
-
-def test_whoever_leaves_the_page_waits_for_no_report(run, monkeypatch, tmp_path):
-    may_end, begun, written = threading.Event(), threading.Event(), []
-    monkeypatch.setattr(
-        "gui.run.share.save_report",
-        lambda _run, path: begun.set() or (may_end.wait(5) and written.append(path)),
-    )
-    page = QWidget()
-    asked = Asked(tmp_path / "page.html")
-    sharing = RunSharing(run, page, choose=asked.choose, open_file=asked.open_file)
-    sharing.save_report()
-    assert begun.wait(5)
-    sharing.close()
-    shiboken6.delete(page)  # as the next run's page takes its place
-    may_end.set()
-    end_left()
-    assert written == [tmp_path / "page.html"]
-    assert asked.opened == []
 
 
 def test_the_support_file_is_looked_through_and_saved(qtbot, sharing, tmp_path):

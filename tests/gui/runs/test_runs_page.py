@@ -86,16 +86,6 @@ def test_the_filter_takes_effect_while_typing(qtbot, page):
     assert page.table.isVisible()
 
 
-def test_a_run_that_changes_is_read_again(qtbot, page, folder):
-    run = (
-        page.model.summary(0).run if page.model.summary(0).run.name == "newer" else page.model.summary(1).run
-    )
-    crash(run, time.time())
-    qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
-    page.refresh()
-    qtbot.waitUntil(lambda: column(page, Column.STATE) == ["Crashed", "Finished"], timeout=2000)
-
-
 def offered(page, row):
     return [
         action.text() for action in page.menu_for(page.table.model().index(row, 0)).actions() if action.text()
