@@ -270,7 +270,7 @@ def _unreadable(value: Any, reason: str) -> RowIssue:
     except RecursionError:
         text = "…"
     text = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
-    return RowIssue(UNREADABLE, example=reason.format(value=text))
+    return RowIssue(UNREADABLE, example=reason.replace("{value}", text))
 
 
 def joined_text(*texts: str) -> str:

@@ -99,4 +99,4 @@ def test_tags_that_fit_no_words_are_a_note(bert, tmp_path):
     config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
     longest = longest_row(options, config, tokenizer)
     assert longest.tokens == 32
-    assert "bad.jsonl has a problem" in longest.notes[0]
+    assert "bad.jsonl" in longest.notes[0]
