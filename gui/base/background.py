@@ -139,6 +139,7 @@ class Task(QObject, Generic[Result]):
     done = Signal(object)  # what the function returned
     failed = Signal(object)  # `failure`, a `core.base.errors.UserError`
     settled = Signal()  # after `done` or `failed`; not after `cancel`
+    idle = Signal()  # no thread is left, not even a cancelled one
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -150,6 +151,11 @@ class Task(QObject, Generic[Result]):
     def is_running(self) -> bool:
         """Whether a signal is still to come."""
         return self._call is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no thread is left."""
+        return not self._calls
 
     def start(self, work: Callable[[Call], Result]) -> None:
         """Begin to call `work`; returns at once."""
@@ -179,14 +185,15 @@ class Task(QObject, Generic[Result]):
 
     def _on_over(self, call: Call) -> None:
         self._calls.remove(call)
-        if call is not self._call:
-            return
-        self._call, self.failure = None, call.failure
-        if call.failure is not None:
-            self.failed.emit(call.failure)
-        elif not call.is_cancelled:
-            self.done.emit(call.result)
-        self.settled.emit()
+        if call is self._call:
+            self._call, self.failure = None, call.failure
+            if call.failure is not None:
+                self.failed.emit(call.failure)
+            elif not call.is_cancelled:
+                self.done.emit(call.result)
+            self.settled.emit()
+        if self.is_idle:
+            self.idle.emit()
 
 
 class FileWork(QObject):

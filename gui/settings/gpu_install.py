@@ -30,15 +30,10 @@ class GpuTools(Protocol):
 
 
 class GpuInstaller(QObject):
-    """Looks, installs and removes in threads. `state` is None until it has looked.
+    """Examines, installs and removes in threads. `state` is None until it has been examined."""
 
-    Signals:
-        changed: The state, the progress or the failure.
-        installed: The engine runs from another PyTorch from now on.
-    """
-
-    changed = Signal()
-    installed = Signal()
+    changed = Signal()  # the state, the progress or the failure
+    installed = Signal()  # the engine uses another PyTorch from now on
 
     def __init__(self, tools: GpuTools = gpu_install, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -47,43 +42,47 @@ class GpuInstaller(QObject):
         self.state: GpuState | None = None
         self.progress: JobProgress | None = None
         self.pace = Pace()
-        self.failure: UserError | None = None
         self._looking: Task[GpuState] = Task(self)
         self._looking.done.connect(self._on_state)
         self._working: Task[object] = Task(self)
         self._working.progress.connect(self._on_progress)
         self._working.done.connect(self.installed)
-        self._working.failed.connect(self._fail)
+        self._working.failed.connect(self.changed)
         self._working.settled.connect(self.look)
+
+    @property
+    def failure(self) -> UserError | None:
+        return self._working.failure
 
     @property
     def is_installing(self) -> bool:
         return self._working.is_running and self._install is not None
 
     def look(self) -> None:
+        """Examine what is installed."""
         self._looking.start(lambda _: self._tools.look())
 
     def install(self) -> None:
-        self.failure, self.progress, self.pace = None, None, Pace()
+        self.progress, self.pace = None, Pace()
         try:
             self._install = install = self._tools.installation(self.state)
         except UserError as error:
-            self._fail(error)
-            return
-        self._working.start(lambda call: install.run(call.tell))
+            self._working.failure = error
+        else:
+            self._working.start(lambda call: install.run(call.tell))
         self.changed.emit()
 
     def cancel(self) -> None:
-        """End the installation; what was downloaded is kept."""
+        """End the installation; downloaded files are kept."""
         if self._install is not None:
             self._install.kill()
 
     def remove(self) -> None:
-        self.failure, self._install = None, None
+        self._install = None
         self._working.start(lambda _: self._tools.remove())
 
     def close(self) -> None:
-        """Cancel, and wait until no thread is left."""
+        """Cancel, and wait for the threads."""
         self.cancel()
         self._working.close()
         self._looking.close()
@@ -98,51 +97,39 @@ class GpuInstaller(QObject):
             self.pace.add(progress)
         self.changed.emit()
 
-    def _fail(self, error: UserError) -> None:
-        self.failure = error
-        self.changed.emit()
-
 
 class GpuPanel(QWidget):
-    """What is installed or can be, a bar while it is, and buttons.
+    """What is installed or can be, the progress, and buttons.
 
     Args:
-        installer: What it shows and does.
-        only_offers: Whether it is hidden where there is nothing to install or update.
-        parent: Qt's parent.
+        installer: What it shows.
+        only_offers: Whether it is hidden if there is nothing to install or update.
     """
 
-    def __init__(
-        self, installer: GpuInstaller, parent: QWidget | None = None, *, only_offers: bool = False
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, installer: GpuInstaller, *, only_offers: bool = False) -> None:
+        super().__init__()
         self._installer, self._only_offers = installer, only_offers
-        self._words = text_label(role=Role.MUTED, selectable=True)
-        self._trouble = text_label(role=Role.PROBLEM, selectable=True)
-        self._step = text_label(role=Role.MUTED, selectable=True)
+        self.text = text_label(role=Role.MUTED, selectable=True)
+        self.failure = text_label(role=Role.PROBLEM, selectable=True)
+        self.step = text_label(role=Role.MUTED, selectable=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(_("Installed"))
         self.install, self.cancel = QPushButton(), QPushButton(_("Cancel"))
         self.remove, self.log = QPushButton(_("Remove…")), QPushButton(_("Show the log"))
         self.remove.setAccessibleName(_("Remove PyTorch with CUDA"))
-        self.cancel.setToolTip(_("What was downloaded is kept"))
+        self.cancel.setToolTip(_("Downloaded files are kept"))
         self.install.clicked.connect(installer.install)
         self.cancel.clicked.connect(installer.cancel)
-        self.remove.clicked.connect(self._remove)
+        self.remove.clicked.connect(self._on_remove)
         self.log.clicked.connect(lambda: reveal(gpu_install.log_file()))
         buttons = hbox(self.install, self.cancel, self.remove, self.log, None)
-        self.setLayout(vbox(self._words, self._trouble, self._step, self.bar, buttons))
+        self.setLayout(vbox(self.text, self.failure, self.step, self.bar, buttons))
         installer.changed.connect(self.refresh)
         if self.is_wanted:
             self._fill()
         else:
-            self.hide()  # not shown here otherwise: without a parent yet, it would be a window
-
-    @property
-    def words(self) -> str:
-        """What is said, with what went wrong."""
-        return "\n".join(label.text() for label in (self._words, self._trouble) if label.text())
+            self.hide()
 
     @property
     def is_wanted(self) -> bool:
@@ -161,17 +148,17 @@ class GpuPanel(QWidget):
         if state is None:
             return
         error = installer.failure
-        said = () if error is None else (error.title, error.detail, *(fix.label for fix in error.fixes))
-        self._words.setText(state_text(state))
-        self._trouble.setText("\n".join(filter(None, said)))
-        self._trouble.setHidden(error is None)
+        parts = () if error is None else (error.title, error.detail, *(fix.label for fix in error.fixes))
+        self.text.setText(state_text(state))
+        self.failure.setText("\n".join(filter(None, parts)))
+        self.failure.setHidden(error is None)
         is_busy, progress = installer.is_installing, installer.progress
         self.bar.setRange(0, 1000 if progress is not None and progress.total else 0)
         if progress is not None:
             self.bar.setValue(round(1000 * progress.share))
-            known = f" · {progress_text(progress, installer.pace)}" if progress.total else ""
-            self._step.setText(f"{progress.what}{known}")
-        for part in (self.bar, self._step, self.cancel):
+            amount = f" · {progress_text(progress, installer.pace)}" if progress.total else ""
+            self.step.setText(f"{progress.what}{amount}")
+        for part in (self.bar, self.step, self.cancel):
             part.setVisible(is_busy)
         self.install.setText(button_text(state))
         self.install.setHidden(is_busy or state.is_used or bool(state.refusal))
@@ -179,24 +166,23 @@ class GpuPanel(QWidget):
         self.remove.setHidden(is_busy or not is_there or self._only_offers)
         self.log.setVisible(is_busy or error is not None)
 
-    def _remove(self) -> None:
-        words = _("Hone then trains on the CPU. To install it again, all of it has to be downloaded.")
-        if Question(_("Remove PyTorch with CUDA?"), words, {True: _("Remove")}, self).ask(False):
+    def _on_remove(self) -> None:
+        text = _("Hone then trains on the CPU. To install it again, all of it has to be downloaded.")
+        if Question(_("Remove PyTorch with CUDA?"), text, {True: _("Remove")}, self).ask(False):
             self._installer.remove()
 
 
 class GpuCard(Card):
-    """The panel as a card of Settings, shown where there is an NVIDIA card or something is installed."""
+    """The panel as a card of Settings, shown if there is an NVIDIA card or something is installed."""
 
-    def __init__(self, installer: GpuInstaller, parent: QWidget | None = None) -> None:
-        super().__init__(_("NVIDIA GPU"), parent)
+    def __init__(self, installer: GpuInstaller) -> None:
+        super().__init__(_("NVIDIA GPU"))
         self.panel = GpuPanel(installer)
         self.body.addWidget(self.panel)
         self._installer = installer
         installer.changed.connect(self._refresh)
-        if self.panel.is_wanted:
-            self._show_size()
-        else:
+        self._show_size()
+        if not self.panel.is_wanted:
             self.hide()
 
     def _refresh(self) -> None:
@@ -210,26 +196,24 @@ class GpuCard(Card):
 
 
 def state_text(state: GpuState) -> str:
-    """What is installed, or can be."""
+    """Return what is installed or can be, in sentences."""
     installed, card = state.installed, state.card
     if state.is_used and installed is not None:
-        words = _("Hone computes with PyTorch {torch} and CUDA {cuda} on {device}.")
+        text = _("Hone uses PyTorch {torch} with CUDA {cuda} on {device}.")
         if not installed.device:
-            words = _("PyTorch {torch} with CUDA {cuda} is installed, but reached no GPU: {problem}.")
+            text = _("PyTorch {torch} with CUDA {cuda} is installed, but found no GPU: {problem}.")
         problem = installed.problem or _("its driver may be too old")
-        return words.format(
+        return text.format(
             torch=installed.torch, cuda=installed.cuda, device=installed.device, problem=problem
         )
-    words = ""
+    text = ""
     if installed is not None:
-        words = _(
-            "Hone {version} installed PyTorch with CUDA. Update it; until then Hone computes on the CPU."
-        )
-        words = words.format(version=installed.hone)
+        text = _("Hone {version} installed PyTorch with CUDA. Until it is updated, Hone uses the CPU.")
+        text = text.format(version=installed.hone)
     if state.refusal or card is None:
-        return f"{words} {state.refusal}".strip()
+        return f"{text} {state.refusal}".strip()
     if installed is None:
-        words = _(
+        text = _(
             "{card} is in this computer, but Hone came with PyTorch for the CPU. PyTorch with CUDA takes about "
             "{size} to download and {installed} on the disk."
         ).format(
@@ -238,8 +222,10 @@ def state_text(state: GpuState) -> str:
             installed=formats.memory(gpu_install.INSTALLED),
         )
     free = _("{free} are free.").format(free=formats.memory(state.free)) if state.free is not None else ""
-    begun = _("{size} are there already.").format(size=formats.memory(state.begun)) if state.begun else ""
-    return " ".join(filter(None, (words, free, begun)))
+    begun = (
+        _("{size} are downloaded already.").format(size=formats.memory(state.begun)) if state.begun else ""
+    )
+    return " ".join(filter(None, (text, free, begun)))
 
 
 def button_text(state: GpuState) -> str:

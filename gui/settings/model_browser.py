@@ -1,4 +1,4 @@
-"""Finding a model or data set on the Hub: search, see what each is and takes, download, use."""
+"""Finding a model or data set on the Hub: search, facts about each, download, use."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFrame,
     QHeaderView,
-    QLabel,
     QLineEdit,
     QProgressBar,
     QPushButton,
@@ -34,13 +33,13 @@ from gui.base.tokens import SPACING
 from gui.settings.download import Download, DownloadLine
 from gui.settings.hub import TokenSheet
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel, link_button, text_label
-from gui.widgets.layout import hbox, vbox
+from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label
+from gui.widgets.layout import fill_dialog, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
 
 def state_text(found: Found) -> str:
-    """In a few letters: here, partly here, gated, can't be used."""
+    """Return in a few letters whether it is here, gated or can't be used."""
     if found.refusal:
         return _("can't be used")
     if found.complete:
@@ -56,14 +55,14 @@ def state_text(found: Found) -> str:
 
 
 def button_text(found: Found | None, *, signed_in: bool) -> str:
-    """What pressing the button does."""
+    """Return what pressing the button does."""
     if found is None or found.complete:
         return _("Use")
     if found.refusal:
         return _("Can't be used")
     if needs_token(found, signed_in=signed_in):
         return _("Sign in first…")
-    if found.size is None or found.kind is Kind.DATASET:  # of which a subset may be all that comes
+    if found.size is None or found.kind is Kind.DATASET:  # a subset may be all that is downloaded
         return _("Download and use")
     if found.here:
         rest = formats.memory(max(0, found.size - found.here))
@@ -72,65 +71,56 @@ def button_text(found: Found | None, *, signed_in: bool) -> str:
 
 
 def needs_token(found: Found, *, signed_in: bool) -> bool:
-    """Whether a token has to be given before it can be had."""
+    """Whether downloading it needs a token that isn't there."""
     return found.gated and not signed_in and not found.complete and not found.refusal
 
 
 def explanation(found: Found, *, signed_in: bool) -> str:
-    """What to know of it before pressing the button, its refusal aside."""
+    """Return what to know before pressing the button, except why it is refused."""
     if found.refusal:
         return found.remedy
     if found.complete:
         return _("It is on this computer: using it needs no network.")
-    words = (
-        _("Fetches its weights (safetensors), config and tokenizer from {host}; no code.")
-        if found.kind is Kind.MODEL
-        else _("Fetches its rows (Parquet, CSV, JSON) from {host}; no code.")
-    ).format(host=hub.host())
+    text = _("Downloads its rows (Parquet, CSV, JSON) from {host}; no code.")
+    if found.kind is Kind.MODEL:
+        text = _("Downloads its weights (safetensors), config and tokenizer from {host}; no code.")
+    text = text.format(host=hub.host())
     if not found.gated:
-        return words
-    terms = _(
-        "Its owner lets in only who has accepted its terms: open its page, sign in there, and accept them."
-    )
+        return text
+    terms = _("Its owner requires that you accept its terms: open its page, sign in there, and accept them.")
     if not signed_in:
         terms += " " + _("Then give Hone a token of yours.")
-    return f"{terms}\n{words}"
+    return f"{terms}\n{text}"
 
 
 class HubDetails(QFrame):
-    """The chosen one in words; hidden where none is."""
+    """Facts about the chosen model or data set; hidden if none is chosen."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         set_role(self, Role.CARD)
         self._found: Found | None = None
-        self._name = ElidedLabel()
+        self._name, self._facts = ElidedLabel(), role_label(Role.MUTED)
         set_role(self._name, Role.STRONG)
-        self._facts = QLabel()
-        set_role(self._facts, Role.MUTED)
         self.page = link_button(_("Open its page"), self._open_page)
-        self._refusal = text_label(role=Role.WARNING)
-        self._words = text_label(role=Role.MUTED, selectable=True)
-        self._command = QLineEdit()
-        self._command.setReadOnly(True)
-        self._command.setAccessibleName(_("Command that converts it"))
+        self.refusal = text_label(role=Role.WARNING)
+        self.text = text_label(role=Role.MUTED, selectable=True)
+        self.command = QLineEdit()
+        self.command.setReadOnly(True)
+        self.command.setAccessibleName(_("Command that converts it"))
         self._copy = QPushButton(_("Copy"))
         self._copy.setAccessibleName(_("Copy the command"))
-        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._command.text()))
+        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.command.text()))
         layout = vbox(
             hbox((self._name, 1), self._facts, self.page),
-            self._refusal,
-            self._words,
-            hbox((self._command, 1), self._copy),
+            self.refusal,
+            self.text,
+            hbox((self.command, 1), self._copy),
             spacing=SPACING // 2,
         )
         layout.setContentsMargins(2 * SPACING, SPACING, SPACING, SPACING + 2)
         self.setLayout(layout)
-        self.show_found(None, signed_in=False)
-
-    @property
-    def words(self) -> str:
-        return "\n".join(filter(None, (self._refusal.text(), self._words.text())))
+        self.hide()
 
     def show_found(self, found: Found | None, *, signed_in: bool) -> None:
         self._found = found
@@ -140,24 +130,21 @@ class HubDetails(QFrame):
         self._name.setText(found.id)
         licence = _("licence {name}").format(name=found.licence) if found.licence else ""
         self._facts.setText(" · ".join(filter(None, (found.purpose.replace("-", " "), licence))))
-        for label, words in (
-            (self._refusal, found.refusal),
-            (self._words, explanation(found, signed_in=signed_in)),
+        for label, text in (
+            (self.refusal, found.refusal),
+            (self.text, explanation(found, signed_in=signed_in)),
         ):
-            label.setText(words)
-            label.setVisible(bool(words))
-        for widget in (self._command, self._copy):
+            label.setText(text)
+            label.setVisible(bool(text))
+        for widget in (self.command, self._copy):
             widget.setVisible(bool(found.command))
-        self._command.setText(found.command)
-        self._command.setCursorPosition(0)
+        self.command.setText(found.command)
+        self.command.setCursorPosition(0)
 
     def _open_page(self) -> None:
         if self._found is not None:
             folder = "" if self._found.kind is Kind.MODEL else "datasets/"
             QDesktopServices.openUrl(QUrl(f"{hub.PUBLIC}/{folder}{self._found.id}"))
-
-
-# --- The table of what was found
 
 
 NAME, PARAMETERS, LICENCE, STATE = 0, 2, 5, 6
@@ -181,31 +168,27 @@ class _Greying(QStyledItemDelegate):
 
 
 class HubResults(QTableWidget):
-    """A row for each one found, one of which is chosen, and a sentence where there are none.
-
-    Signals:
-        chosen_changed: Another row is chosen, or none.
-    """
+    """The results of a search, one of which is chosen, or a sentence if there are none."""
 
     chosen_changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, 7, parent)
+    def __init__(self) -> None:
+        super().__init__(0, 7)
         self.found: tuple[Found, ...] = ()
         titles = (_("Name"), _("Size"), _("Parameters"), _("Downloads"), _("Likes"), _("Licence"), "")
         self.setHorizontalHeaderLabels(titles)
         downloads = self.horizontalHeaderItem(3)
         assert downloads is not None
         downloads.setToolTip(_("In the last 30 days"))
-        self.setAccessibleName(_("What was found"))
+        self.setAccessibleName(_("Results"))
         set_up_rows(self)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
         self.setItemDelegate(_Greying(self))
-        self._empty = text_label(role=Role.MUTED)
-        self._empty.setParent(self.viewport())
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty = text_label(role=Role.MUTED)
+        self.empty.setParent(self.viewport())
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.itemSelectionChanged.connect(self.chosen_changed)
 
     @property
@@ -213,30 +196,25 @@ class HubResults(QTableWidget):
         rows = self.selectionModel().selectedRows()
         return self.found[rows[0].row()] if rows else None
 
-    @property
-    def empty_words(self) -> str:
-        """The sentence in place of rows."""
-        return "" if self._empty.isHidden() else self._empty.text()
-
     def show_found(self, found: Sequence[Found], empty: str = "") -> None:
-        """Show these rows, or a sentence where there are none; the row that was chosen stays so, else the first is."""
+        """Show results, or a sentence if there are none; the chosen one stays chosen, else the first is."""
         before = self.chosen
         self.found = tuple(found)
         self.setRowCount(len(found))
-        for number, one in enumerate(found):
-            for place, words in enumerate(_cells(one)):
-                item = QTableWidgetItem(words)
-                item.setToolTip(one.refusal or (one.id if place == NAME else ""))
-                if place not in (NAME, LICENCE, STATE):
-                    item.setTextAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
-                item.setData(REFUSED, bool(one.refusal))
-                self.setItem(number, place, item)
-        names = [one.id for one in found]
+        for row, item in enumerate(found):
+            for column, text in enumerate(_cells(item)):
+                cell = QTableWidgetItem(text)
+                cell.setToolTip(item.refusal or (item.id if column == NAME else ""))
+                if column not in (NAME, LICENCE, STATE):
+                    cell.setTextAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
+                cell.setData(REFUSED, bool(item.refusal))
+                self.setItem(row, column, cell)
+        names = [item.id for item in found]
         if found:
             self.selectRow(names.index(before.id) if before is not None and before.id in names else 0)
             self.scrollToTop()
-        self._empty.setText(empty)
-        self._empty.setVisible(not found)
+        self.empty.setText(empty)
+        self.empty.setVisible(not found)
         self._fit_empty()
         self.chosen_changed.emit()
 
@@ -246,7 +224,7 @@ class HubResults(QTableWidget):
 
     def _fit_empty(self) -> None:
         margin = 6 * SPACING
-        self._empty.setGeometry(self.viewport().rect().adjusted(margin, 0, -margin, 0))
+        self.empty.setGeometry(self.viewport().rect().adjusted(margin, 0, -margin, 0))
 
 
 def _cells(found: Found) -> tuple[str, ...]:
@@ -262,29 +240,23 @@ def _cells(found: Found) -> tuple[str, ...]:
     )
 
 
-# --- The dialog
-
-
 SIZE = (880, 620)
 
 
 class HubSheet(QDialog):
     """Finds a model or data set on the Hub; closing it pauses a download.
 
-    `answer` is that of the last search, None before one; `here` is what lies on this computer.
-
-    Signals:
-        chosen: The id of what is on this computer now, to be used; of a data set with its subset (`owner/name/subset`).
+    `answer` is that of the last search, `here` what is on this computer.
 
     Args:
         ask: Starts an engine job.
         parent: Qt's parent.
-        task: Hone's task, as a run file says it; empty: any.
-        task_title: The same in words.
+        task: Hone's task, as in a run file; empty for any.
+        task_title: Its title.
         kind: Models or data sets.
     """
 
-    chosen = Signal(str)
+    chosen = Signal(str)  # the id of what is here now and to be used; `owner/name/subset` with a subset
 
     def __init__(
         self,
@@ -303,7 +275,7 @@ class HubSheet(QDialog):
         self.resize(*SIZE)
         self._search = JobTask(ask, "hub-search", SearchAnswer, self)
         self._cached = JobTask(ask, "hub-cached", CacheReport, self)
-        self._asked: SearchRequest | None = None
+        self._request: SearchRequest | None = None
         self.answer: SearchAnswer | None = None
         self.here: tuple[Found, ...] = ()
         self.download = Download(ask, self)
@@ -316,11 +288,10 @@ class HubSheet(QDialog):
         self.suiting.setChecked(True)
         self.suiting.setVisible(is_model and bool(task_title))
         self.subset = QLineEdit()
-        self.subset.setPlaceholderText(_("Subset, such as mrpc: empty takes the first"))
+        self.subset.setPlaceholderText(_("Subset, such as mrpc; if empty, the first one"))
         self.subset.setAccessibleName(_("Subset"))
         self.subset.setVisible(not is_model)
-        self._status = QLabel()
-        set_role(self._status, Role.HINT)
+        self.status = role_label(Role.HINT)
         self._busy = QProgressBar()
         self._busy.setRange(0, 0)
         self._busy.setAccessibleName(_("Searching"))
@@ -330,19 +301,14 @@ class HubSheet(QDialog):
         self.results.setColumnHidden(PARAMETERS, not is_model)
         self.details = HubDetails()
         self.line = DownloadLine(self.download)
-        self.take = QPushButton()
-        set_role(self.take, Role.PRIMARY)
+        self.use = QPushButton()
+        set_role(self.use, Role.PRIMARY)
         self.token: TokenSheet | None = None
         self._lay_out()
         self._connect()
         self._refresh()
         self._cached.put()
         self.words.setFocus()
-
-    @property
-    def status(self) -> str:
-        """What is said above the rows."""
-        return self._status.text()
 
     @property
     def is_searching(self) -> bool:
@@ -353,7 +319,6 @@ class HubSheet(QDialog):
         return self.answer is not None and self.answer.signed_in
 
     def done(self, result: int) -> None:
-        """Pause what is under way, and close."""
         for task in (self._search, self._cached, self.download):
             task.close()
         super().done(result)
@@ -366,12 +331,12 @@ class HubSheet(QDialog):
             task = self._task if self.suiting.isChecked() else ""
             self._put(SearchRequest(words=self.words.text(), kind=self._kind, task=task))
 
-    def _search_anew(self) -> None:
-        if self._asked is not None:
-            self._put(replace(self._asked, task=self._task if self.suiting.isChecked() else ""))
+    def _search_again(self) -> None:
+        if self._request is not None:
+            self._put(replace(self._request, task=self._task if self.suiting.isChecked() else ""))
 
     def _put(self, request: SearchRequest) -> None:
-        self._asked = request
+        self._request = request
         self._search.put(request)
         self.strip.hide()
         self._refresh()
@@ -380,7 +345,7 @@ class HubSheet(QDialog):
         self.answer = answer
         self._refresh()
 
-    def _fail(self, error: UserError) -> None:
+    def _on_failure(self, error: UserError) -> None:
         self.strip.show_error(error)
         self._on_answer(None)
 
@@ -398,26 +363,26 @@ class HubSheet(QDialog):
         )
         self._refresh()
 
-    def _take(self) -> None:
+    def _on_use(self) -> None:
         found = self.results.chosen
-        if found is None or not self.take.isEnabled():  # a double click takes no more than the button does
+        if found is None or not self.use.isEnabled():  # a double click does no more than the button
             return
         request = DownloadRequest(id=found.id, kind=found.kind, subset=self.subset.text().strip())
         if self._is_at_hand(found):
-            self._use(request)
+            self._finish(request)
         elif needs_token(found, signed_in=self._signed_in):
             self.token = TokenSheet(found.id, self._ask, self)
-            self.token.panel.kept.connect(self._cached.put)
-            self.token.panel.kept.connect(self._search_anew)
+            self.token.panel.saved.connect(self._cached.put)
+            self.token.panel.saved.connect(self._search_again)
             self.token.open()
         else:
             self.download.start(request)
 
     def _is_at_hand(self, found: Found) -> bool:
-        """Whether nothing has to be fetched; which subsets of a data set are here, its download finds out."""
+        """Whether nothing has to be downloaded; only the download knows which subsets of a data set are here."""
         return found.complete and (not self.subset.text().strip() or hub.is_forbidden())
 
-    def _use(self, request: DownloadRequest) -> None:
+    def _finish(self, request: DownloadRequest) -> None:
         self.chosen.emit("/".join(filter(None, (request.id, request.subset))))
         self.accept()
 
@@ -427,7 +392,7 @@ class HubSheet(QDialog):
         self.button.setText(_("Stop") if self.is_searching else _("Search"))
         self.button.setEnabled(is_allowed)
         self.words.setEnabled(is_allowed)
-        self._status.setText(self._status_text())
+        self.status.setText(self._status_text())
         if self.is_searching:
             self.results.show_found((), _("Asking {host}…").format(host=hub.host()))
         else:
@@ -437,34 +402,30 @@ class HubSheet(QDialog):
 
     def _status_text(self) -> str:
         if by := hub.forbidden_by():
-            words = _("{what} forbids to ask {host}. On this computer:")
-            return words.format(what=by, host=hub.host())
+            return _("{what} prevents asking {host}. On this computer:").format(what=by, host=hub.host())
         if self.answer is None:
-            words = _("{host} is asked when you press Search, and for nothing before. On this computer:")
-            return words.format(host=hub.host())
+            text = _("{host} is asked only when you press Search. On this computer:")
+            return text.format(host=hub.host())
         count = len(self.answer.found)
         return _("{count} found, the most downloaded first").format(count=count) if count else ""
 
     def _empty_text(self) -> str:
-        if self.answer is None or self._asked is None:
-            nothing = _("Nothing of the Hub is on this computer yet.")
-            return (
-                nothing
-                if hub.is_forbidden()
-                else f"{nothing}\n" + _("Type words of a name and press Search.")
-            )
-        words = _("Nothing on {host} has “{words}” in its name.")
-        if self._asked.task:
-            words = _("Nothing on {host} has “{words}” in its name and suits the task. Untick the box?")
-        return words.format(host=hub.host(), words=self._asked.words)
+        if self.answer is None or self._request is None:
+            if hub.is_forbidden():
+                return _("Nothing of the Hub is on this computer yet.")
+            return _("Nothing of the Hub is on this computer yet.\nType words of a name and press Search.")
+        text = _("Nothing on {host} has “{words}” in its name.")
+        if self._request.task:
+            text = _("Nothing on {host} has “{words}” in its name and suits the task. Untick the box?")
+        return text.format(host=hub.host(), words=self._request.words)
 
     def _show_chosen(self) -> None:
         found, signed_in = self.results.chosen, self._signed_in
         self.details.show_found(found, signed_in=signed_in)
         shown = replace(found, complete=self._is_at_hand(found)) if found is not None else None
-        self.take.setText(button_text(shown, signed_in=signed_in))
+        self.use.setText(button_text(shown, signed_in=signed_in))
         is_allowed = found is not None and (found.complete or not hub.is_forbidden()) and not found.refusal
-        self.take.setEnabled(is_allowed and not self.download.is_running)
+        self.use.setEnabled(is_allowed and not self.download.is_running)
 
     def _show_download(self) -> None:
         if self.download.failure is not None:
@@ -475,27 +436,28 @@ class HubSheet(QDialog):
 
     def _connect(self) -> None:
         self._search.done.connect(self._on_answer)
-        self._search.failed.connect(self._fail)
+        self._search.failed.connect(self._on_failure)
         self._cached.done.connect(self._on_cached)
         self.button.clicked.connect(self._search_or_stop)
         self.words.returnPressed.connect(self._search_or_stop)
-        self.suiting.toggled.connect(self._search_anew)
+        self.suiting.toggled.connect(self._search_again)
         self.results.chosen_changed.connect(self._show_chosen)
-        self.results.itemActivated.connect(self._take)
+        self.results.itemActivated.connect(self._on_use)
         self.subset.textChanged.connect(self._show_chosen)
         self.download.changed.connect(self._show_download)
-        self.download.finished.connect(self._use)
-        self.take.clicked.connect(self._take)
+        self.download.finished.connect(self._finish)
+        self.use.clicked.connect(self._on_use)
 
     def _lay_out(self) -> None:
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.addButton(self.take, QDialogButtonBox.ButtonRole.ActionRole)
+        buttons.addButton(self.use, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.rejected.connect(self.reject)
         for button in (*buttons.findChildren(QPushButton), self.button):
             button.setAutoDefault(False)  # Enter in the line searches
-        layout = vbox(
+        fill_dialog(
+            self,
             hbox((self.words, 1), self.button),
-            hbox((self._status, 1), self.suiting),
+            hbox((self.status, 1), self.suiting),
             self._busy,
             self.strip,
             (self.results, 1),
@@ -503,7 +465,4 @@ class HubSheet(QDialog):
             self.subset,
             self.line,
             buttons,
-            spacing=SPACING + 2,
         )
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        self.setLayout(layout)

@@ -3,13 +3,12 @@
 import html
 import platform
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import PySide6
-from PySide6.QtCore import QRect, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QBoxLayout,
     QCheckBox,
@@ -17,7 +16,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QHeaderView,
-    QLabel,
     QProgressBar,
     QPushButton,
     QTableWidget,
@@ -45,253 +43,183 @@ from gui.settings.hub import CacheCard, HubCard
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.form_row import label_width
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import LinkLabel, margins, text_label
-from gui.widgets.layout import PageScroll, hbox, vbox
-from gui.widgets.tables import KeyValue
+from gui.widgets.labels import LinkLabel, margins, role_label, text_label
+from gui.widgets.layout import PageScroll, fill_dialog, hbox, vbox
+from gui.widgets.tables import KeyValue, set_up_rows
 
 SIZE_WAITING = (560, 150)
 SIZE_ANSWERED = (860, 600)
-CELL_PADDING = 3 * SPACING
-"""Room within a cell that Qt does not count when it measures wrapped texts, on both sides together."""
-LAST_COLUMN = 3
 
 
 class DeviceCheckDialog(QDialog):
-    """Begins at once; closing it ends the check.
-
-    Args:
-        ask: Starts an engine job.
-        device: The device as in `device.name`.
-        parent: Qt's parent.
-    """
+    """Checks a device, as in `device.name`. Closing it ends the check."""
 
     def __init__(self, ask: Ask, device: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(_("Device check"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE_WAITING)
-        self._question = JobTask(ask, "check-device", DeviceCheckReport, self)
-        self._question.done.connect(self._show_report)
-        self._question.failed.connect(self._show_failure)
-        self._words = text_label(
+        self.task = JobTask(ask, "check-device", DeviceCheckReport, self)
+        self.task.done.connect(self._on_report)
+        self.task.failed.connect(self._on_failure)
+        self._text = text_label(
             _(
-                "The same small models are computed twice, and loss, gradients and one optimizer step are compared. "
-                "This takes half a minute at most."
+                "Small models are computed on the device and on the CPU, and loss, gradients and one optimizer step "
+                "are compared. This takes up to half a minute."
             )
         )
         self._progress = QProgressBar()
         self._progress.setRange(0, 0)
         self._progress.setAccessibleName(_("Checking the device"))
-        self._strip = MessageStrip()
-        self._strip.hide()
-        self.table = self._empty_table()
+        self.strip = MessageStrip()
+        self.strip.hide()
+        self.table = QTableWidget(0, 4)
+        self.table.setHorizontalHeaderLabels(
+            (_("Result"), _("Compared"), _("Worst relative error"), _("What it means"))
+        )
+        self.table.setAccessibleName(_("Comparisons"))
+        set_up_rows(self.table)
+        self.table.setWordWrap(True)
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(3, QHeaderView.ResizeMode.Stretch)
+        self.table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.table.hide()
         self._buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self._buttons.rejected.connect(self.reject)
-        layout = vbox(self._words, self._progress, self._strip, (self.table, 1), spacing=SPACING + 4)
-        layout.addStretch(0)
-        layout.addWidget(self._buttons)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        self.setLayout(layout)
-        self._question.put(DeviceCheckRequest(device=device))
+        fill_dialog(self, self._text, self._progress, self.strip, (self.table, 1), self._buttons)
+        self.task.put(DeviceCheckRequest(device=device))
 
     def done(self, result: int) -> None:
-        """End the check, if it is still under way, and close."""
-        self._question.close()
+        self.task.close()
         super().done(result)
 
-    @property
-    def is_checking(self) -> bool:
-        """Whether the answer is still to come."""
-        return self._question.is_running
-
-    def _show_report(self, report: DeviceCheckReport) -> None:
+    def _on_report(self, report: DeviceCheckReport) -> None:
         self._finish()
         level = Level.INFO if report.agrees else Level.WARNING
-        text = _("{device} beside {reference} · {software} · {seconds:.0f} s")
+        text = _("{device} compared with {reference} · {software} · {seconds:.0f} s")
         detail = text.format(
             device=report.title, reference=report.reference, software=report.software, seconds=report.seconds
         )
-        self._strip.show_message(level, report.conclusion, detail)
+        self.strip.show_message(level, report.conclusion, detail)
         self.table.setRowCount(len(report.comparisons))
         for row, comparison in enumerate(report.comparisons):
-            for column, words in enumerate(self._cells(comparison)):
-                item = QTableWidgetItem(words)
-                item.setToolTip(comparison.worst_tensor or words)
+            for column, text in enumerate(_comparison_cells(comparison)):
+                item = QTableWidgetItem(text)
+                item.setToolTip(comparison.worst_tensor or text)
                 font = item.font()
-                font.setBold(comparison.differs and column != LAST_COLUMN)
+                font.setBold(comparison.differs and column < 3)
                 item.setFont(font)
                 self.table.setItem(row, column, item)
         self.table.show()
         self.resize(*SIZE_ANSWERED)
-        self._fit_rows()
 
-    def _fit_rows(self) -> None:
-        """Give each row the height of its sentence."""
-        metrics = self.table.fontMetrics()
-        room = QRect(0, 0, self.table.columnWidth(LAST_COLUMN) - CELL_PADDING, 0)
-        for row in range(self.table.rowCount()):
-            item = self.table.item(row, LAST_COLUMN)
-            words = item.text() if item is not None else ""
-            height = metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height()
-            self.table.setRowHeight(row, height + SPACING + 2)
-
-    def _show_failure(self, error: UserError) -> None:
+    def _on_failure(self, error: UserError) -> None:
         self._finish()
-        self._strip.show_error(error)
+        self.strip.show_error(error)
 
     def _finish(self) -> None:
         self._progress.hide()
-        self._words.hide()
+        self._text.hide()
         self._buttons.setStandardButtons(QDialogButtonBox.StandardButton.Close)
 
-    def _cells(self, comparison: Comparison) -> tuple[str, str, str, str]:
-        results = {
-            Agreement.AGREES: _("✓ agrees"),
-            Agreement.DIFFERS: _("✕ differs"),
-            Agreement.NOT_RUN: _("– not run"),
-        }
-        worst = comparison.worst_error
-        error = MISSING if worst is None else plain_number(float(f"{worst:.2g}"))
-        return results[comparison.agreement], comparison.name, error, comparison.words
 
-    def _empty_table(self) -> QTableWidget:
-        table = QTableWidget(0, LAST_COLUMN + 1)
-        table.setHorizontalHeaderLabels(
-            (_("Result"), _("Compared"), _("Worst relative error"), _("What it means"))
-        )
-        table.setAccessibleName(_("Comparisons"))
-        table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
-        table.setTabKeyNavigation(False)
-        table.setShowGrid(False)
-        table.verticalHeader().hide()
-        header = table.horizontalHeader()
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter)
-        for column in range(LAST_COLUMN):
-            header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(LAST_COLUMN, QHeaderView.ResizeMode.Stretch)
-        header.sectionResized.connect(self._fit_rows)
-        table.hide()
-        return table
+def _comparison_cells(comparison: Comparison) -> tuple[str, str, str, str]:
+    results = {
+        Agreement.AGREES: _("✓ agrees"),
+        Agreement.DIFFERS: _("✕ differs"),
+        Agreement.NOT_RUN: _("– not run"),
+    }
+    worst = comparison.worst_error
+    error = MISSING if worst is None else plain_number(float(f"{worst:.2g}"))
+    return results[comparison.agreement], comparison.name, error, comparison.words
 
 
 HOST = API.removeprefix("https://")
 
 
 class ReleasePanel(QWidget):
-    """A line about this version, and a button that asks for a newer one.
+    """This version, and a button that looks for a newer one in `repository` (`owner/name`, empty if unknown)."""
 
-    Args:
-        ask: Starts an engine job.
-        parent: Qt's parent.
-        repository: Where releases are published, as `owner/name`; empty: this build knows of no place.
-    """
-
-    def __init__(self, ask: Ask, parent: QWidget | None = None, *, repository: str = REPOSITORY) -> None:
-        super().__init__(parent)
+    def __init__(self, ask: Ask, *, repository: str = REPOSITORY) -> None:
+        super().__init__()
         self._repository = repository
-        self._question = JobTask(ask, "release", Release, self)
-        self._question.done.connect(self._take)
-        self._question.failed.connect(self._fail)
+        self.task = JobTask(ask, "release", Release, self)
+        self.task.done.connect(self._on_release)
+        self.task.failed.connect(self._on_failure)
         self.button = QPushButton(_("Look for a newer version"))
         self.button.clicked.connect(self._ask)
-        self._said = LinkLabel()
-        self._said.setOpenExternalLinks(True)
-        self.setLayout(vbox(self._said, hbox(self.button, None)))
         self.button.setVisible(bool(repository))
-        self._say(self._first_words(), Role.HINT)
-
-    @property
-    def words(self) -> str:
-        """What is said, as rich text."""
-        return self._said.text()
-
-    def close_questions(self) -> None:
-        """Give up what was asked and wait for its thread."""
-        self._question.close()
-
-    def _first_words(self) -> str:
-        if not self._repository:
-            words = _(
-                "This is Hone {version}. This build has no address where newer versions are published: ask whoever you "
-                "got it from."
-            )
-            return words.format(version=VERSION)
-        words = _(
+        self.label = LinkLabel()
+        self.label.setOpenExternalLinks(True)
+        self.setLayout(vbox(self.label, hbox(self.button, None)))
+        text = _(
             "This is Hone {version}, published at {address}. It looks for a newer version only when you press the "
             "button, by asking {host}; nothing about you or this computer is sent."
         )
-        return words.format(version=VERSION, address=_link(f"{ADDRESS}/{self._repository}"), host=HOST)
+        if not repository:
+            text = _(
+                "This is Hone {version}. This build has no address where newer versions are published: ask whoever you "
+                "got it from."
+            )
+        self._show(
+            text.format(version=VERSION, address=_link(f"{ADDRESS}/{repository}"), host=HOST), Role.HINT
+        )
 
     def _ask(self) -> None:
         self.button.setEnabled(False)
-        self._say(_("Asking {}…").format(HOST), Role.HINT)
-        self._question.put(ReleaseRequest(repository=self._repository, running=VERSION))
+        self._show(_("Asking {host}…").format(host=HOST), Role.HINT)
+        self.task.put(ReleaseRequest(repository=self._repository, running=VERSION))
 
-    def _take(self, release: Release) -> None:
+    def _on_release(self, release: Release) -> None:
         self.button.setEnabled(True)
-        known = {"running": VERSION, "newest": html.escape(release.version), "page": _link(release.page)}
         match release.standing:
             case Standing.OLDER:
-                words = _("Hone {newest} is out; this is {running}. It is at {page}")
+                text = _("Hone {newest} is available; this is {running}. It is at {page}")
             case Standing.SAME:
-                words = _("This is Hone {running}, the newest version.")
+                text = _("This is Hone {running}, the newest version.")
             case Standing.NEWER:
-                words = _("This is Hone {running}; the newest version published is {newest}.")
-        self._say(words.format(**known), Role.STRONG if release.standing is Standing.OLDER else Role.MUTED)
+                text = _("This is Hone {running}; the newest version published is {newest}.")
+        newest, page = html.escape(release.version), _link(release.page)
+        role = Role.STRONG if release.standing is Standing.OLDER else Role.MUTED
+        self._show(text.format(running=VERSION, newest=newest, page=page), role)
 
-    def _fail(self, error: UserError) -> None:
+    def _on_failure(self, error: UserError) -> None:
         self.button.setEnabled(True)
         parts = [error.detail, *(fix.label for fix in error.fixes)]
         lines = [f"<b>{html.escape(error.title)}</b>", *(_with_links(part) for part in parts if part)]
-        self._say("<br>".join(lines), Role.MUTED)
+        self._show("<br>".join(lines), Role.MUTED)
 
-    def _say(self, words: str, role: Role) -> None:
-        self._said.setText(words)
-        set_role(self._said, role)
+    def _show(self, text: str, role: Role) -> None:
+        self.label.setText(text)
+        set_role(self.label, role)
 
 
-def _with_links(words: str) -> str:
-    """Plain words as rich text, in which addresses of the place where Hone is published can be followed."""
+def _with_links(text: str) -> str:
+    """Return plain text as rich text, with links to the address where Hone is published."""
     return " ".join(
-        _link(word) if word.startswith(f"{ADDRESS}/") else html.escape(word) for word in words.split()
+        _link(word) if word.startswith(f"{ADDRESS}/") else html.escape(word) for word in text.split()
     )
 
 
 def _link(address: str) -> str:
-    shown = html.escape(address)
-    return f'<a href="{shown}">{shown.removeprefix("https://")}</a>'
+    address = html.escape(address)
+    return f'<a href="{address}">{address.removeprefix("https://")}</a>'
 
 
 WIDEST = 760
 
 
 class SettingsPage(QWidget):
-    """The person's own settings.
+    """The person's settings; `gpu` installs PyTorch with CUDA."""
 
-    Signals:
-        settings_changed: The new `core.base.settings.Settings`.
-        check_requested: The person wants a device checked; its name as in `device.name`.
-
-    Args:
-        settings: What is set now.
-        parent: Qt's parent.
-        ask: Starts an engine job.
-        gpu: What installs PyTorch with CUDA; None: nothing is shown of it.
-    """
-
-    settings_changed = Signal(object)
-    check_requested = Signal(str)
+    settings_changed = Signal(object)  # the new `core.base.settings.Settings`
+    check_requested = Signal(str)  # the device to check, as in `device.name`
 
     def __init__(
-        self,
-        settings: Settings,
-        parent: QWidget | None = None,
-        *,
-        ask: Ask = ask_real_engine,
-        gpu: GpuInstaller | None = None,
+        self, settings: Settings, *, ask: Ask = ask_real_engine, gpu: GpuInstaller | None = None
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         set_role(self, Role.PAGE)
         self._settings = settings
         self.hub = HubCard(ask)
@@ -299,19 +227,15 @@ class SettingsPage(QWidget):
         self.cache = CacheCard(ask)
         self.release = ReleasePanel(ask)
         self.gpu = GpuCard(gpu or GpuInstaller(parent=self))
-        self._folder = text_label()
-        self._versions = KeyValue(label_width(self))
-        self._devices = KeyValue(label_width(self))
-        self._notes = text_label(role=Role.HINT)
-        self._strip = MessageStrip(closable=True)
-        self._strip.hide()
+        self.strip = MessageStrip(closable=True)
+        self.strip.hide()
         self._computer = self._computer_card()
         content = QWidget()
         content.setMaximumWidth(WIDEST)
         cards = vbox(
             self._appearance_card(),
             self._training_card(),
-            self._places_card(),
+            self._folders_card(),
             self.hub,
             self.cache,
             self._computer,
@@ -323,9 +247,8 @@ class SettingsPage(QWidget):
         )
         cards.setContentsMargins(0, 0, 0, 2 * SPACING)
         content.setLayout(cards)
-        title = QLabel(_("Settings"))
-        set_role(title, Role.PAGE_TITLE)
-        layout = vbox(title, self._strip, (PageScroll(content), 1), spacing=SPACING + SPACING // 2)
+        title = role_label(Role.PAGE_TITLE, _("Settings"))
+        layout = vbox(title, self.strip, (PageScroll(content), 1), spacing=SPACING + SPACING // 2)
         start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         self.setLayout(layout)
@@ -333,45 +256,28 @@ class SettingsPage(QWidget):
         self.set_machine(None)
 
     def show_settings(self, settings: Settings) -> None:
-        """Show these settings."""
         self._settings = settings
-        self._looks.set_value(settings.appearance.value)
-        self._folder.setText(str(runs_folder(settings)))
+        self.appearance.set_value(settings.appearance.value)
+        self.folder.setText(str(runs_folder(settings)))
         self.keep_awake.setChecked(settings.keep_awake)
         self.notify.setChecked(settings.notify)
         self.hub.offline.setChecked(settings.offline)
 
     def set_machine(self, machine: MachineReport | None) -> None:
-        """Show what the engine has told of this computer; None: nothing yet."""
-        told = {} if machine is None else machine.versions
-        own = [
-            ("Hone", self._own_version()),
-            ("Python", platform.python_version()),
-            ("Qt", PySide6.__version__),
-        ]
-        others = [(_name(name), told[name]) for name in told if name != "python"]
-        self._versions.set_rows([*own, *others])
+        """Show what the engine reported about this computer, None if nothing yet."""
+        titles = {"torch": "PyTorch", "transformers": "Transformers", "datasets": "Datasets"}
+        versions = {} if machine is None else machine.versions
+        libraries = [(titles.get(name, name), versions[name]) for name in versions if name != "python"]
+        own = [("Hone", VERSION), ("Python", platform.python_version()), ("Qt", PySide6.__version__)]
+        self.versions.set_rows([*own, *libraries])
         self._computer.setVisible(machine is not None)
         if machine is not None:
-            self._devices.set_rows(
-                (device_title(device.name.removesuffix(":0")), self._device_text(device))
+            self.devices.set_rows(
+                (device_title(device.name.removesuffix(":0")), _device_text(device))
                 for device in machine.devices
             )
             self._notes.setText("\n".join(machine.notes))
             self._notes.setVisible(bool(machine.notes))
-
-    def _device_text(self, device: DeviceReport) -> str:
-        if not device.available:
-            return device.reason
-        if device.memory_bytes is None:
-            return device.title
-        return _("{title}, up to {memory}").format(title=device.title, memory=memory(device.memory_bytes))
-
-    def _own_version(self) -> str:
-        try:
-            return metadata.version("hone")
-        except metadata.PackageNotFoundError:  # a bundle may come without what pip writes down
-            return _("unknown")
 
     def _appearance_card(self) -> Card:
         card = Card(_("Appearance"))
@@ -380,16 +286,16 @@ class SettingsPage(QWidget):
             Appearance.LIGHT: _("Light"),
             Appearance.DARK: _("Dark"),
         }
-        self._looks = Segmented([Segment(looks.value, title) for looks, title in titles.items()])
-        self._looks.setAccessibleName(_("Appearance"))
-        self._looks.chosen.connect(lambda value: self._change(appearance=Appearance(value)))
-        card.body.addLayout(_labelled(_("Colours"), self._looks, None))
+        self.appearance = Segmented([Segment(value.value, title) for value, title in titles.items()])
+        self.appearance.setAccessibleName(_("Appearance"))
+        self.appearance.chosen.connect(lambda value: self._change(appearance=Appearance(value)))
+        card.body.addLayout(_labelled(_("Colours"), self.appearance, None))
         return card
 
     def _training_card(self) -> Card:
         card = Card(_("While a run trains"))
         self.keep_awake = QCheckBox(_("Keep the computer awake; its display may sleep"))
-        self.keep_awake.setToolTip(_("Asked anew at the start of each run"))
+        self.keep_awake.setToolTip(_("Read at the start of each run"))
         self.keep_awake.clicked.connect(lambda on: self._change(keep_awake=on))
         self.notify = QCheckBox(_("Notify me when a run ends and I am doing something else"))
         self.notify.clicked.connect(lambda on: self._change(notify=on))
@@ -397,47 +303,50 @@ class SettingsPage(QWidget):
         card.body.addWidget(self.notify)
         return card
 
-    def _places_card(self) -> Card:
-        card = Card(_("Where things are kept"))
+    def _folders_card(self) -> Card:
+        card = Card(_("Folders"))
+        self.folder = text_label()
         choose = _button(_("Choose…"), _("Choose the folder for runs"), self._choose_folder)
-        opening = _button(
-            _("Open"), _("Open the folder with runs"), lambda: self._show(runs_folder(self._settings))
+        runs = _button(
+            _("Open"), _("Open the folder with runs"), lambda: self._reveal(runs_folder(self._settings))
         )
-        show_log = _button(_("Open"), _("Open the folder with Hone's log"), lambda: self._show(home()))
-        card.body.addLayout(_labelled(_("Runs"), (self._folder, 1), choose, opening))
-        card.body.addLayout(
-            _labelled(_("Hone's own log"), (text_label(str(home() / "hone.log")), 1), show_log)
+        log = _button(_("Open"), _("Open the folder with Hone's log"), lambda: self._reveal(home()))
+        card.body.addLayout(_labelled(_("Runs"), (self.folder, 1), choose, runs))
+        log_file = text_label(str(home() / "hone.log"))
+        card.body.addLayout(_labelled(_("Hone's own log"), (log_file, 1), log))
+        text = _(
+            "A run is a folder: copy it, share it, delete it. If you choose another place, earlier runs stay where "
+            "they are."
         )
-        words = _(
-            "A run is a folder: copy it, share it, delete it. In a new place, earlier runs stay where they are."
-        )
-        card.body.addWidget(text_label(words, Role.HINT))
+        card.body.addWidget(text_label(text, Role.HINT))
         return card
 
     def _computer_card(self) -> Card:
         card = Card(_("This computer"))
+        self.devices, self._notes = KeyValue(label_width(self)), text_label(role=Role.HINT)
         check = QPushButton(_("Check the device…"))
-        check.setToolTip(_("Compare what it computes with what the CPU computes"))
+        check.setToolTip(_("Compare its results with those of the CPU"))
         check.clicked.connect(lambda: self.check_requested.emit("auto"))
-        card.body.addLayout(vbox(self._devices, self._notes, hbox(check, None), spacing=card.body.spacing()))
+        card.body.addLayout(vbox(self.devices, self._notes, hbox(check, None), spacing=card.body.spacing()))
         return card
 
     def _versions_card(self) -> Card:
         card = Card(_("Versions"))
-        card.body.addWidget(self._versions)
+        self.versions = KeyValue(label_width(self))
+        card.body.addWidget(self.versions)
         card.body.addSpacing(SPACING)
         card.body.addWidget(self.release)
         return card
 
     def _licences_card(self) -> Card:
         card = Card(_("Licences"))
-        words = _(
+        text = _(
             "Hone is free software under the Apache License 2.0. Its window is made with Qt and Qt for Python "
             "(PySide6), used under the GNU Lesser General Public License, version 3; you may replace them by versions "
-            "of your own. Training is PyTorch's and Hugging Face's, under their own free licences. The files LICENSE "
-            "and NOTICE that come with Hone say more."
+            "of your own. Training uses PyTorch and the libraries of Hugging Face, under their own free licences. The "
+            "files LICENSE and NOTICE that come with Hone say more."
         )
-        card.body.addWidget(text_label(words))
+        card.body.addWidget(text_label(text))
         return card
 
     def _change(self, **changes: Any) -> None:
@@ -446,10 +355,10 @@ class SettingsPage(QWidget):
         self.settings_changed.emit(settings)
 
     def close_questions(self) -> None:
-        """Give up what was asked and wait until no thread is left."""
-        self.hub.token.close_questions()
-        self.cache.close_questions()
-        self.release.close_questions()
+        """End the engine's jobs and wait for their threads."""
+        self.hub.token.task.close()
+        self.cache.close_tasks()
+        self.release.task.close()
 
     def _choose_folder(self) -> None:
         start = str(runs_folder(self._settings))
@@ -457,35 +366,34 @@ class SettingsPage(QWidget):
         if chosen:
             self._change(runs_folder=chosen)
 
-    def _show(self, folder: Path) -> None:
-        error = reveal(nearest(folder))
+    def _reveal(self, folder: Path) -> None:
+        """Open a folder, or the nearest one above it that exists: the one for runs is made with the first run."""
+        while not folder.is_dir() and folder != folder.parent:
+            folder = folder.parent
+        error = reveal(folder)
         if error is None:
-            self._strip.hide()
+            self.strip.hide()
         else:
-            self._strip.show_error(error)
+            self.strip.show_error(error)
 
 
-def _button(text: str, name: str, pressed: Callable[[], object]) -> QPushButton:
+def _device_text(device: DeviceReport) -> str:
+    if not device.available:
+        return device.reason
+    if device.memory_bytes is None:
+        return device.title
+    return _("{title}, up to {memory}").format(title=device.title, memory=memory(device.memory_bytes))
+
+
+def _button(text: str, name: str, on_click: Callable[[], object]) -> QPushButton:
     button = QPushButton(text)
     button.setAccessibleName(name)
-    button.clicked.connect(lambda _checked: pressed())
+    button.clicked.connect(lambda _checked: on_click())
     return button
 
 
 def _labelled(title: str, first: QWidget | tuple[QWidget, int], *others: QWidget | None) -> QBoxLayout:
-    label = QLabel(title)
-    set_role(label, Role.LABEL)
+    label = role_label(Role.LABEL, title)
     label.setFixedWidth(label_width(label) + SPACING)
     label.setBuddy(first[0] if isinstance(first, tuple) else first)
     return hbox(label, first, *others)
-
-
-def _name(package: str) -> str:
-    return {"torch": "PyTorch", "transformers": "Transformers", "datasets": "Datasets"}.get(package, package)
-
-
-def nearest(folder: Path) -> Path:
-    """A folder, or the nearest one above it that is there: before the first run there is none for runs."""
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
-    return folder

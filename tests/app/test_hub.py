@@ -21,9 +21,9 @@ def test_a_download_is_paused_and_continued_or_cancelled(qtbot, tmp_path, monkey
         sheet.words.setText(words)
         sheet.button.click()
         qtbot.waitUntil(lambda: bool(sheet.answer), timeout=SECONDS_20)
-        assert sheet.take.text() == "Download 3.93 KB and use"
+        assert sheet.use.text() == "Download 3.93 KB and use"
         hub.gate.clear()
-        sheet.take.click()
+        sheet.use.click()
         download, half = sheet.download, len(WEIGHTS) // 2
         qtbot.waitUntil(lambda: bool(download.progress) and download.progress.done > half, timeout=SECONDS_20)
         sheet.line.pause.click()

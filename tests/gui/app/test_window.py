@@ -124,7 +124,7 @@ def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     assert window.sidebar.machine._device.text() == "Old processor"
-    assert ("PyTorch", "2.13.0") in window.settings._versions.rows()
+    assert ("PyTorch", "2.13.0") in window.settings.versions.rows()
     assert CPU_ONLY.automatic == "cpu"
 
 
@@ -218,10 +218,10 @@ def test_appearance_follows_the_settings_at_once(qtbot, window):
     theme = window._theme
     assert theme.tokens is LIGHT
     with qtbot.waitSignal(theme.changed):
-        window.settings._looks.buttons()["dark"].click()
+        window.settings.appearance.buttons()["dark"].click()
     assert theme.tokens is DARK
     assert settings.load().appearance is Appearance.DARK
-    window.settings._looks.buttons()["light"].click()
+    window.settings.appearance.buttons()["light"].click()
 
 
 def test_settings_that_cant_be_kept_are_logged_not_fatal(window, monkeypatch, tmp_path, caplog):
@@ -277,13 +277,13 @@ def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, 
     window = make_window(engine=engine)
     window.new_run.check_requested.emit("cpu")
     check = window.device_check
-    qtbot.waitUntil(lambda: not check.is_checking)
+    qtbot.waitUntil(lambda: not check.task.is_running)
     check.reject()
     assert window.device_check is None
     window.go_to(Place.SETTINGS)
     engine.gate.clear()
     window.settings.check_requested.emit("auto")
-    assert window.device_check.is_checking
+    assert window.device_check.task.is_running
     window.end_work()
     assert window.device_check is None
     engine.gate.set()

@@ -34,10 +34,10 @@ def cells(table):
 
 
 def test_it_asks_about_the_device_and_shows_each_comparison(qtbot, engine, dialog):
-    assert dialog.is_checking
+    assert dialog.task.is_running
     assert dialog.table.isHidden()
     engine.gate.set()
-    qtbot.waitUntil(lambda: not dialog.is_checking)
+    qtbot.waitUntil(lambda: not dialog.task.is_running)
     job, request = engine.requests[-1]
     assert (job, msgspec.json.decode(request, type=DeviceCheckRequest).device) == ("check-device", "cpu")
     assert cells(dialog.table) == [
@@ -45,20 +45,20 @@ def test_it_asks_about_the_device_and_shows_each_comparison(qtbot, engine, dialo
         ["✕ differs", "Gradients", "0.5", "Two."],
         ["– not run", "Mask", "–", "Three. No time."],
     ]
-    assert dialog._strip.accessibleName() == "The gradients differ"
+    assert dialog.strip.accessibleName() == "The gradients differ"
     assert dialog._progress.isHidden()
 
 
 def test_closing_it_ends_the_check(qtbot, engine, dialog):
     with qtbot.waitSignal(dialog.finished):
         dialog.reject()
-    assert not dialog.is_checking
-    assert all(thread.isFinished() for thread in dialog._question._calls)
+    assert not dialog.task.is_running
+    assert all(thread.isFinished() for thread in dialog.task._calls)
 
 
 def test_a_check_that_fails_says_why(qtbot, engine, dialog):
     engine.answers["check-device"] = DeviceError("There is no such device")
     engine.gate.set()
-    qtbot.waitUntil(lambda: not dialog.is_checking)
-    assert dialog._strip.accessibleName() == "There is no such device"
+    qtbot.waitUntil(lambda: not dialog.task.is_running)
+    assert dialog.strip.accessibleName() == "There is no such device"
     assert dialog.table.isHidden()

@@ -24,7 +24,8 @@ def show(qtbot, monkeypatch):
         tools = FakeGpuTools(state)
         installer = GpuInstaller(tools)
         whole = QWidget()
-        panel = GpuPanel(installer, whole, **how)
+        panel = GpuPanel(installer, **how)
+        panel.setParent(whole)
         qtbot.addWidget(whole)
         installers.append((installer, whole))
         installer.look()
@@ -44,7 +45,7 @@ def test_a_card_without_cuda_is_offered_one_button(show):
     panel, _, _ = show(only_offers=True)
     assert is_shown(panel)
     for words in ("NVIDIA GeForce RTX 3060", "2.70 GB to download", "90.0 GB are free"):
-        assert words in panel.words
+        assert words in panel.text.text()
     assert panel.install.text() == "Install, 2.70 GB"
     assert not is_shown(panel.bar)
     assert not is_shown(panel.remove)
@@ -62,13 +63,13 @@ def test_it_installs_and_tells_that_devices_are_others_now(qtbot, show):
         panel.install.click()
         qtbot.waitUntil(lambda: installer.progress is not None)
         assert is_shown(panel.bar)
-        assert "Downloading PyTorch with CUDA · 3.00 GB of 6.00 GB" in panel._step.text()
+        assert "Downloading PyTorch with CUDA · 3.00 GB of 6.00 GB" in panel.step.text()
         assert not is_shown(panel.install)
         assert is_shown(panel.log)
         tools.go_on.set()
     qtbot.waitUntil(lambda: installer.state is USED)
     assert tools.calls == ["install"]
-    assert "Hone computes with PyTorch 2.13.0+cu130 and CUDA 13.0 on NVIDIA GeForce RTX 3060" in panel.words
+    assert "Hone uses PyTorch 2.13.0+cu130 with CUDA 13.0 on NVIDIA GeForce RTX 3060" in panel.text.text()
     assert is_shown(panel.remove)
     assert not is_shown(panel.install)
 
@@ -80,7 +81,7 @@ def test_a_cancelled_one_can_be_continued(qtbot, show):
     panel.cancel.click()
     qtbot.waitUntil(lambda: not installer.is_installing and installer.state.begun > 0)
     assert panel.install.text() == "Continue"
-    assert "1.00 GB are there already" in panel.words
+    assert "1.00 GB are downloaded already" in panel.text.text()
     assert is_shown(panel.remove)
     tools.go_on.set()
     panel.install.click()
@@ -92,7 +93,7 @@ def test_what_went_wrong_is_told_with_what_to_do_and_the_log(qtbot, show):
     tools.failure = UserError("It wasn't installed", "The disk is full.", (Fix("Free some disk space"),))
     panel.install.click()
     qtbot.waitUntil(lambda: installer.failure is not None)
-    assert panel.words.endswith("It wasn't installed\nThe disk is full.\nFree some disk space")
+    assert panel.failure.text() == ("It wasn't installed\nThe disk is full.\nFree some disk space")
     assert is_shown(panel.install)
     assert is_shown(panel.log)
 
@@ -111,10 +112,10 @@ def test_it_is_removed_when_the_person_is_sure(qtbot, show, monkeypatch):
 
 def test_an_older_one_is_updated_and_an_old_driver_named(show):
     panel, _, _ = show(OUTDATED)
-    assert "0.0.9" in panel.words
+    assert "0.0.9" in panel.text.text()
     assert panel.install.text() == "Update"
     panel, _, _ = show(OLD_DRIVER)
-    assert "driver 470, which is too old" in panel.words
+    assert "driver 470, which is too old" in panel.text.text()
     assert not is_shown(panel.install)
 
 
@@ -130,7 +131,7 @@ def test_settings_and_new_run_show_the_same(qtbot):
     qtbot.waitUntil(lambda: installer.state is not None)
     assert is_shown(page.gpu)
     offers = new_run.findChild(GpuPanel)
-    assert offers.words == page.gpu.panel.words
+    assert offers.text.text() == page.gpu.panel.text.text()
     assert is_shown(offers)
     installer.close()
     new_run.close_questions()

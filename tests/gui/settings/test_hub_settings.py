@@ -43,9 +43,9 @@ def card(qtbot, engine):
     card = HubCard(engine)
     qtbot.addWidget(card)
     card.show()
-    qtbot.waitUntil(lambda: not card.token._question.is_running)
+    qtbot.waitUntil(lambda: not card.token.task.is_running)
     yield card
-    card.token.close_questions()
+    card.token.task.close()
 
 
 def actions(engine):
@@ -67,14 +67,14 @@ def test_working_offline_is_a_setting(qtbot, engine):
 
 
 def test_where_the_token_is_and_whose(qtbot, card, engine):
-    assert card.token.status == "A token is kept in macOS Keychain."
+    assert card.token.status.text() == "A token is saved in macOS Keychain."
     assert actions(engine) == [AccountAction.LOOK]
     engine.answers["hub-account"] = msgspec.structs.replace(KEPT, name="ada")
     card.token.check.click()
-    qtbot.waitUntil(lambda: "ada" in card.token.status)
+    qtbot.waitUntil(lambda: "ada" in card.token.status.text())
     engine.answers["hub-account"] = Account(keychain="macOS Keychain")
     card.token.remove.click()
-    qtbot.waitUntil(lambda: "No token" in card.token.status)
+    qtbot.waitUntil(lambda: "No token" in card.token.status.text())
     assert not card.token.remove.isEnabled()
     assert not card.token.check.isEnabled()
 
@@ -91,20 +91,18 @@ def test_a_refusal_is_shown(qtbot, card, engine, answer, words):
     assert "hf_Secret42" not in card.token.line.displayText()
     engine.answers["hub-account"] = answer
     card.token.check.click()
-    qtbot.waitUntil(lambda: words in card.token.status)
-    assert card.token.keep.isEnabled() == card.token.line.isEnabled() == isinstance(answer, UserError)
+    qtbot.waitUntil(lambda: words in card.token.status.text())
+    assert card.token.save.isEnabled() == card.token.line.isEnabled() == isinstance(answer, UserError)
 
 
 @pytest.fixture
 def cache(qtbot, engine):
-    answers = []
-    card = CacheCard(engine, lambda repo, _: answers.append(repo.id) or repo.id != "org/large")
-    card.answers = answers
+    card = CacheCard(engine)
     qtbot.addWidget(card)
     card.show()
     qtbot.waitUntil(lambda: card.table.rowCount() == 3)
     yield card
-    card.close_questions()
+    card.close_tasks()
 
 
 def cells(card, row):
@@ -116,7 +114,7 @@ def test_what_lies_here_and_how_much(cache):
     assert cells(cache, 1) == ["org/begun", "model", "120 MB unfinished"]
     assert cells(cache, 2) == ["org/rows", "data", "1.00 MB + 1.00 MB unfinished"]
     assert cache._trailing.text() == "213 MB"
-    assert cache.words.startswith("In /cache")
+    assert cache.text.text().startswith("In /cache")
 
 
 def test_it_is_deleted_once_the_person_is_sure(qtbot, cache, engine):
@@ -124,11 +122,13 @@ def test_it_is_deleted_once_the_person_is_sure(qtbot, cache, engine):
     cache.table.selectRow(0)
     assert cache.delete.text() == "Delete 91.0 MB…"
     cache.delete.click()
-    assert cache.answers == ["org/large"]
+    assert "org/large" in cache.question.box.text()
+    cache.question.put_away()  # Cancel
     cache.table.selectRow(2)
     engine.answers["hub-cached"] = CacheReport(folder="/cache", repos=REPOS[:2], total=1)
     engine.gate.clear()
     cache.delete.click()
+    next(button for button in cache.question.box.buttons() if button.text() == "Delete").click()
     cache.table.selectRow(1)
     assert not cache.delete.isEnabled()  # another one would leave the first half deleted
     engine.gate.set()
@@ -144,8 +144,8 @@ def test_nothing_here(qtbot, engine):
     card = CacheCard(engine)
     qtbot.addWidget(card)
     card.show()
-    qtbot.waitUntil(lambda: not card._cached.is_running)
-    assert "Nothing yet" in card.words
+    qtbot.waitUntil(lambda: not card._reading.is_running)
+    assert "Nothing yet" in card.text.text()
     assert not card.table.isVisible()
     assert not card.delete.isVisible()
-    card.close_questions()
+    card.close_tasks()

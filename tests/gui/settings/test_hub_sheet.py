@@ -82,7 +82,7 @@ def loading(qtbot, sheet, engine):
     choose(sheet, PLAIN)
     engine.gate.clear()
     engine.progress = (JobProgress(done=120 * MB, total=268 * MB, what="model.safetensors"),)
-    sheet.take.click()
+    sheet.use.click()
     qtbot.waitUntil(lambda: sheet.download.progress is not None)
     return sheet
 
@@ -93,10 +93,10 @@ def row(sheet, number):
 
 def test_before_a_search_nobody_is_asked_and_what_is_here_can_be_used(qtbot, sheet, engine):
     assert asked(engine, "hub-search", SearchRequest) == []
-    assert "when you press Search" in sheet.status
+    assert "when you press Search" in sheet.status.text()
     assert row(sheet, 0)[0] == "org/cached"
     with qtbot.waitSignal(sheet.chosen) as caught:
-        sheet.take.click()
+        sheet.use.click()
     assert caught.args == ["org/cached"]
 
 
@@ -107,7 +107,7 @@ def test_each_row_says_what_it_is_and_the_box_looks_beyond_the_task(qtbot, sheet
     assert row(sheet, 0) == ["org/plain", "268 MB", "67.0 million", "58,000,000", "7", "mit", ""]
     states = [row(sheet, number)[6] for number in range(1, 5)]
     assert states == ["45 % here", "✓ here", "gated", "can't be used"]
-    assert sheet.status == "5 found, the most downloaded first"
+    assert sheet.status.text() == "5 found, the most downloaded first"
     sheet.suiting.click()
     qtbot.waitUntil(lambda: not sheet.is_searching)
     assert asked(engine, "hub-search", SearchRequest)[-1] == SearchRequest(words="bert", task="")
@@ -126,28 +126,31 @@ def test_each_row_says_what_it_is_and_the_box_looks_beyond_the_task(qtbot, sheet
 def test_the_button_says_what_it_does(qtbot, sheet, found, words, enabled):
     searched(qtbot, sheet)
     choose(sheet, found)
-    assert (sheet.take.text(), sheet.take.isEnabled()) == (words, enabled)
+    assert (sheet.use.text(), sheet.use.isEnabled()) == (words, enabled)
 
 
 def test_why_one_cant_be_used_and_what_to_do(qtbot, sheet):
     searched(qtbot, sheet)
     choose(sheet, PICKLED)
-    assert sheet.details.words == "Its weights are pickled.\nConvert it:"
-    assert sheet.details._command.text() == "python -c 1"
-    assert sheet.details._command.isVisible()
+    assert [sheet.details.refusal.text(), sheet.details.text.text()] == [
+        "Its weights are pickled.",
+        "Convert it:",
+    ]
+    assert sheet.details.command.text() == "python -c 1"
+    assert sheet.details.command.isVisible()
     choose(sheet, PLAIN)
-    assert not sheet.details._command.isVisible()
+    assert not sheet.details.command.isVisible()
 
 
 def test_a_download_is_shown_paused_continued_and_used(qtbot, loading, engine):
     sheet = loading
     assert sheet.line.isVisible()
-    assert sheet.line.words.startswith("120 MB of 268 MB")
-    assert not sheet.take.isEnabled()
+    assert sheet.line.status.text().startswith("120 MB of 268 MB")
+    assert not sheet.use.isEnabled()
     sheet.line.pause.click()
     assert not sheet.download.is_running
-    assert sheet.line.words == "Paused at 120 MB of 268 MB"
-    assert sheet.line.pause.text() == "Go on"
+    assert sheet.line.status.text() == "Paused at 120 MB of 268 MB"
+    assert sheet.line.pause.text() == "Resume"
     sheet.line.pause.click()
     assert sheet.download.is_running
     with qtbot.waitSignal(sheet.chosen) as caught:
@@ -169,7 +172,7 @@ def test_a_failed_download_says_why_and_can_be_continued(qtbot, loading, engine)
         engine.gate.set()
     assert loading.strip.isVisible()
     assert loading.strip.accessibleName() == "The disk is full"
-    assert loading.line.words == "Stopped at 120 MB of 268 MB"
+    assert loading.line.status.text() == "Stopped at 120 MB of 268 MB"
     engine.answers["hub-download"] = Downloaded(path="/cache", files=3, size=268 * MB)
     with qtbot.waitSignal(loading.chosen):
         loading.line.pause.click()
@@ -186,30 +189,30 @@ def test_closing_pauses(loading, engine):
 def test_a_gated_one_asks_for_a_token_first(qtbot, sheet, engine):
     searched(qtbot, sheet)
     choose(sheet, GATED)
-    assert "accepted its terms" in sheet.details.words
-    sheet.take.click()
+    assert "accept its terms" in sheet.details.text.text()
+    sheet.use.click()
     panel = sheet.token.panel
-    qtbot.waitUntil(lambda: "No token" in panel.status)
+    qtbot.waitUntil(lambda: "No token" in panel.status.text())
     panel.line.setText("hf_Secret42")
     engine.answers["hub-account"] = Account(place=TokenPlace.KEYCHAIN, keychain="macOS Keychain")
     engine.answers["hub-search"] = SearchAnswer(found=ALL, signed_in=True)
-    with qtbot.waitSignal(panel.kept):
-        panel.keep.click()
+    with qtbot.waitSignal(panel.saved):
+        panel.save.click()
     assert panel.line.text() == ""
     assert asked(engine, "hub-account", AccountRequest)[-1].token == "hf_Secret42"
     qtbot.waitUntil(lambda: not sheet.is_searching)
     choose(sheet, GATED)
-    assert sheet.take.text() == "Download 90.0 MB and use"
+    assert sheet.use.text() == "Download 90.0 MB and use"
     with qtbot.waitSignal(sheet.chosen):
-        sheet.take.click()
+        sheet.use.click()
     assert asked(engine, "hub-download", DownloadRequest) == [DownloadRequest(id="org/gated")]
 
 
 def test_nothing_found(qtbot, sheet, engine):
     engine.answers["hub-search"] = SearchAnswer()
     searched(qtbot, sheet, "zebra")
-    assert "has “zebra” in its name and suits the task" in sheet.results.empty_words
-    assert not sheet.take.isEnabled()
+    assert "has “zebra” in its name and suits the task" in sheet.results.empty.text()
+    assert not sheet.use.isEnabled()
 
 
 def test_a_search_that_fails_says_why(qtbot, sheet, engine):
@@ -224,7 +227,7 @@ def test_a_search_can_be_stopped(qtbot, sheet, engine):
     sheet.words.setText("bert")
     sheet.button.click()
     assert sheet.button.text() == "Stop"
-    assert "Asking" in sheet.results.empty_words
+    assert "Asking" in sheet.results.empty.text()
     sheet.button.click()
     assert sheet.button.text() == "Search"
     assert not sheet.is_searching
@@ -239,11 +242,11 @@ def test_offline_only_what_is_here_can_be_used(qtbot, engine):
     sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(sheet)
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 2)
-    assert "“Work offline” in Settings forbids" in sheet.status
+    assert "“Work offline” in Settings prevents" in sheet.status.text()
     assert not sheet.button.isEnabled()
-    assert sheet.take.isEnabled()
+    assert sheet.use.isEnabled()
     sheet.results.selectRow(1)
-    assert not sheet.take.isEnabled()
+    assert not sheet.use.isEnabled()
     sheet.done(0)
 
 
@@ -253,7 +256,7 @@ def test_the_form_takes_the_chosen_model(qtbot, page, engine):
     sheet = page.hub_sheet
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 1)
     assert "Chat" in sheet.suiting.text()
-    sheet.take.click()
+    sheet.use.click()
     assert page._options.fields.model.value() == "org/cached"
     assert page.hub_sheet is None
 
@@ -265,11 +268,11 @@ def test_data_of_the_hub_with_its_subset(qtbot, page, engine):
     sheet = page.hub_sheet
     searched(qtbot, sheet, "rows")
     assert asked(engine, "hub-search", SearchRequest)[-1].kind is Kind.DATASET
-    assert sheet.take.text() == "Use"
+    assert sheet.use.text() == "Use"
     sheet.subset.setText("mrpc")
-    assert sheet.take.text() == "Download and use", "which subsets are here, only the download finds out"
+    assert sheet.use.text() == "Download and use", "which subsets are here, only the download finds out"
     with qtbot.waitSignal(sheet.chosen):
-        sheet.take.click()
+        sheet.use.click()
     subset = DownloadRequest(id="org/rows", kind=Kind.DATASET, subset="mrpc")
     assert asked(engine, "hub-download", DownloadRequest) == [subset]
     assert page._options.fields.train.value() == "hub:org/rows/mrpc"

@@ -13,9 +13,15 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.settings.page import ReleasePanel, SettingsPage
+from tests.fakes.asking import FakeEngine
 
 ROOT = Path(__file__).resolve().parents[3]
 ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}
+
+
+@pytest.fixture
+def engine():
+    return FakeEngine()
 
 
 @pytest.fixture
@@ -24,7 +30,7 @@ def panel(qtbot, engine):
     qtbot.addWidget(panel)
     panel.show()
     yield panel
-    panel.close_questions()
+    panel.task.close()
 
 
 def press(qtbot, panel, engine, answer):
@@ -32,7 +38,7 @@ def press(qtbot, panel, engine, answer):
     panel.button.click()
     assert not panel.button.isEnabled()
     qtbot.waitUntil(panel.button.isEnabled)
-    return panel.words
+    return panel.label.text()
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
@@ -49,15 +55,15 @@ PAGE = "https://github.com/someone/hone/releases/tag/v9.0.0"
 @pytest.mark.parametrize(
     ("standing", "words"),
     [
-        (Standing.OLDER, f"Hone 9.0.0 is out; this is {VERSION}."),
+        (Standing.OLDER, f"Hone 9.0.0 is available; this is {VERSION}."),
         (Standing.OLDER, f'href="{PAGE}"'),
         (Standing.SAME, "the newest version"),
         (Standing.NEWER, "the newest version published is 9.0.0"),
     ],
 )
 def test_it_asks_once_when_the_button_is_pressed(qtbot, panel, engine, standing, words):
-    assert f"This is Hone {VERSION}, published at " in panel.words
-    assert "by asking api.github.com;" in panel.words
+    assert f"This is Hone {VERSION}, published at " in panel.label.text()
+    assert "by asking api.github.com;" in panel.label.text()
     assert engine.requests == []
     assert words in press(qtbot, panel, engine, Release(version="9.0.0", page=PAGE, standing=standing))
     ((job, body),) = engine.requests
@@ -78,15 +84,15 @@ def test_what_went_wrong_is_told_as_text_and_asking_again_works(qtbot, panel, en
 def test_closing_meanwhile_leaves_nothing_behind(panel, engine):
     engine.gate.clear()
     panel.button.click()
-    assert panel.words == "Asking api.github.com…"
-    panel.close_questions()
-    assert not panel._question.is_running
+    assert panel.label.text() == "Asking api.github.com…"
+    panel.task.close()
+    assert not panel.task.is_running
 
 
 def test_a_build_without_an_address_says_so_and_has_no_button(qtbot, engine):
     panel = ReleasePanel(engine, repository="")
     qtbot.addWidget(panel)
-    assert "no address where newer versions are published" in panel.words
+    assert "no address where newer versions are published" in panel.label.text()
     assert not panel.button.isVisibleTo(panel)
 
 

@@ -19,7 +19,7 @@ def page(qtbot, tmp_path):
 
 def test_a_change_keeps_the_other_settings(qtbot, page, tmp_path):
     with qtbot.waitSignal(page.settings_changed) as caught:
-        page._looks.buttons()["dark"].click()
+        page.appearance.buttons()["dark"].click()
     assert caught.args == [Settings(appearance=Appearance.DARK, runs_folder=str(tmp_path / "runs"))]
 
 
@@ -34,25 +34,14 @@ def test_what_happens_while_a_run_trains_is_the_persons_choice(page):
 
 
 def test_it_says_where_runs_go_and_what_hone_runs_on(page, tmp_path):
-    assert page._folder.text() == str(tmp_path / "runs")
+    assert page.folder.text() == str(tmp_path / "runs")
     page.set_machine(CPU_ONLY)
-    rows = dict(page._versions.rows())
+    rows = dict(page.versions.rows())
     assert rows["PyTorch"] == "2.13.0"
     assert rows["Hone"] == metadata.version("hone")
-    devices = dict(page._devices.rows())
+    devices = dict(page.devices.rows())
     assert devices["CUDA"] == "No NVIDIA driver was found."
     assert devices["CPU"] == "Old processor, up to 16.0 GB"
-
-
-def test_a_bundle_without_metadata_opens_all_the_same(qtbot, monkeypatch):
-    monkeypatch.setattr(settings_page.metadata, "version", _missing)
-    page = SettingsPage(Settings())
-    qtbot.addWidget(page)
-    assert dict(page._versions.rows())["Hone"] == "unknown"
-
-
-def _missing(name):
-    raise metadata.PackageNotFoundError(name)
 
 
 def press(page, name):
@@ -69,5 +58,5 @@ def test_a_folder_that_is_not_there_yet_opens_at_the_nearest(page, monkeypatch, 
 def test_without_a_file_manager_it_says_where_the_folder_is(page, monkeypatch, tmp_path):
     monkeypatch.setattr(settings_page, "reveal", lambda folder: UserError("Not shown", f"It is {folder}"))
     press(page, "Open the folder with runs")
-    assert page._strip.isVisibleTo(page)
-    assert f"It is {tmp_path}" in [label.text() for label in page._strip.findChildren(QLabel)]
+    assert page.strip.isVisibleTo(page)
+    assert f"It is {tmp_path}" in [label.text() for label in page.strip.findChildren(QLabel)]
