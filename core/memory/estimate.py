@@ -438,7 +438,7 @@ def _last_kept_bytes(case: Case) -> int:
 
 def _logits_per_place(case: Case) -> int:
     """Bytes of fp32 log probabilities that the loss saves per place; TRL saves none."""
-    return 0 if case.options.task.reads_conversations else NUMBER * case.shape.said
+    return 0 if case.options.task.reads_conversations else NUMBER * case.shape.vocabulary
 
 
 def logits_bytes(case: Case) -> int:
@@ -449,9 +449,9 @@ def logits_bytes(case: Case) -> int:
     if not case.options.task.reads_conversations:
         return 2 * _logits_per_place(case) * case.places if case.is_text else 0
     # On a CPU only the memory that is written to counts.
-    columns = TILE_WORDS if case.kind == "cuda" else min(case.shape.said, TILE_WORDS)
+    columns = TILE_WORDS if case.kind == "cuda" else min(case.shape.vocabulary, TILE_WORDS)
     folds = 0 if case.kind == "cuda" else TILE_FOLDS
-    learned = case.shape.said * case.shape.hidden if case.method is Method.FULL else 0
+    learned = case.shape.vocabulary * case.shape.hidden if case.method is Method.FULL else 0
     return min(case.places, TILE_TOKENS) * columns * (case.number + folds * NUMBER) + NUMBER * learned
 
 

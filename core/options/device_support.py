@@ -56,10 +56,10 @@ def model_may_refuse(options: RunOptions) -> bool:
 
 
 class Instead(msgspec.Struct, frozen=True):
-    """The value of an automatic option if another one, at `path`, has the value `beside`."""
+    """The value of an automatic option if another one, at `path`, has the value `when`."""
 
     path: str
-    beside: str
+    when: str
     value: str
     reason: str
 
@@ -283,7 +283,7 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
 def settled_beside(settled: Settled, options: RunOptions) -> Settled:
     """The value of an automatic option, given the other options."""
     for other in settled.instead:
-        if text_of(value_of(options, other.path)) == other.beside:
+        if text_of(value_of(options, other.path)) == other.when:
             return Settled(other.value, other.reason)
     return settled
 

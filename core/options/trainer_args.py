@@ -147,7 +147,7 @@ PATHS: Mapping[str, str] = {
     "per_gpu_train_batch_size": "memory.batch_size",
     "deepspeed": "memory.deepspeed",
 }
-"""Options by names of Trainer and its scripts, beside the aliases that options declare."""
+"""Options by names of Trainer and its scripts, besides the aliases that options declare."""
 
 SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "fp16": {"device.precision": "fp16"},

@@ -1,1 +1,1 @@
-"""What can be asked beside training: data inspection, devices, Hub, exports, chat, GPU installation."""
+"""Services besides training: data inspection, devices, Hub, exports, chat, GPU installation."""

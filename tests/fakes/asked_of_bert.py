@@ -90,7 +90,7 @@ SMOL = ModelShape(
     largest=49_152 * 576,
     layers=30,
     hidden=576,
-    said=49_152,
+    vocabulary=49_152,
     positions=8_192,
     kept=kept(30, 576, 2 * 1_536, casts=106_203_456),
 )

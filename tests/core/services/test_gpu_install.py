@@ -82,14 +82,6 @@ def test_one_that_is_ended_leaves_downloads_and_no_process_and_is_not_used(home,
     assert look().is_used
 
 
-def test_one_that_is_ended_before_it_begins_does_nothing(home):
-    installing = Install("auto")
-    installing.kill()
-    with pytest.raises(JobCancelled):
-        installing.run(lambda _: None)
-    assert not (gpu_folder() / "env").exists()
-
-
 @pytest.mark.parametrize(
     ("fake", "said"),
     [
@@ -147,7 +139,13 @@ def test_removing_frees_all_of_it_unless_it_is_in_use(home):
     assert not gpu_folder().exists()
 
 
-def test_two_at_once_are_refused(home):
+def test_two_at_once_and_one_ended_before_it_begins_are_refused(home):
+    installing = Install("auto")
+    installing.kill()
+    with pytest.raises(JobCancelled):
+        installing.run(lambda _: None)
+    assert not (gpu_folder() / "env").exists()
+
     def try_second(_):
         with pytest.raises(UserError, match="being changed"):
             remove()
@@ -248,13 +246,6 @@ def test_it_is_refused_where_it_cannot_be_had_or_nothing_may_be_asked(monkeypatc
         gpu_install.installation(OFFERED)
     monkeypatch.delenv("HF_HUB_OFFLINE")
     gpu_install.installation(OFFERED)
-
-
-def test_a_checkout_has_nothing_to_say(home, capsys):
-    remove()
-    assert not look().concerns
-    assert main.main(["gpu"]) == 0
-    assert "runs from source" in capsys.readouterr().out
 
 
 def test_the_terminal_is_told_what_it_takes(monkeypatch, capsys):

@@ -91,7 +91,7 @@ def test_it_is_looked_at_before_there_is_a_tokenizer():
     assert report.architecture == "LlamaForCausalLM"
     assert report.trainable_parameters == SCRATCH_MODELS["llama-small"].parameters(1024)
     assert report.shape is not None
-    assert report.shape.said == 1024
+    assert report.shape.vocabulary == 1024
     assert report.shape.head == 0
     assert not report.problems
 
