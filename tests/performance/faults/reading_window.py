@@ -17,7 +17,7 @@ from core.base.errors import UserError
 from core.base.settings import Appearance, Settings
 from core.options import run_file
 from core.runs.folder import RunFolder
-from gui.app.application import dress
+from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
@@ -49,7 +49,7 @@ class Window:
         sys.excepthook = self._note
         threading.excepthook = lambda told: self._note(told.exc_type, told.exc_value, told.exc_traceback)
         qInstallMessageHandler(self._take_message)
-        dress(self._application)
+        set_up(self._application)
         theme = Theme(Appearance.LIGHT)
         theme.apply()
         self._window = MainWindow(theme, Settings(runs_folder=str(runs_folder)), NoEngine)
