@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from core.base.errors import OptionsError, Problem
@@ -90,6 +91,12 @@ def _from_command_line(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     arguments: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    for number, word in enumerate(words):  # `export TASK_NAME=mrpc`, as the guides have it
+        words[number] = Template(word).safe_substitute(variables)
+        name, equals, value = words[number].partition("=")
+        if equals and name.isidentifier():
+            variables[name] = value
     for word, following in pairwise([*words, "--"]):
         if word.startswith("--") and word != "--":
             name, equals, value = word[2:].partition("=")

@@ -96,6 +96,15 @@ def test_forms_that_people_have(text, options):
     assert imported.problems == ()
 
 
+@pytest.mark.parametrize("used", ["$TASK_NAME", "${TASK_NAME}", '"$TASK_NAME"'])
+@pytest.mark.parametrize(
+    "assigned", ["export TASK_NAME=stsb", "TASK_NAME='stsb'", "NAME=stsb\nTASK_NAME=$NAME"]
+)
+def test_variables_assigned_in_the_text_are_resolved(assigned, used):
+    imported = import_text(f"{assigned}\n\npython run_glue.py \\\n  --task_name {used} --seed 5")
+    assert imported.tree == import_text("python run_glue.py --task_name stsb --seed 5").tree
+
+
 @pytest.mark.parametrize(
     ("text", "name", "why"),
     [
