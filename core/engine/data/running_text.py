@@ -18,7 +18,7 @@ from core.engine.data.columns import Guess, guess_text
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
 from core.engine.data.json_files import looks_like_json
 from core.engine.data.labelled_texts import RowReader
-from core.engine.data.splits import Files, held_out_of, texts_of
+from core.engine.data.splits import NOTHING_HELD_OUT, Files, held_out_of, texts_of
 from core.engine.data.tables import Table, cached_tokens, lengths_of, read_files, tokenizer_print, tokens_key
 from core.engine.data.text_files import (
     ENDINGS,
@@ -184,9 +184,6 @@ def text_column(table: Table, chosen: tuple[str, ...]) -> str:
 
 
 # --- Training and evaluation data of a run
-
-
-NOTHING_HELD_OUT = _("The text is too short to hold out a part of it: nothing is evaluated.")
 
 
 @dataclass(frozen=True)

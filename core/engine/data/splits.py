@@ -27,7 +27,7 @@ from core.options.sources import Scheme, hub_data, scheme_of
 HOLD_OUT_INSTEAD = Fix(_("Hold out a part of the training data instead"), {"data.eval": None})
 NO_EVALUATION = Fix(_("Evaluate on no data of its own"), {"data.eval": None})
 USE_ALL_SAMPLES = Fix(_("Use all samples"), {"data.max_train_samples": None})
-NOTHING_HELD_OUT = _("There are too few samples to hold any out: nothing is evaluated.")
+NOTHING_HELD_OUT = _("There is too little data to hold a part of it out: nothing is evaluated.")
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:

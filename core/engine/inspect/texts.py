@@ -17,7 +17,6 @@ from core.engine.data import NO_LABEL, TOKENS, checks
 from core.engine.data.checks import RowHashes, check_labels, few_rows, offered
 from core.engine.data.columns import Guess
 from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
-from core.engine.data.running_text import NOTHING_HELD_OUT as TEXT_TOO_SHORT
 from core.engine.data.running_text import (
     all_pieces,
     load_running_text,
@@ -465,7 +464,7 @@ def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Pr
         draft.notes += model.notes
         other = make_blocks(text.eval, model.tokenizer, model.length) if text.eval else None
         if text.eval and not other:
-            draft.notes.append(TEXT_TOO_SHORT)
+            draft.notes.append(NOTHING_HELD_OUT)
         fields |= _row_counts(data, len(blocks.rows), len(other.rows) if other else 0)
     elif text:
         draft.problems.append(as_problem("data.train", too_short(data.train)))

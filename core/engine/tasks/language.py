@@ -12,7 +12,6 @@ from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversatio
 from core.engine.data.chat_tokens import Renderer, set_template
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.data.running_text import (
-    NOTHING_HELD_OUT,
     Blocks,
     RunningText,
     all_pieces,
@@ -20,6 +19,7 @@ from core.engine.data.running_text import (
     make_blocks,
     too_short,
 )
+from core.engine.data.splits import NOTHING_HELD_OUT
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample

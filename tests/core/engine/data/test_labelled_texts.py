@@ -89,7 +89,7 @@ def test_nothing_is_evaluated_where_nothing_is_held_out(tmp_path):
     assert load(CLASSIFY, train=write(tmp_path, REVIEWS), eval_fraction=0.0).eval is None
     few = load(CLASSIFY, train=write(tmp_path, "text,label\none text,a\nother text,b\n"))
     assert few.eval is None
-    assert any("too few" in note for note in few.notes)
+    assert any("too little" in note for note in few.notes)
 
 
 def test_limits_take_the_first_rows(tmp_path):
