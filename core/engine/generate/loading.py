@@ -20,7 +20,7 @@ from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models import text
-from core.engine.models.parts import COMPUTED_IN, make_trainable
+from core.engine.models.parts import COMPUTED_IN, prepare_quantized
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.vision import RECIPE, VisionRecipe, find_image_model, load_image_model
@@ -129,7 +129,9 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
     loaded = text.load_model(asked, config, labels, tokenizer)
     model: Any = loaded.model
     if getattr(model, "is_quantized", False):
-        make_trainable(model)  # as in training, or bitsandbytes packs its weights anew and computes otherwise
+        prepare_quantized(
+            model
+        )  # as in training, or bitsandbytes packs its weights anew and computes otherwise
     if is_whole and loaded.fresh:
         raise ModelError(
             _("The model of {name} isn't whole").format(name=run.name),

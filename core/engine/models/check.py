@@ -14,7 +14,7 @@ from core.engine.memory.model_shape import shape_of
 from core.engine.models import text
 from core.engine.models.parts import TargetError, apply_method, count, weights_of
 from core.engine.models.refusals import UNREADABLE, NotFetched, explained
-from core.engine.models.vision import can_checkpoint, find_image_model, image_model_without_numbers
+from core.engine.models.vision import can_checkpoint, find_image_model, image_model_on_meta
 from core.memory.model import ModelReport, ModelShape
 from core.options import RunOptions
 from core.options.choices import Attention
@@ -57,7 +57,7 @@ def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | Non
     """The model without weights, and the most tokens it can see; None if unlimited or not known yet."""
     source = options.model.source
     if options.task.reads_images:
-        return image_model_without_numbers(options, find_image_model(options), labels), None
+        return image_model_on_meta(options, find_image_model(options), labels), None
     config = text.load_config(options)
     longest: int | None = None
     if is_scratch(source):

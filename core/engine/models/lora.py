@@ -20,7 +20,7 @@ from core.engine.models.parts import (
     freeze_batch_norms,
     fully_trained,
     head_names,
-    is_packed,
+    is_quantized,
     predicts_tokens,
 )
 from core.engine.models.past_runs import weights_in
@@ -106,7 +106,7 @@ def describe(model: Any) -> str:
     if not layers:
         return ""
     ranks = sorted({rank for layer in layers for rank in layer.r.values()})
-    packed = next((weight for weight in model.parameters() if is_packed(weight)), None)
+    packed = next((weight for weight in model.parameters() if is_quantized(weight)), None)
     method = "LoRA" if packed is None else f"QLoRA ({getattr(packed, 'quant_type', 'int8')})"
     return ngettext(
         "{method}, rank {rank} on {count} layer", "{method}, rank {rank} on {count} layers", len(layers)

@@ -44,7 +44,7 @@ def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[st
             return model
         case Method.LORA | Method.QLORA:
             if getattr(model, "is_quantized", False):
-                make_trainable(model)
+                prepare_quantized(model)
             from core.engine.models.lora import with_lora
 
             adapted: torch.nn.Module = with_lora(model, options, fresh)
@@ -151,7 +151,7 @@ def count(weight: Any) -> int:
     return math.prod(state.shape) if state is not None else int(partitioned or weight.numel())
 
 
-def is_packed(weight: torch.nn.Parameter) -> bool:
+def is_quantized(weight: torch.nn.Parameter) -> bool:
     """Whether bitsandbytes has quantized the weight to 4 or 8 bits."""
     return weight.dtype in (torch.uint8, torch.int8)
 
@@ -168,7 +168,7 @@ def describe_adapter(model: Any) -> str:
 # --- Quantized weights, for QLoRA
 
 
-def packing_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str, Any]:
+def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str, Any]:
     """Arguments of `from_pretrained` that quantize the weights as they are read.
 
     Args:
@@ -195,7 +195,7 @@ def packing_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str,
     return arguments
 
 
-def make_trainable(model: Any) -> None:
+def prepare_quantized(model: Any) -> None:
     """Prepare a quantized model for LoRA: freeze it and keep its norms in fp32.
 
     On CPUs with AVX512_BF16, bitsandbytes would repack 4-bit weights the first time they are used without gradients,
@@ -212,7 +212,7 @@ def make_trainable(model: Any) -> None:
     # On a CPU, weights that aren't quantized are views of the mapped file, which keep all of its pages in memory:
     # 326 MB of a BERT of base size, instead of 41 MB.
     for weight in model.parameters():
-        if weight.device.type == "cpu" and not is_packed(weight):
+        if weight.device.type == "cpu" and not is_quantized(weight):
             weight.data = weight.data.clone()
 
 

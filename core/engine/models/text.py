@@ -10,7 +10,7 @@ import torch
 
 from core.base.errors import Fix, ModelError
 from core.base.language import _
-from core.engine.models.parts import base_of, head_names, owners, packing_arguments
+from core.engine.models.parts import base_of, head_names, owners, quantization_arguments
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.models.refusals import (
     auto_class,
@@ -29,38 +29,29 @@ from core.engine.models.scratch import scratch_config, train_tokenizer
 from core.engine.reporter import Reporter
 from core.options import RunOptions
 from core.options.choices import Attention, Method, Task
-from core.options.sections import ModelOptions
 from core.options.sources import is_scratch
 from core.services import hub
 
 
-def implementation_for(options: ModelOptions, config: Any, model_class: Any = None) -> str:
-    """The `attn_implementation` to load a model with; always given, or its config.json would choose.
-
-    Args:
-        options: The run's.
-        config: The model's.
-        model_class: The class it will be; None for that of a text classifier.
+def attention_for(options: RunOptions, config: Any) -> str:
+    """The `attn_implementation` to load the model of `config` with; always given, or its config.json would choose.
 
     Raises:
         ModelError: The model has no FlashAttention, which was chosen.
     """
-    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
-
-    if model_class is None:
-        model_class = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
-    match options.attention:
+    attention, model_class = options.model.attention, class_of(config, options.task)
+    match attention:
         case Attention.SDPA if not model_class._supports_sdpa:  # the default
             return Attention.EAGER.value
         case Attention.FLASH_2 | Attention.FLASH_3 if not model_class._supports_flash_attn:
             raise ModelError(
                 _("{source} has no {attention}").format(
-                    source=short_name(options.source), attention=options.attention
+                    source=short_name(options.model.source), attention=attention
                 ),
                 _("transformers has not implemented it for {name}.").format(name=model_class.__name__),
                 (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
             )
-    return options.attention.value
+    return attention.value
 
 
 # --- Packed conversations
@@ -229,7 +220,7 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
     set_labels(config, options.task, labels)
     if tokenizer is not None and config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
-    attention = implementation_for(options.model, config, class_of(config, options.task))
+    attention = attention_for(options, config)
     set_seed(options.training.seed)  # the head's random weights
     with explained(options.model.source):
         if not options.model.pretrained or is_scratch(options.model.source):
@@ -299,7 +290,7 @@ def _load_quantized(options: RunOptions, config: Any, **more: Any) -> LoadedMode
     """Load with quantized weights, but for the head and for modules that the checkpoint lacks: these are trained."""
     with torch.device("meta"):
         heads = head_names(random_model(copy.deepcopy(config), options.task))
-    loaded = _load(options, copy.deepcopy(config), **packing_arguments(options, heads), **more)
+    loaded = _load(options, copy.deepcopy(config), **quantization_arguments(options, heads), **more)
     if loaded.fresh:
-        loaded = _load(options, config, **packing_arguments(options, (*heads, *loaded.fresh)), **more)
+        loaded = _load(options, config, **quantization_arguments(options, (*heads, *loaded.fresh)), **more)
     return loaded

@@ -23,7 +23,7 @@ from core.engine.models import text
 from core.engine.models.parts import base_of
 from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
-from core.engine.models.text import LoadedModel, implementation_for
+from core.engine.models.text import LoadedModel
 from core.options import RunOptions
 from core.options.choices import Attention
 from core.options.past_runs import model_folder
@@ -264,7 +264,7 @@ class ImageModel:
         weights: The file of a past run's weights, for a torchvision network.
         mean: Of the images it was trained on, pixels from 0 to 1; ImageNet's if unknown.
         std: Likewise.
-        is_told: Whether the model comes with mean and std.
+        has_normalisation: Whether the model comes with mean and std.
     """
 
     source: str
@@ -273,7 +273,7 @@ class ImageModel:
     weights: Path | None = None
     mean: Colours = IMAGENET_MEAN
     std: Colours = IMAGENET_STD
-    is_told: bool = True
+    has_normalisation: bool = True
 
     @property
     def architecture(self) -> str:
@@ -355,7 +355,7 @@ def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, 
     return LoadedModel(classifier)
 
 
-def image_model_without_numbers(options: RunOptions, model: ImageModel, classes: int) -> torch.nn.Module:
+def image_model_on_meta(options: RunOptions, model: ImageModel, classes: int) -> torch.nn.Module:
     """The model on torch's meta device, without weights.
 
     Raises:
@@ -367,7 +367,7 @@ def image_model_without_numbers(options: RunOptions, model: ImageModel, classes:
             return load_vision_model(architecture, classes, options.training.seed)
     config = copy.deepcopy(model.config)
     text.set_labels(config, options.task, tuple(map(str, range(classes))))
-    attention = implementation_for(options.model, config, text.class_of(config, options.task))
+    attention = text.attention_for(options, config)
     if options.model.attention in (Attention.FLASH_2, Attention.FLASH_3):
         attention = Attention.SDPA.value  # saves as little for the backward pass, and needs no package
     with explained(model.source, builds=True), torch.device("meta"):
@@ -392,7 +392,7 @@ def limits_of(options: RunOptions, model: ImageModel, size: int) -> VisionModel:
     """
     if model.config is None:
         return VISION_MODELS[model.network]
-    network = image_model_without_numbers(options, model, 2).train()
+    network = image_model_on_meta(options, model, 2).train()
     if reason := _reason_against(network, 2, size):
         wanted = own_size(model.config)
         if wanted == size or (wanted is not None and _reason_against(network, 2, wanted)):
@@ -440,7 +440,7 @@ def _with_normalisation(model: ImageModel) -> ImageModel:
         means = msgspec.convert([(value + offset) / scale for value in mean or ()], Colours)
         deviations = msgspec.convert([value / scale for value in std or ()], Colours)
     except (OSError, ValueError, TypeError, AttributeError):  # msgspec's error is a ValueError
-        return replace(model, is_told=False)
+        return replace(model, has_normalisation=False)
     return replace(model, mean=means, std=deviations)
 
 

@@ -50,7 +50,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     data = load_image_data(options, model.mean, model.std)
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
-    if not model.is_told and options.model.pretrained:
+    if not model.has_normalisation and options.model.pretrained:
         reporter.note(
             "normalised-as-imagenet",
             _("Images are normalised with ImageNet's mean and standard deviation"),

@@ -136,7 +136,7 @@ class PredictionCallback(TrainerCallback):
         model.eval()
         try:
             with torch.no_grad():
-                predictions = self._predictor.predict(model, self._requests.end_is_asked)
+                predictions = self._predictor.predict(model, self._requests.end_requested)
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             self._has_failed = True
             traceback.print_exc(file=sys.stderr)
@@ -444,7 +444,7 @@ class RequestCallback(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End after this step with a checkpoint, but without an evaluation; or only save one."""
         self._requests.can_save = True
-        if self._requests.end_is_asked():
+        if self._requests.end_requested():
             control.should_training_stop = True
         elif self._is_to_save():
             control.should_save = True
@@ -464,7 +464,7 @@ class RequestCallback(TrainerCallback):
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Act on requests made during the evaluation at once."""
-        if self._requests.end_is_asked():
+        if self._requests.end_requested():
             control.should_training_stop = True
             control.should_save = True
         elif self._is_to_save():
@@ -479,5 +479,5 @@ class RequestCallback(TrainerCallback):
 
     def _is_to_save(self) -> bool:
         """Whether a requested checkpoint isn't saved yet; Trainer resets `should_save` at the begin of a step."""
-        self._owes_checkpoint = self._requests.save_is_asked() or self._owes_checkpoint
+        self._owes_checkpoint = self._requests.save_requested() or self._owes_checkpoint
         return self._owes_checkpoint

@@ -28,7 +28,7 @@ from core.runs.events import Phase
 INDUCTOR = "inductor"
 
 
-def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) -> None:
+def note_graph(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) -> None:
     """Note what a graph computes.
 
     Autocast entered outside the graph is on while it is traced; autocast entered inside is a node.
@@ -137,7 +137,7 @@ class Compilation:
         def compile_seen(traced: torch.fx.GraphModule, inputs: Any) -> Any:
             self.graphs += 1
             if self._seen is not None:
-                look_at(traced, self._seen, self._kind)
+                note_graph(traced, self._seen, self._kind)
             return backend(traced, inputs)
 
         return compile_seen

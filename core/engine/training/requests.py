@@ -60,7 +60,7 @@ class RequestBox:
         self._reporter = reporter
         self._clock = clock
         self._next_poll = 0.0
-        self._save_is_asked = False
+        self._save_requested = False
         self.ending: Outcome | None = None
         self.can_save = False
 
@@ -69,20 +69,20 @@ class RequestBox:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         self.ending = self.ending or Outcome.STOPPED
 
-    def end_is_asked(self) -> bool:
+    def end_requested(self) -> bool:
         """Whether a stop or a pause was requested so far; cheap enough for every step."""
         self._poll()
         return self.ending is not None
 
-    def save_is_asked(self) -> bool:
+    def save_requested(self) -> bool:
         """Whether a checkpoint was requested since the last call."""
         self._poll()
-        is_asked, self._save_is_asked = self._save_is_asked, False
+        is_asked, self._save_requested = self._save_requested, False
         return is_asked
 
     def raise_if_ending(self) -> None:
         """Raise EndRequested if a stop or a pause was requested."""
-        if self.end_is_asked() and self.ending is not None:
+        if self.end_requested() and self.ending is not None:
             raise EndRequested(self.ending)
 
     def refuse_rest(self) -> None:
@@ -110,7 +110,7 @@ class RequestBox:
             elif not self.can_save:
                 refusal = _("There is nothing to save yet.")
             else:
-                self._save_is_asked = True
+                self._save_requested = True
             self._answer(request, refusal)
 
     def _answer(self, request: Request, refusal: str) -> None:

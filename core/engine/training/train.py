@@ -220,7 +220,7 @@ def train_run(
         except KeyboardInterrupt:  # also the one that interrupts loading, if it came just afterwards
             with on_signals(signal.SIG_IGN):  # a shutdown sends a second one at once
                 requests = RequestBox(run, reporter)
-                outcome = requests.ending if requests.end_is_asked() else None
+                outcome = requests.ending if requests.end_requested() else None
                 reporter.write(RunFinished(state=outcome or Outcome.STOPPED, steps=reporter.status.step))
         except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
             return _report_failure(error, run, options, reporter)

@@ -14,7 +14,7 @@ from core.base.language import _
 from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import torch_settings
-from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
+from core.engine.models.parts import base_of, count, describe_adapter, is_quantized, weights_of
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, zero_loss_scale
 from core.engine.training.trainer import WatchedTrainer, live_loader
@@ -48,7 +48,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
         total_parameters=sum(map(count, parameters)),
         adapter=describe_adapter(model),
-        packed_parameters=sum(count(parameter) for parameter in parameters if is_packed(parameter)),
+        packed_parameters=sum(count(parameter) for parameter in parameters if is_quantized(parameter)),
         attention=" + ".join(first_batch.attention) or None,
         recomputed=first_batch.recomputed,
         **_batches(trainer),

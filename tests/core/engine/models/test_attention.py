@@ -6,7 +6,6 @@ import torch
 from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.text import implementation_for
 from core.engine.training.observe import FirstBatch
 from core.options import RunOptions
 from core.options.choices import Attention, Task
@@ -56,9 +55,10 @@ def test_a_model_that_has_sdpa_and_does_not_call_it_is_not_said_to_have_none(ber
 @pytest.mark.parametrize("attention", FLASH)
 def test_flash_attention_that_a_model_lacks_is_refused_by_its_name(attention, bert):
     edit_config(bert, model_type="openai-gpt")
-    asked = ModelOptions(source=str(bert), attention=attention)
+    model = ModelOptions(source=str(bert), attention=attention)
+    asked = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model)
     with pytest.raises(ModelError, match=f"has no {attention}") as refused:
-        implementation_for(asked, text.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=asked)))
+        text.attention_for(asked, text.load_config(asked))
     assert refused.value.fixes[0].changes == {"model.attention": "sdpa"}
 
 

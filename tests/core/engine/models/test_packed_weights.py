@@ -8,7 +8,7 @@ import torch
 
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.parts import apply_method, is_packed
+from core.engine.models.parts import apply_method, is_quantized
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.sections import DeviceOptions, ModelOptions
@@ -29,7 +29,7 @@ def test_no_weight_is_a_view_of_the_file(tmp_path):
     loaded = text.load_model(options, config, ("0", "1"), tokenizer)
     assert views_of(bert, loaded.model)  # as transformers loads it
     model = apply_method(loaded.model, options, loaded.fresh)
-    assert any(is_packed(weight) for weight in model.parameters())
+    assert any(is_quantized(weight) for weight in model.parameters())
     assert not views_of(bert, model)
 
 

@@ -121,31 +121,31 @@ class TestLoading:
 
 class TestAnswers:
     def test_the_folder_is_looked_into_a_few_times_a_second_and_a_stop_stays_heard(self, asked):
-        assert not asked.requests.end_is_asked()
+        assert not asked.requests.end_requested()
         asked.run.request(Action.STOP)
         asked.clock.now += POLL_INTERVAL / 2
-        assert not asked.requests.end_is_asked()
+        assert not asked.requests.end_requested()
         asked.clock.now += POLL_INTERVAL
-        assert asked.requests.end_is_asked()
-        assert asked.requests.end_is_asked()
+        assert asked.requests.end_requested()
+        assert asked.requests.end_requested()
 
     def test_a_checkpoint_is_refused_before_there_is_anything_to_save_and_once_the_run_ends(self, asked):
         asked.ask(Action.SAVE)
-        assert not asked.requests.save_is_asked()
+        assert not asked.requests.save_requested()
         asked.requests.can_save = True
         asked.ask(Action.SAVE)
-        assert [asked.requests.save_is_asked() for _ in range(2)] == [True, False]
+        assert [asked.requests.save_requested() for _ in range(2)] == [True, False]
         asked.ask(Action.PAUSE)
-        assert asked.requests.end_is_asked()
+        assert asked.requests.end_requested()
         asked.ask(Action.SAVE)
-        assert not asked.requests.save_is_asked()
+        assert not asked.requests.save_requested()
         assert asked.answers == [("save", False), ("save", True), ("pause", True), ("save", False)]
 
     def test_a_stop_takes_the_place_of_a_pause_and_not_the_other_way_round(self, asked):
         endings = []
         for action in (Action.PAUSE, Action.STOP, Action.PAUSE, Action.STOP):
             asked.ask(action)
-            assert asked.requests.end_is_asked()
+            assert asked.requests.end_requested()
             endings.append(asked.requests.ending)
         assert endings == [Outcome.PAUSED, *[Outcome.STOPPED] * 3]
         assert asked.answers == [("pause", True), ("stop", True), ("pause", False), ("stop", True)]
