@@ -1,4 +1,4 @@
-"""TRL's trainers for chat and preferences on top of `WatchedTrainer`; their loops and losses are untouched.
+"""TRL's trainers for chat and preferences on top of `WeightedTrainer`; their loops and losses are untouched.
 
 Turned off: telemetry, model cards, tokenizing (samples are tokens, those of the preview), and casting adapters to bf16.
 """
@@ -11,8 +11,8 @@ from trl import DPOTrainer, SFTTrainer
 
 from core.engine.data import NO_LABEL
 from core.engine.models.parts import base_of
-from core.engine.tasks.metrics import Means, perplexity_metrics
-from core.engine.training.trainer import WatchedTrainer
+from core.engine.tasks.metrics import perplexity_metrics
+from core.engine.training.trainer import WeightedTrainer
 
 # TRL 1.16 uses deprecated names of transformers 5 at every batch of preferences
 warnings.filterwarnings(
@@ -23,12 +23,11 @@ REFERENCE = "ref"
 """TRL's name of a frozen copy of the adapter."""
 
 
-class TrlTrainer(WatchedTrainer):
-    """The base of both; `means` are those of the current evaluation, weighted by batch."""
+class TrlTrainer(WeightedTrainer):
+    """The base of both."""
 
     def __init__(self, *args: Any, model: Any, **kwargs: Any) -> None:
         before = {name: weight.data for name, weight in model.named_parameters() if weight.requires_grad}
-        self.means = Means()
         super().__init__(*args, model=model, **kwargs)
         for name, weight in self.model.named_parameters():
             if (
@@ -40,28 +39,6 @@ class TrlTrainer(WatchedTrainer):
         """Begin a new optimizer step; TRL's own metrics would grow with the run."""
         super().forget_step()
         self._metrics["train"].clear()
-
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate as Trainer does, with means that are weighted by the size of each batch."""
-        self.means = Means()
-        output = super().evaluation_loop(*args, **kwargs)
-        output.metrics.update({f"eval_{name}": value for name, value in self.eval_metrics().items()})
-        return output
-
-    def eval_metrics(self) -> dict[str, float]:
-        """The metrics of the evaluation that has just ended, without `eval_`."""
-        return self.means.all()
-
-    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The loss of a batch, as TRL computes it."""
-        loss = super().compute_loss(model, inputs, *args, **kwargs)
-        if not model.training:
-            self.add_eval_batch(loss, inputs)
-        return loss
-
-    def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Add a batch of an evaluation to the means."""
-        raise NotImplementedError
 
     def eval_metric(self, name: str) -> float:
         """TRL's metric of the last batch of an evaluation."""

@@ -460,7 +460,37 @@ def _is_evaluation(entry: dict[str, Any], step: int) -> bool:
     return entry.get("step") == step and "eval_loss" in entry
 
 
-class LanguageTrainer(WatchedTrainer):
+class WeightedTrainer(WatchedTrainer):
+    """Evaluates by means over batches, `means`, each batch weighted by its size; for subclasses."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.means = Means()
+        super().__init__(*args, **kwargs)
+
+    def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
+        """Add a batch of an evaluation to the means."""
+        raise NotImplementedError
+
+    def eval_metrics(self) -> dict[str, float]:
+        """The metrics of the evaluation that has just ended, without `eval_`."""
+        return self.means.all()
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate as Trainer does, with the metrics of `eval_metrics`."""
+        self.means = Means()
+        output = super().evaluation_loop(*args, **kwargs)
+        output.metrics.update({f"eval_{name}": value for name, value in self.eval_metrics().items()})
+        return output
+
+    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The loss of a batch, as Trainer computes it."""
+        result = super().compute_loss(model, inputs, *args, **kwargs)
+        if not model.training:
+            self.add_eval_batch(result[0] if isinstance(result, tuple) else result, inputs)
+        return result
+
+
+class LanguageTrainer(WeightedTrainer):
     """Trains a causal language model on blocks of text.
 
     Evaluation computes the loss only: the logits of a small text would take more memory than the model. `held_out` is
@@ -470,29 +500,19 @@ class LanguageTrainer(WatchedTrainer):
     def __init__(self, *args: Any, held_out: HeldOut | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held_out = held_out
-        self._means = Means()
 
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """All tokens: blocks have no padding."""
         return torch.tensor(inputs["input_ids"].numel())
 
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate as Trainer does, each batch weighted by its tokens."""
-        self._means = Means()
-        output = super().evaluation_loop(*args, **kwargs)
-        means = self._means.all()
-        if means:
-            metrics = {**means, **perplexity_metrics(means["loss"], self._held_out)}
-            output.metrics.update({f"eval_{name}": value for name, value in metrics.items()})
-        return output
+    def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
+        """Weighted by tokens."""
+        self.means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
 
-    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The loss of a batch, as Trainer computes it."""
-        result = super().compute_loss(model, inputs, *args, **kwargs)
-        if not model.training:
-            loss = result[0] if isinstance(result, tuple) else result
-            self._means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
-        return result
+    def eval_metrics(self) -> dict[str, float]:
+        """Loss and perplexity of a token."""
+        means = self.means.all()
+        return {**means, **perplexity_metrics(means["loss"], self._held_out)} if means else {}
 
 
 # --- The scale of the loss under gradient accumulation
