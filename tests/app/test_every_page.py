@@ -132,7 +132,7 @@ def open_page(qtbot, window, name, runs_folder):
         case "compare":
             run = RunFolder(runs_folder / "done")
             window.compare_runs([run, run])
-            qtbot.waitUntil(lambda: bool(window.compare.table.model.rows))
+            qtbot.waitUntil(lambda: window.compare.table.model.rowCount() > 0)
         case "settings":
             window.go_to(Place.SETTINGS)
         case _:
