@@ -23,15 +23,15 @@ from core.base.language import _
 from core.base.system import ProcessTree, SystemMemory, resident_bytes, system_memory
 
 READING = "HONE_READING"
-"""In the environment of a process under a ceiling: the file in which it says what it reads."""
+"""Environment variable of a process under a ceiling: the file in which it reports what it reads."""
 
 RECORD = 512
-"""Bytes of that file: how often something was said, the pace, and the place."""
+"""Bytes of that file: number of the report, pace, and place."""
 
 
 class Pace(StrEnum):
-    """How long something may be read without a sign of life. It takes seconds on any computer, or it may not, or as
-    long as the process may be silent at all: a network decides.
+    """How long reading may take without progress: seconds on any computer, longer, or, on a network, as long as the
+    process may be silent at all.
     """
 
     QUICK = "quick"
@@ -42,23 +42,23 @@ class Pace(StrEnum):
 SECONDS = {Pace.QUICK: 120.0, Pace.SLOW: 600.0}
 
 SLEPT = 60.0
-"""Seconds between two looks: the computer was asleep meanwhile."""
+"""A gap of so many seconds between two checks means that the computer was asleep."""
 
 GROWTH = 32 << 20
-"""So many bytes more in memory are a sign of life: weights that come from a slow disk."""
+"""Bytes of growth that count as progress: weights that come from a slow disk."""
 
 WATCH_SECONDS = 0.05
 """A process fills about 100 MB of fresh memory in that time; the reserve has to be more."""
 
 RESERVE, RESERVE_SHARE = 1 << 30, 0.05
-"""So much of the free memory, or this share where that is less, is left to the other programs."""
+"""Bytes of free memory, or this share if that is less, that are left to other programs."""
 
 _said = 0
 _now = ("", Pace.OPEN)
 
 
 def say(place: str = "", pace: Pace = Pace.OPEN) -> None:
-    """Say what of a stranger's this process reads from now on, such as "row 17 of a.csv"; nothing: no more of it."""
+    """Report what this process reads from now on, such as "row 17 of a.csv"; empty: nothing of a stranger's."""
     global _said, _now  # noqa: PLW0603 - a process reads one thing at a time
     _now = (place, pace)
     if path := os.environ.get(READING):
@@ -70,7 +70,7 @@ def say(place: str = "", pace: Pace = Pace.OPEN) -> None:
 
 @contextlib.contextmanager
 def reading(place: str, pace: Pace = Pace.SLOW) -> Iterator[None]:
-    """Say it for as long as `with` lasts."""
+    """Report a place while `with` lasts."""
     before = _now
     say(place, pace)
     try:
@@ -80,7 +80,7 @@ def reading(place: str, pace: Pace = Pace.SLOW) -> Iterator[None]:
 
 
 def end_reading() -> None:
-    """Say that from now on this process, and those it starts, do what is Hone's own."""
+    """Report that this process, and those it starts, read nothing of a stranger's any more."""
     say()
     os.environ.pop(READING, None)
 
@@ -88,13 +88,13 @@ def end_reading() -> None:
 class RanOut(OutOfMemory):
     """A process was ended because it took too much memory, by the ceiling or by the operating system.
 
-    `held` are the bytes it held at most, which from outside nobody can divide; `why` says in a sentence who ended it.
+    `held` is its peak memory in bytes; `why` is a sentence on who ended it.
     """
 
     def __init__(self, place: str, held: int, why: str) -> None:
         super().__init__(
-            _("{place} takes more memory than there is").format(place=place or "This"),
-            _("{held} were held at the end. {why}").format(held=size(held), why=why),
+            _("{place} takes more memory than there is").format(place=place or _("This")),
+            " ".join((_("It took {size} at the end.").format(size=size(held)), why)),
             (Fix(_("Close other programs, or choose something smaller")),),
         )
         self.held = held
@@ -102,7 +102,7 @@ class RanOut(OutOfMemory):
 
 
 def room_for_reading(memory: SystemMemory) -> int:
-    """What a process may hold: all that is free but a reserve. A Mac gives more than it calls free, by compressing."""
+    """Bytes that a process may take: the free memory less a reserve. A Mac has more than it reports, by compression."""
     free = memory.total - memory.used
     if sys.platform == "darwin":
         free = max(free, memory.total // 2)
@@ -110,19 +110,18 @@ def room_for_reading(memory: SystemMemory) -> int:
 
 
 def but_a_reserve(free: int) -> int:
-    """What of free memory may be taken: other programs are left the reserve."""
+    """Free memory less the reserve for other programs."""
     return free - round(min(RESERVE, RESERVE_SHARE * free))
 
 
 class Ceiling:
-    """What one process may take of memory and time.
+    """Limits of memory and time of one process.
 
-    `highest` are the bytes it held at most, `over` what it was ended for.
+    `highest` is its peak memory in bytes, `over` why it was ended.
 
     Args:
-        seconds: How long it may be silent while it says of nothing that it reads it; None: it is Hone's own then, and
-            takes what it needs.
-        limit: Bytes it may hold; None: no limit of its own.
+        seconds: How long it may be silent while it reports reading nothing; None: without limit, then.
+        limit: Bytes it may take; None: no limit of its own.
         system: Reads the computer's memory.
     """
 
@@ -147,21 +146,21 @@ class Ceiling:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the process gets, so that it can say what it reads."""
+        """Variables that the process needs to report what it reads."""
         return {READING: str(self._file)}
 
     def hear(self) -> None:
-        """It has given a sign of life."""
+        """Restart the timeout: the process has made progress."""
         self._sign = time.monotonic()
 
     def close(self) -> None:
-        """Nothing is looked at any more."""
+        """Delete the file."""
         with contextlib.suppress(OSError):
             self._file.unlink()
 
     @contextlib.contextmanager
     def over_process(self, pid: int, end: Callable[[], None]) -> Iterator[None]:
-        """Look at a process as long as `with` lasts, and end it where it goes beyond."""
+        """Check a process while `with` lasts, and call `end` if it exceeds a limit."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -180,7 +179,7 @@ class Ceiling:
             self.close()
 
     def look(self, pid: int) -> UserError | None:
-        """What the process is to be ended for now; None: it may go on."""
+        """Check the process once; returns why it is to be ended, or None."""
         pace, place = self._said()
         if not place and self.seconds is None:
             return None

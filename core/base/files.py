@@ -1,4 +1,4 @@
-"""Files and paths: small files written whole or not at all, texts read as they come, paths looked at without a fall."""
+"""Files and paths: small files written whole or not at all, checks of paths that never fail, and locks."""
 
 import codecs
 import contextlib
@@ -24,10 +24,10 @@ from core.base.language import _
 PATIENCE_SECONDS = 2.0
 
 LARGEST_SMALL = 64 << 20
-"""No record or marker has more bytes; what has is none, and would only fill the memory."""
+"""Largest record or marker, in bytes; a larger file isn't one."""
 
 LARGEST_TEXT = 1 << 20
-"""The same of run files."""
+"""Largest run file, in bytes."""
 
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _TOML = re.compile(
@@ -35,13 +35,13 @@ _TOML = re.compile(
     r"""|\"""(?:[^"\\]|\\[\s\S]|"(?!""))*+"{0,5}|\'''(?:[^']|'(?!''))*+'{0,5}"""
     r"""|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?"""
 )
-"""Keys, comments and strings, closed or not: each is read past once, so that time grows as the text does."""
+"""Keys, comments and strings, closed or not: each is matched once, so that time grows linearly with the text."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary file beside `path`, flush it to disk, then rename it over `path`.
 
-    The file gets the permissions that the person's new files get. Where it fails, nothing is left beside.
+    The file gets the permissions of the person's new files. If it fails, no temporary file is left.
     """
     with written_whole(path) as temporary, temporary.open("xb") as file:
         file.write(content)
@@ -51,9 +51,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A name beside `path` for a new file, which is renamed over `path` at the end; where that fails, nothing is left.
+    """A temporary path beside `path` for a new file, which is renamed over `path` at the end or deleted on failure.
 
-    For what is too large to be held in memory, and can be made again; what must not be lost flushes it to disk itself.
+    For files too large for memory. The file isn't flushed to disk.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     try:
@@ -66,18 +66,18 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Take a file away; nothing happens where there is none."""
+    """Delete a file, if there is one."""
     _patiently(lambda: path.unlink(missing_ok=True))
 
 
 def open_plain(path: Path) -> BufferedReader:
     """Open an ordinary file to read its bytes.
 
-    A folder that a stranger made may hold pipes, which an opening waits for, and links to devices, which have no end.
-    Of no length are the files of /proc, too, some of which wait to be read (/proc/kmsg): a file of none isn't opened.
+    A stranger's folder may hold pipes, which block, and links to devices, which have no end. Files in /proc, some of
+    which block, too (/proc/kmsg), have no length: an empty file isn't opened.
 
     Raises:
-        OSError: There is none, it can't be read, or it is no ordinary file.
+        OSError: It doesn't exist, can't be read, or is no ordinary file.
     """
     found = path.stat()
     if stat.S_ISDIR(found.st_mode):
@@ -88,10 +88,10 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
-    """All bytes of an ordinary file that can't be large.
+    """All bytes of an ordinary file.
 
     Raises:
-        OSError: It can't be read, is no ordinary file, or is large all the same.
+        OSError: It can't be read, is no ordinary file, or is larger than `largest` bytes.
     """
     with open_plain(path) as file:
         content = file.read(largest + 1)
@@ -101,9 +101,9 @@ def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
 
 
 def file_inside(folder: Path, name: str) -> Path | None:
-    """An ordinary file of a folder by its relative path; None where it is none or lies elsewhere, links followed.
+    """An ordinary file of a folder by a relative path that a stranger may have written.
 
-    For names in files that a stranger may have written.
+    Returns None if it is no file, or lies outside of the folder once links are followed.
     """
     try:
         path = (folder / name).resolve()
@@ -114,11 +114,11 @@ def file_inside(folder: Path, name: str) -> Path | None:
 
 
 def read_text(path: Path) -> str:
-    """A text in UTF-8, or in UTF-16 with its mark, which is what `>` writes in Windows PowerShell 5.1.
+    """Read a text in UTF-8, or in UTF-16 with a byte order mark, which `>` writes in Windows PowerShell 5.1.
 
     Raises:
         OSError: It can't be read, or is larger than any run file.
-        UnicodeDecodeError: It is neither.
+        UnicodeDecodeError: It has another encoding.
     """
     content = read_small(path, LARGEST_TEXT)
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -127,11 +127,11 @@ def read_text(path: Path) -> str:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """What a TOML text that a stranger may have written says.
+    """Parse a TOML text that a stranger may have written.
 
     Raises:
         ValueError: It isn't TOML, or has a key of fifty parts: tomllib takes time by the square of their number.
-        RecursionError: It is nested without end.
+        RecursionError: It is nested too deeply.
     """
     if any(found["deep"] for found in _TOML.finditer(text)):
         raise ValueError("a key has more than 50 parts")
@@ -139,7 +139,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file or folder at `path`; no where that can't be found out."""
+    """Whether there is a file or folder at `path`; False if that can't be found out."""
     try:
         path.stat()
     except (OSError, ValueError):
@@ -148,7 +148,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder at `path`, or a link to one; no where that can't be found out."""
+    """Whether there is a folder at `path`, or a link to one; False if that can't be found out."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except (OSError, ValueError):
@@ -156,7 +156,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_link(path: Path) -> bool:
-    """Whether a path is a symbolic link, or on Windows a junction: what stands there lies elsewhere."""
+    """Whether a path is a symbolic link, or on Windows a junction."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -166,7 +166,7 @@ def is_link(path: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether what stands at `path` is a file or a folder, and no pipe, socket or device; also where nothing does."""
+    """Whether `path` is a file, a folder or nothing, and no pipe, socket or device."""
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError):
@@ -175,20 +175,20 @@ def is_plain(path: Path) -> bool:
 
 
 def why_missing(path: Path, kind: str = _("file or folder")) -> str:
-    """Why there is nothing to use at `path`, such as "there is no file or folder at ..."; empty where there is."""
+    """Why `path` can't be used, such as "there is no file or folder at ..."; empty if it can."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return _("there is no {kind} at {path}").format(kind=kind, path=path)
     except OSError as error:
-        return _("{path} can't be looked at: {strerror}").format(path=path, strerror=error.strerror or error)
+        return _("{path} can't be read: {reason}").format(path=path, reason=error.strerror or error)
     except ValueError as error:  # a zero byte
         return _("{path!r} is no path: {error}").format(path=path, error=error)
     return ""
 
 
 def without_tilde(text: str) -> Path:
-    """A path with `~` and `~name` put in full; as it stands where nobody is called so (`~notes.csv`)."""
+    """A path with `~` and `~name` expanded; unchanged if there is no such user (`~notes.csv`)."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -196,7 +196,7 @@ def without_tilde(text: str) -> Path:
 
 
 def _patiently(action: Callable[[], object]) -> None:
-    """Try again for a while what Windows refuses as long as another process reads the file."""
+    """Retry for a while what Windows refuses while another process reads the file."""
     deadline = time.monotonic() + (PATIENCE_SECONDS if os.name == "nt" else 0.0)
     while True:
         try:
@@ -213,13 +213,13 @@ def _patiently(action: Callable[[], object]) -> None:
 
 
 LOCK_SECONDS = 10.0
-"""How long a lock is waited for. Whoever holds one does so for milliseconds."""
+"""How long to wait for a lock. Locks are held for milliseconds."""
 
 LOCK_FILE = ".lock"
-"""An empty file that stays in the folder: taken away, two processes could hold two files of the same name."""
+"""An empty file that stays in the folder: if it were deleted, two processes could lock two files of that name."""
 
 ENGINE_LOCK = ".engine.lock"
-"""The same in a run's folder, for the engine that works on it."""
+"""The lock of the engine that works on a run, in the run's folder."""
 
 _PAUSE_SECONDS = 0.01
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
@@ -227,17 +227,15 @@ _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 @contextlib.contextmanager
 def locked(folder: Path, seconds: float = LOCK_SECONDS, name: str = LOCK_FILE) -> Iterator[None]:
-    """Keep everybody else out who locks the same folder, threads of this process included.
-
-    A disk that knows no locks (some network folders) keeps nobody out.
+    """Lock a folder against other processes and threads. On disks without locks (some network folders) it does nothing.
 
     Args:
         folder: An existing folder.
-        seconds: How long to wait for whoever holds it.
+        seconds: Timeout.
         name: The file that is locked; another one is another lock.
 
     Raises:
-        TimeoutError: Somebody held it all the time.
+        TimeoutError: The lock was held all the time.
         OSError: The folder can't be written to.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
@@ -253,13 +251,13 @@ def locked(folder: Path, seconds: float = LOCK_SECONDS, name: str = LOCK_FILE) -
 
 
 def is_locked(folder: Path, name: str) -> bool:
-    """Whether somebody holds a lock on a folder; no where that can't be found out."""
+    """Whether a lock on a folder is held; False if that can't be found out."""
     try:
         file = os.open(folder / name, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False
     try:
-        _try_to_take(file, shared=True)  # two that ask at once don't take each other for the holder
+        _try_to_take(file, shared=True)  # two processes that check at once don't see each other's lock
     except OSError as error:
         return error.errno in _TAKEN
     else:
@@ -318,64 +316,55 @@ WRONG = frozenset(
         *(errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP),
     }
 )
-"""What the system says of a place where another one would do."""
+"""Errors of a place; another one would do."""
 
 OTHER_FOLDER = Fix(_("Name a file in another folder"))
 
 
 def new_file(path: Path) -> Path:
-    """The path of a file that isn't there yet, in a folder that is: asked before any work is done for it.
+    """The path of a file that doesn't exist yet, in a folder that does; checked before any work is done for it.
 
     Raises:
-        TargetError: Something is there, or the folder isn't.
+        TargetError: It exists already, or the folder doesn't.
     """
-    if is_folder(path):
-        raise _folder_there(path)
+    if error := _wrong_target(path):
+        raise error
     if is_there(path):
-        raise TargetError(f"{path} is there already; choose another name")
-    if not is_folder(path.parent):
-        raise _no_folder(path)
+        raise TargetError(_("{path} is there already; choose another name").format(path=path))
     return path
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Around what writes the file at `path` and does nothing else: tells what the system refuses.
+    """Translate OSErrors around code that does nothing but write the file at `path`.
 
     Raises:
         TargetError: The file can't be written there, but elsewhere.
-        UserError: It can't be written, for another reason: the disk is full.
+        UserError: It can't be written for another reason: the disk is full.
     """
     try:
         yield
     except OSError as error:
-        raise _told(path, error) from error
+        raise _wrong_target(path) or _not_written(path, error) from error
 
 
-def _told(path: Path, error: OSError) -> UserError:
+def _wrong_target(path: Path) -> TargetError | None:
+    title = _("{name} can't be written").format(name=path.name or path)
     if is_folder(path):
-        return _folder_there(path)
-    if not is_folder(path.parent):
-        return _no_folder(path)
+        return TargetError(title, _("{path} is a folder.").format(path=path), (Fix(_("Name a file in it")),))
+    folder = path.parent
+    if not is_folder(folder):
+        template = _("{folder} is no folder.") if is_there(folder) else _("There is no folder at {folder}.")
+        return TargetError(title, template.format(folder=folder), (OTHER_FOLDER,))
+    return None
+
+
+def _not_written(path: Path, error: OSError) -> UserError:
+    title = _("{name} can't be written").format(name=path.name or path)
     if error.errno in FULL:
         fix = Fix(_("Make room on it, or name a file on another disk"))
-        return UserError(_title(path), _("The disk that {path} is on is full.").format(path=path), (fix,))
-    said = f"{path}: {error.strerror or error}"
+        return UserError(title, _("The disk that {path} is on is full.").format(path=path), (fix,))
+    detail = f"{path}: {error.strerror or error}"
     if error.errno in WRONG:
-        return TargetError(_title(path), said, (OTHER_FOLDER,))
-    return UserError(_title(path), said)
-
-
-def _folder_there(path: Path) -> TargetError:
-    return TargetError(
-        _title(path), _("{path} is a folder.").format(path=path), (Fix(_("Name a file in it")),)
-    )
-
-
-def _no_folder(path: Path) -> TargetError:
-    why = why_missing(path.parent, "folder").replace("there is", "There is", 1)
-    return TargetError(_title(path), f"{why or f'{path.parent} is no folder'}.", (OTHER_FOLDER,))
-
-
-def _title(path: Path) -> str:
-    return _("{name} can't be written").format(name=path.name or path)
+        return TargetError(title, detail, (OTHER_FOLDER,))
+    return UserError(title, detail)

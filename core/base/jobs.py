@@ -32,9 +32,9 @@ from core.base.system import SystemMemory, system_memory
 
 
 class GpuEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """An environment that has passed its check: which Hone made it, its PyTorch, CUDA and bytes.
+    """An environment that has passed its check: the Hone that made it, its PyTorch and CUDA, its size in bytes.
 
-    `device` is the GPU it computed on, empty if it reached none; `problem` then says why, as far as known.
+    `device` is the GPU it computed on, empty if it found none; `problem` then says why, if known.
     """
 
     hone: str
@@ -58,7 +58,7 @@ def gpu_python() -> Path:
 
 
 def gpu_environment() -> GpuEnvironment | None:
-    """The environment that is installed; None: there is none, or it isn't complete."""
+    """The installed environment; None if there is none, or it isn't complete."""
     try:
         found = msgspec.json.decode(gpu_marker().read_bytes(), type=GpuEnvironment)
     except (OSError, msgspec.MsgspecError):
@@ -70,11 +70,11 @@ def gpu_environment() -> GpuEnvironment | None:
 
 
 ASK_SECONDS = 600.0
-"""How long a job may be silent before it is given up: a large file on a slow disk, not for ever."""
+"""Default timeout of a job without output: long enough for a large file on a slow disk."""
 
 
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A `core.base.errors.UserError` on its way out of the engine."""
+    """A serialized `core.base.errors.UserError`."""
 
     title: str
     detail: str = ""
@@ -82,15 +82,15 @@ class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job answers, with exit status 1, when the person can mend what stopped it."""
+    """The answer of a job, with exit status 1, that failed for a reason the person can mend."""
 
     error: FailureReport
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """How far a job is, told on a line of its own before the answer; `done` of `total`, of no unit.
+    """Progress of a job, a line of its output before the answer; `done` of `total`, without a unit.
 
-    `what` says what it is doing, in a few words; empty where it is one thing only.
+    `what` is the current phase in a few words; empty if there is only one.
     """
 
     done: int
@@ -106,7 +106,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
 Answer = TypeVar("Answer")
 TellProgress = Callable[[JobProgress], None]
 _PROGRESS = b'{"type":"progress"'
-"""What lines begin with that tell how far a job is; the answer is the last line."""
+"""How lines of progress begin; the last line is the answer."""
 
 
 class EngineCrashed(Exception):  # noqa: N818 - said as the window says it
@@ -124,8 +124,8 @@ class JobCancelled(Exception):  # noqa: N818 - somebody changed their mind; noth
 
 
 def engine_command(*arguments: str) -> list[str]:
-    """What starts the engine, with arguments such as `("train", RUN_DIR)`."""
-    # -P: or a file torch.py in the working folder would be imported as torch; -s: so would one of the person's own.
+    """The command of the engine, with arguments such as `("train", RUN_DIR)`."""
+    # -P: no torch.py of the working folder is imported as torch; -s: nor one of the person's own site-packages
     if not is_frozen():
         return [sys.executable, "-P", "-m", "core.engine", *arguments]
     gpu = gpu_environment()
@@ -137,14 +137,14 @@ def engine_command(*arguments: str) -> list[str]:
 def start_asked(
     command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
-    """Start a process that is asked through its standard input and answers on its standard output.
+    """Start a process that reads requests from standard input and answers on standard output.
 
     Args:
-        command: What starts it.
-        environment: Variables set besides the usual ones.
+        command: Its command.
+        environment: Additional variables.
 
     Returns:
-        The process, and the file that keeps what it prints to standard error; whoever waits for the end closes it.
+        The process, and the file of its standard error; the caller closes it.
 
     Raises:
         OSError: It can't be started.
@@ -165,12 +165,12 @@ def start_asked(
 
 
 class EngineJob:
-    """One short engine process that answers one question and ends, under a ceiling of memory and time.
+    """An engine process that answers one request and ends, with limits of memory and time.
 
     Args:
         job: Its name, such as `inspect`.
-        command: What starts it, where it isn't Hone's own engine.
-        limit: Bytes it may hold; `room_for_reading` tells.
+        command: Its command, if it isn't Hone's own engine.
+        limit: Computes the bytes it may take.
         system: Reads the computer's memory.
 
     Raises:
@@ -208,13 +208,13 @@ class EngineJob:
         """Send the request and wait for the answer; may be called once.
 
         Args:
-            request: What is asked.
-            timeout: Seconds of silence after which the job is given up, where it says of nothing that it reads it.
-            tell: Hears how far the job is, where it says so.
+            request: The request.
+            timeout: Timeout without output, in seconds, while the job reports reading nothing.
+            tell: Receives its progress.
 
         Raises:
             RanOut: It took too much memory.
-            UserError: The engine says what the person can mend, or it was silent for too long.
+            UserError: It failed for a reason the person can mend, or timed out.
             EngineCrashed: It ended without an answer.
             JobCancelled: `kill` was called meanwhile.
         """
@@ -273,18 +273,18 @@ def run_job(
     *,
     timeout: float = ASK_SECONDS,
 ) -> Answer:
-    """Ask the engine one question in a process of its own and wait for the answer.
+    """Run a job of the engine in a process of its own and wait for the answer.
 
     Args:
         name: The job.
-        request: What is asked; None: the job's name says all.
+        request: The request; None if the job needs none.
         answer: The type of the answer.
-        on_progress: Hears how far the job is.
-        timeout: Seconds of silence after which it is given up.
+        on_progress: Receives its progress.
+        timeout: Timeout without output, in seconds.
 
     Raises:
         OSError: It can't be started.
-        UserError: The engine says what a person can do about it, it was silent for too long, or took too much memory.
+        UserError: It failed for a reason the person can mend, timed out, or took too much memory.
         EngineCrashed: It ended without an answer.
     """
     content = b"" if request is None else msgspec.json.encode(request)
@@ -292,7 +292,7 @@ def run_job(
 
 
 def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:
-    """The answer of a job as what it should be.
+    """Decode the answer of a job.
 
     Raises:
         EngineCrashed: It is something else.
@@ -300,10 +300,5 @@ def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:
     try:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.MsgspecError as error:
-        raise EngineCrashed(
-            job,
-            0,
-            _("Its answer can't be read: {error}\n{decode}").format(
-                error=error, decode=answer[:2000].decode(errors="replace")
-            ),
-        ) from error
+        report = f"Its answer can't be read: {error}\n{answer[:2000].decode(errors='replace')}"
+        raise EngineCrashed(job, 0, report) from error

@@ -21,40 +21,34 @@ from core.base.language import _
 
 @contextlib.contextmanager
 def awake() -> Iterator[bool]:
-    """Keep the computer from going to sleep by itself, where the person's settings want that.
+    """Keep the computer from going to sleep by itself, if the settings say so.
 
-    It holds for as long as this process lives: the operating system drops it when the process is killed. Whoever closes
-    the lid or chooses Sleep still puts the computer to sleep. Where it can't be had, standard error says why.
+    The operating system ends it with this process. Closing the lid or choosing Sleep still puts the computer to sleep.
+    If it isn't possible, standard error says why.
 
     Yields:
         Whether it is kept awake.
     """
-    if not (_is_wanted() and _can_sleep()):
+    try:
+        is_wanted = settings.load().keep_awake
+    except OSError:  # settings that can't be read change nothing about a run
+        is_wanted = settings.Settings().keep_awake
+    # on Linux the desktop lets a computer sleep, and D-Bus reaches it
+    can_sleep = sys.platform in ("win32", "darwin") or "DBUS_SESSION_BUS_ADDRESS" in os.environ
+    if not (is_wanted and can_sleep):
         yield False
         return
     from wakepy import keep
 
-    kept = contextlib.ExitStack()
-    mode = kept.enter_context(keep.running(on_fail="pass"))
+    stack = contextlib.ExitStack()
+    mode = stack.enter_context(keep.running(on_fail="pass"))
     if not mode.active:
         print(_("This desktop has no way to keep the computer awake."), file=sys.stderr)
     try:
         yield mode.active
     finally:
-        with contextlib.suppress(RuntimeError):  # the desktop is gone meanwhile, and what it held with it
-            kept.close()
-
-
-def _is_wanted() -> bool:
-    try:
-        return settings.load().keep_awake
-    except OSError:  # settings that can't be read change nothing about a run
-        return settings.Settings().keep_awake
-
-
-def _can_sleep() -> bool:
-    """Whether there is anybody to ask: on Linux it is the desktop that lets a computer sleep, and D-Bus reaches it."""
-    return sys.platform in ("win32", "darwin") or "DBUS_SESSION_BUS_ADDRESS" in os.environ
+        with contextlib.suppress(RuntimeError):  # the desktop has ended meanwhile
+            stack.close()
 
 
 # --- Exit status
@@ -64,7 +58,7 @@ TAIL_LINES = 40
 TAIL_BYTES = 32 << 10
 
 CANT_WRITE = 74
-"""Exit status of an engine that can't even write down why it failed (EX_IOERR of sysexits.h)."""
+"""Exit status of an engine that can't write why it failed (EX_IOERR of sysexits.h)."""
 
 _REASONS = {
     "SIGKILL": _(
@@ -129,7 +123,7 @@ def describe(code: int, *, out_of_memory: bool = False) -> str:
 
 
 def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last `lines` lines of a log; empty where there is none. Redrawn progress bars count as their last state."""
+    """The last lines of a log; empty if there is none. Of a progress bar, only its last state counts."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
@@ -141,11 +135,11 @@ def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
 
 
 def out_of_memory_kills(root: Path = Path("/")) -> int | None:
-    """How often the operating system has ended a process for lack of memory, here or around; None: that isn't told.
+    """How often the operating system has ended a process for lack of memory; None if unknown.
 
-    Linux counts in the kernel's files under `root`: for this control group (v2 or v1) where it has a count of its own,
-    else for the whole machine. See the kernel's documentation of `memory.events`, `memory.oom_control` and
-    `/proc/vmstat`. macOS leaves a report each time it does so.
+    Linux counts for this control group (v2 or v1) if that has a count of its own, else for the whole machine. See the
+    kernel's documentation of `memory.events`, `memory.oom_control` and `/proc/vmstat`, here below `root`. macOS writes
+    a report each time.
     """
     reports = _jetsam_reports(root)
     if reports is not None:
@@ -158,10 +152,9 @@ def out_of_memory_kills(root: Path = Path("/")) -> int | None:
 
 
 def _jetsam_reports(root: Path) -> int | None:
-    """How many reports there are that macOS has ended processes for lack of memory; None where it keeps none.
+    """The number of macOS's jetsam event reports, one for each process ended for lack of memory; None elsewhere.
 
-    Apple calls them jetsam event reports. Read from documentation, never seen at work: a report may come too late to be
-    counted, and the reason then is that of the signal.
+    By documentation, untested: a report may come too late to be counted; the reason given is then that of the signal.
     """
     try:
         names = [path.name for path in (root / "Library/Logs/DiagnosticReports").iterdir()]
@@ -201,13 +194,13 @@ SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
-"""What asks a process to end: Ctrl-C, a shutdown (systemd's sends SIGTERM, and SIGHUP after it), Ctrl-Break."""
+"""Signals that end a process: Ctrl-C, a shutdown (systemd sends SIGTERM, then SIGHUP), Ctrl-Break."""
 
 ASKER = "HONE_ASKER"
-"""In the environment of a job that answers a question: the number of the process that asked."""
+"""Environment variable of a job: the process id of whoever started it."""
 
 NICENESS = 5
-"""How far the engine steps back behind the window (POSIX niceness): at 10 a busy machine gave it a tenth of a core."""
+"""POSIX niceness of the engine: at 10 a busy machine gave it a tenth of a core."""
 
 if sys.platform == "win32":
     _WORKER_FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
@@ -221,13 +214,13 @@ def is_frozen() -> bool:
 
 
 def own_program() -> str:
-    """The frozen program as it is started for work: on Windows the one of its two that has standard streams."""
+    """The executable of the bundle; on Windows the one of the two that has standard streams."""
     with_streams = Path(sys.executable).with_name("hone-cli.exe")
     return str(with_streams) if sys.platform == "win32" and with_streams.is_file() else sys.executable
 
 
 def command_line(*arguments: str | Path) -> str:
-    """A command as a person can copy it into this system's terminal, with what has spaces in it in quotes."""
+    """A command quoted for this system's terminal."""
     words = [str(argument) for argument in arguments]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
@@ -235,8 +228,8 @@ def command_line(*arguments: str | Path) -> str:
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of Hone's own child processes.
 
-    They are the same program, frozen or not, so library paths of a bundle are kept. In a source checkout that isn't
-    installed the checkout is made importable, since `-P` keeps the working folder out.
+    They are the same program, so library paths of a bundle stay. A source checkout that isn't installed is made
+    importable, since `-P` leaves out the working folder.
     """
     environment = {**os.environ, "PYTHONUTF8": "1"}
     if not is_frozen() and (SOURCE_ROOT / "pyproject.toml").is_file():
@@ -256,9 +249,9 @@ _OF_A_BUNDLE = (
 
 
 def foreign_environment() -> dict[str, str]:
-    """The environment for programs that aren't Hone: the person's own, without what a bundle sets for itself.
+    """The environment for other programs, without the variables that a bundle sets for itself.
 
-    PyInstaller keeps what stood in a variable as `…_ORIG`
+    PyInstaller saves the original value of a variable as `…_ORIG`
     (https://pyinstaller.org/en/stable/runtime-information.html#ld-library-path-libpath-considerations).
     """
     if not is_frozen():
@@ -273,7 +266,7 @@ def foreign_environment() -> dict[str, str]:
 
 
 def start_detached(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one, its output appended to `log`, working in `folder`.
+    """Start a process in `folder` that outlives this one and appends its output to `log`.
 
     Raises:
         OSError: It can't be started.
@@ -319,17 +312,15 @@ def start_worker(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child that computes: in a process group of its own, at lower priority than the window.
-
-    In a bundle a program other than Hone itself gets the person's own environment.
+    """Start a child in a process group of its own, at lower priority than the window.
 
     Args:
-        command: What to start.
-        stdin: As `subprocess` takes it, like the two below: a constant or a file number.
-        stdout: Where its output goes.
-        stderr: Where its messages go.
+        command: Its command.
+        stdin: As in `subprocess`, like the next two.
+        stdout: Its output.
+        stderr: Its messages.
         folder: Its working folder.
-        environment: Variables set besides the usual ones.
+        environment: Additional variables.
 
     Raises:
         OSError: It can't be started.
@@ -350,13 +341,13 @@ def start_worker(
     return process
 
 
-def converse(process: subprocess.Popen[bytes], request: bytes, hear: Callable[[bytes], None]) -> bytes:
-    """Send a worker its request and pass on each line it says until it ends; returns the last one, its answer.
+def converse(process: subprocess.Popen[bytes], request: bytes, on_line: Callable[[bytes], None]) -> bytes:
+    """Send a worker its request and read its output until it ends; returns the last line, its answer.
 
     Args:
-        process: Started with pipes at its input and output; it is ended where anything is raised here (Ctrl-C).
-        request: All it gets.
-        hear: Hears each line.
+        process: Started with pipes for input and output; it is killed if anything is raised here (Ctrl-C).
+        request: All of its input.
+        on_line: Receives each line.
     """
     assert process.stdin is not None
     assert process.stdout is not None
@@ -365,14 +356,14 @@ def converse(process: subprocess.Popen[bytes], request: bytes, hear: Callable[[b
         try:
             process.stdin.write(request)
         except OSError:
-            pass  # it has ended; its messages say why
+            pass  # it has ended, which its messages explain
         finally:
             with contextlib.suppress(OSError):  # what is left to be written fails once more
                 process.stdin.close()
         try:
             for line in process.stdout:
                 last = line
-                hear(line)
+                on_line(line)
         except BaseException:
             kill_with_children(process)
             raise
@@ -380,7 +371,7 @@ def converse(process: subprocess.Popen[bytes], request: bytes, hear: Callable[[b
 
 
 def kill_with_children(process: subprocess.Popen[bytes]) -> None:
-    """End a worker and everything it started, at once."""
+    """Kill a worker and all processes that it started."""
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
@@ -389,7 +380,7 @@ def kill_with_children(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_group(pid: int) -> None:
-    """End what a worker left running (data loaders outlive a killed engine). POSIX only; elsewhere nothing."""
+    """Kill what a worker left running (data loaders outlive a killed engine). POSIX only."""
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)

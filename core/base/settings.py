@@ -24,10 +24,10 @@ class Appearance(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a person can set about Hone itself; unknown keys of newer versions are skipped.
+    """Settings of Hone itself; unknown keys of newer versions are skipped.
 
-    `keep_awake` keeps the computer from sleeping while a run trains, `notify` tells of a run's end where nobody looks,
-    `offline` keeps it from asking the Hugging Face Hub for anything.
+    `keep_awake` keeps the computer from sleeping while a run trains, `notify` shows a notification at a run's end,
+    `offline` forbids requests to the Hugging Face Hub.
     """
 
     appearance: Appearance = Appearance.SYSTEM
@@ -47,7 +47,7 @@ def home() -> Path:
 
 
 def load() -> Settings:
-    """The saved settings; the defaults where there are none or the file is damaged.
+    """The saved settings; the defaults if there are none or the file is damaged.
 
     Raises:
         OSError: As `read`.
@@ -56,10 +56,10 @@ def load() -> Settings:
 
 
 def read() -> tuple[Settings, UserError | None]:
-    """As `load`, and what to say if the file is damaged; it is copied to settings.damaged.json then.
+    """The settings, and a message if the file is damaged, which is then copied to settings.damaged.json.
 
     Raises:
-        OSError: There is a file, and it can't be read.
+        OSError: The file exists and can't be read.
     """
     path = home() / "settings.json"
     try:
@@ -69,15 +69,13 @@ def read() -> tuple[Settings, UserError | None]:
     try:
         settings = msgspec.json.decode(content, type=Settings)
     except msgspec.MsgspecError as error:
-        copy, where = path.with_suffix(".damaged.json"), ""
+        copy = path.with_suffix(".damaged.json")
+        details = [_("New runs go to {folder}.").format(folder=runs_folder(Settings())), f"{error}."]
         with contextlib.suppress(OSError):
             write_atomically(copy, content)
-            where = _("They were put in {copy}. ").format(copy=copy)
+            details.insert(0, _("They were saved as {copy}.").format(copy=copy))
         return Settings(), UserError(
-            _("Your settings were damaged, so the defaults are in force"),
-            _("{where}New runs go to {settings}. What was wrong: {error}.").format(
-                where=where, settings=runs_folder(Settings()), error=error
-            ),
+            _("Your settings were damaged; the defaults are used"), " ".join(details)
         )
     return settings, None
 
@@ -100,7 +98,7 @@ def runs_folder(settings: Settings | None = None) -> Path:
 VERSION = "0.1.0"
 
 REPOSITORY = ""
-"""Where releases are published, as `owner/name` on GitHub; `packaging/fill_repository.py` writes it for a release.
+"""Where releases are published, as `owner/name` on GitHub; empty if unknown, which Settings shows.
 
-Empty: this build knows of no such place, and Settings says so.
+`packaging/fill_repository.py` writes it for a release.
 """

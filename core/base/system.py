@@ -12,7 +12,7 @@ import psutil
 
 @dataclass(frozen=True)
 class SystemMemory:
-    """Bytes. `used` is what all programs hold and can't be taken back, `swap` what lies on disk; None: not known."""
+    """In bytes. `used` is the memory of all programs without caches, `swap` the swap in use (None if unknown)."""
 
     used: int
     total: int
@@ -20,13 +20,13 @@ class SystemMemory:
 
 
 def system_memory() -> SystemMemory:
-    """Read the memory of the whole computer. Caches count as free, because they are given back when asked for."""
+    """Read the memory of the whole computer; caches count as free."""
     memory = psutil.virtual_memory()
     return SystemMemory(used=memory.total - memory.available, total=memory.total, swap=_swap_used())
 
 
 def _swap_used() -> int | None:
-    """Bytes of swap in use, which psutil reads: on a Mac from `vm.swapusage`, by sysctl and without a program."""
+    """Bytes of swap in use."""
     try:
         return int(psutil.swap_memory().used)
     except (OSError, RuntimeError):  # Windows without performance counters, sandboxes without /proc/vmstat
@@ -34,7 +34,7 @@ def _swap_used() -> int | None:
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
-    """A process and everything it started, the process first; empty once it has gone."""
+    """A process and all it started, the process first; empty once it has ended."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -43,10 +43,9 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 def resident_bytes(processes: Iterable[psutil.Process], *, without_files: bool = False) -> int | None:
-    """Resident bytes of processes together, those that have gone left out; None where nothing is left.
+    """Resident bytes of processes together; None if all of them have ended.
 
-    Pages that several of them share count for each. `without_files` leaves out what is a part of a file, and can be had
-    back from there, where the system tells (Linux).
+    Shared pages count for each process. `without_files` leaves out pages of mapped files, where known (Linux).
     """
     total = 0
     for process in processes:
@@ -59,12 +58,12 @@ def resident_bytes(processes: Iterable[psutil.Process], *, without_files: bool =
 
 
 def tree_bytes(pid: int) -> int | None:
-    """Resident bytes of a process and everything it started; None once it has gone."""
+    """Resident bytes of a process and all it started; None once it has ended."""
     return resident_bytes(process_tree(pid))
 
 
 SHORTEST_SPAN = 0.02
-"""Seconds a core over which a load means something: operating systems count in steps of about a hundredth."""
+"""Shortest span of a load, in seconds per core: operating systems count in steps of about 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class ProcessorTimes:
 
 
 def processor_times() -> ProcessorTimes:
-    """Read them; what a core waits for a disk counts as idle."""
+    """Read the processor times; waiting for a disk counts as idle."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     # guest time is already within user time on Linux
@@ -85,14 +84,14 @@ def processor_times() -> ProcessorTimes:
 
 
 class ProcessorLoad:
-    """How busy all processor cores are since the last call, 0 to 1; None where there is no span yet to speak of."""
+    """Load of all processor cores, 0 to 1."""
 
     def __init__(self) -> None:
         self._shortest = SHORTEST_SPAN * (psutil.cpu_count() or 1)
         self._before: ProcessorTimes | None = None
 
     def read(self) -> float | None:
-        """The share of time the cores were busy since the last call."""
+        """The share of time the cores were busy since the last call; None if that was too recent."""
         now = processor_times()
         if self._before is not None and 0 <= now.total - self._before.total < self._shortest:
             return None
@@ -119,9 +118,9 @@ class GroupMemory:
 
 
 def group_memory(root: Path = ROOT, own: Path = OWN) -> GroupMemory | None:
-    """The tightest limit of the groups this process is in; None where there is none, or this is no Linux.
+    """The tightest limit of this process's control groups; None if there is none.
 
-    Cached files count as free once nobody has read them lately, as `docker stats` has it (`inactive_file`).
+    Inactive cached files count as free, as in `docker stats` (`inactive_file`).
     Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files, and v1's memory.txt.
 
     Args:
@@ -173,20 +172,16 @@ def _spare(stat: Path, name: str) -> int:
 
 
 WORTH = 0.003
-"""The share of a core that looking for new processes may take.
-
-The operating system is asked for the parent of every process there is: 22 µs for each on Linux, so 11 ms on a desktop
-with 500 of them.
-"""
+"""The share of a core that listing processes may take: 22 µs for each on Linux, so 11 ms on a desktop with 500."""
 
 
 class ProcessTree:
-    """The processes of a run. Those that it starts are found at once on a quiet computer, within seconds on a full one.
+    """The processes of a run, listed as often as `WORTH` allows: within seconds on a computer with very many.
 
     Args:
         pid: The first of them; None: there are none.
-        clock: Tells the time in seconds.
-        cpu: Tells the processor time that this thread has taken, in seconds.
+        clock: Returns the time in seconds.
+        cpu: Returns the processor time of this thread in seconds.
     """
 
     def __init__(

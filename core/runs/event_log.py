@@ -18,11 +18,11 @@ from core.runs.folder import Attempt, ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
 
 LARGEST_LINE = 16 << 20
-"""A line of more bytes is no event: a file without any end of line would fill the memory."""
+"""Bytes; a longer line is no event."""
 
 BLOCK_BYTES = 64 << 10
 LIFE_SIGN_SECONDS = 0.5
-"""How often a follower looks whether the run's processes live."""
+"""How often a follower checks the run's processes."""
 
 PIECE_BYTES = 1 << 20
 """How much of each file one poll reads."""
@@ -31,11 +31,11 @@ _TIME = attrgetter("time")
 
 
 class EventReader:
-    """Reads a file of events from its beginning, again and again as it grows.
+    """Reads a growing file of events from its beginning.
 
-    A torn last line is left for the next call. Lines of unknown type, and lines that are no events, are counted in
-    `skipped`; neither ends the reading. A file that doesn't exist yet has no events, nor has one that can't be opened:
-    `trouble` then says why. `is_at_end` tells whether the last call read all there was.
+    An incomplete last line is left for the next call. Lines that are no events, or of unknown type, are counted in
+    `skipped`. A file that doesn't exist has no events; of one that can't be opened, `trouble` says why. `is_at_end`:
+    whether the last call reached the end.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class EventReader:
         self._is_amid_line = False
 
     def start_at_end(self) -> None:
-        """Leave out all lines there are by now; nothing happens where they can't be read."""
+        """Skip all existing lines."""
         with contextlib.suppress(OSError):
             self._offset, _ = _end_of_lines(self.path)
 
@@ -106,7 +106,7 @@ class EventReader:
 class EventWriter:
     """Appends events to a file; the only writer of that file.
 
-    A torn last line left by a process that died is cut off, and its bytes kept beside in `NAME.torn`.
+    An incomplete last line of a process that died is moved to `NAME.torn`.
     """
 
     def __init__(self, path: Path, attempt: int = 1) -> None:
@@ -136,7 +136,7 @@ class EventWriter:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Move what stands after the last end of line aside.
+    """Move what follows the last end of line to `NAME.torn`.
 
     Raises:
         OSError: It can't be read, or is no ordinary file.
@@ -151,7 +151,7 @@ def _cut_torn_line(path: Path) -> None:
 
 
 def _end_of_lines(path: Path) -> tuple[int, bytes]:
-    """Where the last whole line ends, and what stands behind it; found from the end, for the file may be long.
+    """The offset of the end of the last complete line, and what follows it; searched from the end.
 
     Raises:
         OSError: It can't be read, or is no ordinary file.
@@ -175,9 +175,9 @@ class _Line(msgspec.Struct):
 
 
 def current_attempt(run: RunFolder) -> int:
-    """The number of the attempt that is under way, for its keeper and its engine.
+    """The number of the attempt under way, for its keeper and its engine.
 
-    Whoever starts a run writes it into `keeper.json`; a keeper or an engine that is started without that counts on.
+    It is in `keeper.json`, or one more than the newest attempt in the events.
     """
     return max(run.attempt_kept(), next_attempt(run.events_file))
 
@@ -191,7 +191,7 @@ def next_attempt(events_file: Path) -> int:
 
 
 def _lines_from_the_end(path: Path) -> Iterator[bytes]:
-    """The complete lines of a file, the last one first; none where it can't be read."""
+    """The complete lines of a file, the last one first; none if it can't be read."""
     with contextlib.suppress(OSError), open_plain(path) as file:
         position = file.seek(0, os.SEEK_END)
         rest = b""
@@ -209,7 +209,7 @@ def _lines_from_the_end(path: Path) -> Iterator[bytes]:
 
 
 class _Stream:
-    """One file of events, and those read from it that wait until the other file is read as far."""
+    """One file of events, and those read from it that wait until the other file is read as far in time."""
 
     def __init__(self, path: Path) -> None:
         self.reader = EventReader(path)
@@ -223,11 +223,11 @@ class _Stream:
 
 
 class RunFollower:
-    """Reads a run's two streams as they grow. Cheap enough to be polled ten times a second.
+    """Reads a run's two files of events as they grow. Cheap enough to be polled ten times a second.
 
-    `status` is the sum of all events so far and `state` where the run stood at the last poll; before the first there is
-    none. A long file is read in parts, one a poll, and the run isn't over before all of it is read. Of two long files,
-    neither is applied further than the other one is read.
+    `status` is the sum of all events so far and `state` the state at the last poll. A long file is read in parts, one a
+    poll, and the run isn't over before all of it is read. Of two long files, neither is applied further in time than
+    the other one is read.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -276,11 +276,11 @@ class RunFollower:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended and nothing more will be written: stop polling."""
+        """Whether the run has ended and nothing more will be written."""
         return not self._is_alive and self.state.is_over
 
     def look_again(self) -> None:
-        """Find out at the next poll whether somebody works on the run, whatever was found last."""
+        """Check the run's processes again at the next poll, even if it was over."""
         self._is_alive, self._next_look = True, 0.0
 
     def _check_processes(self) -> None:

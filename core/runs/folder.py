@@ -46,7 +46,7 @@ from core.runs.status import RunStatus, State
 Record = TypeVar("Record")
 
 Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-"""The number of an attempt. A larger one is damage, and counting on from it would lead beyond what can be read."""
+"""The number of an attempt; a larger one is damage."""
 
 BOOT_SECONDS = (
     60.0  # by which the boot times that a computer reports may differ; its clock is set now and then
@@ -58,14 +58,14 @@ SILENCE_SECONDS = 90.0  # without a write after which a run on another computer 
 _NOT_A_REQUEST = {errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENOENT, errno.ENXIO, errno.ENOTDIR} | (
     {errno.EACCES} if os.name == "posix" else set()  # Windows refuses a file that is being written, too
 )
-"""Why `request` didn't write a file: a pipe, a link, too large, unreadable."""
+"""Errors of files that `request` didn't write: a pipe, a link, too large, unreadable."""
 
 
 # --- Records
 
 
 class Action(StrEnum):
-    """What can be requested of a run that trains or waits; all but `kill`, the keeper's, is answered by its engine."""
+    """A request to a run; the keeper answers `kill`, and all requests to a queued run, the engine the others."""
 
     STOP = "stop"
     PAUSE = "pause"
@@ -81,9 +81,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """`keeper.json`: enough to prove later that the keeper still lives. `started` and `booted` are unix seconds.
+    """`keeper.json`: identifies the keeper's process. `started` and `booted` are unix seconds.
 
-    `attempt` is the one it keeps: 1, and one more each time the run is resumed.
+    `attempt` is 1, and one more each time the run is resumed.
     """
 
     pid: ProcessNumber
@@ -97,7 +97,7 @@ class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The record of a process of this computer.
 
         Raises:
-            psutil.Error: There is no such process (any more).
+            psutil.Error: There is no such process.
         """
         return cls(
             pid=pid,
@@ -125,10 +125,9 @@ class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`exit.json`: how the engine of `attempt` ended.
 
-    `code` is its exit status; `signal` the name of the signal that ended it (POSIX). `reason` is a plain sentence,
-    `log_tail` the last lines it printed. `out_of_memory`: the operating system ended it for lack of memory. Where the
-    engine was never started (the run left the queue), `code` is None and `before` is the record of the last one that
-    was.
+    `code` is its exit status; `signal` the name of the signal that ended it (POSIX). `reason` is a sentence, `log_tail`
+    the last lines it printed. `out_of_memory`: the operating system ended it for lack of memory. If the engine was
+    never started (the run left the queue), `code` is None and `before` is the record of the last one that was.
     """
 
     time: Moment
@@ -142,7 +141,7 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_engine(self) -> "ExitRecord | None":
-        """How the last engine ended that was started."""
+        """The record of the last engine that was started."""
         return self if self.code is not None else self.before
 
 
@@ -212,10 +211,9 @@ class RunFolder:
 
     @property
     def is_removed(self) -> bool:
-        """Whether the run is deleted, or being deleted: none of the files that every run has to its end is there.
+        """Whether the run is deleted, or being deleted: none of the files that every run has exists.
 
-        For a process that works in the folder by a relative path, as keeper and engine do, a folder that was renamed,
-        moved or unmounted is still there.
+        Keeper and engine work in the folder by a relative path: for them it still exists if it was renamed or moved.
         """
         return all(map(_is_gone, (self.options_file, self.keeper_file, self.exit_file)))
 
@@ -231,7 +229,7 @@ class RunFolder:
         return options
 
     def readable_options(self) -> RunOptions | None:
-        """The options; None where they can't be read."""
+        """The options; None if they can't be read."""
         try:
             return self.options()
         except OptionsError:
@@ -242,12 +240,12 @@ class RunFolder:
         return _read_record(self.forecast_file, Forecast)
 
     def exit_record(self) -> ExitRecord | None:
-        """How the engine of the newest attempt ended; None while it runs or where that was never written."""
+        """How the engine of the newest attempt ended; None while it runs, or if that was never written."""
         record = self.last_exit_record()
         return None if record is None or record.attempt < self.attempt_kept() else record
 
     def last_exit_record(self) -> ExitRecord | None:
-        """The same, also where another attempt has begun since."""
+        """The same, even if another attempt has begun since."""
         return _read_record(self.exit_file, ExitRecord)
 
     def record_exit(self, record: ExitRecord) -> None:
@@ -257,12 +255,12 @@ class RunFolder:
         return _read_record(self.keeper_file, KeeperRecord)
 
     def attempt_kept(self) -> int:
-        """The number of the attempt that is or was kept last; 0: none ever was."""
+        """The number of the newest attempt by `keeper.json`; 0 if there was none."""
         record = self.keeper_record()
         return 0 if record is None else record.attempt
 
     def record_keeper(self, pid: int, attempt: int = 1) -> None:
-        """Record which process keeps the run. From now on the run's state is that of this attempt.
+        """Record the keeper's process. From now on the run's state is that of this attempt.
 
         Raises:
             OSError: It can't be written.
@@ -275,7 +273,7 @@ class RunFolder:
         return record is not None and record.is_alive
 
     def clock_moved(self) -> float:
-        """Seconds by which this computer's clock was set forward since its keeper began."""
+        """Seconds by which this computer's clock was set forward since the keeper started."""
         record = self.keeper_record()
         return clock_moved(record.booted) if record is not None and record.is_here else 0.0
 
@@ -284,7 +282,7 @@ class RunFolder:
         return self.keeper_is_alive() or is_locked(self.path, ENGINE_LOCK)
 
     def is_alive(self) -> bool:
-        """Whether anybody works on the run; of another computer's run (a shared folder) the files tell."""
+        """Whether a process works on the run; for a run of another computer (a shared folder) its files show it."""
         record = self.keeper_record()
         if record is None:
             changed = _changed_at(self.options_file)
@@ -295,7 +293,7 @@ class RunFolder:
         return time.time() - newest < SILENCE_SECONDS
 
     def state(self, status: RunStatus) -> State:
-        """State of the run by its events, how its engine ended, its requests and whether anybody works on it."""
+        """State of the run by its events, exit record, requests and processes."""
         has_ended = self.exit_record() is not None
         return status.state(
             engine_ended=has_ended,
@@ -305,10 +303,10 @@ class RunFolder:
         )
 
     def request(self, action: Action) -> Request:
-        """Leave a request for the engine, or (kill, and all requests of a run that waits) for the keeper.
+        """Write a request.
 
         Raises:
-            OSError: It can't be written, or would be written elsewhere: another person's folder may hold links.
+            OSError: It can't be written, or would be written elsewhere: a stranger's folder may hold links.
         """
         if is_link(self.requests):
             raise OSError(errno.ELOOP, _("It is a link, which leads elsewhere"), str(self.requests))
@@ -321,7 +319,7 @@ class RunFolder:
         """Requests that aren't answered yet, oldest first.
 
         Args:
-            clean: Whether to delete files that are no requests, each of which costs time at every call.
+            clean: Whether to delete files that are no requests.
         """
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
@@ -368,7 +366,7 @@ def _read_request(path: Path) -> Request | None:
 
 
 def _changed_at(path: Path) -> float:
-    """When a file was last written to, in unix seconds; 0 where that can't be told."""
+    """When a file was last written to, in unix seconds; 0 if unknown."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -376,7 +374,7 @@ def _changed_at(path: Path) -> float:
 
 
 def _is_gone(path: Path) -> bool:
-    """Whether there is surely no such file; a disk that doesn't answer for a moment has not lost it."""
+    """Whether there is surely no such file; a disk may fail to answer for a moment."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

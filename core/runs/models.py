@@ -22,7 +22,7 @@ from core.runs.summary import status_at_end
 
 MARKER = "complete.json"
 STATE = "trainer_state.json"
-"""What no checkpoint can be gone on from without: it says which step it is of."""
+"""The file without which no checkpoint can be resumed: it holds the step."""
 
 _NAME = re.compile(r"checkpoint-([0-9]{1,15})")
 
@@ -44,12 +44,12 @@ class Checkpoint:
 
 
 def newest(run: RunFolder) -> Checkpoint | None:
-    """The one a run would be resumed from, judged by names and sizes alone; None: it would begin anew."""
+    """The checkpoint a run would be resumed from, by names and sizes alone; None if it would begin anew."""
     return next(iter(newest_first(run.checkpoints)), None)
 
 
 def newest_first(folder: Path) -> list[Checkpoint]:
-    """All complete checkpoints of a folder of checkpoints, the newest first; none where it is a link."""
+    """All complete checkpoints of a folder, the newest first; none if it is a link."""
     found = []
     for path in _candidates(folder):
         entries = _complete_files(path)
@@ -59,7 +59,7 @@ def newest_first(folder: Path) -> list[Checkpoint]:
 
 
 def incomplete(folder: Path) -> list[Path]:
-    """The folders that were to become checkpoints and aren't complete; links are none of them."""
+    """The folders of incomplete checkpoints; links are left out."""
     return [path for path in _candidates(folder) if not is_complete(path)]
 
 
@@ -97,7 +97,7 @@ def _candidates(folder: Path) -> list[Path]:
 
 
 def _complete_files(path: Path) -> dict[str, FileEntry]:
-    """The files that the marker lists, where all of them are there in their size; none otherwise."""
+    """The files that the marker lists if all of them exist with their size; none otherwise."""
     marker = path / MARKER
     try:
         entries = (
@@ -130,10 +130,9 @@ WEIGHTS = "*.safetensors"
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """Where the newest weights of a run lie: in `model/`, or in a checkpoint.
+    """The newest weights of a run: in `model/`, or in a checkpoint.
 
-    `step` is the one they are of, None where nobody knows. `has_gone_on`: the run has begun to train again since
-    `model/` was written, and has saved nothing newer yet.
+    `step` is None if unknown. `has_gone_on`: the run was resumed since `model/` was written, and saved nothing newer.
     """
 
     folder: Path
@@ -143,7 +142,7 @@ class TrainedModel:
 
 
 def trained_model(run: RunFolder) -> TrainedModel | None:
-    """The newest weights of a run; None where it has neither a model nor a complete checkpoint."""
+    """The newest weights of a run; None if it has neither a model nor a complete checkpoint."""
     saved = newest(run)
     has_model = any(run.model.glob(WEIGHTS))
     if saved is None:
@@ -158,6 +157,6 @@ def trained_model(run: RunFolder) -> TrainedModel | None:
 
 
 def is_left_behind(run: RunFolder) -> bool:
-    """Whether what stands in `model/` is older than the newest checkpoint."""
+    """Whether `model/` is older than the newest checkpoint."""
     newest = trained_model(run)
     return newest is not None and newest.is_checkpoint and any(run.model.glob(WEIGHTS))

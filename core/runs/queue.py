@@ -32,12 +32,12 @@ from core.runs.summary import status_at_end
 # --- Runs that train or wait
 
 SETTLING_SECONDS = 5.0
-"""For so long after its last change a folder is checked again: the dates of files are coarse."""
+"""A folder is checked again for so long after its last change: the dates of files are coarse."""
 
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A run that trains or waits: its title, and how much of it is done (0 to 1; None: not known yet).
+    """A run that trains or waits; `share` of it is done (0 to 1; None if unknown).
 
     `begun` is when its keeper was started, in unix seconds.
     """
@@ -51,7 +51,7 @@ class LiveRun:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that was seen to train or wait and is over. `status` is that of the ends of its files."""
+    """A tracked run that has ended. `status` is that of the ends of its files."""
 
     run: RunFolder
     title: str
@@ -69,11 +69,11 @@ class LiveRuns:
 
     @property
     def live(self) -> tuple[LiveRun, ...]:
-        """Those that trained or waited at the last look, the newest first."""
+        """The runs that trained or waited at the last update, the newest first."""
         return tuple(sorted(self._live.values(), key=lambda live: live.begun, reverse=True))
 
     def follow(self, run: RunFolder, *, starts: bool = False) -> None:
-        """Track a run wherever its folder is; one that starts now is reported even if it is over at the first look."""
+        """Track a run anywhere; one that `starts` now is reported even if it is over at the first update."""
         if run.path in self._live:
             return
         state = run.state(status_at_end(run))
@@ -83,7 +83,7 @@ class LiveRuns:
             self._live[run.path] = LiveRun(run, run_title(run), begun, state)
 
     def look(self, folder: Path) -> list[EndedRun]:
-        """Look for new runs in `folder`, and at all that are tracked; returns those that have ended."""
+        """Search `folder` for new runs and update all that are tracked; returns those that have ended."""
         for run in self._changed(folder):
             self.follow(run)
         ended = [end for live in list(self._live.values()) if (end := self._update(live)) is not None]
@@ -93,7 +93,7 @@ class LiveRuns:
         return ended
 
     def _update(self, live: LiveRun) -> EndedRun | None:
-        """Find out how far a run is; how it ended, if it did."""
+        """Update a run; returns how it ended, if it did."""
         run, keeper = live.run, live.run.keeper_record()
         title = past_runs.read(run.path).title or live.title
         attempt = 0 if keeper is None else keeper.attempt
@@ -112,7 +112,7 @@ class LiveRuns:
         return None
 
     def _changed(self, folder: Path) -> Iterator[RunFolder]:
-        """Runs that might have begun to train since the last look."""
+        """Runs that may have begun to train since the last update."""
         dates: list[tuple[str, int]] = []
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             dates = [(entry.path, entry.stat().st_mtime_ns) for entry in entries if entry.is_dir()]
@@ -130,10 +130,10 @@ class LiveRuns:
 # --- The queue file
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
-"""How long runs of other computers that share Hone's home are kept; only they can see what became of them."""
+"""How long entries of other computers that share Hone's home stay; only those can check them."""
 
 BENCHMARK = "Benchmark"
-"""Stands for the folder's name where a run waits for a benchmark, which has none."""
+"""In place of the folder's name when a run waits for a benchmark, which has no folder."""
 
 
 class Move(StrEnum):
@@ -146,9 +146,9 @@ class Move(StrEnum):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that trains or waits: its folder, the device it asks for (`auto`, `cuda:1`, ...), and its keeper.
+    """A run that trains or waits: its folder, the requested device (`auto`, `cuda:1`, ...), and its keeper.
 
-    `benchmark` is the title of a benchmark that is measured; it has no folder, only a name like one.
+    `benchmark` is the title of a benchmark under way, whose `run` is only a name.
     """
 
     run: str
@@ -159,7 +159,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_kept(self) -> bool:
-        """Whether somebody works on it: a run that trains may have lost its keeper, one that waits has nothing else."""
+        """Whether its keeper runs; a run that trains may have lost its keeper, but not its engine."""
         if not self.keeper.is_here:
             return time.time() - self.keeper.started < FORGOTTEN_SECONDS
         return self.keeper.is_alive or (self.trains and is_locked(Path(self.run), ENGINE_LOCK))
@@ -173,18 +173,18 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.keeper.is_here and self.trains
 
     def blocks(self, device: str) -> bool:
-        """Whether it takes the device that another run on this computer asks for."""
+        """Whether it takes a device that another run on this computer requests."""
         devices = {"cuda:0" if one == "cuda" else one for one in (self.device, device)}
         return self.keeper.is_here and ("auto" in devices or len(devices) == 1)
 
 
 def waiting() -> list[RunFolder]:
-    """The runs that wait, in the order in which they will train; reads one small file."""
+    """The runs that wait, in their order; reads one small file."""
     return [RunFolder(Path(entry.run)) for entry in _entries() if entry.waits_here]
 
 
 def training() -> list[RunFolder]:
-    """The runs that train now, as far as they have entered themselves."""
+    """The runs that train now."""
     return [RunFolder(Path(one.run)) for one in _entries() if one.trains_here and not one.benchmark]
 
 
@@ -194,7 +194,7 @@ def benchmarks() -> list[Entry]:
 
 
 def device_of(run: RunFolder) -> str:
-    """The device that a run asks for; the default where its options can't be read."""
+    """The device that a run requests; the default if its options can't be read."""
     options = run.readable_options()
     return (options.device if options else DeviceOptions()).name
 
@@ -223,7 +223,7 @@ def move(run: RunFolder, to: Move | int) -> bool:
 
 
 def enter(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
-    """Let a run wait, behind all who do already, unless its keeper has entered it.
+    """Add a run to the end of the queue, unless its keeper has entered it.
 
     Raises:
         OSError: It can't be written.
@@ -244,14 +244,14 @@ def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
 
 
 def measure(entry: Entry, *, beside: bool = False) -> list[Entry]:
-    """Enter a benchmark, unless something computes on its device. Check and entry are one step.
+    """Enter a benchmark, unless something computes on its device. Check and entry are atomic.
 
     Args:
-        entry: The benchmark; entered already, it stays.
-        beside: Whether it is entered in any case.
+        entry: The benchmark.
+        beside: Whether to enter it in any case.
 
     Returns:
-        What computes there. Empty, or with `beside`: it is entered.
+        What computes there. If empty, or with `beside`, the benchmark is entered.
 
     Raises:
         OSError: It can't be written.
@@ -265,7 +265,7 @@ def measure(entry: Entry, *, beside: bool = False) -> list[Entry]:
 
 
 def leave(run: RunFolder) -> None:
-    """Neither train nor wait any longer.
+    """Remove a run.
 
     Raises:
         OSError: It can't be written.
@@ -275,7 +275,7 @@ def leave(run: RunFolder) -> None:
 
 
 def ahead_of(device: str) -> TurnAwaited | None:
-    """Which runs a new one would wait for that asks for this device; None: it would begin at once."""
+    """What a new run on this device would wait for; None if it would start at once."""
     return _ahead(_entries(), "", device)
 
 
@@ -286,17 +286,17 @@ def is_entered(run: RunFolder) -> bool:
 def take_turn(
     run: RunFolder, device: str, keeper: KeeperRecord, *, has_waited: bool = False
 ) -> TurnAwaited | None:
-    """Begin to train if it is this run's turn. Check and entry are one step, so that no two runs can both begin.
+    """Enter a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
 
     Args:
         run: The run.
-        device: The device it asks for.
+        device: The device it requests.
         keeper: Its keeper.
-        has_waited: Whether it is entered already. Where it no longer is, the file was lost with all who are ahead: then
-            it isn't its turn, and nothing is changed.
+        has_waited: Whether it was entered before. If it no longer is, the file was lost with all entries ahead: it
+            isn't its turn, and nothing is changed.
 
     Returns:
-        None: it is its turn, and it is entered as training. Otherwise who is ahead.
+        None if it is its turn; otherwise what is ahead.
 
     Raises:
         OSError: The order can't be read or written.
@@ -317,13 +317,13 @@ def take_turn(
 
 
 def _put(entries: list[Entry], entry: Entry) -> None:
-    """Enter a run at the end unless the same attempt is there already."""
+    """Append a run unless the same attempt is entered."""
     if not any(other.run == entry.run and other.keeper.pid == entry.keeper.pid for other in entries):
         entries[:] = [*(other for other in entries if other.run != entry.run), entry]
 
 
 def _ahead(entries: list[Entry], name: str, device: str) -> TurnAwaited | None:
-    """Which runs are to train before this one: those that do, and of those that wait the ones before it."""
+    """What trains before this run: runs that train, and earlier ones that wait."""
     others = [entry for entry in entries if entry.trains and entry.run != name]
     for entry in entries:
         if entry.run == name:
@@ -351,7 +351,7 @@ def _file() -> Path:
 
 @contextlib.contextmanager
 def _changing() -> Iterator[list[Entry]]:
-    """The entries, under a lock; they are written where they were changed.
+    """The entries, under a lock; they are written if they were changed.
 
     Raises:
         OSError: The queue's folder can't be written to, or is gone with its home, which was moved or unmounted.
@@ -368,7 +368,7 @@ def _changing() -> Iterator[list[Entry]]:
 
 
 def changed_at() -> int | None:
-    """When the file was last changed, in nanoseconds; None: there is none."""
+    """When the file was last changed, in nanoseconds; None if there is none."""
     try:
         return _file().stat().st_mtime_ns
     except OSError:
@@ -376,7 +376,7 @@ def changed_at() -> int | None:
 
 
 def _entries() -> list[Entry]:
-    """All that count, in order. A damaged line costs no other."""
+    """All entries of live processes, in order. Damaged lines are skipped."""
     try:
         lines = read_small(_file()).splitlines()
     except OSError:
@@ -395,10 +395,10 @@ LOOK_SECONDS = 0.5
 """How often a waiting keeper checks its turn, and its requests."""
 
 LIFE_SECONDS = 2.0
-"""How often a waiting keeper checks whether those ahead of it still live; who leaves the queue is seen at once."""
+"""How often a waiting keeper checks the processes ahead of it; changes of the file are seen at once."""
 
 CHECK_SECONDS = 10.0
-"""How often a keeper whose run trains checks that it is still entered."""
+"""How often the keeper of a run that trains checks its entry."""
 
 _ENDINGS = {
     Action.STOP: _("It was taken out of the queue, as asked, before it began to train."),
@@ -430,11 +430,11 @@ class Turn:
         """Wait until the run may train.
 
         Args:
-            tell: Takes who is ahead whenever that changes, and answers to requests.
-            wants_stop: Whether the keeper itself was requested to end.
+            tell: Writes events: what is ahead whenever that changes, and answers to requests.
+            wants_stop: Whether the keeper itself was asked to end.
 
         Returns:
-            None: it is its turn. Otherwise why it will not train.
+            None when it is its turn; otherwise why it will not train.
         """
         reported: tuple[int, str] | None = None
         while True:
@@ -461,7 +461,7 @@ class Turn:
             time.sleep(LOOK_SECONDS)
 
     def _take(self) -> TurnAwaited | None:
-        """Take the turn if it has come. The file is read when it was changed, and now and then for who died."""
+        """Take the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
         changed = changed_at()
         if self._awaited is None or changed != self._changed_at or time.monotonic() >= self._next_check:
             self._changed_at = changed
@@ -490,7 +490,7 @@ class Turn:
             hold(self._run, self._device, self._keeper)
 
     def look_after(self) -> None:
-        """Enter the run again where the queue's file was lost; checks its date now and then."""
+        """Enter the run again if the queue's file was lost; checks every `CHECK_SECONDS`."""
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
@@ -503,7 +503,7 @@ class Turn:
                     self.hold()
 
     def _follow_renaming(self) -> None:
-        """Leave the queue under the name that the run's folder had before."""
+        """Remove the entry of the folder's former name."""
         here = RunFolder(self._run.path.absolute())
         if here != self._entered:
             leave(self._entered)

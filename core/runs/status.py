@@ -97,7 +97,7 @@ def chosen_examples(events_file: Path) -> tuple[Example, ...]:
 
 @dataclass(frozen=True)
 class Interruption:
-    """Nobody worked on the run for so many `seconds`; the next attempt goes on at `clock`, in seconds worked."""
+    """A pause of `seconds` between two attempts, at `clock` in active time."""
 
     clock: float
     seconds: float
@@ -105,9 +105,9 @@ class Interruption:
 
 
 class WorkClock:
-    """Turns the time of events into seconds worked: each attempt follows directly on the one before.
+    """Converts the time of events into active time: each attempt directly follows the one before.
 
-    An attempt begins with the first event of its work. Apply to all events, in their order.
+    Apply it to all events in order.
     """
 
     def __init__(self) -> None:
@@ -117,12 +117,12 @@ class WorkClock:
         self._was_paused = False
 
     def begins_with(self, event: Event) -> bool:
-        """Whether an attempt's work begins with this event: not one that is also written while nobody works."""
+        """Whether an attempt begins with this event; some are also written while no engine works."""
         at_rest = (TurnAwaited, TurnCame, RequestAnswered, MessageRaised, MessageWithdrawn)
         return event.attempt > self._attempt and not isinstance(event, at_rest)
 
     def begin(self, event: Event) -> Interruption | None:
-        """Let an attempt begin with this event; None: it is the first one."""
+        """Begin an attempt with this event; returns the pause before it, None for the first attempt."""
         is_first = self._attempt < 0
         worked = 0.0 if is_first else self._last - self.origin
         away = event.time - self._last
@@ -131,11 +131,11 @@ class WorkClock:
         return None if is_first else Interruption(worked, max(0.0, away), was_paused)
 
     def at(self, event: Event) -> float:
-        """Seconds worked until this event of the current attempt; of a wait for the next, those until it."""
+        """Active time in seconds at this event; constant while the next attempt waits."""
         return (self._last if event.attempt > self._attempt else event.time) - self.origin
 
     def go_on(self, events: Sequence[Event]) -> None:
-        """Take in events of the current attempt; those written at rest are passed over."""
+        """Add events of the current attempt."""
         for event in events:
             if event.attempt <= self._attempt:
                 self._last = max(self._last, event.time)
@@ -147,7 +147,7 @@ class WorkClock:
 
 
 class State(StrEnum):
-    """Where a run stands. There is no other idea of it anywhere."""
+    """The state of a run."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -162,7 +162,7 @@ class State(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen by itself: nobody works on the run."""
+        """Whether no process works on the run."""
         return self in (State.PAUSED, State.STOPPED, State.FINISHED, State.FAILED, State.CRASHED)
 
     @property
@@ -188,12 +188,12 @@ class RunStatus:
 
     Seconds are wall time, metrics are named as Trainer names them (`eval_accuracy`).
 
-    - `seconds_before` is how long the attempts before the newest one took, `last_event_time` the engine's newest event.
-    - `evaluations` are all that count, in order; `model_step` is the step of the model in the run's folder.
-    - `accepted` holds by request (stop, pause, ...) the newest attempt that took one up, `awaited` what the run's
-      keeper waits for, `peaks` peak memory by attempt.
-    - Set by whoever reads the files: `skipped` lines that could not be read, `trouble` why a whole file can't be, and
-      `clock_moved`, the seconds by which the clock was set forward since the run's keeper began.
+    - `seconds_before` is the time of the attempts before the newest one, `last_event_time` the engine's newest event.
+    - `evaluations` are those that weren't undone by a resume; `model_step` is the step of the model in `model/`.
+    - `accepted` is the latest attempt that accepted each request (stop, pause, ...), `awaited` the run it is queued
+      behind, `peaks` peak memory by attempt.
+    - Set by the reader of the files: `skipped` lines that could not be read, `trouble` why a whole file can't be, and
+      `clock_moved`, the seconds by which the clock was set forward since the run's keeper started.
     """
 
     started: float | None = None
@@ -232,18 +232,18 @@ class RunStatus:
             case RunStarted():
                 self._start_attempt(event)
             case RunPlanned():
-                self._notice(event)
+                self._register(event)
                 self.plan = event
             case PhaseChanged():
-                self._notice(event)
+                self._register(event)
                 self.phase, self.phase_detail = event.phase, event.detail
             case StepFinished():
                 self._add_steps([event])
             case Evaluated():
-                self._notice(event)
+                self._register(event)
                 self.evaluations.append(event)
             case CheckpointSaved():
-                self._notice(event)
+                self._register(event)
                 self.last_checkpoint = event
             case WhatRan():
                 self.what_ran = event
@@ -262,7 +262,7 @@ class RunStatus:
             case MemorySampled():
                 self._add_sample(event)
             case RunFinished():
-                self._notice(event)
+                self._register(event)
                 self.finished, self.ended = event, event.time
                 sampled = self.peaks.get(event.attempt, Peak())
                 self.peaks[event.attempt] = Peak(
@@ -287,7 +287,7 @@ class RunStatus:
         self._add_steps(steps)
 
     def copy(self) -> "RunStatus":
-        """A copy that stays as it is when this one goes on."""
+        """An independent copy."""
         return replace(
             self,
             versions=dict(self.versions),
@@ -309,7 +309,7 @@ class RunStatus:
             self.peaks[event.attempt] = replace(peak, process=max(event.bytes, peak.process or 0))
 
     def _start_attempt(self, event: RunStarted) -> None:
-        self._leave_behind(event.attempt)
+        self._reset(event.attempt)
         self.started = self.started or event.time
         self.attempt_started = event.time
         self.engine_pid = event.pid
@@ -320,16 +320,16 @@ class RunStatus:
         if self.last_checkpoint is not None and self.last_checkpoint.step > event.from_step:
             self.last_checkpoint = None
 
-    def _notice(self, event: Event) -> None:
-        """Of a long file only the ends may have been read: an attempt is known by all events of its engine."""
+    def _register(self, event: Event) -> None:
+        """Register the attempt and time of an engine's event: of a long file only the ends may have been read."""
         if event.attempt > self.attempt:
-            self._leave_behind(event.attempt)
+            self._reset(event.attempt)
         self.last_event_time = max(
             event.time, self.last_event_time or event.time
         )  # many steps are added after later events
 
-    def _leave_behind(self, attempt: int) -> None:
-        """Forget what held for the attempts before this one."""
+    def _reset(self, attempt: int) -> None:
+        """Reset what belongs to earlier attempts."""
         self.seconds_before = self.seconds_spent() or 0.0
         self.attempt_started, self.last_event_time = None, None
         self.attempt = attempt
@@ -343,7 +343,7 @@ class RunStatus:
     def _add_steps(self, steps: list[StepFinished]) -> None:
         if not steps:
             return
-        self._notice(steps[-1])
+        self._register(steps[-1])
         self.step, self.epoch = steps[-1].step, steps[-1].epoch
         self.recent_seconds.extend(step.seconds for step in steps if not step.compile_seconds)
         newest_steps = steps[-PARTS_SEARCHED:]
@@ -382,7 +382,7 @@ class RunStatus:
 
     @property
     def forecast_bytes(self) -> int | None:
-        """The forecast of what `peak_bytes` measures: on a GPU without what stands beside all tensors."""
+        """The forecast of `peak_bytes`: on a GPU without the overhead outside of tensors."""
         if self.forecast is None:
             return None
         parts = self.forecast.parts
@@ -390,7 +390,7 @@ class RunStatus:
 
     @property
     def forecast_error(self) -> float | None:
-        """Share of the peak by which the forecast was off, positive: too high; None before the end, or without one."""
+        """Relative error of the forecast, positive: too high; None before the end, or without a forecast."""
         forecast, peak = self.forecast_bytes, self.peak_bytes
         if forecast is None or not peak or self.finished is None or not self.finished.steps:
             return None
@@ -403,14 +403,14 @@ class RunStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated training time left; None until a few steps have shown their pace."""
+        """Estimated training time left; None before `STEPS_BEFORE_ESTIMATE` steps."""
         if self.plan is None or self.finished or len(self.recent_seconds) < STEPS_BEFORE_ESTIMATE:
             return None
         return (self.plan.total_steps - self.step) * statistics.median(self.recent_seconds)
 
     @property
     def time_spent(self) -> dict[str, float] | None:
-        """Shares of the last steps' time by part (data, forward, backward, optimizer, rest); None: none was timed."""
+        """Shares of the last steps' time by part (data, forward, backward, optimizer, rest); None if not timed."""
         seconds = sum(step.seconds for step in self.recent_parts)
         if seconds <= 0:
             return None
@@ -421,7 +421,7 @@ class RunStatus:
         return shares | {"rest": max(0.0, 1.0 - sum(shares.values()))}
 
     def seconds_spent(self, until: float | None = None) -> float | None:
-        """How long the engines of all attempts have worked, the time between them left out; None: none has begun.
+        """Total time of all attempts' engines, without pauses; None if none has started.
 
         Args:
             until: The end of the newest attempt, or now (unix seconds); None: its engine's last event.
@@ -436,14 +436,14 @@ class RunStatus:
     def state(
         self, *, engine_ended: bool, keeper_alive: bool, requested: Collection[str] = (), attempt: int = 0
     ) -> State:
-        """Where the run stands.
+        """The state of the run.
 
         Args:
-            engine_ended: Whether `exit.json` is there.
-            keeper_alive: Whether the keeper's process lives, or an engine that lost its keeper.
-            requested: Requests that aren't answered yet (`stop`, `pause`, ...).
-            attempt: The attempt that is kept, or was kept last. Until its engine has written an event, the end of an
-                earlier one no longer counts.
+            engine_ended: Whether `exit.json` exists.
+            keeper_alive: Whether the keeper runs, or an engine that lost its keeper.
+            requested: Open requests (`stop`, `pause`, ...).
+            attempt: The newest attempt by `keeper.json`. Until its engine has written an event, the end of an earlier
+                one no longer counts.
         """
         has_begun = attempt <= self.attempt
         newest = max(1, attempt, self.attempt)

@@ -90,7 +90,7 @@ def test_what_is_there_has_no_reason_to_be_missing(tmp_path):
     ("name", "reason"),
     [
         ("none.csv", "there is no file or folder at "),
-        ("x" * 5000, "can't be looked at: "),
+        ("x" * 5000, "can't be read: "),
         ("a\0b", "is no path"),
     ],
 )
@@ -107,7 +107,7 @@ def test_what_lies_behind_a_file_is_missing(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do all")
 def test_a_folder_one_may_not_enter_is_told(tmp_path):
     tmp_path.chmod(0o600)
-    assert "can't be looked at" in why_missing(tmp_path / "data.csv")
+    assert "can't be read" in why_missing(tmp_path / "data.csv")
     assert not is_there(tmp_path / "data.csv")
 
 
