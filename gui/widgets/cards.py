@@ -19,20 +19,15 @@ from core.base.language import _
 from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, link_button, text_label
-from gui.widgets.layout import clear, fill
+from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label
+from gui.widgets.layout import clear, fill, hbox
 
 
 class BriefStrip(QFrame):
-    """Words and buttons in one row; what has no room is cut, and a tool tip has all of it. Hidden at first.
+    """A text, a button and Dismiss in one row; the text is elided where it has no space. Hidden at first."""
 
-    Signals:
-        pressed: The button was.
-        closed: The person put the strip away.
-    """
-
-    pressed = Signal()
-    closed = Signal()
+    pressed = Signal()  # the button
+    closed = Signal()  # by the person
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,7 +42,7 @@ class BriefStrip(QFrame):
             self._title,
             (self._detail, 1),
             self._button,
-            link_button(_("Dismiss"), self._put_away),
+            link_button(_("Dismiss"), self._dismiss),
             margins=(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2),
             spacing=SPACING,
         )
@@ -61,17 +56,13 @@ class BriefStrip(QFrame):
         self._button.setText(button)
         self.show()
 
-    def _put_away(self) -> None:
+    def _dismiss(self) -> None:
         self.hide()
         self.closed.emit()
 
 
 class Card(QFrame):
-    """A panel with a title, something small at the title's far end, and a body to fill.
-
-    Args:
-        title: What the card is about; empty: no heading line.
-    """
+    """A panel with a title, something small at the other end of its line, and a body to fill."""
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -82,26 +73,20 @@ class Card(QFrame):
             margins=(2 * SPACING, 2 * SPACING - 4, 2 * SPACING, 2 * SPACING - 2),
             spacing=SPACING + 2,
         )
-        self._heading = QHBoxLayout()
-        self._heading.setSpacing(SPACING)
-        self._title = QLabel(title)
-        set_role(self._title, Role.CARD_TITLE)
-        self._heading.addWidget(self._title)
-        self._heading.addStretch(1)
-        self._trailing: QWidget | None = None
-        outer.addLayout(self._heading)
+        self._title = role_label(Role.CARD_TITLE, title)
         if not title:
             self._title.hide()
-        self.body = QVBoxLayout()
-        self.body.setSpacing(SPACING)
-        outer.addLayout(self.body, 1)
+        self._heading = hbox(self._title, None)
+        self._trailing: QWidget | None = None
+        self.body = fill(QVBoxLayout(), spacing=SPACING)
+        fill(outer, self._heading, (self.body, 1))
 
     @property
     def title(self) -> str:
         return self._title.text()
 
     def explain(self, words: str) -> None:
-        """Say more of the subject where the mouse rests on the title."""
+        """Set the tool tip of the title."""
         self._title.setToolTip(words)
 
     def title_width(self) -> int:
@@ -113,22 +98,20 @@ class Card(QFrame):
         self.setAccessibleName(title)
 
     def set_trailing(self, trailing: QWidget | str) -> None:
-        """Put a widget, or a muted text, at the far end of the title's line; it replaces what was there."""
+        """Put a widget, or a muted text, at the end of the title's line, in place of what was there."""
         if isinstance(trailing, str) and isinstance(self._trailing, QLabel):
             self._trailing.setText(trailing)
             return
         if self._trailing is not None:
             self._heading.removeWidget(self._trailing)
             self._trailing.deleteLater()
-        if isinstance(trailing, str):
-            text = trailing
-            trailing = QLabel(text)
-            set_role(trailing, Role.MUTED)
-        self._trailing = trailing
+        self._trailing = trailing = (
+            role_label(Role.MUTED, trailing) if isinstance(trailing, str) else trailing
+        )
         self._heading.addWidget(trailing)
 
     def add_to_heading(self, widget: QWidget) -> None:
-        """Put one more widget at the very end of the title's line."""
+        """Add a widget at the end of the title's line."""
         self._heading.addWidget(widget)
 
 
@@ -136,17 +119,10 @@ ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.E
 
 
 class MessageStrip(QFrame):
-    """A title, a detail that may be selected, and a button for each fix that changes or does something.
+    """A title, a detail, and a button for each fix; a fix that is advice is text below the detail."""
 
-    Any other fix is advice and stands as text below the detail.
-
-    Signals:
-        fix_chosen: The `core.base.errors.Fix` that was pressed.
-        closed: The person put the strip away.
-    """
-
-    fix_chosen = Signal(object)
-    closed = Signal()
+    fix_chosen = Signal(object)  # a `core.base.errors.Fix`
+    closed = Signal()  # by the person
 
     def __init__(self, parent: QWidget | None = None, *, closable: bool = False) -> None:
         super().__init__(parent)
@@ -159,7 +135,7 @@ class MessageStrip(QFrame):
         self._title = text_label(role=Role.STRONG, selectable=True)
         heading.addWidget(self._title, 1)
         if closable:
-            heading.addWidget(link_button(_("Dismiss"), self._put_away))
+            heading.addWidget(link_button(_("Dismiss"), self._dismiss))
         outer.addLayout(heading)
         self._detail = text_label(role=Role.MUTED, selectable=True)
         outer.addWidget(self._detail)
@@ -187,7 +163,7 @@ class MessageStrip(QFrame):
     def show_error(self, error: UserError) -> None:
         self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
 
-    def _put_away(self) -> None:
+    def _dismiss(self) -> None:
         self.hide()
         self.closed.emit()
 
@@ -198,7 +174,7 @@ MOST_SHOWN = 8
 
 @dataclass(frozen=True)
 class Change:
-    """One option: its title, and its value before and after, in words."""
+    """One option: its title, and its value before and after as texts."""
 
     name: str
     before: str
@@ -206,11 +182,7 @@ class Change:
 
 
 class ChangesStrip(MessageStrip):
-    """Lists what was just changed at once in the form, and why.
-
-    Signals:
-        undo_chosen: The person wants it as it was.
-    """
+    """Lists options that were changed at once in the form, and why, with Undo."""
 
     undo_chosen = Signal()
 
@@ -221,7 +193,7 @@ class ChangesStrip(MessageStrip):
         self.hide()
 
     def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
-        """Say what was done and what it changed, in place of what was shown before."""
+        """Show what was done and what it changed."""
         self.changes = tuple(changes)
         lines = [
             _("{name}: {before} → {after}").format(name=one.name, before=one.before, after=one.after)

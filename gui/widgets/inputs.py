@@ -1,4 +1,4 @@
-"""Inputs. With all of them the wheel scrolls the page, and changes a value only where the person is typing."""
+"""Inputs. The wheel scrolls the page, and changes the value only of an input that has the focus."""
 
 import re
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ TEXT_MARGIN = 7
 
 
 class CalmSpinBox(QSpinBox):
-    """A whole number. Thousands are set apart where it is only read: typed, `2,5` would be 25 to Qt."""
+    """A whole number. Thousands are grouped only without the focus: Qt reads a typed `2,5` as 25."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -61,7 +61,7 @@ class CalmSpinBox(QSpinBox):
         self.setGroupSeparatorShown(True)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        """Refuse separators that set no thousands apart."""
+        """Refuse misplaced group separators."""
         separator = self.locale().groupSeparator()
         number = text.removeprefix(self.prefix()).removesuffix(self.suffix()).strip()
         if separator in number and not _GROUPED.fullmatch(number.replace(separator, ",")):
@@ -84,14 +84,14 @@ _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
 
 
 class CalmDoubleSpinBox(QDoubleSpinBox):
-    """A number with decimals; a typed comma is a decimal point, too."""
+    """A number with decimals; a comma is a decimal point too."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         _calm(self)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        """Whether a text is a number; Qt would take a comma for what sets thousands apart, and 12,5 for 125."""
+        """Read a comma as a decimal point; Qt would take it for a group separator, and 12,5 for 125."""
         return super().validate(text.replace(",", "."), place)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
@@ -165,7 +165,7 @@ def dropped_paths(data: QMimeData) -> list[Path]:
 
 @dataclass(frozen=True)
 class Segment:
-    """One choice. `refusal` says why it can't be taken (it is then greyed and this is its tool tip)."""
+    """One choice; with a `refusal`, which becomes its tool tip, it is greyed."""
 
     value: str
     title: str
@@ -174,13 +174,9 @@ class Segment:
 
 
 class Segmented(QFrame):
-    """One of a few choices. Tab reaches it once, the arrow keys move within it.
+    """One of a few choices side by side. Tab reaches it once, the arrow keys move within it."""
 
-    Signals:
-        chosen: The value the person took.
-    """
-
-    chosen = Signal(str)
+    chosen = Signal(str)  # the value, by the person
 
     def __init__(self, segments: Iterable[Segment] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -188,13 +184,13 @@ class Segmented(QFrame):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._row = fill(QHBoxLayout(self), margins=(2, 2, 2, 2), spacing=2)
         self._group = QButtonGroup(self)
-        self._group.buttonClicked.connect(self._tell)
+        self._group.buttonClicked.connect(self._on_clicked)
         self._segments: dict[str, QPushButton] = {}
         self.set_segments(segments)
 
     def set_segments(self, segments: Iterable[Segment], *, keeps_value: bool = True) -> None:
-        """Show other choices. The value stays taken; one that is not among them only where it `keeps_value`."""
-        taken = self.value()
+        """Show other choices. The value stays; one that is not among them only if `keeps_value`."""
+        value_before = self.value()
         wanted = {segment.value: segment for segment in segments}
         for value in [value for value in self._segments if value not in wanted]:
             button = self._segments.pop(value)
@@ -204,18 +200,18 @@ class Segmented(QFrame):
             button.deleteLater()
         for index, segment in enumerate(wanted.values()):
             button = self._segments.get(segment.value) or self._add(segment.value, index)
-            self._dress(button, segment)
+            self._set_up(button, segment)
         self._segments = {value: self._segments[value] for value in wanted}
-        if taken and (keeps_value or taken in self._segments):
-            self.set_value(taken)
+        if value_before and (keeps_value or value_before in self._segments):
+            self.set_value(value_before)
 
     def value(self) -> str:
         return next((value for value, button in self._segments.items() if button.isChecked()), "")
 
     def set_value(self, value: str) -> None:
-        """Take a value without telling anybody; one that is not among the choices is added as it is."""
+        """Set the value; one that is not among the choices is added. `chosen` is not emitted."""
         if value not in self._segments:
-            self._dress(self._add(value, len(self._segments)), Segment(value, value))
+            self._set_up(self._add(value, len(self._segments)), Segment(value, value))
         self._segments[value].setChecked(True)
         self.setFocusProxy(self._segments[value])
 
@@ -237,14 +233,14 @@ class Segmented(QFrame):
         self._segments[value] = button
         return button
 
-    def _dress(self, button: QPushButton, segment: Segment) -> None:
+    def _set_up(self, button: QPushButton, segment: Segment) -> None:
         button.setText(segment.title)
         button.setToolTip(segment.refusal or segment.help)
         button.setEnabled(not segment.refusal)
         name = self.accessibleName()
         button.setAccessibleName(f"{name}: {segment.title}" if name else segment.title)
 
-    def _tell(self, button: QPushButton) -> None:
+    def _on_clicked(self, button: QPushButton) -> None:
         self.setFocusProxy(button)
         self.chosen.emit(str(button.property("value")))
 
@@ -267,7 +263,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class ChoiceList(CalmComboBox):
-    """One of many choices; those that can't be taken are greyed and say why."""
+    """One of many choices; refused ones are greyed and show why."""
 
     def __init__(self, choices: Iterable[Segment] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -284,17 +280,17 @@ class ChoiceList(CalmComboBox):
         super().showPopup()
 
     def set_choices(self, choices: Iterable[Segment]) -> None:
-        """Show other choices; what is chosen stays chosen. Nobody is told."""
-        taken = self.currentData()
+        """Show other choices; the chosen one stays. No signal is emitted."""
+        value = self.currentData()
         with QSignalBlocker(self):
             self.clear()
             for choice in choices:
                 self.append(choice)
-        if taken is not None:
-            self.choose(str(taken))
+        if value is not None:
+            self.choose(str(value))
 
     def choose(self, value: str) -> None:
-        """Choose a value without telling anybody; one that is not in the list is added as it is."""
+        """Choose a value; one that is not in the list is added. No signal is emitted."""
         with QSignalBlocker(self):
             index = self.findData(value)
             if index < 0:

@@ -390,12 +390,12 @@ class Stage:
         self.window.show_run(run)
         sheet = ExportSheet(run, "Reviews", self.window, make=FakeExport, find=lambda _: OFFERS)
         sheet.open()
-        wait_until(sheet.apply.isEnabled)
+        wait_until(sheet.take.isEnabled)
         return sheet
 
     def exported(self, run: RunFolder) -> None:
         sheet = self.export(run)
-        sheet.apply.click()
+        sheet.take.click()
         wait_until(sheet.show_folder.isVisible)
 
     def extend(self) -> None:

@@ -8,28 +8,19 @@ from core.base.jobs import EngineCrashed
 from core.memory.model import OptionsRequest
 from gui.new_run.state import ModelCheck
 from tests.fakes.asking import MODEL, PAIRS
+from tests.gui.new_run.steps import load, rows, settle, start_text
 
 LORA = {"method": "lora", "lora_targets": ["q_proj"]}
 
 
-def choose(page, model, data, **asked):
-    tree = {"source": str(model), **asked}
-    page.load_tree({"task": "text-classification", "model": tree, "data": {"train": str(data)}})
+def choose(page, model, data, **options):
+    load(page, source=model, data=data, model=options)
 
 
 @pytest.fixture
 def texts(page, model, pairs):
     """A function that asks for the model in a folder, trained on the pairs."""
     return lambda source=model, **asked: choose(page, source, pairs, **asked)
-
-
-def await_answers(qtbot, page):
-    questions = page._questions
-    qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
-
-
-def rows(page):
-    return dict(page._outcome.rows.rows())
 
 
 def warnings(page):
@@ -39,18 +30,18 @@ def warnings(page):
 def test_how_much_will_learn_is_told(qtbot, page, model, pairs):
     choose(page, model, pairs, method="lora")
     assert rows(page)["Trained"] == "LoRA, rank 16"
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     assert rows(page)["Trained"] == "LoRA, rank 16 · 1,538 of 109 million"
     page._options.form.set_values({"model.method": "full"})
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     assert rows(page)["Trained"] == "all 109 million weights"
 
 
 def test_it_is_asked_once_and_with_the_labels_of_the_data(qtbot, page, engine, model, pairs):
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     engine.requests.clear()
     choose(page, model, pairs)
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     page._options.form.set_values({"training.epochs": 9.0, "memory.batch_size": 3})
     assert not page._questions.model.is_waiting
     (asked,) = engine.looked_at()
@@ -69,10 +60,10 @@ def test_it_is_asked_once_and_with_the_labels_of_the_data(qtbot, page, engine, m
 def test_it_is_asked_again_when_what_is_asked_of_it_changes(qtbot, page, engine, texts, change):
     path, value = change
     texts()
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     before = len(engine.looked_at())
     page._options.form.set_values({path: value})
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     assert len(engine.looked_at()) == before + 1
     section, name = path.split(".")
     assert engine.looked_at()[-1].asked[section][name] == value
@@ -80,12 +71,12 @@ def test_it_is_asked_again_when_what_is_asked_of_it_changes(qtbot, page, engine,
 
 def test_a_model_that_is_not_here_is_not_asked_about(qtbot, page, engine, texts, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", "/no/such/folder")
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     engine.requests.clear()
     texts("org/tiny", **LORA)
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     assert engine.looked_at() == []
-    assert page._outcome.start.text() == "Start training"
+    assert start_text(page) == "Start training"
 
 
 def test_its_problems_stand_at_their_fields_and_stop_the_start(qtbot, page, engine, model, pairs):
@@ -93,29 +84,29 @@ def test_its_problems_stand_at_their_fields_and_stop_the_start(qtbot, page, engi
     problem = Problem("model.lora_targets", "no layer's name ends with q_proj", (fix,))
     engine.answers["check-model"] = msgspec.structs.replace(MODEL, problems=(problem,))
     choose(page, model, pairs, **LORA)
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     assert page._options.form.row("model.lora_targets").problems == (problem,)
-    assert page._outcome.start.text() == "Fix: LoRA targets"
+    assert start_text(page) == "Fix: LoRA targets"
     assert rows(page)["Trained"] == "LoRA, rank 16"  # no figures of what can't be
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
     engine.answers["check-model"] = MODEL
     page._options.form.set_values(fix.changes)
-    await_answers(qtbot, page)
-    assert page._outcome.start.text() == "Start training"
+    settle(qtbot, page)
+    assert start_text(page) == "Start training"
 
 
 def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine, model):
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     engine.gate.clear()
     page._options.form.set_values({"model.pretrained": True})
     assert page._questions.model.is_waiting
-    assert page._outcome.start.text() == "Start training"
+    assert start_text(page) == "Start training"
     page._options.form.set_values({"model.method": "head"})
-    assert page._outcome.start.text() == "Checking the model…"
+    assert start_text(page) == "Checking the model…"
     engine.gate.set()
-    await_answers(qtbot, page)
-    assert page._outcome.start.text() == "Start training"
+    settle(qtbot, page)
+    assert start_text(page) == "Start training"
 
 
 @pytest.mark.parametrize(
@@ -124,14 +115,14 @@ def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine
 def test_an_engine_that_cant_tell_is_no_reason_not_to_train(qtbot, page, engine, texts, failure):
     engine.answers["check-model"] = failure
     texts(**LORA)
-    await_answers(qtbot, page)
-    assert page._outcome.start.text() == "Start training"
+    settle(qtbot, page)
+    assert start_text(page) == "Start training"
     assert any("could not be checked" in text for text in warnings(page))
 
 
 def test_a_model_that_sees_less_than_is_asked_for_says_so(qtbot, page, model, pairs):
     choose(page, model, pairs)
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     row = page._options.form.row("data.max_length")
     assert row.hint == ""
     page._options.form.set_values({"data.max_length": 1024, "data.padding": "fixed"})
@@ -143,10 +134,10 @@ def test_a_model_that_sees_less_than_is_asked_for_says_so(qtbot, page, model, pa
 
 def test_a_value_that_cant_be_read_asks_nothing(qtbot, page, engine, model, pairs):
     choose(page, model, pairs, method="lora")
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     before = len(engine.looked_at())
     page._options.form.field("model.lora_alpha").line.setText("many")
-    await_answers(qtbot, page)
+    settle(qtbot, page)
     assert len(engine.looked_at()) == before
 
 

@@ -1,9 +1,7 @@
-import pytest
-
 from core.options import RunOptions
-from core.options.choices import Precision, Task
+from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.device_support import DeviceReport, MachineReport, Settled, machine_problems
+from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from gui.new_run.model_field import download_note, model_title
 from gui.new_run.options import device_segments
@@ -97,14 +95,3 @@ def test_downloads_are_told_as_far_as_they_can_be_known(monkeypatch, tmp_path):
 def test_all_is_open_before_the_machine_is_known():
     assert not any(segment.refusal for segment in device_segments(None))
     assert "checking" in computed(None, options())[0]
-
-
-@pytest.mark.parametrize(
-    ("device", "precision", "path"),
-    [("mps", "auto", "device.name"), ("cuda:3", "auto", "device.name"), ("auto", "fp16", "device.precision")],
-)
-def test_asking_for_what_the_machine_lacks_is_a_problem_with_a_remedy(device, precision, path):
-    chosen = DeviceOptions(name=device, precision=Precision(precision))
-    problems = list(machine_problems(CPU_ONLY, options(device=chosen)))
-    assert [problem.path for problem in problems] == [path]
-    assert problems[0].fixes[0].changes == {path: "auto"}
