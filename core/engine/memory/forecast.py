@@ -1,4 +1,4 @@
-"""The memory forecast in the engine: with the longest row of the data, when a run starts, and compared at its end."""
+"""The memory forecast in the engine: from the longest row of the data, at a run's start, and compared at its end."""
 
 import contextlib
 from dataclasses import dataclass, replace
@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import psutil
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base import formats
@@ -23,7 +22,7 @@ from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared
 from core.memory import estimate, history
 from core.memory.model import Forecast, Verdict, verdict
-from core.memory.remedies import Remedy, ladder
+from core.memory.remedies import ladder
 from core.options import RunOptions
 from core.options.choices import Padding, Task
 from core.options.method_rules import with_batch_within
@@ -37,16 +36,15 @@ from core.services.memory import room_of
 
 
 CANDIDATES = 512
-"""So many texts with the most bytes are tokenized: tokens go with bytes, but not exactly. UTF-8 needs more of them for
-the writings that also need more tokens a letter."""
+"""Only the texts with the most bytes are tokenized: scripts that need more tokens per letter also need more bytes."""
 
 
 @dataclass(frozen=True)
 class Longest:
-    """Tokens of the longest row, bytes of all texts as they were read, and assumptions as sentences.
+    """Tokens of the longest row, bytes of all texts, and notes on what was assumed.
 
-    `text` is tokens of the longest text: fewer than `tokens` where rows are padded beyond it; `rows` how many there
-    are, those that will be held out included. None: not known.
+    `text` is the tokens of the longest text, fewer than `tokens` if rows are padded to a fixed length; `rows` is the
+    number of rows, validation included. None if unknown.
     """
 
     tokens: int | None
@@ -57,12 +55,12 @@ class Longest:
 
 
 def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
-    """The length of the longest row a run would see, special tokens counted, truncated as the run truncates.
+    """The length of the longest row of a run, with special tokens, truncated as in the run.
 
     Args:
-        options: The run's, settled.
-        config: The model's.
-        tokenizer: The model's; None where only its config is to be had.
+        options: The resolved options.
+        config: The model's config.
+        tokenizer: The model's tokenizer, or None if only its config is on this computer.
 
     Raises:
         OptionsError: Random texts are longer than the model's positions.
@@ -74,19 +72,21 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
         positions = getattr(config, "max_position_embeddings", None) or 0
         limit = positions if positions > 0 else data.max_length
     most, is_padded = min(data.max_length, limit), data.padding is Padding.FIXED
-    random = parse_synthetic(data.train)
-    if random:
+    if random := parse_synthetic(data.train):
         samples, length = random
-        _refuse_too_long(data.train, samples, length, limit)  # random texts are never truncated
+        if length > limit:  # random texts are never truncated
+            shortest, _rest = synthetic_lengths(data.train) or (limit, limit)
+            fitting = synthetic(samples, limit, min(shortest, limit))
+            fix = Fix(_("Use texts of {limit:,} tokens").format(limit=limit), {"data.train": fitting})
+            message = _("has texts of {length:,} tokens, and the model sees {limit:,} at most")
+            message = message.format(length=length, limit=limit)
+            raise OptionsError((Problem("data.train", message, (fix,)),))
         return Longest(max(length, most) if is_padded else length, length, samples * length, rows=samples)
     notes: tuple[str, ...] = ()
     if data.max_length > limit:
-        notes = (
-            _("Texts are truncated at {limit:,} tokens: the model has no more positions.").format(
-                limit=limit
-            ),
-        )
-    if options.task is Task.CAUSAL_LM:  # rows are blocks, each as long as is allowed
+        note = _("Texts are truncated at {limit:,} tokens: the model has no more positions.")
+        notes = (note.format(limit=limit),)
+    if options.task is Task.CAUSAL_LM:  # rows are blocks of the full length
         path = Path(data.train)
         files = [path] if path.is_file() else path.rglob("*")
         size = sum(file.stat().st_size for file in files if file.is_file())
@@ -100,71 +100,55 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _assumed(tokens: int, why: str, **known: Any) -> Longest:
-    return Longest(
-        tokens,
-        notes=(_("Every row was taken to have {tokens:,} tokens: {why}.").format(tokens=tokens, why=why),),
-        **known,
+def _assumed(tokens: int, reason: str, **known: Any) -> Longest:
+    note = _("Every row was assumed to have {tokens:,} tokens: {reason}.").format(
+        tokens=tokens, reason=reason
     )
-
-
-def _refuse_too_long(source: str, samples: int, length: int, limit: int) -> None:
-    if length > limit:
-        shortest, _rest = synthetic_lengths(source) or (limit, limit)
-        fitting = synthetic(samples, limit, min(shortest, limit))
-        fix = Fix(_("Use texts of {limit:,} tokens").format(limit=limit), {"data.train": fitting})
-        message = _("has texts of {length:,} tokens, and the model sees {limit:,} at most").format(
-            length=length, limit=limit
-        )
-        raise OptionsError((Problem("data.train", message, (fix,)),))
+    return Longest(tokens, notes=(note,), **known)
 
 
 def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
-    no_tokenizer = _("the model's tokenizer isn't on this computer yet")
+    no_tokenizer = _("the model's tokenizer isn't on this computer")
     if not options.data.train:
-        return _assumed(most, _("no data is chosen yet"))
+        return _assumed(most, _("no data is chosen"))
     if options.task.reads_conversations:
         from core.engine.data.chat_samples import longest_conversation
 
         tokens, text_bytes = longest_conversation(options, tokenizer, most)
-        if options.data.packing and options.task is Task.CHAT:  # the fullest row is nearly as long as allowed
+        if options.data.packing and options.task is Task.CHAT:  # packed rows are nearly full
             return Longest(most, most, text_bytes)
         if tokens:
             return Longest(tokens, tokens, text_bytes)
-        why = no_tokenizer if tokenizer is None else _("no row can be used")
-        return _assumed(most, why, text_bytes=text_bytes)
+        reason = no_tokenizer if tokenizer is None else _("no row can be used")
+        return _assumed(most, reason, text_bytes=text_bytes)
     from core.engine.data.labelled_texts import training_texts
 
     texts = training_texts(options)
     known = {"text_bytes": texts.nbytes, "rows": texts.num_rows}
     if tokenizer is None:
         return _assumed(most, no_tokenizer, **known)
-    chosen = texts.take(_with_most_bytes(texts))
-    columns = [chosen[name].to_pylist() for name in chosen.column_names]
+    sizes = reduce(pc.add, (pc.binary_length(texts[name]) for name in texts.column_names))
+    candidates = texts.take(pc.top_k_unstable(sizes, CANDIDATES))
+    columns = [candidates[name].to_pylist() for name in candidates.column_names]
     longest = max(map(len, tokenizer(*columns, truncation=True, max_length=most)["input_ids"]))
     return Longest(longest, longest, **known)
 
 
-def _with_most_bytes(texts: pa.Table) -> pa.Array:
-    sizes = reduce(pc.add, (pc.binary_length(texts[name]) for name in texts.column_names))
-    return pc.top_k_unstable(sizes, CANDIDATES)
-
-
-# --- The forecast of a run that isn't started yet
+# --- The forecast before a run is started
 
 
 TEXT_COPIES = 3
-"""Bytes for each byte of the texts: the texts themselves, what Arrow keeps of reading them, and their tokens (6 bytes
-a token of about 4 letters: ids in 32 bits, masks and types in 8)."""
+"""Bytes per byte of text: the text, Arrow's buffers, and its tokens (6 bytes per token of about 4 letters: ids in 32
+bits, masks and types in 8)."""
 
 
 def forecast(options: RunOptions, labels: int) -> Forecast:
-    """Forecast a run with the longest row that its data has.
+    """Forecast a run with the longest row of its data.
 
     Raises:
-        OptionsError: The model isn't one, or can't be trained so; or texts are longer than it can see.
-        ModelError: The model isn't on this computer yet, or isn't one.
-        DeviceError: The device is not to be had on this computer.
+        OptionsError: The model can't be trained with these options, or random texts are longer than its positions.
+        ModelError: The model isn't on this computer, or of unknown architecture.
+        DeviceError: The device is not available here.
     """
     resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
     options, device = resolved.options, resolved.device
@@ -175,8 +159,8 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         raise OptionsError(model.problems)
     if model.shape is None:
         raise ModelError(
-            _("What {source} takes can't be told before it runs").format(source=options.model.source),
-            _("Hone doesn't know how {architecture} is built.").format(architecture=model.architecture),
+            _("The memory of {source} can't be forecast").format(source=options.model.source),
+            _("Hone doesn't know the architecture {architecture}.").format(architecture=model.architecture),
         )
     longest = Longest(None)
     if is_text:
@@ -197,7 +181,7 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
 
 
 def _data_bytes(options: RunOptions, text_bytes: int) -> int:
-    """What a run keeps of its data in memory; images in files are read one by one, random ones are in the formula."""
+    """Bytes of the data in memory; image files are read one by one, and random images are in the formula."""
     import numpy as np
 
     from core.engine.data.images import find_training_images
@@ -213,29 +197,28 @@ def _data_bytes(options: RunOptions, text_bytes: int) -> int:
     return 0
 
 
-# --- The forecast when a run starts, and what it took
+# --- The forecast when a run starts, and its peak at the end
 
 
-MOST_FIXES = 5
+MAX_FIXES = 5
 WHOLE_EPOCH = 0.999
 
 
 def foretell(
     resolved: ResolvedRun, prepared: Prepared | None, known: Forecast | None
 ) -> MemoryForecast | None:
-    """The forecast of a run, with what to do should it not come true.
+    """The forecast of a run, with remedies in case it runs out of memory.
 
-    The model is built once more without numbers: the loaded one may be quantized, or wrapped for LoRA. Random numbers
-    are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
+    The model is built again on the meta device: the loaded one may be quantized, or wrapped for LoRA. This draws random
+    numbers, so a caller that depends on them sets the seed afterwards, as Trainer does.
 
     Args:
-        resolved: What it computes on.
-        prepared: Its model and data; None before they are loaded: the forecast is then the least it can take,
-            a batch of one short row.
-        known: What was found out before it started; None: it is computed.
+        resolved: The options and device.
+        prepared: Its model and data; None before they are loaded: the forecast is then for a batch of one short row.
+        known: A forecast made before it started; None: it is computed.
 
     Returns:
-        None where the model's shape can't be told.
+        None if the model's architecture is unknown.
     """
     options = with_batch_within(resolved.options, len(prepared.train) if prepared else 1)
     device = resolved.device
@@ -243,7 +226,7 @@ def foretell(
     if model.shape is None:
         return None
     room = room_of(device)
-    if room is not None and resolved.kind == "cpu":  # what there was before this process took its part
+    if room is not None and resolved.kind == "cpu":  # as before this process took its part
         held = psutil.Process().memory_info().rss
         room = msgspec.structs.replace(room, free=min(room.ceiling, room.free + held))
     length = None
@@ -253,7 +236,13 @@ def foretell(
     forecast = known or estimate.forecast(
         options, model.shape, device, length=length, room=room, correction=correction
     )
-    remedies = ladder(options, model, device, room, length=length, correction=correction)
+    fixes = []
+    for remedy in ladder(options, model, device, room, length=length, correction=correction):
+        title = remedy.title
+        if remedy.saves > 0:
+            title = _("{remedy} (saves {size})").format(remedy=title, size=formats.size(remedy.saves))
+        if remedy.changes:
+            fixes.append(Fix(title, remedy.changes))
     return MemoryForecast(
         device=resolved.label,
         basis=forecast.basis,
@@ -261,46 +250,40 @@ def foretell(
         room=room or forecast.room,
         correction=forecast.correction,
         length=length if forecast.length is None else forecast.length,
-        fixes=tuple(_as_fix(remedy) for remedy in remedies if remedy.changes)[:MOST_FIXES],
+        fixes=tuple(fixes[:MAX_FIXES]),
     )
 
 
-def _as_fix(remedy: Remedy) -> Fix:
-    saves = _(" (saves {saves})").format(saves=formats.size(remedy.saves)) if remedy.saves > 0 else ""
-    return Fix(f"{remedy.title}{saves}", remedy.changes)
-
-
-def refuse_too_large(told: MemoryForecast | None) -> None:
-    """End a run before it takes what isn't there.
+def refuse_too_large(forecast: MemoryForecast | None) -> None:
+    """Refuse a run whose forecast exceeds the free memory.
 
     Raises:
-        DoesntFit: By forecast more is needed than is free.
+        DoesntFit: The forecast is larger.
     """
-    if told is not None and verdict(told.parts.total, told.room) is Verdict.TOO_LARGE:
+    if forecast is not None and verdict(forecast.parts.total, forecast.room) is Verdict.TOO_LARGE:
         anyway = Fix(_("Start it anyway"), action=FixAction.RESUME)
         raise DoesntFit(
             _("It doesn't fit into memory"),
-            " ".join(forecast_sentences(told, before=True)),
-            (*told.fixes, anyway),
+            " ".join(forecast_sentences(forecast, before=True)),
+            (*forecast.fixes, anyway),
         )
 
 
 def remember(status: RunStatus, resolved: ResolvedRun) -> None:
-    """Keep what a run that has ended well took, so that the next forecasts on this device come closer.
+    """Store the peak of a finished run, which corrects later forecasts on this device.
 
-    One that has not gone through all its data may not have met its longest batch, and would teach too little.
+    A run of less than an epoch may not have met its longest batch, and is left out.
     """
-    forecast, measured = status.forecast_bytes, status.peak_bytes
-    is_known = status.forecast is not None and status.forecast_error is not None
-    if status.epoch < WHOLE_EPOCH or not is_known or forecast is None or measured is None:
+    forecast, measured = status.forecast, status.peak_bytes
+    if forecast is None or measured is None or status.epoch < WHOLE_EPOCH or status.forecast_error is None:
         return
-    assert status.forecast is not None
+    assert status.forecast_bytes is not None
     history.remember(
         history.PastRun(
             device=resolved.device.title,
-            basis=status.forecast.basis,
-            forecast=forecast,
+            basis=forecast.basis,
+            forecast=status.forecast_bytes,
             measured=measured,
-            correction=status.forecast.correction,
+            correction=forecast.correction,
         )
     )

@@ -1,7 +1,6 @@
-"""The engine's job `measure`, a dry run: a few real steps in a fresh process, on the longest batch of the data first.
+"""The engine's job `measure`, a dry run: a few real steps in a fresh process, the longest batch of the data first.
 
-A run that is too large for the memory finds that out here in its first two steps; by itself it might only when the
-longest batch happens to come.
+A run that is too large then fails in its first two steps, not hours later when it happens to meet its longest batch.
 """
 
 import statistics
@@ -21,30 +20,29 @@ from core.options import RunOptions
 from core.options.method_rules import steps_of
 
 LONGEST_STEPS = 2
-"""Two on the longest batch: only at the backward of the second is the optimizer's state there beside all else."""
+"""Only in the backward pass of the second step is the optimizer's state there besides all else."""
 
 ORDINARY_STEPS = 3
-"""Then as many on ordinary ones: the time of the longest would predict too late an end. They stand for a third of the
-run's steps each, the shortest, the middle and the longest third."""
+"""Then one step each from the shortest, middle and longest third of the run's batches, for the mean time."""
 
 PATIENCE_SECONDS = 60.0
-"""After so long, one ordinary step has to do."""
+"""After this time, one ordinary step is enough."""
 
 
 def measure(options: RunOptions) -> Measurement:
-    """Train a few steps of `options` and answer what they took. Memory that ran out is an answer too.
+    """Train a few steps and report memory and time; running out of memory is a result, too.
 
     Raises:
-        UserError: The person can fix what stopped it.
+        UserError: The options or the data can't be used.
     """
     with weighing(options) as (resolved, held):
         run = DryRun(resolved, held)
-        return run.answer(run.train())
+        return run.result(run.train())
 
 
 @dataclass(frozen=True)
 class DryBatches:
-    """Rows by their place in the data: those of the longest step, and those of each ordinary one."""
+    """Indices of rows: those of the longest step, and those of each ordinary one."""
 
     longest: list[int]
     ordinary: list[list[int]]
@@ -52,15 +50,11 @@ class DryBatches:
 
     @property
     def order(self) -> list[int]:
-        """All rows in the order they are trained on."""
         return [*self.longest * self.repeats, *(row for step in self.ordinary for row in step)]
 
 
 def fitted(options: RunOptions, rows: int) -> tuple[int, int]:
-    """Batch size and accumulation of a step on so many rows: a step can't have more rows than the data.
-
-    A last batch of a step that is smaller than the others is filled up.
-    """
+    """Batch size and accumulation limited to `rows`; a smaller last batch of a step is filled up."""
     size = min(options.memory.batch_size, rows)
     return size, min(options.memory.gradient_accumulation_steps, -(-rows // size))
 
@@ -69,9 +63,9 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     """Choose the rows.
 
     Args:
-        order: All rows as the run's own sampling draws them for an epoch.
-        lengths: Tokens of each row; None: all are equal.
-        options: Those of the real run.
+        order: All rows in the order in which the run's sampler draws them.
+        lengths: Tokens of each row; None if all are equal.
+        options: The run's options.
     """
     total, _ = steps_of(options, len(order))
     size, accumulated = fitted(options, len(order))
@@ -81,7 +75,7 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     if lengths is not None:
 
         def padded(rows: list[int]) -> int:
-            """Tokens of a step, each batch of it padded to its longest row."""
+            """Tokens of a step, each batch padded to its longest row."""
             batches = [rows[start : start + size] for start in range(0, len(rows), size)]
             return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
 
@@ -96,8 +90,8 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
 class DryTrainer(WeighingTrainer):
     """Trains on the rows of `batches`.
 
-    `longest` is how many tokens a row of the first batch had, padding counted, and `longest_text` how many the longest
-    text of the data has; None: no text.
+    `longest` is the padded length of the first batch in tokens, `longest_text` that of the data's longest text; None
+    without texts.
     """
 
     batches: DryBatches
@@ -118,12 +112,12 @@ class DryTrainer(WeighingTrainer):
 
 
 class DryRun(WeighedRun):
-    """Trains on the longest rows first, and stops where enough is known."""
+    """Trains on the longest rows first."""
 
     trainer_class = DryTrainer
 
     def shortened(self) -> RunOptions:
-        """For a trainer that is fed the rows of a few steps, as one epoch."""
+        """One epoch of the rows of a few steps."""
         size, accumulated = fitted(self.options, self.rows)
         change, options = msgspec.structs.replace, self.options
         return change(
@@ -134,18 +128,17 @@ class DryRun(WeighedRun):
 
     @property
     def weighs(self) -> bool:
-        """Whether it is a step on the longest batch."""
         return len(self.seconds) < self.trainer.batches.repeats
 
-    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
+    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
         is_ordinary = len(self.seconds) > self.trainer.batches.repeats
         if is_ordinary and time.perf_counter() - self._begun > PATIENCE_SECONDS:
             control.should_training_stop = True
 
-    def answer(self, out_of_memory: str) -> Measurement:
-        """What is known by now; `out_of_memory` as in `Measurement`."""
+    def result(self, out_of_memory: str) -> Measurement:
+        """The figures so far; `out_of_memory` as in `Measurement`."""
         parts, trainer, seconds = self.parts(), self.trainer, self.seconds
-        # of the steps on the longest batch the last, as the first does what is done only once
+        # the last step on the longest batch: the first includes one-time work
         longest = seconds[: trainer.batches.repeats][-1] if seconds else None
         ordinary = (seconds[trainer.batches.repeats :] or seconds[-1:]) if seconds else []
         mean = statistics.fmean(ordinary) if ordinary else None

@@ -1,7 +1,7 @@
-"""Reads off a model, built without numbers, what its memory is forecast from: weights counted, and what autograd keeps.
+"""Counts a model's weights and the tensors autograd saves, for the memory forecast, without allocating either.
 
-One forward pass under `FakeTensorMode` allocates nothing, and `saved_tensors_hooks` sees every tensor that is kept for
-the gradients, whatever the architecture. Of two lengths come coefficients, with which the window computes at once.
+One forward pass under `FakeTensorMode` with `saved_tensors_hooks` counts every saved tensor of any architecture. Passes
+at two lengths give coefficients with which the window computes at once.
 """
 
 import copy
@@ -20,14 +20,14 @@ from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
 
 ROWS, LENGTH = 2, 64
-"""Of the longer of two passes: of one row alone, torch makes other copies. A model that sees fewer is shown as many as
-it sees. The other pass is half as long."""
+"""Of the longer of two passes, or as many tokens as the model has positions; the other pass is half as long. With one
+row alone, torch makes other copies."""
 
 IMAGES, PIXELS = 2, 224
-"""More than one image, or batch norm refuses; of a size that every model of torchvision's takes."""
+"""Batch norm needs more than one image; every model of torchvision's accepts this size."""
 
 HALF = 0.5
-"""What of a vision model's tensors is kept in half precision: all layers are computed in it."""
+"""The share of a vision model's saved bytes in half precision: all layers compute in it."""
 
 # --- Weights
 
@@ -36,8 +36,8 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
     """Count a text or vision model, not yet wrapped for LoRA.
 
     Args:
-        model: The model, all of it on the meta device.
-        kind: Where it would compute, `cpu`, `cuda` or `mps`: attention and dropout keep other tensors on each.
+        model: The model on the meta device.
+        kind: The device, `cpu`, `cuda` or `mps`: attention and dropout save other tensors on each.
     """
     heads = head_names(model)
     layers = {name: model.get_submodule(name) for name in adaptable_layers(model, heads)}
@@ -66,9 +66,8 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
     return ModelShape(
         **counts,
         packable=sum(packable),
-        layers=max(
-            sum(map(len, rows)), getattr(config, "num_hidden_layers", None) or 0
-        ),  # ALBERT's share weights
+        # ALBERT's layers share weights
+        layers=max(sum(map(len, rows)), getattr(config, "num_hidden_layers", None) or 0),
         hidden=int(config.hidden_size),
         vocabulary=0 if output is None else int(output.weight.shape[0]),
         positions=int(positions) if positions > 0 else None,  # XLNet says -1
@@ -82,7 +81,7 @@ def reads_images(model: Any) -> bool:
 
 
 def _factored(weight: torch.Tensor) -> int:
-    """Numbers Adafactor remembers of a weight (`transformers.optimization.Adafactor`, without momentum)."""
+    """Size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
     if weight.dim() < 2:
         return weight.numel()
     return weight.numel() // weight.shape[-1] + weight.numel() // weight.shape[-2]
@@ -93,7 +92,7 @@ def _numbers(weights: Iterable[torch.Tensor]) -> int:
 
 
 def _sides(layer: Any) -> tuple[int, int]:
-    """Inputs and outputs, as LoRA's matrices have them: the first of a convolution looks at as many pixels as it."""
+    """Inputs and outputs of LoRA's matrices: the first one of a convolution has the same kernel."""
     if isinstance(layer, torch.nn.Conv2d):
         return layer.in_channels * math.prod(layer.kernel_size), layer.out_channels
     if isinstance(layer, torch.nn.Linear):
@@ -102,12 +101,12 @@ def _sides(layer: Any) -> tuple[int, int]:
     return int(inputs), int(outputs)
 
 
-# --- What autograd keeps of a forward pass
+# --- Tensors that autograd saves in a forward pass
 
 
 @dataclass
 class CountedPass:
-    """Bytes that autograd saves, each storage once, the model's own left out, with the place set at the time."""
+    """Bytes that autograd saves, each storage once, without the model's own, by the current place."""
 
     model: torch.nn.Module
     place: Any = None
@@ -117,10 +116,10 @@ class CountedPass:
     def __post_init__(self) -> None:
         own = (*self.model.parameters(), *self.model.buffers())
         self._own = {tensor.untyped_storage()._cdata for tensor in own}
-        self._alive: list[torch.Tensor] = []  # else the mark of a storage would be given to the next one
+        self._alive: list[torch.Tensor] = []  # else another storage could reuse the address
 
     def watching(self) -> Any:
-        """A context in which what is saved is counted."""
+        """A context that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -131,7 +130,7 @@ class CountedPass:
         return tensor
 
     def watch(self, first: torch.nn.Module, last: torch.nn.Module, place: Any) -> Iterator[Any]:
-        """Have what is saved from the beginning of one module to the end of another counted at a place."""
+        """Count tensors saved between the start of one module and the end of another at a place; yields the hooks."""
 
         def enter(_module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
             values = next(one for one in (*inputs, *named.values()) if isinstance(one, torch.Tensor))
@@ -146,7 +145,7 @@ class CountedPass:
 
 
 def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
-    """What each way to train keeps: all weights or frozen ones, in single or half precision."""
+    """Saved tensors for trained and frozen weights, in single and half precision."""
     body = copy.deepcopy(getattr(model, "base_model", model)).train()
     body.config.use_cache = False  # as Trainer does
     copies = _shorten(body)
@@ -164,7 +163,7 @@ def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
 
 
 def _shorten(body: Any) -> dict[tuple[int, int], int]:
-    """Cut rows of equal blocks to two, in place; says for how many each block left stands, by row and number."""
+    """Cut rows of equal blocks to two, in place; returns how many blocks each remaining one stands for."""
     copies = {}
     for row_number, row in enumerate(_rows(body)):
         blocks = len(row)
@@ -177,20 +176,21 @@ def _shorten(body: Any) -> dict[tuple[int, int], int]:
 
 
 def _rows(model: Any) -> Iterator[Any]:
-    """The rows of repeated blocks, encoder's and decoder's: the outermost lists of modules that hold linear layers."""
+    """Rows of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
     taken: list[str] = []
     for name, part in model.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in taken)
-        holds = any(
-            isinstance(one, torch.nn.Linear) or type(one).__name__ == "Conv1D" for one in part.modules()
+        types = {type(module).__name__ for module in part.modules()}
+        has_linear = "Conv1D" in types or any(
+            isinstance(module, torch.nn.Linear) for module in part.modules()
         )
-        if isinstance(part, torch.nn.ModuleList) and not inside and holds:
+        if isinstance(part, torch.nn.ModuleList) and not inside and has_linear:
             taken.append(name)
             yield part
 
 
 def _bring(body: torch.nn.Module) -> None:
-    """Put fake tensors in the place of all weights and buffers on the meta device; shared ones stay shared."""
+    """Replace all weights and buffers on the meta device by fake tensors; shared ones stay shared."""
     made: dict[int, Any] = {}
     for part in body.modules():
         for held in (part._parameters, part._buffers):
@@ -216,7 +216,7 @@ def _pass(body: Any, length: int, kind: str, *, frozen: bool, half: bool) -> Cou
     inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
     if getattr(body.config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = tokens
-    # On MPS attention has no kernel that gives gradients (`attention.cpp`).
+    # MPS has no attention kernel with gradients (`attention.cpp`).
     backends = [SDPBackend.MATH] if kind == "mps" else list(SDPBackend.__members__.values())[1:]
     autocast = torch.autocast("cpu", torch.bfloat16, enabled=half)
     try:
@@ -257,42 +257,41 @@ def _coefficients(passes: dict[int, CountedPass], copies: dict[tuple[int, int], 
 
 
 class _Kernels(TorchFunctionMode):
-    """Has functions keep what a device's kernels keep, where the CPU's would keep other tensors."""
+    """Makes functions save the tensors that a device's kernels save, where the CPU's save others."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
         self._kind = kind
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call it, or what stands in its place."""
         named = kwargs or {}
         if (
             getattr(function, "__name__", "") == "_grouped_mm"
-        ):  # of experts; torch's own stand-in knows bf16 only
+        ):  # of experts; torch's fallback supports only bf16
             offsets = named["offs"] if "offs" in named else args[2]
             return torch.ops.transformers.grouped_mm_fallback(*args[:2], offs=offsets)
         if function is torch.nn.functional.scaled_dot_product_attention and self._kind == "cuda":
             return _Kernel.apply(*args[:3], named.get("attn_mask", args[3] if len(args) > 3 else None))
         if function is torch.nn.functional.dropout and self._kind == "cuda":
-            asked = dict(zip(("input", "p", "training"), args, strict=False)) | named
-            is_applied = asked.get("training", True) and asked.get("p", 0.5)
-            return _Dropped.apply(asked["input"]) if is_applied else asked["input"]
+            given = dict(zip(("input", "p", "training"), args, strict=False)) | named
+            is_applied = given.get("training", True) and given.get("p", 0.5)
+            return _Dropped.apply(given["input"]) if is_applied else given["input"]
         return function(*args, **named)
 
 
 class _Kernel(torch.autograd.Function):
-    """Attention's shapes: queries, keys, values and what comes of them are kept, a number for each query, the mask."""
+    """Attention's shapes: saves queries, keys, values, the output, one number per query, and the mask."""
 
     @staticmethod
     def forward(ctx: Any, queries: Any, keys: Any, values: Any, mask: Any) -> torch.Tensor:
         kind = queries.device.type
         half = kind == "cpu" and torch.is_autocast_enabled(kind)
-        queries, keys, values = (
-            one.to(torch.get_autocast_dtype(kind)) if half else one for one in (queries, keys, values)
-        )
-        rows, heads, tokens, _ = (
+        if half:
+            dtype = torch.get_autocast_dtype(kind)
+            queries, keys, values = (tensor.to(dtype) for tensor in (queries, keys, values))
+        rows, heads, tokens, _size = (
             queries.shape
-        )  # kernels write heads side by side, as the next layer wants them
+        )  # kernels write heads next to each other, for the next layer
         found = queries.new_empty((rows, tokens, heads, values.shape[-1])).transpose(1, 2)
         hidden = () if mask is None else (queries.new_empty(mask.shape),)
         ctx.save_for_backward(queries, keys, values, found, queries.new_empty(queries.shape[:-1]), *hidden)
@@ -308,11 +307,11 @@ class _Dropped(torch.autograd.Function):
         return values.new_empty(values.shape)
 
 
-# --- What a vision model keeps for each pixel
+# --- Tensors saved per pixel of an image
 
 
 def _kept_of_images(model: Any) -> dict[str, Kept]:
-    """Counted for images of the size the model was made for: attention keeps more for each pixel of larger ones."""
+    """Counted at the model's own image size: attention saves more per pixel of larger images."""
     network = getattr(model, "network", model)
     side = own_size(getattr(model, "config", None)) or PIXELS
     saved, into_linears, hooks = CountedPass(network), [0], []
@@ -356,7 +355,7 @@ def _kept_of_images(model: Any) -> dict[str, Kept]:
 
 
 def _recomputed(network: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.nn.Module]]:
-    """What is computed again as a whole, first and last module: transformers' blocks, or segments of rows."""
+    """First and last modules of what checkpointing recomputes: transformers' blocks, or segments of rows."""
     for block in network.modules():
         if any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(block).__mro__):
             yield block, block

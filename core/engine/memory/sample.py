@@ -1,4 +1,4 @@
-"""The engine's job `sample`: some steps of a run, timed in a fresh process, for the benchmark."""
+"""The engine's job `sample`: steps of a run, timed in a fresh process, for the benchmark."""
 
 import math
 import time
@@ -17,35 +17,32 @@ from core.options import RunOptions
 from core.options.method_rules import steps_of
 from core.runs.events import WhatRan, split_non_finite
 
-Tell = Callable[[int], None]
-"""Receives how many steps that count have been made, those of the warm-up included."""
+OnStep = Callable[[int], None]
+"""Called with the number of full steps so far, warm-up included."""
 
 
-def sample(options: RunOptions, *, steps: int, warm_up: int, tell: Tell = lambda _done: None) -> Sample:
-    """Train a few steps of `options`, and answer what they took. Memory that ran out is an answer too.
-
-    Where the run is shorter than that, it is made as long.
+def sample(options: RunOptions, *, steps: int, warm_up: int, tell: OnStep = lambda _done: None) -> Sample:
+    """Train a few steps and report memory and time; running out of memory is a result, too.
 
     Args:
-        options: The run's.
-        steps: How many optimizer steps are timed.
-        warm_up: How many come before; at least one, as the first is examined.
-        tell: Receives how many steps were made, those of the warm-up included.
+        options: The run's options; a shorter run is made longer.
+        steps: Number of timed optimizer steps.
+        warm_up: Number of steps before; at least one, as the first batch is also evaluated.
+        tell: Called after each step.
 
     Raises:
-        UserError: The person can fix what stopped it.
+        UserError: The options or the data can't be used.
     """
     with weighing(options) as (resolved, held):
         run = Sampling(resolved, held, steps=steps, warm_up=max(1, warm_up), tell=tell)
-        return run.answer(run.train())
+        return run.result(run.train())
 
 
 class SampledTrainer(WeighingTrainer):
     """Trains exactly as a run does.
 
-    `first_loss` is that of the first batch before training, dropout off; None where it is no number, and before.
-    `examining_seconds` is what finding that out took. `is_random` says whether the model drew random numbers while it
-    computed its first batch.
+    `first_loss` is the loss of the first batch before training, without dropout (None if NaN), found in
+    `examining_seconds`. `is_random`: the model drew random numbers in its first training pass.
     """
 
     first_loss: float | None = None
@@ -56,7 +53,6 @@ class SampledTrainer(WeighingTrainer):
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Compute one batch; before the first, it is evaluated."""
         if self._has_examined:
             return super().training_step(model, inputs, num_items_in_batch)
         self._has_examined = True
@@ -69,7 +65,7 @@ class SampledTrainer(WeighingTrainer):
         return loss
 
     def _evaluate(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
-        """Evaluate the batch, and leave no trace of it: neither in the random numbers nor in what learns."""
+        """Evaluate the batch without changing random states or the model."""
         restore = remember_random_state(self.args.device.type)
         training = [part for part in model.modules() if part.training]
         model.eval()
@@ -86,15 +82,15 @@ class SampledTrainer(WeighingTrainer):
 
 
 class Sampling(WeighedRun):
-    """`timed` are the seconds of full steps only, as the last step of an epoch may have fewer rows.
+    """Times full steps: the last step of an epoch may have fewer rows.
 
-    `losses` are those of all steps, None where one is no number. `ran` is what ran, known after the first step.
+    `timed` are the seconds of full steps, `losses` those of all steps (None for NaN), `ran` is set by the first step.
     """
 
     trainer_class = SampledTrainer
 
     def __init__(
-        self, resolved: ResolvedRun, held: CurrentMemory, *, steps: int, warm_up: int, tell: Tell
+        self, resolved: ResolvedRun, held: CurrentMemory, *, steps: int, warm_up: int, tell: OnStep
     ) -> None:
         super().__init__(resolved, held)
         self._steps = steps
@@ -106,11 +102,11 @@ class Sampling(WeighedRun):
 
     @property
     def _full(self) -> int:
-        """Rows of a full step: no more than the data has."""
+        """Rows of a full step."""
         return min(self.options.effective_batch, self.rows)
 
     def shortened(self) -> RunOptions:
-        """Those of the run, which its schedule follows, made longer where it is too short."""
+        """The run's options, which its schedule follows, made longer if it is too short."""
         total, an_epoch = steps_of(self.options, self.rows)
         full_ones = max(1, self.rows // self.options.effective_batch)
         enough = math.ceil((self._warm_up + self._steps) / full_ones) * an_epoch
@@ -124,12 +120,11 @@ class Sampling(WeighedRun):
         return len(self.seconds) < self._warm_up
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not self.seconds:  # examining the first batch is no part of its step
+        if not self.seconds:  # evaluating the first batch isn't part of its step
             self._mark += self.trainer.examining_seconds
         super().on_step_end(args, state, control, **kwargs)
 
-    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
-        """Take in the figures of the step, and stop after the last."""
+    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
         loss, _ = split_non_finite(sum(torch.stack(losses).tolist()))
         self.losses.append(loss)
         if self.ran is None:
@@ -144,8 +139,8 @@ class Sampling(WeighedRun):
             control.should_training_stop = True
         self._tell(counted)
 
-    def answer(self, out_of_memory: str) -> Sample:
-        """What is known by now; `out_of_memory` as in `Sample`."""
+    def result(self, out_of_memory: str) -> Sample:
+        """The figures so far; `out_of_memory` as in `Sample`."""
         parts, trainer = self.parts(), self.trainer
         return Sample(
             device=self.resolved.label,

@@ -1,7 +1,7 @@
-"""A few steps of a run in a fresh process: how long they take, and what they hold of the device's memory.
+"""Runs a few steps in a fresh process and measures their time and memory.
 
-On a CPU that is what the process and its workers have in memory (resident set). On a GPU it is the device's memory:
-CUDA's context and what torch's allocator reserved, on MPS what Metal's driver holds. All figures are bytes.
+On a CPU that is the resident set of the process and its workers; with CUDA, the context and what torch's allocator
+reserved; on MPS, what Metal's driver holds. All figures are bytes.
 """
 
 import contextlib
@@ -37,19 +37,19 @@ from core.runs.events import Phase
 
 INTERVAL_SECONDS = 0.02
 WITH_WORKERS_SECONDS = 0.2
-"""Looking for workers goes through all processes of the computer, which would slow the steps that are timed."""
+"""Finding the workers lists all processes of the computer, which would slow the timed steps."""
 
 
 # --- Memory held
 
 
 class CurrentMemory:
-    """Follows the memory in a thread of its own, between `with` and its end. `base` is what was held before.
+    """Samples the memory from a thread. `base` is what was held before.
 
     Args:
-        kind: What is computed on: `cuda`, `mps` or `cpu`.
+        kind: `cuda`, `mps` or `cpu`.
         with_workers: Whether other processes prepare batches.
-        gpu_used_before: `gpu_used`, before torch has touched the GPU.
+        gpu_used_before: `gpu_used()` before torch has used the GPU.
     """
 
     def __init__(self, kind: str, *, with_workers: bool = False, gpu_used_before: int | None = None) -> None:
@@ -72,7 +72,7 @@ class CurrentMemory:
         self._thread.join()
 
     def most(self) -> tuple[int, int]:
-        """The peak so far, and what tensors took of it; on a CPU that is all that came after `base`."""
+        """The peak so far, and the tensors' part of it; on a CPU, all above `base`."""
         self._sample()
         if self._kind == "cuda":  # the context grows with each kernel that is loaded
             self._context = max(self._context, cuda_context(self._gpu_used_before))
@@ -104,22 +104,22 @@ class CurrentMemory:
 
 
 def gpu_used() -> int | None:
-    """What all programs hold of the GPU that this process sees; None where NVIDIA's driver can't tell."""
+    """Memory that all programs use of the GPU this process sees; None if NVIDIA's driver doesn't report it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-    gpu = find_gpu(visible) if visible else None  # empty: this run is not to touch any
+    gpu = find_gpu(visible) if visible else None  # empty: this run must not use any
     memory = gpu.memory() if gpu else None
     return memory.used if memory else None
 
 
 def cuda_context(used_before: int | None) -> int:
-    """What CUDA's context takes: by how much the GPU is fuller, now that this process uses it; 0 where unknown.
+    """Memory of CUDA's context, the increase of the GPU's used memory; 0 if unknown.
 
-    The driver reports it of no single process on Windows and in containers.
+    The driver doesn't report it per process on Windows and in containers.
 
     Args:
-        used_before: `gpu_used`, before torch has touched the GPU.
+        used_before: `gpu_used()` before torch has used the GPU.
     """
-    torch.ones(1, device="cuda").sum().item()  # makes the context, and has a kernel loaded
+    torch.ones(1, device="cuda").sum().item()  # creates the context and loads a kernel
     used = gpu_used()
     if used is None or used_before is None:
         return 0
@@ -127,16 +127,16 @@ def cuda_context(used_before: int | None) -> int:
 
 
 class SavedTensors:
-    """Bytes that a forward pass keeps for the gradients: each storage once, the model's own left out.
+    """Bytes that autograd saves in a forward pass, each storage once, without the model's own.
 
-    `copies` are weights in half precision, which autocast makes and keeps; `activations` all else.
+    `copies` are autocast's half-precision weights, `activations` all else.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         own = [*model.parameters(), *model.buffers()]
         self._own = {tensor.untyped_storage().data_ptr() for tensor in own}
         shapes = [tuple(tensor.shape) for tensor in own if tensor.dim() > 1]
-        self._shapes = {*shapes, *(shape[::-1] for shape in shapes)}  # linear layers keep them transposed
+        self._shapes = {*shapes, *(shape[::-1] for shape in shapes)}  # linear layers save them transposed
         self._copies: dict[int, int] = {}
         self._activations: dict[int, int] = {}
 
@@ -149,7 +149,7 @@ class SavedTensors:
         return sum(self._copies.values())
 
     def watching(self) -> Any:
-        """A context in which what is kept is counted."""
+        """A context that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -160,16 +160,16 @@ class SavedTensors:
                 is_copy = is_half and tuple(tensor.shape) in self._shapes
                 counted = self._copies if is_copy else self._activations
                 counted[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # the tensor itself would hold its own graph, and neither would ever be freed
+        return tensor.detach()  # the tensor itself would hold its graph in a cycle
 
 
 def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Bytes of an optimizer's state that lie on the device."""
+    """Bytes of an optimizer's state on the device."""
     return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
 
 
 def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Bytes of a model's weights that lie on the device, shared ones once, with what unpacks quantized ones."""
+    """Bytes of a model's weights on the device, shared ones once, with the states of quantized ones."""
     return sum(
         {
             tensor.data_ptr(): tensor.numel() * tensor.element_size()
@@ -191,9 +191,9 @@ def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 
 class WeighingTrainer(WatchedTrainer):
-    """Trains as a run does. `options` are those of the real run, `saved` what the first batch kept for the gradients.
+    """Trains as a run does. `options` are those of the real run.
 
-    `saved` is None where the model was compiled, which hooks would cut to pieces.
+    `saved` counts the first batch; None if the model is compiled, as hooks would break its graph.
     """
 
     options: RunOptions
@@ -202,7 +202,6 @@ class WeighingTrainer(WatchedTrainer):
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Compute one batch; the first is watched."""
         if self.saved is not None or self.compilation is not None:
             return super().training_step(model, inputs, num_items_in_batch)
         self.saved = SavedTensors(model)
@@ -211,10 +210,10 @@ class WeighingTrainer(WatchedTrainer):
 
 
 class WeighedRun(TrainerCallback):
-    """A few steps of a run, each timed without compiling. What isn't there yet counts nothing.
+    """A few steps of a run, each timed without compilation.
 
-    `options` are those of the real run, settled; `rows` how many its data has; `seconds` are all steps so far;
-    `gradients` and `optimizer` bytes on the device.
+    `options` are the run's resolved ones; `rows` is the size of its data; `seconds` are all steps so far; `gradients`
+    and `optimizer` are bytes on the device.
     """
 
     trainer_class: type[WeighingTrainer]
@@ -231,28 +230,28 @@ class WeighedRun(TrainerCallback):
         self._begun = self._mark = time.perf_counter()
 
     def shortened(self) -> RunOptions:
-        """The options for the trainer of the few steps; `rows` are known."""
+        """The options for the few steps; `rows` is known."""
         raise NotImplementedError
 
     @property
     def weighs(self) -> bool:
-        """Whether the gradients of this step are weighed, which takes some of its time."""
+        """Whether the gradients of this step are measured, which adds to its time."""
         raise NotImplementedError
 
-    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
-        """A step has ended, whose time is the last of `seconds`; what is done here belongs to none.
+    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
+        """Called after a step, whose time is the last of `seconds`; this call isn't timed.
 
         Args:
-            losses: Those of its batches, on the device.
-            control: Trainer's; may be told to stop.
+            losses: The losses of its batches, on the device.
+            control: Trainer's control, to stop training.
         """
         raise NotImplementedError
 
     def train(self) -> str:
-        """Load everything and train; where memory ran out, what was needed and what there was.
+        """Load everything and train; returns what was needed if memory ran out, else an empty text.
 
         Raises:
-            UserError: The person can fix what stopped it.
+            UserError: The options or the data can't be used.
         """
         try:
             self._train()
@@ -272,7 +271,7 @@ class WeighedRun(TrainerCallback):
         self.model, self.rows = prepared.model, len(prepared.train)
         options, change = self.shortened(), msgspec.structs.replace
         options = change(options, output=change(options.output, keep_checkpoints=0))
-        # nothing is saved, and a folder of its own would outlive a kill
+        # nothing is saved; a folder of its own would remain after a kill
         nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
         trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trainer_class)
         assert isinstance(trainer, WeighingTrainer)
@@ -289,15 +288,14 @@ class WeighedRun(TrainerCallback):
 
     @property
     def compile_seconds(self) -> float:
-        """What compiling took so far."""
         return self.trainer.compilation.seconds if self.trainer and self.trainer.compilation else 0.0
 
     def parts(self) -> Parts:
-        """The peak by source. What lives as long as the run is weighed; the rest of what tensors took is temporary.
+        """The peak by source: what lives as long as the run is measured, the rest of the tensors is temporary.
 
-        They add up to the peak, so that where it came at a moment when not all of them were there, the last is less.
+        The parts add up to the peak; if not all of them existed at its moment, the last ones are smaller.
         """
-        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter: DPO's, of all weights
+        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
         saved = self.trainer.saved if self.trainer else None
         weighed = {
             "weights": sum(
@@ -320,10 +318,10 @@ class WeighedRun(TrainerCallback):
         self._begun = self._mark = time.perf_counter()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._mark = time.perf_counter()  # what is done between two epochs is no part of a step
+        self._mark = time.perf_counter()  # work between two epochs isn't part of a step
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.weighs:  # all gradients are there
+        if self.weighs:  # all gradients exist now
             gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
             sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
             self.gradients = max(self.gradients, sum(sizes))
@@ -338,30 +336,30 @@ class WeighedRun(TrainerCallback):
         self.seconds.append(seconds)
         losses = trainer.step_losses
         trainer.forget_step()
-        self.ended(losses, control)
+        self.on_measured(losses, control)
         self._mark = time.perf_counter()
 
 
 def synchronize(kind: str) -> None:
-    """Wait until the device has computed all it was given."""
+    """Wait until the device has finished all its work."""
     if kind != "cpu":
         torch.get_device_module(kind).synchronize()
 
 
 @contextlib.contextmanager
 def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]:
-    """Choose the device, load the libraries and follow the memory from then on.
+    """Choose the device, load the libraries, and sample the memory from then on.
 
     Raises:
-        UserError: The device is not to be had.
+        UserError: The device is not available.
     """
     used_before = gpu_used()
     with chosen_device(options) as resolved:
-        load_libraries(options)  # before the memory is looked at: they are the base
+        load_libraries(options)  # they are part of the base
         settled = resolved.options
         if resolved.kind == "mps":
-            # More than macOS recommends would page rather than fail, and the guard outside sees only the resident
-            # set, which Metal's memory need not be in. Never tried here.
+            # More than macOS recommends would page rather than fail, and the guard in the parent process sees only the
+            # resident set, which may not include Metal's memory. Untested.
             torch.mps.set_per_process_memory_fraction(min(1.0, settled.device.mps_memory_limit or 1.0))
         with CurrentMemory(
             resolved.kind, with_workers=bool(settled.data.workers), gpu_used_before=used_before

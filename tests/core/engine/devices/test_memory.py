@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.engine.devices.memory import DeviceMemory, MemoryReports
+from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.reporter import Reporter
 from core.runs.event_log import EventReader
 from core.runs.events import MemorySampled, RunStarted, Source, StepFinished
@@ -179,3 +179,9 @@ class SlowFile:
         if part is data:
             self._inside -= 1
         return written
+
+
+def test_the_peak_is_that_of_this_process_alone(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
+    assert process_peak(status) == 512 * 1024

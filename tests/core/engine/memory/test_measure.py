@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from core.base.errors import DataError
-from core.engine.devices.memory import process_peak
 from core.engine.environment import prepare_torchvision
 from core.memory.model import Measurement, Room
 from core.options import RunOptions
@@ -92,21 +91,18 @@ def test_the_longest_batch_comes_first_twice_then_ordinary_ones(folder, monkeypa
     assert set(temporary.iterdir()) == set(), "nothing is left behind"
 
 
-def test_a_short_run_is_measured_no_longer_than_it_is(folder, monkeypatch):
+def test_a_slow_or_short_run_is_measured_for_fewer_steps(folder, monkeypatch):
     seen = widths(monkeypatch)
+    monkeypatch.setattr("core.engine.memory.measure.PATIENCE_SECONDS", 0.0)
+    assert measure(options(folder)).step_seconds is not None
+    assert len(seen) == 3
+    seen.clear()
     short = TrainingOptions(max_steps=1, optimizer=Optimizer.SGD, momentum=0.0)
     found = measure(options(folder, training=short, memory=MemoryOptions(batch_size=2)))
     assert seen == [LONGEST + 2]
     assert found.total_steps == 1
     assert found.parts.optimizer == 0
     assert found.run_seconds == found.longest_step_seconds == found.step_seconds
-
-
-def test_where_steps_take_long_one_ordinary_step_has_to_do(folder, monkeypatch):
-    seen = widths(monkeypatch)
-    monkeypatch.setattr("core.engine.memory.measure.PATIENCE_SECONDS", 0.0)
-    assert measure(options(folder)).step_seconds is not None
-    assert len(seen) == 3
 
 
 def test_the_time_of_a_step_is_without_compiling():
@@ -161,12 +157,6 @@ def test_saved_tensors_count_each_storage_once_and_the_models_own_not(half, acti
         (layer(given) * given).sum().backward()  # keeps what came in, and what the layer put out
     assert saved.activations == activations or half
     assert saved.copies == copies
-
-
-def test_the_peak_is_that_of_this_process_alone(tmp_path):
-    status = tmp_path / "status"
-    status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
-    assert process_peak(status) == 512 * 1024
 
 
 # --- Which rows a dry run trains on

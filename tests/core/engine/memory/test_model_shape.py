@@ -10,18 +10,20 @@ import torch
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.model_shape import shape_of
 from core.engine.models.check import check_model
-from core.engine.models.parts import apply_method
-from core.engine.models.vision import load_vision_model
+from core.engine.models.parts import apply_method, count, weights_of
+from core.engine.models.vision import find_image_model, load_image_model, load_vision_model
 from core.memory import estimate
 from core.memory.estimate import case_of
 from core.memory.model import ModelShape
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
 from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
 
 prepare_torchvision()
 
@@ -155,7 +157,7 @@ def test_an_images_pixels_keep_what_a_real_pass_keeps():
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)
-def test_every_vision_model_has_a_shape(name):
+def test_every_vision_model_of_torchvision_has_a_shape(name):
     shape = image_shape(name)
     kept, half = shape.kept["full"], shape.kept["full-half"]
     inside, in_half = (sum(one.each for one in found.blocks) for found in (kept, half))
@@ -180,6 +182,50 @@ def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path):
     assert [bool(report.problems) for report in reports] == [False, False, False, True]
     lora = models[1].lora_rank * sum(map(sum, full.linears.values())) + full.head
     assert reports[1].trainable_parameters == lora
+
+
+# --- transformers' vision models
+
+
+def vision_options(folder, **model) -> RunOptions:
+    return RunOptions(
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source=str(folder), **model),
+        data=DataOptions(train=f"synthetic:16x{SIZE}"),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32),
+    )
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_the_report_describes_the_loaded_vision_model(kind, tmp_path):
+    options = vision_options(save_tiny_vision(tmp_path / kind, kind))
+    report = check_model(options, labels=3)
+    model = load_image_model(options, find_image_model(options), ("a", "b", "c")).model
+    assert report.problems == ()
+    assert report.architecture == type(model).__name__
+    assert report.total_parameters == sum(weight.numel() for weight in model.parameters())
+    assert report.shape.layers == 0
+    assert report.shape.kept["full"].blocks or kind in ("convnext", "resnet")  # nothing is recomputed
+
+
+def test_lora_trains_as_many_weights_as_reported(tmp_path):
+    options = vision_options(save_tiny_vision(tmp_path / "vit"), method=Method.LORA, lora_rank=2)
+    model = load_image_model(options, find_image_model(options), ("a", "b")).model
+    weights = [weight for _, weight in weights_of(apply_method(model, options))]
+    trained = sum(count(weight) for weight in weights if weight.requires_grad)
+    assert check_model(options).trainable_parameters == trained
+
+
+def test_a_vision_transformer_keeps_per_pixel_what_a_real_pass_keeps(tmp_path):
+    options = vision_options(save_tiny_vision(tmp_path / "vit", num_hidden_layers=3))
+    kept = check_model(options).shape.kept["full"]
+    model = load_image_model(options, find_image_model(options), ("a", "b")).model
+    saved: dict[int, torch.UntypedStorage] = {}
+    with counting(model, saved):
+        model.train()(pixel_values=torch.zeros(2, 3, SIZE, SIZE), labels=torch.tensor([0, 1]))
+    counted = 2 * sum(tensor.count * tensor.size(SIZE * SIZE) for tensor in (*kept.blocks, *kept.outside))
+    assert counted == pytest.approx(size_of(saved), rel=0.05)
+    assert kept.largest == pytest.approx(1 / 3, rel=0.1)
 
 
 # --- Real passes of text models

@@ -17,11 +17,13 @@ from core.engine.tasks.images import LARGE_ENOUGH, prepare, without_one
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.sections import MemoryOptions, ModelOptions
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import VISION_MODELS
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised
 from core.runs.folder import RunFolder
+from tests.fakes.tiny_training import train
+from tests.fakes.tiny_vision import SIZE, save_tiny_vision
 
 SINGLE_REFUSED = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 """These normalise batches, and shrink 32 pixels to one."""
@@ -131,3 +133,19 @@ def test_what_is_saved_beside_the_weights_says_what_was_seen(tmp_path):
     found.save_extras(tmp_path)
     recipe = msgspec.json.decode((tmp_path / "hone.json").read_bytes(), type=VisionRecipe)
     assert (recipe.architecture, recipe.labels, recipe.image_size) == ("torchvision:resnet18", ("0", "1"), 48)
+
+
+def test_a_vision_transformer_trains_with_accumulated_batches(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    folder = save_tiny_vision(tmp_path / "vit")
+    run = train(
+        tmp_path / "run",
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source=str(folder)),
+        data=DataOptions(train="builtin:digits", image_size=SIZE, max_train_samples=80),
+        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2, activation_checkpointing=True),
+        training=TrainingOptions(epochs=1.0, learning_rate=1e-3),
+    )
+    assert run.status == 0
+    saved = {path.name for path in (tmp_path / "run" / "model").iterdir()}
+    assert saved == {"config.json", "hone.json", "model.safetensors", "preprocessor_config.json"}

