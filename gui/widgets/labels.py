@@ -14,7 +14,7 @@ from gui.base.theme import Role, Theme, set_flag, set_role
 
 
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:
-    """Plain text that wraps; what looks like HTML in it is shown as it is."""
+    """Return a label of plain text that wraps; HTML in it is shown as it is."""
     label = QLabel(text)
     label.setWordWrap(True)
     label.setTextFormat(Qt.TextFormat.PlainText)
@@ -35,7 +35,7 @@ def role_label(role: Role, text: str = "") -> QLabel:
 def link_button(
     text: str, pressed: Callable[[], object] | None = None, tip: str = "", *, flush: bool = False
 ) -> QPushButton:
-    """A button that looks like a link; `flush` in line with the texts above it."""
+    """Return a button that looks like a link; `flush` aligns it with the texts above."""
     button = QPushButton(text)
     button.setToolTip(tip)
     set_role(button, Role.LINK)
@@ -46,14 +46,14 @@ def link_button(
 
 
 def margins(widget: QWidget, start: int, top: int, end: int, bottom: int) -> QMargins:
-    """Margins of which `start` is on the side where a line of text begins."""
+    """Return margins with `start` on the side where a line of text begins."""
     if widget.layoutDirection() is Qt.LayoutDirection.RightToLeft:
         return QMargins(end, top, start, bottom)
     return QMargins(start, top, end, bottom)
 
 
 def mirrored(widget: QWidget, rect: QRectF) -> QRectF:
-    """Where a rectangle stands whose left is counted from the side where a line of text begins."""
+    """Return a rectangle mirrored in its widget if text is read from right to left."""
     if widget.layoutDirection() is Qt.LayoutDirection.RightToLeft:
         return QRectF(widget.width() - rect.right(), rect.top(), rect.width(), rect.height())
     return rect
@@ -100,7 +100,7 @@ class LabelledText(QLabel):
 
 
 def spans_of(words: Sequence[Word]) -> list[tuple[int, int, str]]:
-    """Where spans begin and end, and what they are: words of a kind that follow each other, unless a new one begins."""
+    """Return the spans as (start, end, kind): consecutive words of a kind, unless a label begins a new one."""
     spans: list[tuple[int, int, str]] = []
     before = OUTSIDE
     for word in words:
@@ -127,7 +127,7 @@ class LinkLabel(QLabel):
         self.setTextInteractionFlags(LINKS)
 
     def changeEvent(self, event: QEvent) -> None:
-        """Write the words anew in the colours that are in force now: Qt keeps those they were written in."""
+        """Set the text again, as Qt keeps the colours it was set in."""
         super().changeEvent(event)
         if event.type() is QEvent.Type.PaletteChange and self.text():
             words = self.text()
@@ -136,7 +136,7 @@ class LinkLabel(QLabel):
 
 
 class Disclosure(LinkLabel):
-    """A hint, and behind its link, such as "Why?", details that stay folded until they are asked for."""
+    """A hint, with details folded behind a link such as "Why?"."""
 
     def __init__(self, ask: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -149,7 +149,7 @@ class Disclosure(LinkLabel):
         self.hide()
 
     def show_text(self, summary: str, details: Sequence[str] = ()) -> None:
-        """Say a sentence, and keep details behind its link. Its owner shows and hides it."""
+        """Set the hint and its details. The owner shows and hides it."""
         if (summary, tuple(details)) != (self.summary, self.details):
             self.summary, self.details = summary, tuple(details)
             self.open(self._is_open)
@@ -164,24 +164,24 @@ class Disclosure(LinkLabel):
         if self.details:
             link = html.escape(_("Less") if shown else self._ask)
             lines[0] += f'&nbsp; <a href="#" style="text-decoration:none">{link}</a>'
-        told = self.details if self.is_open else ()
+        details = self.details if self.is_open else ()
         self.setTextInteractionFlags(LINKS if self.details else Qt.TextInteractionFlag.NoTextInteraction)
-        self.setText("<br>".join([*lines, *map(html.escape, told)]))
-        self.setAccessibleName(" ".join((self.summary, *told)))
+        self.setText("<br>".join([*lines, *map(html.escape, details)]))
+        self.setAccessibleName(" ".join((self.summary, *details)))
 
 
 def plain_tip(text: str) -> str:
-    """A tool tip that shows a text as it is, in lines that fit; by itself, Qt takes what looks like HTML for HTML."""
+    """Return a tool tip that wraps and shows a text as it is; Qt would interpret HTML in it."""
     return f'<p style="white-space:pre-wrap">{html.escape(text)}</p>' if text.strip() else ""
 
 
 def tip_of(text: str) -> str:
-    """A tool tip of one line, as it is where Qt takes it for plain text anyway."""
+    """Return a tool tip of one line, escaped only if Qt would take it for HTML."""
     return plain_tip(text) if QtGui.Qt.mightBeRichText(text) else text
 
 
 class ElidedLabel(QLabel):
-    """One line of plain text, as wide as it is given; where it is cut, its tool tip has all of it."""
+    """One line of plain text, elided to its width; its tool tip then has all of it."""
 
     def __init__(
         self,
@@ -217,11 +217,9 @@ class ElidedLabel(QLabel):
 
 
 class PathLabel(ElidedLabel):
-    """A path on one line, no wider than itself; without room its end is shown."""
+    """A path on one line, elided at its beginning."""
 
     def __init__(self, path: str = "", parent: QWidget | None = None) -> None:
         super().__init__(path, parent, elide=Qt.TextElideMode.ElideLeft)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setLayoutDirection(
-            Qt.LayoutDirection.LeftToRight
-        )  # a path is read from its root in any language
+        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # paths are read so in any language

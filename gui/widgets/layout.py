@@ -30,7 +30,7 @@ def fill(
     margins: tuple[int, int, int, int] | QMargins | None = None,
     spacing: int | None = None,
 ) -> QBoxLayout:
-    """Add widgets and layouts, with a stretch factor where one stands beside; None is empty space that stretches."""
+    """Add widgets and layouts, each alone or with a stretch factor; None adds a stretch."""
     if isinstance(margins, QMargins):
         layout.setContentsMargins(margins)
     elif margins is not None:
@@ -49,12 +49,12 @@ def fill(
 
 
 def hbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
-    """Parts beside each other, without margins; see `fill`."""
+    """Return a horizontal layout without margins; see `fill`."""
     return fill(QHBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
 
 
 def vbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
-    """Parts below each other, without margins; see `fill`."""
+    """Return a vertical layout without margins; see `fill`."""
     return fill(QVBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
 
 
@@ -65,7 +65,7 @@ def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:
 
 
 def clear(layout: QLayout) -> None:
-    """Take everything out of a layout. Widgets go once the event is over, as one of them may have sent it."""
+    """Remove everything from a layout. Widgets are deleted later, as one of them may be the sender."""
     while (item := layout.takeAt(0)) is not None:
         widget = item.widget()
         if widget is not None:
@@ -74,7 +74,7 @@ def clear(layout: QLayout) -> None:
 
 
 class QuietBar(QScrollBar):
-    """A scroll bar that keeps its place where nothing can be scrolled, unseen: what is beside it never moves."""
+    """A scroll bar that keeps its place, invisible, if there is nothing to scroll, so that nothing moves."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.maximum() > self.minimum():
@@ -82,11 +82,11 @@ class QuietBar(QScrollBar):
 
 
 class PageScroll(QScrollArea):
-    """Scrolls its content up and down. Qt's own scroll area squashes texts that wrap; this one asks their height.
+    """Scrolls its content vertically, with the height that wrapped texts need, which QScrollArea ignores.
 
     Args:
         content: What is scrolled.
-        most_lines: As high as its content, but no higher than so many lines; None: as high as there is room.
+        most_lines: Limits the height to that of the content and to so many lines; None: any height.
     """
 
     def __init__(
@@ -118,14 +118,14 @@ class PageScroll(QScrollArea):
         return super().eventFilter(watched, event)
 
     def content_height(self) -> int:
-        """Height of the content at the width there is, in pixels."""
+        """Return the height of the content at its width, in pixels."""
         if self._content.hasHeightForWidth():
             return self._content.heightForWidth(self._content.width())
         return self._content.sizeHint().height()
 
 
 class FlowLayout(QLayout):
-    """Lays widgets side by side, as large as they want to be; begins at the right where text is read from there.
+    """Lays out widgets at their size hints in lines, in the direction of reading.
 
     Args:
         gap: Pixels between neighbours in a line.
