@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from core.base import formats
 from core.base.errors import Fix, Problem
 from core.base.language import _, ngettext
 from core.options import RunOptions, Tree
@@ -65,8 +66,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FindingKind:
     """A kind of finding.
 
-    `says` is its sentence with `{rows}` for the counted rows ("3 rows"), `{have}`, `{are}` and `{do}` for the form of
-    the verb, and `{detail}` for the name of a role or key.
+    `says` is its sentence with `{rows}` for the counted rows ("3 rows") and `{detail}` for the name of a role or key.
     """
 
     code: str
@@ -76,14 +76,7 @@ class FindingKind:
 
     def message(self, count: int, row_word: str = "row", detail: str = "") -> str:
         """The sentence for `count` rows."""
-        one = count == 1
-        return self.says.format(
-            rows=f"{count:,} {row_word}" if one else f"{count:,} {row_word}s",
-            have="has" if one else "have",
-            are="is" if one else "are",
-            do="does" if one else "do",
-            detail=detail,
-        )
+        return self.says.format(rows=formats.counted(count, row_word), detail=detail)
 
     def finding(self, count: int, row_word: str = "row") -> Finding:
         """A finding about the whole file."""

@@ -51,7 +51,7 @@ CHAT_FINDINGS = (
     Finding(
         code="unknown-role",
         level=FindingLevel.PROBLEM,
-        message="2 rows have a speaker called “bob”.",
+        message="2 rows: a message with the unknown role “bob”.",
         count=2,
         rows=(4, 17),
         fixes=(
@@ -62,7 +62,7 @@ CHAT_FINDINGS = (
     Finding(
         code="empty-answer",
         level=FindingLevel.PROBLEM,
-        message="3 rows have an empty answer.",
+        message="3 rows: an empty answer, or none.",
         count=3,
         rows=(61, 208, 764),
         fixes=(Fix("Fill in these answers, or delete the rows"),),
@@ -70,7 +70,7 @@ CHAT_FINDINGS = (
     Finding(
         code="cut-answer",
         level=FindingLevel.WARNING,
-        message="7 rows have an answer that is cut off at 512 tokens.",
+        message="7 rows: an answer that is cut off at 512 tokens.",
         count=7,
         rows=(12, 88, 130, 401, 402, 655, 900),
         fixes=(Fix("Raise to 640", {"data.max_length": 640}),),

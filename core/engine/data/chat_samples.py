@@ -32,21 +32,19 @@ if TYPE_CHECKING:
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
 
 TEMPLATE_REFUSES = FindingKind(
-    "template-refuses", _PROBLEM, _("{rows} {are} refused by the chat template: {detail}")
+    "template-refuses", _PROBLEM, _("{rows}: refused by the chat template. {detail}")
 )
 ANSWER_LOST = FindingKind(
-    "answer-lost", _PROBLEM, _("The chat template leaves out an answer or a tool call of {rows}.")
+    "answer-lost", _PROBLEM, _("{rows}: an answer or a tool call that the chat template leaves out.")
 )
-ANSWERS_CUT = FindingKind(
-    "answers-cut", _WARNING, _("{rows} {have} an answer that is cut off at {detail} tokens.")
-)
+ANSWERS_CUT = FindingKind("answers-cut", _WARNING, _("{rows}: an answer that is cut off at {detail} tokens."))
 ANSWERS_GONE = FindingKind(
-    "answers-gone", _WARNING, _("{rows} {are} left out, because no answer begins within {detail} tokens.")
+    "answers-gone", _WARNING, _("{rows}: left out, because no answer begins within {detail} tokens.")
 )
 EARLIER_UNTRAINED = FindingKind(
     "earlier-untrained",
     _WARNING,
-    _("{rows} {have} loss on the last answer only, because the chat template rewrites earlier ones."),
+    _("{rows}: loss on the last answer only, because the chat template rewrites earlier ones."),
 )
 USE_CHATML = (Fix(_("Use ChatML"), {"data.chat_template": str(ChatTemplate.CHATML)}),)
 """ChatML can write all conversations; the model has to learn it, which takes more rows."""

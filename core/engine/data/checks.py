@@ -44,22 +44,22 @@ from core.services.inspect import Column, ColumnKind, Finding, FindingKind, Find
 _PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
-EMPTY = FindingKind("empty", _WARNING, _("{rows} {have} no “{detail}” and {are} left out."))
-DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows} {are} the same as an earlier one."))
+EMPTY = FindingKind("empty", _WARNING, _("{rows}: no “{detail}”, left out."))
+DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: the same as an earlier one."))
 CONTRADICTIONS = FindingKind(
     "contradictions",
     _WARNING,
-    _("{rows} {are} the same as an earlier one but for the answer: one of the two must be wrong."),
+    _("{rows}: the same as an earlier one, with another answer. One of the two must be wrong."),
     _("Decide which answer is right"),
 )
 IN_BOTH = FindingKind(
     "in-both",
     _WARNING,
-    _("{rows} of the evaluation data {are} trained on, too: the result will look better than it is."),
+    _("{rows}: in the validation data and in the training data. Results will look better than they are."),
     _("Remove them from one of the two"),
 )
 FEW_ROWS = FindingKind(
-    "few-rows", _WARNING, _("There {are} only {rows} to learn from; a model needs some hundred.")
+    "few-rows", _WARNING, _("{rows}: too little to learn from. A model needs some hundred.")
 )
 LITTLE_TEXT = FindingKind(
     "little-text",
@@ -78,43 +78,43 @@ SIMILAR_LABELS = FindingKind(
     _("{detail} differ in capitals or spaces only, and are learned as different labels."),
     _("Write them alike where they mean the same"),
 )
-TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows} {are} cut off at {detail}."))
+TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows}: cut off at {detail}."))
 LINES_LEFT_OUT = FindingKind("lines-left-out", _WARNING, "{detail}")
 OTHER_ENCODING = FindingKind("other-encoding", _WARNING, "{detail}")
 NOT_A_NUMBER = FindingKind(
     "not-a-number",
     _PROBLEM,
-    _("{rows} {have} something else than a number in “{detail}”."),
+    _("{rows}: not a number in “{detail}”."),
     _("Correct the number, or leave it empty: then the row is left out"),
 )
 TAG_COUNT = FindingKind(
     "tag-count",
     _PROBLEM,
-    _("{rows} {have} another number of tags than of words."),
+    _("{rows}: different numbers of tags and words."),
     _("Give each word one tag, or remove the row"),
 )
 MISSING_VALUE = FindingKind(
     "missing-value",
     _PROBLEM,
-    _("{rows} {have} a value missing in “{detail}”: each word needs a tag."),
+    _("{rows}: a missing value in “{detail}”. Each word needs a tag."),
     _("Give each word one tag, or remove the row"),
 )
 BROKEN_LIST = FindingKind(
     "broken-list",
     _PROBLEM,
-    _("{rows} {have} a list in “{detail}” that can't be read."),
+    _("{rows}: a list in “{detail}” that can't be read."),
     _('Write it as ["one", "two"], or as words with spaces between them'),
 )
 NESTED = FindingKind(
     "mixed-kinds",
     _PROBLEM,
-    _("{rows} {have} a list or an object in “{detail}”, where a model reads a text."),
+    _("{rows}: a list or an object in “{detail}” instead of text."),
     _("Write a text there, or choose another column"),
 )
 UNSEEN_LABEL = FindingKind(
     "unseen-label",
     _PROBLEM,
-    _("{rows} {have} the label “{detail}”, which the training data lacks."),
+    _("{rows}: the label “{detail}”, which the training data lacks."),
     _("Remove these rows, or add rows of this label to the training data"),
 )
 

@@ -32,26 +32,22 @@ from core.services.inspect import FindingKind, FindingLevel, Tally
 R = ColumnRole
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
 
-UNREADABLE = FindingKind("unparsable", _PROBLEM, _("{rows} {have} a value that can't be read."))
+UNREADABLE = FindingKind("unparsable", _PROBLEM, _("{rows}: a value that can't be read."))
 NOT_TEXT = FindingKind(
-    "not-text", _PROBLEM, _("{rows} {have} a message with a part of type “{detail}”; only text can be read.")
+    "not-text", _PROBLEM, _("{rows}: a message with a part of type “{detail}”. Only text can be read.")
 )
-MISSING_KEY = FindingKind("missing-key", _PROBLEM, _("{rows} {have} a message without “{detail}”."))
-UNKNOWN_ROLE = FindingKind(
-    "unknown-role", _PROBLEM, _("{rows} {have} a message with the unknown role “{detail}”.")
-)
+MISSING_KEY = FindingKind("missing-key", _PROBLEM, _("{rows}: a message without “{detail}”."))
+UNKNOWN_ROLE = FindingKind("unknown-role", _PROBLEM, _("{rows}: a message with the unknown role “{detail}”."))
 NO_ANSWER = FindingKind(
     "empty-answer",
     _PROBLEM,
-    _("{rows} {have} an empty answer, or none."),
+    _("{rows}: an empty answer, or none."),
     _("Add the answers, or remove these rows"),
 )
-SAME_ANSWERS = FindingKind("same-answers", _PROBLEM, _("{rows} {have} the same answer twice."))
-EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows} {have} no text and {are} left out."))
-EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, _("{rows} {have} an answer to an empty question."))
-MERGED = FindingKind(
-    "merged", _WARNING, _("{rows} {have} consecutive messages of {detail}, which are joined.")
-)
+SAME_ANSWERS = FindingKind("same-answers", _PROBLEM, _("{rows}: the same answer twice."))
+EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text, left out."))
+EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, _("{rows}: an answer to an empty question."))
+MERGED = FindingKind("merged", _WARNING, _("{rows}: consecutive messages of {detail}, which are joined."))
 
 BATCH_ROWS = 1000
 SAMPLE_ROWS = 200

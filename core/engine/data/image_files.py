@@ -297,20 +297,18 @@ JPEG_END = b"\xff\xd9"
 REPLACE = Fix(_("Remove or replace these images"))
 
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
-MISSING = FindingKind("image-missing", _PROBLEM, _("{rows} {are} missing"), _("Correct the paths"))
-EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows} {are} empty (0 bytes)"), REPLACE.label)
-NOT_AN_IMAGE = FindingKind(
-    "not-an-image", _PROBLEM, _("{rows} {have} a format that can't be read"), REPLACE.label
-)
+MISSING = FindingKind("image-missing", _PROBLEM, _("{rows}: missing"), _("Correct the paths"))
+EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows}: empty (0 bytes)"), REPLACE.label)
+NOT_AN_IMAGE = FindingKind("not-an-image", _PROBLEM, _("{rows}: a format that can't be read"), REPLACE.label)
 TOO_MANY_PIXELS = FindingKind(
-    "image-too-large", _PROBLEM, _("{rows} {have} too many pixels to be decoded safely"), _("Shrink them")
+    "image-too-large", _PROBLEM, _("{rows}: too many pixels to be decoded safely"), _("Shrink them")
 )
-DAMAGED = FindingKind("image-damaged", _PROBLEM, _("{rows} {are} damaged or cut short"), REPLACE.label)
-ANIMATED = FindingKind("image-animated", _WARNING, _("{rows} {have} several frames; only the first is used"))
+DAMAGED = FindingKind("image-damaged", _PROBLEM, _("{rows}: damaged or cut short"), REPLACE.label)
+ANIMATED = FindingKind("image-animated", _WARNING, _("{rows}: several frames; only the first is used"))
 TRANSPARENT = FindingKind(
     "image-transparent",
     _WARNING,
-    _("{rows} {have} transparency, which is ignored: the colours stored below it are used"),
+    _("{rows}: transparency, which is ignored (the colours stored below it are used)"),
     _("If the background is wrong in the preview, save the images without transparency"),
 )
 

@@ -31,7 +31,7 @@ IMBALANCE = 10
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
-    _("{rows} {are} alone in a class, so that nothing of it can be held out"),
+    _("{rows}: alone in a class, which then has no validation example"),
 )
 
 Flagged = dict[FindingKind, list[tuple[int, str]]]

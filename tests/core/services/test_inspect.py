@@ -18,10 +18,8 @@ from core.services.inspect import (
     with_use,
 )
 
-EMPTY = FindingKind(
-    "empty", FindingLevel.WARNING, "{rows} {have} no text and {are} left out.", "Fill them in"
-)
-NAMELESS = FindingKind("nameless", FindingLevel.PROBLEM, "{rows} {do} not name “{detail}”.")
+EMPTY = FindingKind("empty", FindingLevel.WARNING, "{rows}: no text, left out.", "Fill them in")
+NAMELESS = FindingKind("nameless", FindingLevel.PROBLEM, "{rows}: no “{detail}”.")
 
 
 def test_a_tally_keeps_counts_and_the_first_rows():
@@ -29,7 +27,7 @@ def test_a_tally_keeps_counts_and_the_first_rows():
     for row in range(100, 1130):
         tally.add(EMPTY, row)
     (found,) = tally.findings()
-    assert found.message == "1,030 lines have no text and are left out."
+    assert found.message == "1,030 lines: no text, left out."
     assert (found.count, found.rows) == (1030, tuple(range(100, 120)))
     assert found.where.startswith("lines 100, 101")
     assert found.where.endswith("119 and 1,010 more")
@@ -40,7 +38,7 @@ def test_one_row_is_said_as_one():
     tally = Tally()
     tally.add(EMPTY, 1234, example="it is blank.")
     (found,) = tally.findings()
-    assert found.message == "1 row has no text and is left out. Row 1,234: it is blank."
+    assert found.message == "1 row: no text, left out. Row 1,234: it is blank."
     assert found.where == "row 1,234"
 
 
@@ -53,9 +51,9 @@ def test_problems_come_first_and_details_are_told_apart():
     assert tally.has_problems
     found = [(finding.message, finding.rows, len(finding.fixes)) for finding in tally.findings()]
     assert found == [
-        ("2 rows do not name “{a}”.", (2, 4), 1),
-        ("1 row does not name “b”.", (3,), 1),
-        ("1 row has no text and is left out.", (1,), 1),
+        ("2 rows: no “{a}”.", (2, 4), 1),
+        ("1 row: no “b”.", (3,), 1),
+        ("1 row: no text, left out.", (1,), 1),
     ]
 
 
