@@ -11,7 +11,7 @@ from core.services.memory import DryRun
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
-from tests.fakes.asking import CPU_ONLY, FakeEngine
+from tests.fakes.jobs import CPU_ONLY, FakeEngine
 from tests.fakes.memory import FakeRoom
 from tests.fakes.runs import FAKES
 

@@ -29,11 +29,11 @@ from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
-from tests.fakes.asking import FakeEngine
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
+from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import MEASURED, FakeMemory
-from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.fakes.runs import Plot, finish, make_folder, write_story
 from tests.screenshots.answers import make_tried
 
 PAGES = (

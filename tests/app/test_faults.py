@@ -12,7 +12,7 @@ from core.runs.event_log import EventReader
 from core.runs.events import StepFinished
 from core.runs.models import newest_first
 from core.runs.status import State
-from tests.fakes.command import ROOT
+from tests.fakes.jobs import ROOT
 from tests.performance.faults.disk import limited_keeper
 from tests.performance.faults.kills import differences, kill_at, train_alone, wrong_with_crash
 from tests.performance.faults.ports import listening, local_sockets

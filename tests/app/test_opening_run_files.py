@@ -14,7 +14,7 @@ from core.base.settings import Appearance, Settings
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 

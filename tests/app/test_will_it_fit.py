@@ -9,7 +9,7 @@ from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
-from tests.fakes.asking import CPU_ONLY
+from tests.fakes.jobs import CPU_ONLY
 from tests.fakes.memory import GB, FakeRoom
 
 PATIENCE_MS = 120_000

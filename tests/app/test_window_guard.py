@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from tests.fakes.run_stories import make_folder
+from tests.fakes.runs import make_folder
 from tests.performance.figures import ROOT
 
 SLEEP = "import time; print('here', flush=True); time.sleep(600)"

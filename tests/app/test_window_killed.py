@@ -16,8 +16,8 @@ from gui.app.single_instance import socket_name
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.new_run.header import DIGITS
-from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import make_folder
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.runs import make_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEEPER = ROOT / "tests" / "fakes" / "keeper.py"

@@ -60,11 +60,11 @@ from core.services.hub import (
     standing,
 )
 from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest
-from tests.fakes.asked_of_bert import DISTILBERT, RESNET, SMOL
-from tests.fakes.asking import FakeEngine
 from tests.fakes.data_reports import report_for
+from tests.fakes.jobs import FakeEngine
 from tests.fakes.machines import PC, variant
-from tests.fakes.run_stories import PROCESSOR, PROCESSOR_BYTES, VERSIONS, make_folder, write_events
+from tests.fakes.model_shapes import DISTILBERT, RESNET, SMOL
+from tests.fakes.runs import PROCESSOR, PROCESSOR_BYTES, VERSIONS, make_folder, write_events
 
 MB, GB = 1 << 20, 1 << 30
 

@@ -53,7 +53,7 @@ from gui.try_it.input import Question as Asked
 from gui.try_it.page import TryPage
 from tests.fakes.bench import BEGUN, NOTEBOOK, PC, devices_result, methods_result, updated_result
 from tests.fakes.memory import RAN_OUT, FakeMemory
-from tests.fakes.run_stories import (
+from tests.fakes.runs import (
     Plot,
     finish,
     keep_alive,

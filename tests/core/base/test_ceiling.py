@@ -23,8 +23,8 @@ from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import Level, MessageRaised
 from core.runs.status import State
 from core.services.inspect import InspectRequest
+from tests.fakes.models import instructions, save_tiny_talker, write_json
 from tests.fakes.runs import FAKES, follow_until, new_run, start
-from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
 
 MB = 1 << 20
 

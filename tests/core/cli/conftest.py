@@ -12,8 +12,8 @@ from core.runs.event_log import RunFollower
 from core.runs.folder import Action, RunFolder
 from core.runs.status import State
 from tests.fakes import runs
+from tests.fakes.memory import Engine
 from tests.fakes.runs import follow_until, new_run
-from tests.fakes.told_memory import Engine
 
 
 @pytest.fixture(autouse=True)

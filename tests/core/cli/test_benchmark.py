@@ -23,9 +23,9 @@ from core.cli.main import main
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 from tests.fakes.bench import measured, result, variant
+from tests.fakes.memory import Engine
 from tests.fakes.runs import FAKES
 from tests.fakes.sampling_job import MB
-from tests.fakes.told_memory import Engine
 
 TWO = ("bench", "devices", "--models", "resnet18", "--images", "8", "--batch", "4", "--sides", "precisions")
 """Two variants, in fp32 and in bf16."""

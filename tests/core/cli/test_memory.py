@@ -13,8 +13,8 @@ from core.memory.remedies import Remedy
 from core.options import run_file
 from core.options.choices import Padding
 from core.services.hub import ConfigFetched
-from tests.fakes.asked_of_bert import MODEL, asked
-from tests.fakes.told_memory import FILE, GB, MB, TRACED, DryRuns
+from tests.fakes.memory import FILE, GB, MB, TRACED, DryRuns
+from tests.fakes.model_shapes import MODEL, asked
 
 
 @pytest.fixture

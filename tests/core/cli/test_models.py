@@ -18,8 +18,8 @@ from core.options.sections import ModelOptions
 from core.services.chat import Ask, Chat, Image, Load, Texts, TryProcess, Which, Writing
 from core.services.export import Agreement, Compared, ExportKind, ExportReport, Wanted
 from core.services.hub import Pace
-from tests.fakes.clock import FakeClock
-from tests.fakes.tiny_on_hub import a_hub
+from tests.fakes.hub import a_hub
+from tests.fakes.machines import FakeClock
 from tests.fakes.try_process import command
 
 

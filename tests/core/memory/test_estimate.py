@@ -12,21 +12,21 @@ from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Par
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, Settled
 from core.options.validate import read_options
-from tests.fakes import asked_of_bert
+from tests.fakes import model_shapes
 
 CPU = DeviceReport(name="cpu", title="a processor", available=True, memory_bytes=32 << 30)
 CUDA = DeviceReport(name="cuda:0", title="a GPU", available=True, memory_bytes=24 << 30)
 MPS = DeviceReport(name="mps", title="Apple M3", available=True, memory_bytes=27 << 30)
 
 BERT = replace(
-    asked_of_bert.BERT,
+    model_shapes.BERT,
     linears={
         "query": (12 * 768, 12 * 768),
         "key": (12 * 768, 12 * 768),
         "value": (12 * 768, 12 * 768),
         "dense": (12 * 6 * 768, 12 * 6 * 768),
     },
-    kept=asked_of_bert.kept(12, 768, 3072, heads=12, casts=85_646_594),
+    kept=model_shapes.kept(12, 768, 3072, heads=12, casts=85_646_594),
 )
 IMAGES = Kept(
     blocks=(KeptTensor(40.0, count=6),),

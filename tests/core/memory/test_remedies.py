@@ -12,8 +12,8 @@ from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.device_support import LORA_RATE, DeviceReport, settle
-from tests.fakes.asked_of_bert import BERT, MODEL, asked
 from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER
+from tests.fakes.model_shapes import BERT, MODEL, asked
 
 GB = 1 << 30
 ROOM = Room(free=3 * GB, ceiling=6 * GB)

@@ -30,7 +30,7 @@ from core.runs.events import (
 )
 from core.runs.folder import Action, ExitRecord, RunFolder, is_same_process
 from core.runs.status import State
-from tests.fakes.clock import FakeClock
+from tests.fakes.machines import FakeClock
 from tests.fakes.runs import FAKES, follow_until, new_run, start
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")

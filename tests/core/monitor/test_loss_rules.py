@@ -13,7 +13,7 @@ from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import Level, MessageRaised, Outcome
-from tests.fakes.told_run import OPTIONS, ToldRun, watch
+from tests.fakes.watched_runs import OPTIONS, ToldRun, watch
 
 SLOWER = Fix("Lower the learning rate to 0.0001", {"training.learning_rate": 1e-4})
 KEEPS_THREE = replace(OPTIONS, output=OutputOptions(keep_checkpoints=3))

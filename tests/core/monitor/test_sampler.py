@@ -43,8 +43,7 @@ from core.monitor.system import (
     processor_temperature,
 )
 from core.runs.events import DeviceSampled, DiskSampled, Event, MemorySampled, Pressure, Source
-from tests.fakes.clock import FakeClock
-from tests.fakes.nvml import FakeNvml
+from tests.fakes.machines import FakeClock, FakeNvml
 
 GB = 1 << 30
 

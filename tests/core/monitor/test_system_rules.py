@@ -30,8 +30,18 @@ from core.runs.events import (
     Throttle,
     WhatRan,
 )
-from tests.fakes.healthy_runs import GPU, HEALTHY, RESTING_GPU, told
-from tests.fakes.told_run import GB, MB, OPTIONS, FakeActivity, ToldRun, watch
+from tests.fakes.watched_runs import (
+    GB,
+    GPU,
+    HEALTHY,
+    MB,
+    OPTIONS,
+    RESTING_GPU,
+    FakeActivity,
+    ToldRun,
+    told,
+    watch,
+)
 
 # --- Battery
 

@@ -17,7 +17,7 @@ from core.options.device_support import (
 )
 from core.options.sections import DeviceOptions, ModelOptions
 from core.options.validate import check_tree
-from tests.fakes.asked_of_bert import asked
+from tests.fakes.model_shapes import asked
 
 BERT = {"source": "/somewhere/bert"}
 

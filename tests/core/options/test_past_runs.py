@@ -26,8 +26,7 @@ from core.options.validate import problems_of
 from core.runs import library
 from core.runs.queue import LiveRuns
 from core.runs.summary import summarize
-from tests.fakes.run_stories import keep_alive
-from tests.fakes.runs import digits_options, new_run
+from tests.fakes.runs import digits_options, keep_alive, new_run
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,17 @@ from core.runs.events import RunStarted, StepFinished, TurnAwaited
 from core.runs.folder import ExitRecord, KeeperRecord
 from core.runs.library import read_status
 from core.runs.status import RunStatus, State
-from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
-from tests.fakes.runs import new_run, save_checkpoint, write_events
+from tests.fakes.runs import (
+    Plot,
+    crash,
+    finish,
+    keep_alive,
+    make_folder,
+    new_run,
+    save_checkpoint,
+    write_events,
+    write_story,
+)
 
 
 @pytest.fixture(autouse=True)

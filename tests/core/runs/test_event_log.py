@@ -28,7 +28,7 @@ from core.runs.events import (
 )
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.status import State
-from tests.fakes.clock import FakeClock
+from tests.fakes.machines import FakeClock
 from tests.fakes.runs import new_run
 
 PLAN = RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=1, effective_batch=1)

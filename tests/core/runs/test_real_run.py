@@ -24,7 +24,7 @@ from core.runs.library import read_status
 from core.runs.models import is_complete
 from core.runs.status import State
 from core.runs.summary import summarize
-from tests.fakes.command import ROOT, hone
+from tests.fakes.jobs import ROOT, hone
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 MRPC = ROOT / "resources" / "examples" / "mrpc.hone"

@@ -14,8 +14,7 @@ from core.runs import start, trash
 from core.runs.events import Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from core.runs.library import create
-from tests.fakes.run_stories import keep_alive
-from tests.fakes.runs import digits_options, new_run, write_events
+from tests.fakes.runs import digits_options, keep_alive, new_run, write_events
 
 
 @pytest.fixture

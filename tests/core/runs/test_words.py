@@ -40,8 +40,7 @@ from core.runs.words import (
     time_spent_text,
     what_ran_text,
 )
-from tests.fakes.run_stories import FORECAST, make_folder
-from tests.fakes.runs import save_checkpoint
+from tests.fakes.runs import FORECAST, make_folder, save_checkpoint
 
 # --- What ran
 

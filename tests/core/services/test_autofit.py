@@ -14,8 +14,8 @@ from core.memory.remedies import candidates, ladder, request_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision
 from core.services.autofit import Fitting, MeasuringEach, Try
-from tests.fakes.asked_of_bert import BERT, MODEL, asked
 from tests.fakes.machines import LAPTOP
+from tests.fakes.model_shapes import BERT, MODEL, asked
 
 MB = 1 << 20
 DEVICE = devices_of(LAPTOP).devices[0]

@@ -33,8 +33,7 @@ from core.services.chat import (
     parameters_of,
     that_train,
 )
-from tests.fakes.run_stories import keep_alive
-from tests.fakes.runs import new_run
+from tests.fakes.runs import keep_alive, new_run
 from tests.fakes.try_process import command
 
 LOAD = Load(run="/runs/one", which=Which.TRAINED)

@@ -16,8 +16,8 @@ from core.cli import data, main
 from core.services import gpu_install
 from core.services.gpu_install import GB, Card, GpuState, Install, look, name_of, remove, requirements
 from tests.fakes import machines
-from tests.fakes.gpu import CARD, CHECK, ENVIRONMENT, OFFERED, put_fake_uv
-from tests.fakes.nvml import FakeNvml
+from tests.fakes.devices import CARD, CHECK, ENVIRONMENT, OFFERED, put_fake_uv
+from tests.fakes.machines import FakeNvml
 
 
 @pytest.fixture

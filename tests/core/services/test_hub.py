@@ -26,8 +26,8 @@ from core.services.hub import (
     weight_bytes,
 )
 from tests.fakes import runs
+from tests.fakes.models import save_tiny_bert
 from tests.fakes.runs import FAKES
-from tests.fakes.tiny_bert import save_tiny_bert
 
 DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 

@@ -21,7 +21,7 @@ from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions
 from core.services import memory
 from core.services.memory import DryRun
-from tests.fakes.nvml import FakeNvml
+from tests.fakes.machines import FakeNvml
 from tests.fakes.runs import FAKES
 
 MB = 1 << 20

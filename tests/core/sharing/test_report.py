@@ -32,8 +32,7 @@ from core.runs.events import (
 )
 from core.runs.folder import ExitRecord, RunFolder
 from core.sharing.report import WIDTH, page_of, read_history, thinned, ticks
-from tests.fakes.run_stories import OPTIONS, Plot, finish, make_folder, write_story
-from tests.fakes.runs import write_events
+from tests.fakes.runs import OPTIONS, Plot, finish, make_folder, write_events, write_story
 
 NASTY = "<script>alert(1)</script>|`x`"
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -24,11 +24,8 @@ from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.runs.folder import RunFolder
 from core.sharing.script import Script, ScriptRequest, script_of_run
-from tests.fakes.answered_texts import write_data
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
-from tests.fakes.tiny_training import write_reviews
-from tests.fakes.tiny_writer import write_text
+from tests.fakes.models import instructions, pairs, save_tiny_bert, save_tiny_talker, write_json, write_text
+from tests.fakes.training import write_data, write_reviews
 
 TALKS = [
     {"conversations": [{"from": "human", "value": f"Say {row}."}, {"from": "gpt", "value": f"{row}!"}]}

@@ -26,8 +26,7 @@ from core.runs.events import (
 from core.runs.folder import ExitRecord, RunFolder
 from core.sharing import support
 from core.sharing.support import Redactor
-from tests.fakes.run_stories import make_folder
-from tests.fakes.runs import write_events
+from tests.fakes.runs import make_folder, write_events
 
 LINUX, MAC = "/home", "/Users"
 HOME, USER, HOST = "/home/anneliese", "anneliese", "annes-laptop.lan"

@@ -12,8 +12,7 @@ from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
 from gui.app import closing
 from gui.app.closing import Closing, Underway, may_close, question_about, underway
-from tests.fakes.run_stories import Plot, keep_alive, make_folder, write_story
-from tests.fakes.runs import write_events
+from tests.fakes.runs import Plot, keep_alive, make_folder, write_events, write_story
 
 
 def one(name, is_waiting=False):
@@ -175,7 +174,7 @@ def make_window(qtbot, tmp_path):
     from core.base.settings import Appearance, Settings
     from gui.app.window import MainWindow
     from gui.base.theme import Theme
-    from tests.fakes.asking import FakeEngine
+    from tests.fakes.jobs import FakeEngine
 
     made = []
 

@@ -20,9 +20,8 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.run.words import Turn, question_about
-from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import OPTIONS, Plot, crash, keep_alive, make_folder, write_story
-from tests.fakes.runs import write_events
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.runs import OPTIONS, Plot, crash, keep_alive, make_folder, write_events, write_story
 
 
 @pytest.fixture(autouse=True)

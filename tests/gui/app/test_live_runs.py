@@ -8,8 +8,8 @@ from gui.app.closing import Closing
 from gui.app.live_runs import LiveRunsThread
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
-from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import Plot, finish, keep_alive, make_folder, write_story
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.runs import Plot, finish, keep_alive, make_folder, write_story
 
 HALF = Plot(reached=180)
 

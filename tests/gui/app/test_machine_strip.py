@@ -20,9 +20,10 @@ from gui.app.sidebar import SWAP_MATTERS, MachineStrip, sampler_for
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.widgets.bars import Meter
-from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import make_folder
-from tests.fakes.seen_machines import CARD, GB, MAC, PC, changed
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.machines import CARD, GB, MAC, changed
+from tests.fakes.machines import PC_PICTURE as PC
+from tests.fakes.runs import make_folder
 
 
 class FakeSampler:

@@ -10,7 +10,7 @@ from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app.live_runs import Notifications
-from tests.fakes.tray import FakeTray
+from tests.fakes.desktop import FakeTray
 
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
 

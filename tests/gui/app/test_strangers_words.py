@@ -42,7 +42,7 @@ from core.runs.status import State
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 EVIL = "<b>EVIL</b><img src='file:///etc/hostname'>"
 

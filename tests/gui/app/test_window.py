@@ -20,8 +20,8 @@ from gui.base.theme import Theme
 from gui.base.tokens import DARK, LIGHT
 from gui.new_run.header import DIGITS
 from gui.run.words import Turn
-from tests.fakes.asking import CPU_ONLY, FakeEngine
-from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.fakes.jobs import CPU_ONLY, FakeEngine
+from tests.fakes.runs import Plot, finish, make_folder, write_story
 
 
 class Asked:

@@ -10,8 +10,8 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.run.header import RunAction
-from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.runs import Plot, finish, make_folder, write_story
 
 SHORT = Plot(steps=8, reached=8, epochs=1)
 

@@ -9,7 +9,7 @@ from core.base.jobs import EngineCrashed, JobProgress
 from core.options.device_support import MachineReport
 from core.services.inspect import DataReport, InspectRequest
 from gui.base.background import DebouncedTask, EngineBroke, FileWork, JobTask, Task, end_left
-from tests.fakes.asking import CPU_ONLY, DIGITS, FakeEngine
+from tests.fakes.jobs import CPU_ONLY, DIGITS, FakeEngine
 
 
 @pytest.fixture

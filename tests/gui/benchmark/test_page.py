@@ -20,9 +20,9 @@ from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.benchmark.page import Benchmarking, BenchmarkPage, Ending, Turn, turn_question
 from gui.widgets.layout import PageScroll
-from tests.fakes.asking import CPU_ONLY, FakeEngine
-from tests.fakes.bench import devices_result, plan
-from tests.fakes.held_bench import BF16, HeldBenches, always
+from tests.fakes.bench import BF16_VARIANT as BF16
+from tests.fakes.bench import HeldBenches, always, devices_result, plan
+from tests.fakes.jobs import CPU_ONLY, FakeEngine
 from tests.gui.new_run.steps import press
 
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)

@@ -19,7 +19,7 @@ from gui.charts.history import RunHistory
 from gui.charts.overlays import Legend, Reading
 from gui.charts.training import StepTimeChart
 from tests.fakes.charts import legend_of
-from tests.fakes.clock import FakeClock
+from tests.fakes.machines import FakeClock
 
 
 class FakeChart:

@@ -19,7 +19,7 @@ from gui.charts.chart import Chart
 from gui.charts.grid import RunCharts
 from gui.charts.history import BatchBuilder, MarkKind, RunHistory, Smoothing
 from tests.fakes.charts import box_at, legend_of
-from tests.fakes.run_stories import Plot, make_folder, make_memory_run, write_on_card, write_story
+from tests.fakes.runs import Plot, make_folder, make_memory_run, write_on_card, write_story
 
 STEPS = 360
 START = 1_795_230_000.0

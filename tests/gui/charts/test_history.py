@@ -24,7 +24,7 @@ from core.runs.events import (
 from core.runs.status import RunStatus
 from gui.charts.history import BatchBuilder, DeviceHistory, MemoryHistory, Pause, RunHistory, RunningMedian
 from gui.charts.series import Series
-from tests.fakes.run_stories import make_folder, write_on_card
+from tests.fakes.runs import make_folder, write_on_card
 
 GB = 1 << 30
 

@@ -16,7 +16,7 @@ from gui.charts.machine import HELD, WHOLE, MemoryChart
 from gui.charts.overlays import first_phases, level_spans, placed_moments
 from gui.charts.series import mixed
 from tests.fakes.charts import box_at, legend_of
-from tests.fakes.run_stories import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
+from tests.fakes.runs import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
 
 MINUTES = 4.0
 PAGING_FROM = 0.8 * MINUTES * 60

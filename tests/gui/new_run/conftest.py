@@ -11,8 +11,8 @@ from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
 from gui.new_run.header import DIGITS
 from gui.new_run.page import NewRunPage
-from tests.fakes.asking import FakeEngine
 from tests.fakes.data_reports import report_for
+from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import FakeMemory
 
 

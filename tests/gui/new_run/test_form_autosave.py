@@ -8,7 +8,7 @@ from gui.app.application import FormAutosave
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import FakeMemory
 from tests.gui.new_run.steps import press
 

@@ -21,9 +21,10 @@ from gui.new_run.memory_card import (
 )
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import Measured, known_length
-from tests.fakes.asked_of_bert import asked as asked_of_bert
-from tests.fakes.asking import CPU_ONLY, MODEL, TRACED
+from tests.fakes.jobs import CPU_ONLY, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
+from tests.fakes.model_shapes import MODEL
+from tests.fakes.model_shapes import asked as asked_of_bert
 from tests.gui.new_run.steps import load, press, put, rows, settle, start_text
 
 CHECKPOINTING = "Apply: Activation checkpointing"

@@ -7,7 +7,8 @@ from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.memory.model import OptionsRequest
 from gui.new_run.state import ModelCheck
-from tests.fakes.asking import MODEL, PAIRS
+from tests.fakes.jobs import PAIRS
+from tests.fakes.model_shapes import MODEL
 from tests.gui.new_run.steps import load, rows, settle, start_text
 
 LORA = {"method": "lora", "lora_targets": ["q_proj"]}

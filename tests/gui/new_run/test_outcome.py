@@ -6,7 +6,7 @@ from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, Tr
 from gui.new_run.model_field import download_note, model_title
 from gui.new_run.options import device_segments
 from gui.new_run.outcome import computed, summary_rows
-from tests.fakes.asking import CPU_ONLY, DIGITS
+from tests.fakes.jobs import CPU_ONLY, DIGITS
 
 
 def options(**sections):

@@ -15,7 +15,7 @@ from core.options.presets import differences, find_preset, presets
 from core.services.inspect import DataReport
 from gui.new_run.header import MRPC
 from gui.new_run.state import all_problems, check_form
-from tests.fakes.asking import CPU_ONLY, PAIRS
+from tests.fakes.jobs import CPU_ONLY, PAIRS
 from tests.gui.new_run.steps import TEXTS, checks, drop, load, press, put, row, rows, settle, start_text
 
 

@@ -8,7 +8,7 @@ from core.runs.events import RunPlanned, StepFinished
 from core.runs.start import Extension
 from core.runs.status import RunStatus
 from gui.run.extend_dialog import ExtendSheet, Length
-from tests.fakes.run_stories import OPTIONS
+from tests.fakes.runs import OPTIONS
 
 
 @pytest.fixture

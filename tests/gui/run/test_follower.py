@@ -15,7 +15,7 @@ from core.runs.status import RunStatus, State
 from gui.charts.history import RunHistory
 from gui.run import follower
 from gui.run.follower import FIRST_BYTES, JobThread, LogTail
-from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, opening, write_story
+from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, opening, write_story
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 

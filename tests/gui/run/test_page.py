@@ -39,7 +39,7 @@ from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction, RunFigures
 from gui.run.page import RunPage, RunView
 from tests.fakes.charts import legend_of
-from tests.fakes.run_stories import (
+from tests.fakes.runs import (
     FORECAST,
     OPTIONS,
     Plot,
@@ -50,9 +50,9 @@ from tests.fakes.run_stories import (
     make_folder,
     opening,
     warn,
+    write_events,
     write_story,
 )
-from tests.fakes.runs import write_events
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 

@@ -12,7 +12,7 @@ from core.base.errors import UserError
 from core.runs.events import Level
 from gui.base.background import end_left
 from gui.run.share import RunSharing, SupportSheet
-from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.fakes.runs import Plot, finish, make_folder, write_story
 
 SCRIPT = "import torch\nprint(1)\n"
 

@@ -13,7 +13,7 @@ from gui.charts.axes import XKind
 from gui.charts.history import Smoothing
 from gui.runs.compare import ComparePage, CompareReader
 from tests.fakes.charts import box_at, legend_of
-from tests.fakes.run_stories import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
+from tests.fakes.runs import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
 
 SLOW = Plot(steps=60, reached=60, epochs=3, step_seconds=0.5)
 QUICK = Plot(steps=60, reached=30, epochs=3, step_seconds=0.2, pace=2.0, seed=8)

@@ -22,7 +22,7 @@ from gui.run.extend_dialog import ExtendSheet
 from gui.runs.columns import Column
 from gui.runs.page import RunsPage
 from gui.runs.table import RunsReader
-from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
+from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, write_story
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QWidget
 from core.base.errors import DeviceError
 from core.services.devices import DeviceCheckRequest
 from gui.settings.page import DeviceCheckDialog
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 
 @pytest.fixture

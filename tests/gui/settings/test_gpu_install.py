@@ -11,8 +11,8 @@ from gui.new_run.page import NewRunPage
 from gui.settings import gpu_install
 from gui.settings.gpu_install import GpuInstaller, GpuPanel
 from gui.settings.page import SettingsPage
-from tests.fakes.asking import FakeEngine
-from tests.fakes.gpu import CHECKOUT, OFFERED, OLD_DRIVER, OUTDATED, USED, FakeGpuTools
+from tests.fakes.devices import CHECKOUT, OFFERED, OLD_DRIVER, OUTDATED, USED, FakeGpuTools
+from tests.fakes.jobs import FakeEngine
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from core.services.hub import (
 )
 from gui.settings.hub import CacheCard, HubCard
 from gui.settings.page import SettingsPage
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 MB = 1 << 20
 REPOS = (

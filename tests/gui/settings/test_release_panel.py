@@ -13,7 +13,7 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.settings.page import ReleasePanel, SettingsPage
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 ROOT = Path(__file__).resolve().parents[3]
 ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}

@@ -7,7 +7,7 @@ from core.base.errors import UserError
 from core.base.settings import Appearance, Settings
 from gui.settings import page as settings_page
 from gui.settings.page import SettingsPage
-from tests.fakes.asking import CPU_ONLY
+from tests.fakes.jobs import CPU_ONLY
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.run.header import RunAction
 from gui.try_it.page import TryPage
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 from tests.fakes.try_process import command
 
 BOTH = Verdict(tuple(Which))

@@ -18,7 +18,7 @@ from gui.widgets import fields
 from gui.widgets.fields import AutomaticField, Offer, Refused, make_field, offer_of, refused
 from gui.widgets.form import Form
 from gui.widgets.inputs import SECOND_LINE, Segment
-from tests.fakes.asking import CPU_ONLY
+from tests.fakes.jobs import CPU_ONLY
 
 
 @pytest.fixture

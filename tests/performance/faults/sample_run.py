@@ -31,7 +31,7 @@ from core.runs.events import (
 )
 from core.runs.folder import Action, ExitRecord, KeeperRecord, Request, RunFolder
 from core.runs.library import create
-from tests.fakes.run_stories import OPTIONS, VERSIONS, Plot, write_story
+from tests.fakes.runs import OPTIONS, VERSIONS, Plot, write_story
 
 STEPS, RESUMED_AT = 60, 30
 LABELS = ("cat", "dog")

@@ -23,9 +23,9 @@ from core.options import RunOptions
 from core.options.choices import ChatTemplate, LossOn, Task
 from core.options.data import DataOptions
 from core.services.inspect import FindingLevel
-from tests.fakes import chat_templates
-from tests.fakes.conversation_tables import json_table
-from tests.fakes.tiny_tokenizer import metaspace_tokenizer, tiny_tokenizer
+from tests.fakes import conversations
+from tests.fakes.conversations import json_table
+from tests.fakes.models import metaspace_tokenizer, tiny_tokenizer
 
 ASKED = ("What is the capital of France?", "And of 🇩🇪?", "مرحبا، كيف حالك؟", "  spaces\n\nand lines ")
 ANSWERED = ("Paris.", "Berlin 😊👨‍👩‍👧", "أنا بخير", "Hello\n\n  there")
@@ -108,9 +108,9 @@ def test_labels(chatml):
 def test_a_template_is_kept_unless_chatml_is_chosen(tmp_path):
     from transformers import AutoTokenizer
 
-    tokenizer = tiny_tokenizer(chat_templates.PLAIN)
+    tokenizer = tiny_tokenizer(conversations.PLAIN)
     assert set_template(tokenizer) is ChatTemplate.AUTO
-    assert tokenizer.chat_template == chat_templates.PLAIN
+    assert tokenizer.chat_template == conversations.PLAIN
     assert set_template(tokenizer, ChatTemplate.CHATML) is ChatTemplate.CHATML
     tokenizer.save_pretrained(tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path).chat_template == CHATML
@@ -125,7 +125,7 @@ def test_a_model_that_begins_every_text_with_a_token_gets_it():
 
 
 @pytest.mark.parametrize(
-    "template", [chat_templates.PLAIN, chat_templates.MARKED, chat_templates.MARKED_WITHOUT_END]
+    "template", [conversations.PLAIN, conversations.MARKED, conversations.MARKED_WITHOUT_END]
 )
 @pytest.mark.parametrize("make", [tiny_tokenizer, metaspace_tokenizer])
 def test_a_mark_after_each_turn(template, make):
@@ -143,13 +143,13 @@ GLUED = (
     ("template", "messages", "expected"),
     [
         pytest.param(
-            chat_templates.MARKED.replace("m.content + '</s>' }}{% endg", "m.content }}{% endg"),
+            conversations.MARKED.replace("m.content + '</s>' }}{% endg", "m.content }}{% endg"),
             turns("hi", "ok 😊", "so", "…"),
             ["ok 😊", "…"],
             id="all bytes of a split last letter",
         ),
         pytest.param(
-            chat_templates.MARKED.replace("m.role + '>'", "m.role + '> '"),
+            conversations.MARKED.replace("m.role + '>'", "m.role + '> '"),
             turns("hi", "capital of"),
             [" capital of</s>"],
             id="a token with the space before the answer",
@@ -161,15 +161,15 @@ GLUED = (
             id="not a part of the question",
         ),
         (
-            chat_templates.BRACKETS,
+            conversations.BRACKETS,
             turns("hi", " hello ", "so", "bye"),
             [" hello<|endoftext|>", " bye<|endoftext|>"],
         ),
-        (chat_templates.ASKS_FOR_THOUGHTS, turns("a", "b", "c", "d"), ["b</s>", "d</s>"]),
-        (chat_templates.LAST_ENDS, turns("a", "one", "c", "two"), ["one</s>", "two</s>\n<|endoftext|>"]),
-        (chat_templates.NEVER_ASKS, turns("a", "one", "c", "two three"), [" one\n", " two three\n"]),
+        (conversations.ASKS_FOR_THOUGHTS, turns("a", "b", "c", "d"), ["b</s>", "d</s>"]),
+        (conversations.LAST_ENDS, turns("a", "one", "c", "two"), ["one</s>", "two</s>\n<|endoftext|>"]),
+        (conversations.NEVER_ASKS, turns("a", "one", "c", "two three"), [" one\n", " two three\n"]),
         (
-            chat_templates.CALLS_AS_TEXT,
+            conversations.CALLS_AS_TEXT,
             (
                 *turns("Rain?"),
                 {"role": "assistant", "content": "", "tool_calls": [call("rain", city="Köln")]},
@@ -177,7 +177,7 @@ GLUED = (
             ['rain{"city": "Köln"}</s>'],
         ),
         (
-            chat_templates.FORGETS_THOUGHTS,
+            conversations.FORGETS_THOUGHTS,
             [message | {"reasoning_content": "hm"} for message in turns("a", "one", "b", "two")],
             ["<think>hm</think>two</s>"],
         ),
@@ -190,7 +190,7 @@ def test_answers_in_other_templates(template, messages, expected):
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        (chat_templates.BRACKETS, "roles must alternate user/assistant"),
+        (conversations.BRACKETS, "roles must alternate user/assistant"),
         ("{{ 1 / 0 }}", "division by zero"),
         ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "recursion"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", ""),
@@ -215,7 +215,7 @@ def test_a_tokenizer_that_knows_no_places():
         Renderer(Slow())
 
 
-@pytest.mark.parametrize("template", [chat_templates.PLAIN, chat_templates.MARKED])
+@pytest.mark.parametrize("template", [conversations.PLAIN, conversations.MARKED])
 def test_both_answers_follow_the_prompt(template):
     renderer = Renderer(tiny_tokenizer(template))
     columns = renderer.render(PAIR).columns()
@@ -227,7 +227,7 @@ def test_both_answers_follow_the_prompt(template):
 
 
 def test_what_the_preview_shows():
-    renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
+    renderer = Renderer(tiny_tokenizer(conversations.PLAIN))
     seen = preview_row(renderer, ChatRow(3, turns("hi", "hello 😊")))
     assert [(part.text, part.trained) for part in seen.parts] == [
         ("<user>hi</s>\n<assistant>", False),
@@ -274,23 +274,23 @@ THOUGHT = {"role": "assistant", "content": "one", "reasoning_content": "hm"}
     ("template", "rows", "codes", "kept"),
     [
         (
-            chat_templates.PLAIN,
+            conversations.PLAIN,
             [talk("hi", "hello"), talk("hi", LONG), talk(LONG, "hello")],
             [("answers-cut", 2), ("answers-gone", 3)],
             2,
         ),
-        (chat_templates.BRACKETS, [{"messages": turns("", "a", "b")[1:]}], [("template-refuses", 1)], 0),
-        (chat_templates.DIARY, [{"messages": turns("a", "b", "c")}], [("answer-lost", 1)], 0),
-        (chat_templates.NO_CALLS, [{"messages": [*turns("a"), TOOL_CALL]}], [("answer-lost", 1)], 0),
-        (chat_templates.PARTS, [talk("a", "hello")], [("answer-lost", 1)], 0),
+        (conversations.BRACKETS, [{"messages": turns("", "a", "b")[1:]}], [("template-refuses", 1)], 0),
+        (conversations.DIARY, [{"messages": turns("a", "b", "c")}], [("answer-lost", 1)], 0),
+        (conversations.NO_CALLS, [{"messages": [*turns("a"), TOOL_CALL]}], [("answer-lost", 1)], 0),
+        (conversations.PARTS, [talk("a", "hello")], [("answer-lost", 1)], 0),
         (
-            chat_templates.FORGETS_THOUGHTS,
+            conversations.FORGETS_THOUGHTS,
             [{"messages": [*turns("a"), THOUGHT, *turns("c", "d")]}],
             [("earlier-untrained", 1)],
             1,
         ),
-        (chat_templates.PLAIN, [{**COMPARED, "chosen": LONG}], [("answers-cut", 1)], 1),
-        (chat_templates.PLAIN, [{**COMPARED, "prompt": LONG}], [("answers-gone", 1)], 0),
+        (conversations.PLAIN, [{**COMPARED, "chosen": LONG}], [("answers-cut", 1)], 1),
+        (conversations.PLAIN, [{**COMPARED, "prompt": LONG}], [("answers-gone", 1)], 0),
     ],
 )
 def test_rows_of_a_table(tmp_path, template, rows, codes, kept):
@@ -308,7 +308,7 @@ def test_rows_of_a_table(tmp_path, template, rows, codes, kept):
 @pytest.mark.parametrize("drop", [False, True])
 def test_repeated_rows_are_counted_or_left_out(tmp_path, drop):
     rows = [talk(f"{n % 20}?", "yes") for n in range(50)]
-    found = tokenized(tmp_path, chat_templates.PLAIN, *rows, drop_duplicates=drop)
+    found = tokenized(tmp_path, conversations.PLAIN, *rows, drop_duplicates=drop)
     (finding,) = found.repeated.findings()
     assert (finding.code, finding.count, finding.rows) == ("duplicates", 30, tuple(range(21, 41)))
     assert len(found.samples) == (20 if drop else 50)

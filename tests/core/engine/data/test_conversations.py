@@ -9,7 +9,7 @@ from core.base.errors import DataError
 from core.engine.data.conversations import ChatRow, ShapeKind, find_shape
 from core.engine.data.tables import read_table
 from core.services.inspect import FindingLevel
-from tests.fakes.conversation_tables import GOOD, checked, csv_table, json_table
+from tests.fakes.conversations import GOOD, checked, csv_table, json_table
 
 USER, ANSWER = GOOD
 SHAREGPT = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]

@@ -24,7 +24,7 @@ from core.engine.data.running_text import (
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from tests.fakes.tiny_tokenizer import tiny_tokenizer
+from tests.fakes.models import tiny_tokenizer
 
 PROSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
 LINES = "".join(f"This is line {number} of a text.\n" for number in range(200))

@@ -18,8 +18,7 @@ from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.services.hub import DownloadRequest, Kind
-from tests.fakes.tiny_on_hub import a_hub
-from tests.fakes.whole_hub import Repo
+from tests.fakes.hub import Repo, a_hub
 
 ROWS = "text,label\n" + "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(6))
 

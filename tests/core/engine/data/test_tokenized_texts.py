@@ -22,8 +22,7 @@ from core.options.data import DataOptions
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised
 from core.runs.folder import RunFolder
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_tokenizer import tiny_tokenizer
+from tests.fakes.models import save_tiny_bert, tiny_tokenizer
 
 prepare_torchvision()
 

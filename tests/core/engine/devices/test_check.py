@@ -35,7 +35,7 @@ from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
-from tests.fakes.asking import CPU_ONLY
+from tests.fakes.jobs import CPU_ONLY
 
 REFERENCE = Side("cpu", "Old processor, 2 threads", 2, is_reference=True)
 CANDIDATE = Side("cpu", "Old processor, 1 thread", 1)

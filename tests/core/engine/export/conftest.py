@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from core.options.choices import Method, Task
-from tests.fakes.chat_templates import PLAIN
-from tests.fakes.exporting import LABELS, PROMPTS, TEXTS
-from tests.fakes.finished_runs import finished_run, with_model
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import save_tiny_talker
+from tests.fakes.conversations import PLAIN
+from tests.fakes.jobs import LABELS, PROMPTS, TEXTS
+from tests.fakes.models import save_tiny_bert, save_tiny_talker
+from tests.fakes.runs import finished_run, with_model
 
 
 @pytest.fixture(scope="package", autouse=True)

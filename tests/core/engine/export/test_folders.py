@@ -37,12 +37,9 @@ from core.services.export import (
     NumberFormat,
     Wanted,
 )
-from tests.fakes.exporting import LABELS, TEXTS, exported
-from tests.fakes.finished_runs import finished_run, with_model, with_network
-from tests.fakes.runs import write_events
-from tests.fakes.tiny_bert import WORDS
-from tests.fakes.tiny_vision import save_tiny_vision
-from tests.fakes.tiny_writer import save_tiny_gpt2, save_tiny_llama
+from tests.fakes.jobs import LABELS, TEXTS, exported
+from tests.fakes.models import WORDS, save_tiny_gpt2, save_tiny_llama, save_tiny_vision
+from tests.fakes.runs import finished_run, with_model, with_network, write_events
 
 BARE = """
 import sys, json, torch

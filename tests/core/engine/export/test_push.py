@@ -8,7 +8,7 @@ from huggingface_hub import constants
 from core.base.errors import UserError
 from core.engine.hub.push import push
 from core.services.export import Pushed, PushRequest
-from tests.fakes.tiny_on_hub import a_hub
+from tests.fakes.hub import a_hub
 
 TOKEN = "hf_somebodys"
 FILES = {"README.md": b"# Mine", "model.safetensors": bytes(range(256)) * 40, "base/config.json": b"{}"}

@@ -21,12 +21,9 @@ from core.services.chat import (
     lacks_model,
     parameters_of,
 )
+from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, write_json, write_text
 from tests.fakes.runs import save_checkpoint
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
-from tests.fakes.tiny_training import reviews, write_reviews
-from tests.fakes.tiny_writer import write_text
-from tests.fakes.tried_runs import Received, ask, examples, first_and_last, load, tried
+from tests.fakes.training import Received, ask, examples, first_and_last, load, reviews, tried, write_reviews
 
 TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}{{ eos_token }}{% endfor %}"

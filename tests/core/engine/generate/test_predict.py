@@ -25,9 +25,8 @@ from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted, Said
 from core.runs.folder import RunFolder
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_tokenizer import tiny_tokenizer
-from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews
+from tests.fakes.models import save_tiny_bert, tiny_tokenizer
+from tests.fakes.training import TinyRun, reviews, train, write_reviews
 
 
 def of_kind(run: TinyRun, kind: type) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakes.tiny_on_hub import a_hub
+from tests.fakes.hub import a_hub
 
 
 @pytest.fixture

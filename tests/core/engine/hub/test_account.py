@@ -7,7 +7,7 @@ from core.base import jobs
 from core.base.errors import UserError
 from core.engine.hub.account import NO_KEYCHAIN, account, find_token, lend_token
 from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
-from tests.fakes.keychain import FakeKeychain, PlainFile
+from tests.fakes.desktop import FakeKeychain, PlainFile
 
 TOKEN = "hf_SecretOfAda42"
 SAVE = AccountRequest(action=AccountAction.SAVE, token=TOKEN)

@@ -38,8 +38,7 @@ from core.services.hub import (
     names_here,
     question_about,
 )
-from tests.fakes.tiny_on_hub import CONFIG, TINY, WEIGHTS, blob, partials, point_at
-from tests.fakes.whole_hub import Repo, WholeHub
+from tests.fakes.hub import CONFIG, TINY, WEIGHTS, Repo, WholeHub, blob, partials, point_at
 
 REQUEST = DownloadRequest(id="org/tiny")
 SAFE = {"config.json", "model.safetensors", "tokenizer.json"}

@@ -7,8 +7,7 @@ from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
 from core.engine.hub.search import dataset_files, dataset_splits, search
 from core.services.hub import DownloadRequest, Found, Kind, SearchRequest, cache_folder
-from tests.fakes.tiny_on_hub import CONFIG, FACTS, TINY, WEIGHTS, blob
-from tests.fakes.whole_hub import Repo
+from tests.fakes.hub import CONFIG, FACTS, TINY, WEIGHTS, Repo, blob
 
 CARD = b"""---
 license: mit

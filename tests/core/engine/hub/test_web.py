@@ -19,7 +19,7 @@ from core.engine.hub import web
 from core.engine.hub.web import NOT_UNDERSTOOD, UV_VERSION, fetch_uv, newest_release
 from core.services.hub import Release, ReleaseRequest
 from core.services.hub import ReleaseStanding as Standing
-from tests.fakes.publisher import Publisher
+from tests.fakes.hub import Publisher
 
 REQUEST = ReleaseRequest(repository="someone/hone", running="0.1.0")
 NAME = "uv-for-tests.whl"

@@ -15,10 +15,8 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
 from core.services.inspect import DataReport, FindingLevel
-from tests.fakes.answered_texts import write_data
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
-from tests.fakes.tiny_writer import write_text
+from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, write_json, write_text
+from tests.fakes.training import write_data
 
 prepare_torchvision()
 

@@ -23,8 +23,8 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
 from core.services.inspect import ColumnKind, DataReport, Finding, FindingLevel
-from tests.fakes.clock import FakeClock
-from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.machines import FakeClock
+from tests.fakes.models import save_tiny_bert
 
 N = range(60)
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]

@@ -30,14 +30,19 @@ from core.runs.events import MemoryForecast, PhaseChanged, StepFinished
 from core.runs.library import create
 from core.runs.status import DOESNT_FIT
 from core.runs.words import ONLY_IF_IT_FITS
-from tests.fakes.answered_texts import write_data
-from tests.fakes.building import built
-from tests.fakes.building import options as building_options
-from tests.fakes.tiny_bert import WORDS, save_tiny_bert
-from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
-from tests.fakes.tiny_training import train, write_reviews
-from tests.fakes.tiny_vision import SIZE, save_tiny_vision
-from tests.fakes.tiny_writer import write_text
+from tests.fakes.models import (
+    SIZE,
+    WORDS,
+    instructions,
+    pairs,
+    save_tiny_bert,
+    save_tiny_talker,
+    save_tiny_vision,
+    write_json,
+    write_text,
+)
+from tests.fakes.training import built, train, write_data, write_reviews
+from tests.fakes.training import options as building_options
 from tests.performance.figures import apart
 from tests.performance.forecast import train_here
 

@@ -17,7 +17,7 @@ from core.options.choices import Optimizer, Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.services.memory import DryRun
-from tests.fakes.tiny_bert import WORDS, save_tiny_bert
+from tests.fakes.models import WORDS, save_tiny_bert
 
 prepare_torchvision()
 

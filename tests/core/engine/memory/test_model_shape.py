@@ -22,8 +22,7 @@ from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
+from tests.fakes.models import CONFIGS, SIZE, save_tiny_bert, save_tiny_vision
 
 prepare_torchvision()
 

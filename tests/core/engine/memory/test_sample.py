@@ -14,11 +14,8 @@ from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from tests.fakes.building import options
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
-from tests.fakes.tiny_training import reviews, train, write_reviews
-from tests.fakes.tiny_vision import save_tiny_vision
+from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, save_tiny_vision, write_json
+from tests.fakes.training import options, reviews, train, write_reviews
 
 ROWS = 10
 

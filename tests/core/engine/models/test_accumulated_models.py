@@ -19,7 +19,7 @@ from core.options import RunOptions
 from core.options.choices import Optimizer, Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
-from tests.fakes.building import resolved
+from tests.fakes.training import resolved
 
 prepare_torchvision()
 

@@ -10,8 +10,8 @@ from core.engine.training.observe import FirstBatch
 from core.options import RunOptions
 from core.options.choices import Attention, Task
 from core.options.sections import ModelOptions
-from tests.fakes.tiny_bert import edit_config, save_tiny_bert
-from tests.fakes.tiny_training import model, train
+from tests.fakes.models import edit_config, save_tiny_bert
+from tests.fakes.training import model, train
 
 prepare_torchvision()
 

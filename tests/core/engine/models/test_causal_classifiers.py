@@ -9,9 +9,8 @@ import torch
 from core.engine.environment import prepare_torchvision
 from core.options.choices import Method, Task
 from core.options.sections import ModelOptions, OutputOptions
-from tests.fakes.answered_texts import write_data
-from tests.fakes.tiny_tokenizer import tiny_tokenizer
-from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews
+from tests.fakes.models import tiny_tokenizer
+from tests.fakes.training import TinyRun, reviews, train, write_data, write_reviews
 
 prepare_torchvision()
 

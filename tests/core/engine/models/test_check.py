@@ -14,8 +14,8 @@ from core.options import RunOptions
 from core.options.choices import Attention, Method, Task
 from core.options.sections import MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
-from tests.fakes.tiny_bert import edit_config, save_tiny_bert
-from tests.fakes.tiny_training import model, train
+from tests.fakes.models import edit_config, save_tiny_bert
+from tests.fakes.training import model, train
 
 prepare_torchvision()
 

@@ -18,8 +18,8 @@ from core.options.presets import find_preset as find
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from core.options.validate import problems_of
 from core.runs.events import CheckpointSaved
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, model, reviews, train, write_reviews
 
 WORDS = {"input_ids": torch.tensor([[2, 5, 6, 7, 3], [2, 9, 10, 3, 0]]), "attention_mask": torch.ones(2, 5)}
 LINEAR_LAYERS = 13

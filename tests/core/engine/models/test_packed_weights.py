@@ -12,7 +12,7 @@ from core.engine.models.parts import apply_method, is_quantized
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.sections import DeviceOptions, ModelOptions
-from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.models import save_tiny_bert
 
 prepare_torchvision()
 

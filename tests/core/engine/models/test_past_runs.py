@@ -17,9 +17,8 @@ from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, ModelOptions, OutputOptions, TrainingOptions
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews
-from tests.fakes.tiny_writer import save_tiny_llama, write_text
+from tests.fakes.models import save_tiny_bert, save_tiny_llama, write_text
+from tests.fakes.training import TinyRun, reviews, train, write_reviews
 
 ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
 ROWS = torch.tensor([[3, 7, 11, 20, 42, 8]])

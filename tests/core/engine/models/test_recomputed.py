@@ -18,8 +18,8 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import VISION_MODELS
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, model, train
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, model, train
 
 RECOMPUTED = MemoryOptions(batch_size=8, activation_checkpointing=True)
 

@@ -10,7 +10,7 @@ from core.options.choices import Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, ModelOptions, OutputOptions
 from core.options.sources import SCRATCH_MODELS
-from tests.fakes.tiny_training import reviews, train, write_reviews
+from tests.fakes.training import reviews, train, write_reviews
 
 prepare_torchvision()
 TEXTS = ("To be, or not to be: that is the question.\n", "Whether 'tis nobler in the mind to suffer\n") * 3

@@ -19,7 +19,7 @@ from core.engine.models.refusals import explained
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sections import ModelOptions
-from tests.fakes.tiny_bert import edit_config, save_tiny_bert
+from tests.fakes.models import edit_config, save_tiny_bert
 
 prepare_torchvision()
 

@@ -25,7 +25,7 @@ from core.options.sections import MemoryOptions, ModelOptions
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised
 from core.runs.folder import RunFolder
-from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
+from tests.fakes.models import CONFIGS, SIZE, save_tiny_vision
 
 
 def asked(folder: Path | str, method: Method = Method.FULL, **options: Any) -> RunOptions:
@@ -194,7 +194,7 @@ class TestRefused:
         prepared(asked(folder, train="synthetic:4x48"), tmp_path)
 
     def test_a_text_model(self, tmp_path):
-        from tests.fakes.tiny_bert import save_tiny_bert
+        from tests.fakes.models import save_tiny_bert
 
         assert "can't be trained for" in refusal(asked(save_tiny_bert(tmp_path / "bert")), tmp_path).title
 

@@ -12,9 +12,9 @@ from core.options.choices import Method, Optimizer, Precision, Quantization, Tas
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.runs.events import Evaluated
-from tests.fakes.tiny_training import TinyRun
-from tests.fakes.tiny_training import train as train_tiny
-from tests.fakes.tiny_writer import save_tiny_gpt2, save_tiny_llama, write_text
+from tests.fakes.models import save_tiny_gpt2, save_tiny_llama, write_text
+from tests.fakes.training import TinyRun
+from tests.fakes.training import train as train_tiny
 
 ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
 """Two would wait for each other longer than so small a model computes."""
@@ -254,7 +254,7 @@ def test_so_many_rows_are_used_as_are_asked_for(llama, text, tmp_path):
     ("content", "message"), [("", "is empty"), ("a", "too short to train on"), ("\0\0\0", "zero bytes")]
 )
 def test_a_text_nothing_can_be_learned_from_is_told(llama, tmp_path, content, message):
-    from tests.fakes.tiny_tokenizer import tiny_tokenizer
+    from tests.fakes.models import tiny_tokenizer
 
     (tmp_path / "text.txt").write_text(content)
     model = save_tiny_llama(tmp_path / "model")
@@ -267,7 +267,7 @@ def test_a_text_nothing_can_be_learned_from_is_told(llama, tmp_path, content, me
 
 
 def test_an_encoder_is_not_asked_to_write(tmp_path, text):
-    from tests.fakes.tiny_bert import save_tiny_bert
+    from tests.fakes.models import save_tiny_bert
 
     bert = save_tiny_bert(tmp_path / "bert")
     assert "can't be trained for" in failure(write(tmp_path / "run", bert, text))

@@ -18,11 +18,8 @@ from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, Ou
 from core.runs.event_log import EventReader
 from core.runs.events import CheckpointSaved, Evaluated, MessageRaised, Outcome, RunFinished
 from core.runs.folder import Action
-from tests.fakes.building import built, inputs_of
-from tests.fakes.chats import asked, prepared
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
-from tests.fakes.tiny_training import train
+from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, write_json
+from tests.fakes.training import asked, built, inputs_of, prepared, train
 
 prepare_torchvision()
 

@@ -22,8 +22,8 @@ from core.options.sources import VISION_MODELS
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised
 from core.runs.folder import RunFolder
-from tests.fakes.tiny_training import train
-from tests.fakes.tiny_vision import SIZE, save_tiny_vision
+from tests.fakes.models import SIZE, save_tiny_vision
+from tests.fakes.training import train
 
 SINGLE_REFUSED = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 """These normalise batches, and shrink 32 pixels to one."""

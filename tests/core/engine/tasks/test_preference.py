@@ -14,9 +14,8 @@ from core.options.choices import Method, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.runs.events import Evaluated
-from tests.fakes.building import built, inputs_of, options
-from tests.fakes.tiny_talker import pairs, save_tiny_talker, write_json
-from tests.fakes.tiny_training import train
+from tests.fakes.models import pairs, save_tiny_talker, write_json
+from tests.fakes.training import built, inputs_of, options, train
 
 prepare_torchvision()
 

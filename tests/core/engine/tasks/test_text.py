@@ -20,9 +20,8 @@ from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.runs.events import Evaluated
 from core.runs.folder import RunFolder
-from tests.fakes.answered_texts import TAGS, write_data
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, train
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TAGS, TinyRun, train, write_data
 
 HEADS = {Task.TEXT_REGRESSION: 1, Task.TOKEN_CLASSIFICATION: len(TAGS)}
 LEARNING = TrainingOptions(epochs=2, learning_rate=2e-2)

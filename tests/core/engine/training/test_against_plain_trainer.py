@@ -11,9 +11,8 @@ from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
 from core.runs import library, start
 from core.runs.event_log import EventReader
 from core.runs.events import StepFinished
-from tests.fakes.plain_trainer import train_plainly
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import model, reviews, train, write_reviews
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import model, reviews, train, train_plainly, write_reviews
 
 SENTENCE = "the quick brown fox jumps over a lazy dog near the old river bank today"
 

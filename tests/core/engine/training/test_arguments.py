@@ -13,7 +13,7 @@ from core.options.choices import Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
 from core.options.trainer_args import translate
-from tests.fakes.building import resolved
+from tests.fakes.training import resolved
 
 prepare_torchvision()
 

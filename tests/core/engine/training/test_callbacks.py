@@ -31,10 +31,9 @@ from core.runs.events import (
     WhatRan,
 )
 from core.runs.folder import Action, RunFolder
-from tests.fakes.building import resolved
-from tests.fakes.interrupted import attempt, short_run, story_of
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import model, reviews, write_reviews
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.runs import attempt, short_run, story_of
+from tests.fakes.training import model, resolved, reviews, write_reviews
 
 prepare_torchvision()
 

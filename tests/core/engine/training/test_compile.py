@@ -20,9 +20,8 @@ from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions
 from core.runs.events import Phase, PhaseChanged
 from core.runs.folder import RunFolder
-from tests.fakes.building import resolved
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, model, resolved, reviews, train, write_reviews
 
 
 def fails(_traced: Any, _inputs: Any) -> Any:

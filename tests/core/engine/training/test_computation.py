@@ -14,9 +14,8 @@ from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.sections import DeviceOptions, TrainingOptions
 from core.runs.events import Event, MessageRaised
-from tests.fakes.building import resolved
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, model, train
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, model, resolved, train
 
 prepare_torchvision()
 

@@ -26,8 +26,8 @@ from core.options.data import DataOptions
 from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, ModelOptions
 from core.runs.folder import RunFolder
-from tests.fakes.building import resolved
-from tests.fakes.tiny_bert import WORDS, save_tiny_bert
+from tests.fakes.models import WORDS, save_tiny_bert
+from tests.fakes.training import resolved
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "model.source": ("other",),

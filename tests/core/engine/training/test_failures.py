@@ -24,9 +24,9 @@ from core.options.choices import Task
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
-from tests.fakes.interrupted import attempt, in_attempts, short_run, story_of
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import model, reviews, write_reviews
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.runs import attempt, in_attempts, short_run, story_of
+from tests.fakes.training import model, reviews, write_reviews
 
 MEMORY, DISK = "memory", "disk"
 DETERMINISTIC = "cumsum_cuda_kernel does not have a deterministic implementation, but you set 'torch.use'."

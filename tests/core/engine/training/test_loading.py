@@ -31,8 +31,8 @@ from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, model, reviews, train, write_reviews
 
 NOTHING_KEPT = OutputOptions(keep_checkpoints=0)
 

@@ -10,8 +10,8 @@ from core.engine.models.vision import VisionClassifier
 from core.engine.training.trainer import fix_loss_scaling
 from core.options.choices import Precision
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import model, train
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import model, train
 
 prepare_torchvision()
 

@@ -16,10 +16,9 @@ from core.options import RunOptions
 from core.options.choices import Optimizer, Task
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.options.sources import VISION_MODELS
-from tests.fakes.building import resolved
-from tests.fakes.main_memory import CPUOffloadOptimizer
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import TinyRun, model, train
+from tests.fakes.devices import CPUOffloadOptimizer
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, model, resolved, train
 
 LARGE_LAYERS = {"hidden_size": 96, "intermediate_size": 192}
 """bitsandbytes keeps tensors below 4,096 numbers in fp32; the layers of this Bert have 9,216 and 18,432."""

@@ -21,7 +21,7 @@ from core.options.choices import Task
 from core.runs.event_log import EventReader
 from core.runs.events import Event, Outcome, RequestAnswered, RunFinished
 from core.runs.folder import Action, RunFolder
-from tests.fakes.clock import FakeClock
+from tests.fakes.machines import FakeClock
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
 

@@ -21,11 +21,16 @@ from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Evaluated, MessageRaised, Outcome, RequestAnswered, RunStarted
 from core.runs.folder import Action, RunFolder
 from core.runs.models import newest
-from tests.fakes.interrupted import Story, attempt, in_attempts, short_run, story_of
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
-from tests.fakes.tiny_training import model, reviews, write_reviews
-from tests.fakes.tiny_vision import save_tiny_vision
+from tests.fakes.models import (
+    instructions,
+    pairs,
+    save_tiny_bert,
+    save_tiny_talker,
+    save_tiny_vision,
+    write_json,
+)
+from tests.fakes.runs import Story, attempt, in_attempts, short_run, story_of
+from tests.fakes.training import model, reviews, write_reviews
 
 ACCUMULATED = MemoryOptions(batch_size=2, gradient_accumulation_steps=2)
 QUIET = OutputOptions(predictions=2)

@@ -16,9 +16,9 @@ from core.options.sections import MemoryOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import StepFinished
 from core.runs.folder import RunFolder
-from tests.fakes import tiny_training
-from tests.fakes.asynchronous_device import AsynchronousDevice
-from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes import training
+from tests.fakes.devices import AsynchronousDevice
+from tests.fakes.models import save_tiny_bert
 
 HOST, DEVICE = 0.001, (0.0, 0.010, 0.020, 0.005)
 """Seconds in which this process gives the device a part's work, and in which the device computes it."""
@@ -109,21 +109,21 @@ def test_fetching_is_timed_apart_from_a_copy_that_waits_for_the_device(device):
 def test_a_real_run_has_the_parts_of_every_step_and_computes_the_same_on_a_device_that_works_on(
     tmp_path, monkeypatch, device
 ):
-    rows = tiny_training.write_reviews(tmp_path / "reviews.csv", rows=24)
+    rows = training.write_reviews(tmp_path / "reviews.csv", rows=24)
     sections = {
-        "model": tiny_training.model(save_tiny_bert(tmp_path / "bert")),
-        "data": tiny_training.reviews(rows, group_by_length=Toggle.ON),
+        "model": training.model(save_tiny_bert(tmp_path / "bert")),
+        "data": training.reviews(rows, group_by_length=Toggle.ON),
         "memory": MemoryOptions(batch_size=2, gradient_accumulation_steps=2),
         "training": TrainingOptions(epochs=2.0),
     }
-    plain = tiny_training.train(tmp_path / "plain", **sections)
+    plain = training.train(tmp_path / "plain", **sections)
     assert (plain.status, len(plain.steps)) == (0, 12)
     for step in plain.steps:
         parts = (step.data_seconds, step.forward_seconds, step.backward_seconds, step.optimizer_seconds)
         assert all(part is not None and part > 0 for part in parts), step
         assert sum(part or 0.0 for part in parts) <= step.seconds
     monkeypatch.setattr("core.engine.training.trainer.wait_for", lambda kind: device.wait)
-    watched = tiny_training.train(tmp_path / "watched", **sections)
+    watched = training.train(tmp_path / "watched", **sections)
     assert [step.loss for step in watched.steps] == [step.loss for step in plain.steps]
     assert [step.step for step in watched.steps if step.forward_seconds is not None] == [FIRST + 1]
     assert all(step.data_seconds is not None and step.data_seconds > 0 for step in watched.steps)

@@ -15,7 +15,7 @@ from core.engine.training.tensorboard import TensorBoardFiles
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
 from core.runs.folder import RunFolder
-from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.models import save_tiny_bert
 
 CRC_POLYNOMIAL = 0x82F63B78
 
@@ -148,14 +148,14 @@ def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble, tmp_p
 
 
 def test_a_run_writes_what_its_events_say_where_asked(tmp_path):
-    from tests.fakes import tiny_training
+    from tests.fakes import training
 
     sections: dict[str, Any] = {
-        "model": tiny_training.model(save_tiny_bert(tmp_path / "bert")),
+        "model": training.model(save_tiny_bert(tmp_path / "bert")),
         "training": TrainingOptions(epochs=1.0),
     }
     asked = OutputOptions(tensorboard=True, keep_checkpoints=0)
-    run = tiny_training.train(tmp_path / "run", output=asked, **sections)
+    run = training.train(tmp_path / "run", output=asked, **sections)
     losses = [(number, value) for number, _, tag, value in told(run.run.tensorboard) if tag == "train/loss"]
     assert losses == [(event.step, close(event.loss or 0.0)) for event in run.steps]
     assert losses

@@ -18,9 +18,8 @@ from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised, StepFinished, WhatRan
 from core.runs.folder import RunFolder
-from tests.fakes.building import resolved
-from tests.fakes.tiny_bert import save_tiny_bert
-from tests.fakes.tiny_training import model, train
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import model, resolved, train
 
 STAGES = (DeepSpeed.ZERO_2, DeepSpeed.ZERO_3)
 

@@ -1,5 +1,10 @@
-"""A Hugging Face Hub on this computer: search, lists of files, whoami, downloads from another host, and moods."""
+"""What a Hub does with uploads: makes a repository, says which files are large, takes these, and commits.
 
+As huggingface_hub 2.4.0 asks: `/api/repos/create`, `/api/validate-yaml`, `/api/models/NAME/preupload/main`,
+`NAME.git/info/lfs/objects/batch` with a PUT for each large file, and `/api/models/NAME/commit/main` in lines of JSON.
+"""
+
+import base64
 import contextlib
 import hashlib
 import json
@@ -8,14 +13,159 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.fakes.hub_uploads import Uploads
+import keyring
+import pytest
+from huggingface_hub import constants
+from keyring.backends import fail
+
+from core.engine.hub.account import page_of
+from core.services.hub import Kind
+
+# --- What a Hub does with uploads: makes a repository, says which files are large, takes these
+
+
+LARGE = (".safetensors", ".gguf", ".onnx")
+
+
+@dataclass
+class Uploads:
+    """Repositories that were made, by name: whether they are private, and their files.
+
+    Attributes:
+        readers: Tokens that may only read.
+        refuses_commits: Whether a commit is refused, as where leave to write was taken back.
+    """
+
+    private: dict[str, bool] = field(default_factory=dict)
+    files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    readers: set[str] = field(default_factory=set)
+    refuses_commits: bool = False
+    large: dict[str, bytes] = field(default_factory=dict)
+
+    def answer(self, path: str, body: bytes, token: str, url: str) -> tuple[int, Any]:
+        """Status and JSON for a POST or PUT."""
+        if path.startswith("/large/"):
+            self.large[hashlib.sha256(body).hexdigest()] = body
+            return 200, {}
+        if token in self.readers:
+            return 403, {"error": "You don't have the rights"}
+        if path == "/api/repos/create":
+            return self._create(json.loads(body))
+        if path == "/api/validate-yaml":
+            return 200, {"errors": [], "warnings": []}
+        if "/commit/" in path:
+            return self._commit(path.removeprefix("/api/models/").partition("/commit/")[0], body, url)
+        return 200, _modes(body) if "/preupload/" in path else _actions(body, url)
+
+    def _create(self, asked: dict[str, Any]) -> tuple[int, Any]:
+        name = f"{asked['organization']}/{asked['name']}"
+        if name in self.private:
+            return 409, {"error": "You already created this model repo", "url": page_of(name, Kind.MODEL)}
+        self.private[name] = asked.get("visibility") == "private" or bool(asked.get("private"))
+        self.files[name] = {}
+        return 200, {"url": page_of(name, Kind.MODEL), "name": name}
+
+    def _commit(self, name: str, body: bytes, url: str) -> tuple[int, Any]:
+        if self.refuses_commits:
+            return 403, {"error": "You don't have the rights"}
+        for line in body.splitlines():
+            told = json.loads(line)
+            value = told["value"]
+            if told["key"] == "file":
+                self.files[name][value["path"]] = base64.b64decode(value["content"])
+            elif told["key"] == "lfsFile":
+                self.files[name][value["path"]] = self.large[value["oid"]]
+        commit = "a" * 40
+        return 200, {"commitUrl": f"{url}/{name}/commit/{commit}", "commitOid": commit, "success": True}
+
+
+def _modes(body: bytes) -> dict[str, Any]:
+    """Which files are to be sent beforehand."""
+    files = json.loads(body)["files"]
+    modes = {file["path"]: "lfs" if file["path"].endswith(LARGE) else "regular" for file in files}
+    return {
+        "files": [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes.items()]
+    }
+
+
+def _actions(body: bytes, url: str) -> dict[str, Any]:
+    """Where each of them is to be sent."""
+    objects = json.loads(body)["objects"]
+    where = [
+        {**one, "actions": {"upload": {"href": f"{url}/large/{one['oid']}", "header": {}}}} for one in objects
+    ]
+    return {"transfer": "basic", "objects": where}
+
+
+# --- A place where Hone is published, on this computer: answers what a test wants it to
+
+
+class Publisher:
+    """Answers every GET with `status`, `headers` and what `pages` has at its path, else `body`.
+
+    `asked` are the paths, `told` the headers it was sent.
+    """
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.body = b"{}"
+        self.pages: dict[str, bytes] = {}
+        self.hangs_up = False
+        self.asked: list[str] = []
+        self.told: list[dict[str, str]] = []
+        self.url = ""
+
+    def publish(self, tag: str) -> None:
+        """Have this release as the newest."""
+        self.body = json.dumps({"tag_name": tag, "html_url": "https://elsewhere.example/"}).encode()
+
+    @contextmanager
+    def serving(self) -> Iterator["Publisher"]:
+        """Answer until the end of the block, at `url`."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def _handler(publisher: Publisher) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            publisher.asked.append(self.path)
+            publisher.told.append(dict(self.headers))
+            if publisher.hangs_up:
+                return
+            self.send_response(publisher.status)
+            for name, value in publisher.headers.items():
+                self.send_header(name, value)
+            body = publisher.pages.get(self.path, publisher.body)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+# --- A Hugging Face Hub on this computer: search, lists of files, whoami
+
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SLOW_SECONDS = 0.01
-LARGE = (".safetensors", ".bin", ".parquet")
+STORED_APART = (".safetensors", ".bin", ".parquet")
 
 
 @dataclass
@@ -77,7 +227,7 @@ class WholeHub:
     @contextmanager
     def serving(self) -> Iterator["WholeHub"]:
         """Answer until the end of the block, at `url`; large files come from `elsewhere`."""
-        servers = [ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, host)) for host in ("hub", "cdn")]
+        servers = [ThreadingHTTPServer(("127.0.0.1", 0), _hub_handler(self, host)) for host in ("hub", "cdn")]
         self.url, self.elsewhere = (f"http://127.0.0.1:{server.server_port}" for server in servers)
         threads = [
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -103,7 +253,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _handler(hub: WholeHub, host: str) -> type[BaseHTTPRequestHandler]:
+def _hub_handler(hub: WholeHub, host: str) -> type[BaseHTTPRequestHandler]:
     class Handler(_Handler):
         pass
 
@@ -213,7 +363,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _listed(self, name: str, content: bytes) -> dict[str, Any]:
         size, digest = self.hub.listed.get(name, (len(content), sha256(content)))
         git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        large = {"lfs": {"sha256": digest, "size": size, "pointerSize": 134}} if name.endswith(LARGE) else {}
+        large = (
+            {"lfs": {"sha256": digest, "size": size, "pointerSize": 134}}
+            if name.endswith(STORED_APART)
+            else {}
+        )
         return {"rfilename": name, "size": size, "blobId": git, **large}
 
     def _file(self, asked: Asked) -> None:
@@ -230,7 +384,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(401, "GatedRepo")
         elif file not in repo.files:
             self._refuse(404, "EntryNotFound")
-        elif file.endswith(LARGE) and self.host == "hub":
+        elif file.endswith(STORED_APART) and self.host == "hub":
             self._send(302, b"", {"Location": self.hub.elsewhere + self.path, "X-Repo-Commit": COMMIT})
         else:
             self._content(repo.files[file], asked)
@@ -282,3 +436,76 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+
+# --- A small model on a Hub on this computer
+
+
+WEIGHTS = bytes(range(256)) * 4096
+CONFIG = b'{"model_type": "bert"}'
+TINY = {
+    "config.json": CONFIG,
+    "model.safetensors": WEIGHTS,
+    "tokenizer.json": b'{"version": "1.0"}',
+    "README.md": b"# Tiny",
+    "pytorch_model.bin": b"pickled",
+    "modeling_tiny.py": b"print('never run')",
+    "onnx/model.onnx": b"onnx",
+}
+FACTS = {
+    "downloads": 500,
+    "likes": 7,
+    "pipeline_tag": "fill-mask",
+    "tags": ["transformers", "license:mit"],
+    "safetensors": {"parameters": {"F32": 1000, "F16": 10}, "total": 1010},
+    "config": {"model_type": "bert"},
+}
+
+
+@contextmanager
+def a_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeHub]:
+    """A Hub with `org/tiny`, an empty cache in `folder / "hub"`, nobody logged in, and no keychain."""
+    with WholeHub().serving() as serving:
+        serving.repos["models", "org/tiny"] = Repo(dict(TINY), dict(FACTS))
+        found = {
+            "HF_ENDPOINT": serving.url,
+            "HF_HUB_CACHE": str(folder / "hub"),
+            "HF_HOME": str(folder),
+            "HONE_HOME": str(folder / "hone"),
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+        }
+        for name, value in found.items():
+            monkeypatch.setenv(name, value)
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        point_at(serving.url, monkeypatch)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "hub"))
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder / "token"))
+        before = keyring.get_keyring()
+        keyring.set_keyring(fail.Keyring())
+        try:
+            yield serving
+        finally:
+            keyring.set_keyring(before)
+
+
+def point_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process's huggingface_hub, which was imported long ago, ask there."""
+    values = {
+        "HUGGINGFACE_CO_URL_TEMPLATE": f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+        "ENDPOINT": url,
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_TELEMETRY": True,
+    }
+    for name, value in values.items():
+        monkeypatch.setattr(constants, name, value)
+
+
+def partials(cache: Path) -> list[Path]:
+    """Files that haven't come to their end."""
+    return list(cache.rglob("*.incomplete"))
+
+
+def blob(cache: Path, content: bytes) -> Path:
+    """Where unfinished weights of org/tiny gather."""
+    return cache / "models--org--tiny" / "blobs" / f"{sha256(content)}.hone.incomplete"

@@ -1,0 +1,323 @@
+"""Texts whose number, or the tags of whose words, follow from their words: small models learn that in seconds."""
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.engine.devices.choose import ResolvedRun
+from core.engine.environment import prepare_torchvision
+from core.engine.generate.chat_job import inference_options
+from core.engine.reporter import Reporter
+from core.options import RunOptions, run_file
+from core.options.choices import Method, Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.device_support import DeviceReport
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import (
+    Event,
+    Example,
+    ExamplesChosen,
+    MessageRaised,
+    Predicted,
+    Said,
+    StepFinished,
+    WhatRan,
+)
+from core.runs.folder import RunFolder
+from core.services.chat import Answered, Ask, Given, Load, Piece, Which, Writing
+from tests.fakes.models import WORDS
+
+if TYPE_CHECKING:
+    from core.engine.generate.loading import TriedModel
+
+
+# --- A run of seconds, as Hone starts it, of whatever model and options a test asks for
+
+
+prepare_torchvision()
+
+
+def write_reviews(path: Path, rows: int = 24) -> Path:
+    """Texts of uneven length with two labels, as a CSV file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for row in range(rows):
+            writer.writerow([" ".join(WORDS[row % 5 : row % 5 + 2 + row % 4]), ("no", "yes")[row % 3 > 0]])
+    return path
+
+
+@dataclass(frozen=True)
+class TinyRun:
+    """What came of a run: its exit status, its folder, its events, and the trainer that was alive in it."""
+
+    status: int
+    run: RunFolder
+    events: list[Event]
+    trainer: Any
+
+    @property
+    def what_ran(self) -> WhatRan:
+        return next(event for event in self.events if isinstance(event, WhatRan))
+
+    @property
+    def steps(self) -> list[StepFinished]:
+        return [event for event in self.events if isinstance(event, StepFinished)]
+
+    @property
+    def messages(self) -> dict[str, MessageRaised]:
+        return {event.id: event for event in self.events if isinstance(event, MessageRaised)}
+
+
+def train(folder: Path, **sections: Any) -> TinyRun:
+    """Train in a new folder `folder`; sections not given are those of a short run in fp32 on the CPU."""
+    from core.engine.training import train as engine
+
+    options = RunOptions(
+        **{
+            "task": Task.TEXT_CLASSIFICATION,
+            "data": DataOptions(train="synthetic:16x8"),
+            "device": DeviceOptions(name="cpu", precision=Precision.FP32),
+            "memory": MemoryOptions(batch_size=8),
+            "training": TrainingOptions(epochs=1.0, learning_rate=1e-2),
+            **sections,
+        }
+    )
+    folder.mkdir()
+    run = RunFolder(folder)
+    built: list[Any] = []
+    build = engine.build_trainer
+
+    def keep(*args: Any) -> Any:
+        built.append(build(*args))
+        return built[-1]
+
+    engine.build_trainer = keep
+    try:
+        status = engine.train_run(run, options, Reporter(run))
+    finally:
+        engine.build_trainer = build
+    events = EventReader(run.events_file).read_all()
+    return TinyRun(status, run, events, built[-1] if built else None)
+
+
+def reviews(path: Path, **options: Any) -> DataOptions:
+    """The texts of `write_reviews`, in the order of the seed, none held out unless asked."""
+    return DataOptions(
+        **{
+            "train": str(path),
+            "eval_fraction": 0.0,
+            "group_by_length": Toggle.OFF,
+            "max_length": 32,
+            **options,
+        }
+    )
+
+
+def model(source: Path | str, **options: Any) -> ModelOptions:
+    return ModelOptions(source=str(source), **options)
+
+
+# --- A trainer as a run builds it, for tests that look at it before, while and after it trains
+
+
+prepare_torchvision()
+
+
+def options(task: Task, model: Any, data: DataOptions, **sections: Any) -> RunOptions:
+    """A short run in fp32 on one thread, which keeps no checkpoints."""
+    return RunOptions(
+        **{
+            "task": task,
+            "model": model,
+            "data": data,
+            "device": DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+            "memory": MemoryOptions(batch_size=4),
+            "training": TrainingOptions(epochs=1.0, learning_rate=1e-2),
+            "output": OutputOptions(keep_checkpoints=0),
+            **sections,
+        }
+    )
+
+
+def resolved(options: RunOptions, device: str = "cpu", title: str = "") -> ResolvedRun:
+    """A run whose options leave nothing open, on a device of this name."""
+    return ResolvedRun(options, DeviceReport(name=device, title=title, available=True))
+
+
+def built(asked: RunOptions, folder: Path, kind: Any = None) -> Any:
+    """The trainer of a run, or of that `kind`; its checkpoints would go into `folder`."""
+    from core.engine.training.train import build_trainer, chosen_device, prepare
+    from core.engine.training.trainer import WatchedTrainer
+
+    reporter = Reporter(None)
+    with chosen_device(asked) as run:
+        prepared = prepare(run.options, reporter)
+        return build_trainer(folder, run, prepared, reporter, kind or WatchedTrainer)
+
+
+def inputs_of(trainer: Any) -> list[dict[str, Any]]:
+    """What the model is given from now on, batch by batch."""
+    seen: list[dict[str, Any]] = []
+    trainer.model.register_forward_pre_hook(lambda _model, _args, given: seen.append(given), with_kwargs=True)
+    return seen
+
+
+# --- Texts whose number, or the tags of whose words, follow from their words
+
+
+TAGS = ("O", "B-GOOD", "I-GOOD")
+
+
+def words_of(row: int) -> list[str]:
+    """The words of a row; rows differ in length."""
+    return [WORDS[(row + place) % 5] for place in range(2 + row % 5)]
+
+
+def write_data(folder: Path, task: Task, rows: int = 24) -> str:
+    """Write them as JSON lines; the path."""
+    path = folder / "data.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for row in range(rows):
+            words = words_of(row)
+            tags = [TAGS[(word == "good") + 2 * (word == "bad")] for word in words]
+            made = {"tokens": words, "tags": tags} if task is Task.TOKEN_CLASSIFICATION else {}
+            made = made or {"text": " ".join(words), "score": words.count("good") + len(words) / 4}
+            file.write(f"{json.dumps(made)}\n")
+    return str(path)
+
+
+# --- What a person would write by hand with transformers: what Hone's runs are held against
+
+
+Encode = Callable[[Any, dict[str, str]], dict[str, Any]]
+"""Makes a sample with its label of a tokenizer and a row of the data."""
+
+
+def train_plainly(
+    model: Path,
+    data: Path,
+    encode: Encode,
+    folder: Path,
+    *,
+    batch_size: int,
+    epochs: int,
+    learning_rate: float,
+) -> list[dict[str, float]]:
+    """Train a classifier of two labels on the CPU; returns what Trainer logged of each step."""
+    prepare_torchvision()
+    from transformers import (
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        DataCollatorWithPadding,
+        Trainer,
+        TrainingArguments,
+        set_seed,
+    )
+
+    set_seed(42)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    with data.open(newline="", encoding="utf-8") as file:
+        samples = [encode(tokenizer, row) for row in csv.DictReader(file)]
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        use_cpu=True,
+        per_device_train_batch_size=batch_size,
+        num_train_epochs=epochs,
+        learning_rate=learning_rate,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=42,
+    )
+    trainer = Trainer(
+        model=AutoModelForSequenceClassification.from_pretrained(model, num_labels=2),
+        args=arguments,
+        train_dataset=samples,
+        data_collator=DataCollatorWithPadding(tokenizer),
+    )
+    trainer.train()
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
+
+
+# --- Runs that learn to chat from what a test has written into a folder
+
+
+def asked(folder: Path, *, method: Method = Method.FULL, **more: Any) -> RunOptions:
+    sections = {name: more.pop(name) for name in ("memory", "training", "device") if name in more}
+    data = {"train": str(folder / "talks.json"), "max_length": 128, "eval_fraction": 0.0, **more}
+    model = ModelOptions(source=str(folder / "writer"), method=method)
+    return options(Task.CHAT, model, DataOptions(**data), **sections)
+
+
+def prepared(asked_for: RunOptions) -> Any:
+    from core.engine.reporter import Reporter
+    from core.engine.training.train import prepare
+
+    return prepare(asked_for, Reporter(None))
+
+
+# --- Tiny runs that are over and can be tried: trained in this process
+
+
+def tried(folder: Path, **sections: Any) -> RunFolder:
+    """Train in the new folder `folder` and write what was asked beside it."""
+    asked = {
+        "device": DeviceOptions(name="cpu", precision=Precision.FP32),
+        "memory": MemoryOptions(batch_size=8),
+        "training": TrainingOptions(epochs=1.0, learning_rate=1e-2),
+        "output": OutputOptions(predictions=4),
+        **sections,
+    }
+    run = train(folder, **asked)
+    assert run.status == 0, run.messages
+    run_file.write(RunOptions(**asked), run.run.options_file)
+    return run.run
+
+
+def examples(run: RunFolder) -> tuple[Example, ...]:
+    return next(event for event in _events(run) if isinstance(event, ExamplesChosen)).examples
+
+
+def first_and_last(run: RunFolder) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+    """What was said before training, and at last."""
+    told = [event for event in _events(run) if isinstance(event, Predicted)]
+    return told[0].said, told[-1].said
+
+
+def _events(run: RunFolder) -> list[Any]:
+    return EventReader(run.events_file).read_all()
+
+
+def load(run: RunFolder, which: Which = Which.TRAINED) -> "TriedModel":
+    from core.engine.generate.loading import load_model
+
+    return load_model(run, inference_options(run.options(), Load(run=str(run.path), which=which)), which)
+
+
+class Received:
+    """Collects pieces of text, and stops the answer after so many; None: never."""
+
+    def __init__(self, pieces: int | None = None) -> None:
+        self.pieces: list[str] = []
+        self._most = pieces
+
+    def should_stop(self) -> bool:
+        return self._most is not None and len(self.pieces) >= self._most
+
+    def add(self, told: Any) -> None:
+        assert isinstance(told, Piece)
+        self.pieces.append(told.text)
+
+
+def ask(model: "TriedModel", given: Given, received: Received | None = None, **writing: Any) -> Answered:
+    from core.engine.generate.chat_job import answer
+
+    received = received or Received()
+    asked = Ask(id=1, given=given, writing=Writing(**writing))
+    return answer(model, asked, received.add, received.should_stop)
