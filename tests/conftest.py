@@ -92,7 +92,9 @@ def no_thread_left():
         ):  # daemons are helpers of libraries; threads that Qt started are seen as such too
             thread.join(max(0.0, deadline - time.monotonic()))
     left = [thread.name for thread in set(threading.enumerate()) - before if not thread.daemon]
-    left += running_qt_threads()
+    while (qt_threads := running_qt_threads()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    left += qt_threads
     assert not left, f"threads still running: {', '.join(left)}"
 
 

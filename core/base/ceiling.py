@@ -95,7 +95,7 @@ class RanOut(OutOfMemory):
         super().__init__(
             _("{place} takes more memory than there is").format(place=place or _("This")),
             " ".join((_("It took {size} at the end.").format(size=size(held)), why)),
-            (Fix(_("Close other programs, or choose something smaller")),),
+            (Fix(_("Close other programs, or choose a smaller file or model")),),
         )
         self.held = held
         self.why = why
@@ -208,11 +208,13 @@ class Ceiling:
             self._sign = time.monotonic()
         self.highest = max(self.highest, held)
         if self._limit is not None and held > self._limit:
-            return RanOut(place, self.highest, _("It was ended before it took memory from other programs."))
+            return RanOut(place, self.highest, _("It was stopped before other programs ran out of memory."))
         memory = self._system()
         left = memory.total - memory.used
         if left < min(RESERVE, RESERVE_SHARE * memory.total, touched):
-            why = _("It was ended because the whole computer had only {left} left.").format(left=size(left))
+            why = _("It was stopped because only {left} of memory were left on this computer.").format(
+                left=size(left)
+            )
             return RanOut(place, self.highest, why)
         return None
 
@@ -221,7 +223,7 @@ class Ceiling:
         if seconds is None or time.monotonic() - self._sign < seconds:
             return None
         return UserError(
-            _("{place} takes too long").format(place=place) if place else _("No answer came in time"),
-            _("It was ended after {seconds} without progress.").format(seconds=duration(seconds)),
-            (Fix(_("Choose another file or model, or look for what is wrong in this one")),) if place else (),
+            _("{place} takes too long").format(place=place) if place else _("No answer in time"),
+            _("It was stopped after {seconds} without progress.").format(seconds=duration(seconds)),
+            (Fix(_("Choose another file or model, or check this one for errors")),) if place else (),
         )

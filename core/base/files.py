@@ -183,7 +183,7 @@ def why_missing(path: Path, kind: str = _("file or folder")) -> str:
     except OSError as error:
         return _("{path} can't be read: {reason}").format(path=path, reason=error.strerror or error)
     except ValueError as error:  # a zero byte
-        return _("{path!r} is no path: {error}").format(path=path, error=error)
+        return _("{path!r} is not a valid path: {error}").format(path=path, error=error)
     return ""
 
 
@@ -277,7 +277,7 @@ def _take(file: int, folder: Path, seconds: float) -> None:
                 return
             if time.monotonic() >= deadline:
                 raise TimeoutError(
-                    errno.ETIMEDOUT, _("Another process keeps it locked"), str(folder)
+                    errno.ETIMEDOUT, _("Another process has locked it"), str(folder)
                 ) from error
             time.sleep(_PAUSE_SECONDS)
         else:
@@ -362,7 +362,7 @@ def _wrong_target(path: Path) -> TargetError | None:
 def _not_written(path: Path, error: OSError) -> UserError:
     title = _("{name} can't be written").format(name=path.name or path)
     if error.errno in FULL:
-        fix = Fix(_("Make room on it, or name a file on another disk"))
+        fix = Fix(_("Free some space on it, or name a file on another disk"))
         return UserError(title, _("The disk that {path} is on is full.").format(path=path), (fix,))
     detail = f"{path}: {error.strerror or error}"
     if error.errno in WRONG:

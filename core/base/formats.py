@@ -42,8 +42,8 @@ METRICS = (
     Metric("eval_precision", _("precision")),
     Metric("eval_recall", _("recall")),
     Metric("eval_reward_margin", _("reward margin")),
-    Metric("eval_bits_per_character", _("bits a character"), less_is_better=True),
-    Metric("eval_nats_per_character", _("nats a character"), less_is_better=True),
+    Metric("eval_bits_per_character", _("bits per character"), less_is_better=True),
+    Metric("eval_nats_per_character", _("nats per character"), less_is_better=True),
 )
 """All metrics; a run is judged by the first of these that it has."""
 

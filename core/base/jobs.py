@@ -234,7 +234,9 @@ class EngineJob:
             if ceiling.over:
                 raise ceiling.over
             if self._ran_out():
-                raise RanOut("", ceiling.highest, _("The operating system ended it for lack of memory."))
+                raise RanOut(
+                    "", ceiling.highest, _("The operating system stopped it because memory ran out.")
+                )
             if self._process.returncode != 0:
                 self._messages.seek(0)
                 raise self._failure(answer, self._messages.read())

@@ -62,27 +62,29 @@ CANT_WRITE = 74
 
 _REASONS = {
     "SIGKILL": _(
-        "It was killed from outside. Often the operating system does this when memory runs out: "
-        "try a smaller batch size."
+        "It was killed by another process. Often this is the operating system when memory runs out: try "
+        "a smaller batch size."
     ),
-    "SIGTERM": _("It was asked to end from outside (the computer was shutting down, or somebody ended it)."),
-    "SIGSEGV": _("A library it uses touched memory that isn't its own. This is a bug in native code."),
-    "SIGABRT": _("A library it uses gave up. The end of the log says why."),
-    "SIGBUS": _("A file it was reading went away or the disk is full."),
-    "SIGILL": _("A library it uses needs a newer processor than this one."),
+    "SIGTERM": _(
+        "It was asked to end by another process (the computer was shutting down, or somebody ended it)."
+    ),
+    "SIGSEGV": _("A library accessed invalid memory (segmentation fault). This is a bug in native code."),
+    "SIGABRT": _("A library aborted the process. The end of the log says why."),
+    "SIGBUS": _("A file it was reading was removed, or the disk is full."),
+    "SIGILL": _("A library needs a newer processor than this one."),
     "SIGINT": _("It was interrupted."),
 }
 
 OUT_OF_MEMORY = _(
-    "The computer ran out of memory and the operating system ended it: try a smaller batch size."
+    "The computer ran out of memory and the operating system stopped it: try a smaller batch size."
 )
 
 _WINDOWS_ENDINGS = {
-    0xC0000005: _("A library it uses touched memory that isn't its own. This is a bug in native code."),
+    0xC0000005: _("A library accessed invalid memory (segmentation fault). This is a bug in native code."),
     0xC0000017: OUT_OF_MEMORY,
-    0xC00000FD: _("A library it uses ran out of stack. This is a bug in native code."),
+    0xC00000FD: _("A library ran out of stack memory. This is a bug in native code."),
     0xC000013A: _("It was interrupted."),
-    0xC0000409: _("A library it uses gave up. The end of the log says why."),
+    0xC0000409: _("A library aborted the process. The end of the log says why."),
 }
 
 
@@ -116,7 +118,7 @@ def describe(code: int, *, out_of_memory: bool = False) -> str:
     if code == 0:
         return _("It ended by itself.")
     if code == CANT_WRITE:
-        return _("It can't write into its folder any more: the disk may be full, or the folder gone.")
+        return _("It can't write to its folder any more: the disk may be full, or the folder was removed.")
     if code in _WINDOWS_ENDINGS:
         return _WINDOWS_ENDINGS[code]
     return _("It ended with exit status {code}. The end of the log says why.").format(code=code)

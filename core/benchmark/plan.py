@@ -409,7 +409,7 @@ def _ladder(
         "+ compile" if is_text else f"{title} + compile",
         {**own, "device.compile": True},
         note=_("Compiling is not included in these figures."),
-        refusal="" if with_compile else _("left out as asked"),
+        refusal="" if with_compile else _("left out as requested"),
     )
     # Grouped by length, the first batches of an epoch are the longest and unlike the others.
     lengths = {"data.group_by_length": Toggle.OFF.value, **({"data.train": MIXED} if is_guide else {})}

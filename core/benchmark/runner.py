@@ -48,7 +48,7 @@ def device_of(plan: Plan) -> str:
 
 
 def _busy(other: Entry) -> DeviceBusy:
-    beside = Fix(_("Measure beside it all the same: `--beside`"))
+    beside = Fix(_("Measure at the same time anyway: `--beside`"))
     if other.benchmark:
         return DeviceBusy(
             _("A benchmark is being measured already"),
@@ -58,7 +58,7 @@ def _busy(other: Entry) -> DeviceBusy:
     run = RunFolder(Path(other.run))
     return DeviceBusy(
         _("{run} is training").format(run=run_title(run)),
-        _("Figures measured beside it would be worth nothing."),
+        _("Figures measured at the same time would be meaningless."),
         (Fix(_("Pause it (`hone pause {name}`), or wait until it is done").format(name=run.name)), beside),
     )
 

@@ -73,7 +73,7 @@ def _report(error: Exception) -> int:
         case OSError():
             _log(error, str(error))
         case _:
-            _log(error, _("A fault in Hone: {name}: {error}").format(name=type(error).__name__, error=error))
+            _log(error, _("A bug in Hone: {name}: {error}").format(name=type(error).__name__, error=error))
     return WRONG_REQUEST if isinstance(error, OptionsError | TargetError) else 1
 
 

@@ -73,8 +73,9 @@ def add_commands(commands: Commands) -> None:
         summary=_("show how much memory a run will take"),
         example="mine.hone --set memory.batch_size=32",
         details=_(
-            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, its config.json is "
-            "downloaded, and no weights. Ends with 3 when the run doesn't fit, and lists what to do."
+            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, only "
+            "its config.json is downloaded. Exits with 3 if the run doesn't fit, and lists what to "
+            "change."
         ),
     )
     measuring = commands.add(
@@ -83,8 +84,8 @@ def add_commands(commands: Commands) -> None:
         summary=_("train a few steps to measure memory and time"),
         example="mine.hone",
         details=_(
-            "Runs in a process of its own, the longest batch of the data first. Nothing is saved. Ends with 3 when the "
-            "run doesn't fit."
+            "Runs in a process of its own, with the longest batch of the data first. Nothing is saved. "
+            "Exits with 3 if the run doesn't fit."
         ),
     )
     fitting = commands.add(

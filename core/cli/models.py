@@ -138,9 +138,9 @@ def _add_try(commands: Commands) -> None:
     what = command.add_mutually_exclusive_group()
     add_repeated(what, "--prompt", "TEXT", _("the input; twice for a model that reads pairs of texts"))
     what.add_argument("--file", type=Path, metavar="IMAGE", help=_("an image to classify"))
-    add_flag(command, "--cpu", _("on the CPU, also while a run trains"))
+    add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
-    group, default = command.add_argument_group(_("for models that write")), Writing()
+    group, default = command.add_argument_group(_("for text generation and chat")), Writing()
     group.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
     for name, kind, metavar, text in (
         ("max_tokens", int, "N", _("the longest answer, in tokens; default: {default}")),
@@ -523,7 +523,7 @@ def download(request: DownloadRequest, *, as_json: bool) -> int:
 def _cache_lines(report: CacheReport) -> Iterator[str]:
     """What is in the cache, the largest first."""
     if not report.repos:
-        yield _("Nothing of the Hub is in {folder}.").format(folder=report.folder)
+        yield _("Nothing from the Hub is in {folder}.").format(folder=report.folder)
         return
     titles = (_("NAME"), _("KIND"), _("SIZE"), _("UNFINISHED"), _("CHANGED"))
     yield formats.table(titles, list(map(_cached_row, report.repos)))
@@ -540,7 +540,7 @@ def _cached_row(repo: Cached) -> tuple[str, ...]:
 def remove(request: RemoveRequest, *, agreed: bool) -> int:
     if not agreed:
         if not sys.stdin.isatty():
-            refuse(_("there is no terminal to confirm it; add --yes"))
+            refuse(_("there is no terminal to confirm it: add --yes"))
         question = (
             _("Delete the unfinished download of {name} from the cache, for all programs?")
             if request.only_partial

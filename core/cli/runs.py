@@ -110,7 +110,7 @@ def find_run(name: str) -> RunFolder:
         refuse(_("several runs are called {name}; name one of {names}").format(name=name, names=namesakes))
     folder = Path(name).absolute() if is_there(Path(name)) else folder_called(name)
     if folder is not None:
-        refuse(_("{folder} is no run: there is neither run.toml nor events.jsonl").format(folder=folder))
+        refuse(_("{folder} is not a run: it has neither run.toml nor events.jsonl").format(folder=folder))
     if close := [path.name for path in close_to(name, run_folders())]:
         refuse(
             _("there is no run {name}; did you mean {names}?").format(name=name, names=_(" or ").join(close))
@@ -196,7 +196,7 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
     say(f"{formats.counted(len(plan.going), 'run')}, {formats.size(plan.size)}")
     if not agreed:
         if not sys.stdin.isatty():
-            refuse(_("there is no terminal to confirm it; add --yes"))
+            refuse(_("there is no terminal to confirm it: add --yes"))
         if not confirm(_("Delete permanently?") if permanently else _("Move to the trash?")):
             say(_("Nothing was deleted."))
             return 1

@@ -65,16 +65,16 @@ REMOVED = _(
 )
 REQUESTED = {
     Action.STOP: _("Stopping; what is trained is saved. Ctrl-C again ends it at once."),
-    Action.KILL: _("Ending it at once. Ctrl-C again leaves it alone."),
+    Action.KILL: _("Ending it now. Press Ctrl-C again to leave it running."),
 }
-QUEUE = _("wait until nothing else trains on its device (see `hone queue`)")
+QUEUE = _("wait until no other run trains on its device (see `hone queue`)")
 
 
 def add_commands(commands: Commands) -> None:
     command = commands.add(
         "train",
         train,
-        summary=_("train what a run file asks for"),
+        summary=_("train a run file"),
         example="mine.hone --set memory.batch_size=8",
         details=_(
             "Ctrl-C stops and saves what is trained; twice ends it at once; three times leaves it alone. A run that "
@@ -109,7 +109,7 @@ def add_commands(commands: Commands) -> None:
         follow,
         summary=_("show the progress of a run that was started elsewhere"),
         example="2026-01-31-digits",
-        details=_("Ctrl-C leaves it; the run goes on."),
+        details=_("Ctrl-C leaves it; the run continues."),
     )
     add_run(following)
     for each in (command, resuming, following):
@@ -209,7 +209,7 @@ def attend(
             if answered == len(actions):
                 progress.say(
                     _(
-                        "The run goes on. `hone follow {name}` shows it again, `hone stop {name}` stops it."
+                        "The run continues. `hone follow {name}` shows it again, `hone stop {name}` stops it."
                     ).format(name=name_of(run))
                 )
                 return INTERRUPTED
@@ -217,7 +217,9 @@ def attend(
                 run.request(actions[answered])
             except OSError as error:
                 progress.say(
-                    _("The run can't be stopped: {error}. It goes on; try Ctrl-C again.").format(error=error)
+                    _("The run can't be stopped: {error}. It continues; try Ctrl-C again.").format(
+                        error=error
+                    )
                 )
             else:
                 progress.say(REQUESTED[actions[answered]])
@@ -359,7 +361,7 @@ def stop(arguments: argparse.Namespace) -> int:
     run = find_run(arguments.name)
     state = summarize(run).state
     if state.is_over:
-        note(_("It is over already: {state}.").format(state=state))
+        note(_("It has already ended: {state}.").format(state=state))
         return 0
     return _end(run, Action.KILL if arguments.now else Action.STOP)
 
@@ -369,7 +371,7 @@ def pause(arguments: argparse.Namespace) -> int:
     run = find_run(arguments.name)
     state = summarize(run).state
     if state is State.PAUSED and not arguments.save_only:
-        note(_("It is paused already."))
+        note(_("It is already paused."))
         return 0
     if state.is_over:
         refuse(_("{name} isn't training: it is {state}").format(name=arguments.name, state=state))

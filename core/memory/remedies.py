@@ -132,7 +132,7 @@ def dynamic_padding(request: Request) -> Iterator[Step]:
         yield Step(
             "padding",
             _("Pad to the batch's longest"),
-            _("Rows are no longer than the longest text of their batch. The result is the same."),
+            _("Rows are padded to the longest text of their batch only. The result is the same."),
             {"data.padding": Padding.DYNAMIC.value},
             PADDING,
         )
@@ -324,7 +324,7 @@ LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3, "offload": 4}
 """How much the result suffers, by the name of a step; 0 for others. Offloading is last: it is the slowest."""
 
 
-AS_ASKED = _("As asked")
+AS_ASKED = _("As requested")
 """The title of the unchanged options."""
 
 

@@ -309,7 +309,7 @@ class Keeper:
             time=time.time(),
             code=code,
             signal=signal_name(code),
-            reason=_("It was ended at once, as asked.") if self._is_killed else reason,
+            reason=_("It was ended at once, as requested.") if self._is_killed else reason,
             log_tail=log_tail(self._run.log_file),
             out_of_memory=not self._is_killed and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,

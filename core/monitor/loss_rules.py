@@ -36,7 +36,7 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
     is_full = len(recent.checkpoints) >= recent.most_checkpoints
     is_next_to_go = good is not None and recent.checkpoints[0] is good and is_full
     if good is not None:
-        checkpoint = _("The last good checkpoint is {path}, of step {step:,}.").format(
+        checkpoint = _("The last good checkpoint is {path} (step {step:,}).").format(
             path=good.path, step=good.step
         )
         if is_next_to_go:
@@ -57,8 +57,8 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
         else _("The loss of step {step:,} is infinite")
     )
     detail = _(
-        "A single such step may pass. If more follow, the weights are lost, and the run ends by itself. The usual "
-        "cause is a learning rate that is too high."
+        "A single such step may be harmless. If more follow, the weights become unusable and the run "
+        "ends by itself. The usual cause is a learning rate that is too high."
     )
     return Finding(
         key=f"{bad.step}: {checkpoint}",
@@ -199,7 +199,7 @@ def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
     return Finding(
         key=key,
         level=Level.WARNING,
-        title=_("The loss has shot up"),
+        title=_("The loss has risen sharply"),
         detail=f"{detail} {checkpoint}",
         fixes=tuple(fixes),
     )

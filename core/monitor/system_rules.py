@@ -51,7 +51,7 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
         return Finding(
             key="low",
             level=Level.WARNING,
-            title=_("The battery is at {left}").format(left=left),
+            title=_("Battery at {left}").format(left=left),
             detail=_(
                 "Training empties a battery fast, and the computer will switch off before the run is done. Plug it in, "
                 "or stop: the run saves a checkpoint and ends."
@@ -61,7 +61,7 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
     return Finding(
         key="unplugged",
         level=Level.INFO,
-        title=_("The computer runs on its battery"),
+        title=_("The computer is running on battery"),
         detail=_("It is at {left}. Most laptops train faster when plugged in.").format(left=left),
         fixes=(STOP,),
     )
@@ -101,7 +101,7 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
     return Finding(
         key="low" if fits else "no room",
         level=Level.WARNING,
-        title=_("The disk is nearly full") if fits else _("The disk has no room for the next checkpoint"),
+        title=_("The disk is nearly full") if fits else _("The disk has no space for the next checkpoint"),
         detail=" ".join(sentences).format(
             free=formats.size(free),
             total=formats.size(recent.disk.total),
@@ -128,7 +128,8 @@ SILENT_PHASES = {
 """Seconds that a process may do nothing in a phase that reports nothing until it is over."""
 
 _WHILE_LOADING = _(
-    "A stop is taken at once; if the process is stuck, end it now. This attempt has saved nothing yet."
+    "Stop takes effect at once; if the process hangs, end it now. Nothing has been saved yet since the "
+    "last start."
 )
 _AFTER_A_STEP = _(
     "A stop is taken after the next step; if none comes, ending it now leaves the last checkpoint, if any."
@@ -204,7 +205,7 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     else:
         share = formats.whole_percent(busy)
         sentences.append(_("Its process is alive and uses {share} of a processor core.").format(share=share))
-    sentences.append(_("This message disappears when the run goes on; the end of the log may say more."))
+    sentences.append(_("This message disappears when the run continues; the end of the log may say more."))
     sentences.append(_STOPS.get(recent.phase, _WHILE_LOADING))
     title = _("No step for more than {time}") if trains else _("No activity for more than {time}")
     return Finding(

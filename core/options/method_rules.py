@@ -159,7 +159,8 @@ def _long_warmup(options: RunOptions, steps: int) -> Problem | None:
     if warmup < max(steps, 2):  # in a run of one step it makes no difference
         return None
     message = _(
-        "{warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning rate is never reached"
+        "{warmup:,g} warm-up steps are at least as many as the run's {steps:,} steps: the learning rate "
+        "is never reached"
     )
     return Problem(
         path, message.format(warmup=warmup, steps=steps), (Fix(_("A tenth of the run"), {path: 0.1}),)
@@ -335,7 +336,9 @@ def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
     recomputes = options.memory.activation_checkpointing and options.device.compile
     if recomputes and limits is not None and limits.normalises_batch:
         message = _("{name} has batch norm, which a compiled model can't recompute").format(name=name)
-        yield Problem(path, message, (Fix(_("Keep the activations"), {path: False}), DONT_COMPILE))
+        yield Problem(
+            path, message, (Fix(_("Turn off activation checkpointing"), {path: False}), DONT_COMPILE)
+        )
 
 
 def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:

@@ -62,12 +62,12 @@ def read_tree(path: Path) -> Tree:
     try:
         tree = load_toml(text)
     except _NOT_TOML as error:
-        reason = _("is no run file, or is damaged: {error}{text}").format(
+        reason = _("is not a run file, or is damaged: {error}{text}").format(
             error=error, text=_backslash_hint(text)
         )
         raise OptionsError((Problem("", reason),), str(path)) from error
     if all(key == "schema" or value == {} for key, value in tree.items()):
-        raise OptionsError((Problem("", _("is no run file: it holds no option")),), str(path))
+        raise OptionsError((Problem("", _("is not a run file: it contains no option")),), str(path))
     return with_absolute_paths(rename_arguments(tree)[0], path.resolve().parent)
 
 

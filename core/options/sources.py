@@ -42,9 +42,7 @@ class Lack(Enum):
         "{folder}: model.safetensors.index.json names weights that are no .safetensors files in this folder; copy all "
         "of them there from the source of the model"
     )
-    ALL_BUT_ADAPTER = _(
-        "{folder} holds a LoRA adapter without its model; choose the model it was trained with"
-    )
+    ALL_BUT_ADAPTER = _("{folder} contains a LoRA adapter without its base model; choose its base model")
 
 
 def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:

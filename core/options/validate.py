@@ -411,7 +411,7 @@ def _convert(option: Option, value: object) -> Any:
         return Toggle.ON if value else Toggle.OFF
     if isinstance(value, int | float) and not isinstance(value, bool):
         if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-            broken = _("is far too large a number")
+            broken = _("is too large a number")
         else:
             broken = option.broken_limit(value) if math.isfinite(value) else _("must be a finite number")
         if broken:

@@ -18,11 +18,11 @@ from core.runs.summary import status_at_end
 SWITCHED_OFF = _("The computer was restarted or switched off while it trained.")
 SWITCHED_OFF_WAITING = _("The computer was restarted or switched off while it waited for its turn.")
 KEEPER_GONE = _(
-    "Its keeper is gone, too: somebody ended both, or the operating system did, for lack of memory or because the "
-    "person logged out."
+    "Its keeper process has ended, too: both were ended by a user or by the operating system, for lack "
+    "of memory or because of a logout."
 )
-KEEPER_GONE_WAITING = _("Its keeper was ended from outside while it waited for its turn.")
-NEVER_KEPT = _("It was never started, or all trace of that is lost.")
+KEEPER_GONE_WAITING = _("Its keeper process was ended while the run waited for its turn.")
+NEVER_KEPT = _("It was never started, or its records are lost.")
 ELSEWHERE = _("It was trained on another computer, {host}, and nothing has been heard of it since.")
 
 FIRST_SECONDS = 7 * 86_400.0
@@ -64,9 +64,9 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
     keeper, awaited = run.keeper_record(), status.awaited
     waited = awaited is not None and awaited.attempt >= max(run.attempt_kept(), status.attempt)
     title = (
-        _("The run waited for its turn, which never came.")
+        _("The run waited for its turn and never started.")
         if waited
-        else _("The training process is gone, and nobody was left to see how.")
+        else _("The training process has ended, and the reason is unknown.")
     )
     if keeper is None:
         reason = NEVER_KEPT

@@ -102,7 +102,7 @@ class Progress:
 
     def _show_plan(self, plan: RunPlanned) -> None:
         template = (
-            _("{steps}, {batch} each, on {device}: {samples}, {held_out:,} held out, {epochs}")
+            _("{steps}, {batch} each, on {device}: {samples}, {held_out:,} for validation, {epochs}")
             if plan.eval_samples
             else _("{steps}, {batch} each, on {device}: {samples}, {epochs}")
         )

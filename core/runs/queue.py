@@ -401,9 +401,9 @@ CHECK_SECONDS = 10.0
 """How often the keeper of a run that trains checks its entry."""
 
 _ENDINGS = {
-    Action.STOP: _("It was taken out of the queue, as asked, before it began to train."),
-    Action.KILL: _("It was taken out of the queue, as asked, before it began to train."),
-    Action.PAUSE: _("It was paused, as asked, while it waited for its turn."),
+    Action.STOP: _("It was removed from the queue before it started."),
+    Action.KILL: _("It was removed from the queue before it started."),
+    Action.PAUSE: _("It was paused while it waited for its turn."),
 }
 
 

@@ -136,10 +136,10 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
         raise HasFinished(_("The run has finished"), _("It can be trained for more epochs or steps."))
     if state is State.FINISHED and models.newest(run) is None:
         detail = _(
-            "No checkpoint of it is there to resume from: it would train anew and replace its model. A new run can "
-            "start from that model, run:{name}."
+            "It has no checkpoint to resume from: it would start again and replace its model. A new run "
+            "can start from its model, run:{name}."
         )
-        raise CantResume(_("The run can't be made longer"), detail.format(name=run.name))
+        raise CantResume(_("The run can't be extended"), detail.format(name=run.name))
     with _cant_resume(f"{run.options_file}: "):
         return run.options(), status
 

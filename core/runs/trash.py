@@ -120,7 +120,7 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
         detail = _("{path} can't be moved to the trash: {strerror}").format(
             path=path, strerror=error.strerror or error
         )
-        raise NoTrashError(_("The trash didn't take it"), detail) from error
+        raise NoTrashError(_("It could not be moved to the trash"), detail) from error
 
 
 def delete(run: RunFolder) -> None:
@@ -157,12 +157,12 @@ def _kept_from_starting(run: RunFolder) -> Iterator[None]:
             pass
         if not run.path.is_dir():
             raise RunFolderError(
-                _("The run is gone"), _("There is nothing at {path} any more.").format(path=run.path)
+                _("The run no longer exists"), _("There is nothing at {path} any more.").format(path=run.path)
             )
         if not state_at_end(run).is_over:
             raise RunFolderError(
                 _("The run isn't over"),
-                _("{run} trains, or waits for its turn. Stop it first.").format(run=run_title(run)),
+                _("{run} is training or waiting for its turn. Stop it first.").format(run=run_title(run)),
             )
         if os.name == "nt":  # which moves no folder with an open file in it
             held.close()

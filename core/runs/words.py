@@ -113,7 +113,7 @@ def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False)
 # --- What ran
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
-AS_ASKED = _("as asked")
+AS_ASKED = _("as requested")
 """The reason that tells nothing."""
 
 
@@ -243,7 +243,7 @@ def _of_run(ran: WhatRan, size: Size, status: RunStatus | None) -> list[Statemen
         reason = template.format(percent=100 * abs(error), peak=size(status.peak_bytes or 0))
         add(_("Forecast"), size(status.forecast_bytes or 0), reason=reason)
 
-    group = _("Chosen by Hone")
+    group = _("Chosen automatically")
     for path, reason in list(reasons.items()):  # of options that have no line
         option = options_by_path().get(path)
         title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
@@ -374,7 +374,7 @@ def _ending(run: RunFolder, status: RunStatus, state: State, record: ExitRecord 
             yield from _figures(status, status.finished, record)
         else:  # that is the state of an earlier attempt
             was_queued = record is not None and record.code is None
-            yield record.reason if record is not None and was_queued else _("Ended at once, as asked.")
+            yield record.reason if record is not None and was_queued else _("Ended at once, as requested.")
             if status.step:
                 yield _("It is at step {step:,}.").format(step=status.step)
         yield from _where_model_is(run)
@@ -430,8 +430,8 @@ def queued_text(run: RunFolder, status: RunStatus) -> str:
         return ""
     checkpoint = models.newest(run)
     if checkpoint is None:
-        return _("When its turn comes it begins anew: it has no complete checkpoint.")
-    return _("When its turn comes it goes on from step {step:,}, its newest complete checkpoint.").format(
+        return _("When its turn comes it starts again: it has no complete checkpoint.")
+    return _("When its turn comes it continues from step {step:,}, its newest complete checkpoint.").format(
         step=checkpoint.step
     )
 
@@ -450,7 +450,7 @@ def _where_model_is(run: RunFolder) -> Iterator[str]:
         step=model.step, folder=model.folder
     )
     if is_left_behind(run):
-        yield _("The model in {folder} is older: it was written before the run went on.").format(
+        yield _("The model in {folder} is older: it was saved before the run was resumed.").format(
             folder=run.model
         )
 
@@ -476,10 +476,10 @@ def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
     checkpoint = models.newest(run)
     command = f"`hone resume {shlex.quote(name_of(run))}`"
     if checkpoint is not None:
-        template = _("{command} goes on from step {step:,}, its newest complete checkpoint.")
+        template = _("{command} continues from step {step:,}, its newest complete checkpoint.")
         yield template.format(command=command, step=checkpoint.step)
     elif state in (State.PAUSED, State.CRASHED) or status.finished is None:
-        yield _("{command} begins anew: it has no complete checkpoint.").format(command=command)
+        yield _("{command} starts again: it has no complete checkpoint.").format(command=command)
 
 
 def name_of(run: RunFolder) -> str:

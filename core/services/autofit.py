@@ -187,7 +187,7 @@ class Fitting(DryRuns):
                     problem=done.problem
                 )
                 return
-        self.reason = _("Nothing that keeps this model fits: choose a smaller one, or free memory.")
+        self.reason = _("No change makes this model fit: choose a smaller one, or free memory.")
         self.is_too_large = True
 
     def _next(self) -> Candidate:

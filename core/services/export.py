@@ -75,7 +75,7 @@ EXPORTS: dict[ExportKind, tuple[str, str]] = {
     ExportKind.COREML: (_("Core ML"), _("For apps on a Mac, iPhone or iPad: a package that Xcode opens.")),
     ExportKind.HUB: (
         _("Hugging Face Hub"),
-        _("To share: a new repository under your name. The only kind that sends anything."),
+        _("To share: a new repository under your name. The only export that uploads anything."),
     ),
 }
 """Title and purpose of each kind."""

@@ -132,7 +132,7 @@ def why_not(card: Card | None) -> str:
     (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
     """
     if card is None:
-        return _("No NVIDIA card with a driver was found: install NVIDIA's driver, then start Hone again.")
+        return _("No NVIDIA card with a driver was found: install NVIDIA's driver, then restart Hone.")
     needed = 525 if card.capability is not None and card.capability <= (9, 0) else 580
     if card.driver is None or card.driver >= needed:
         return ""
@@ -305,7 +305,7 @@ def installation(state: GpuState | None = None) -> Install:
     if by:
         raise UserError(
             _("Hone works offline"),
-            _("{by} forbids downloading.").format(by=by),
+            _("{by} forbids downloads.").format(by=by),
             (Fix(_("Allow it in Settings")),),
         )
     return Install(state.card.torch_backend)

@@ -336,7 +336,7 @@ _USES: dict[Task, tuple[ColumnUse, ...]] = {
     Task.TEXT_CLASSIFICATION: (_FIRST, _SECOND, _LABEL),
     Task.TEXT_REGRESSION: (_FIRST, _SECOND, ColumnUse(LABEL, "Number", _("The answer to learn: a number."))),
     Task.TOKEN_CLASSIFICATION: (
-        ColumnUse(TEXT, "Words", _("A list of words, or a text that is split at its blanks.")),
+        ColumnUse(TEXT, "Words", _("A list of words, or a text that is split at spaces.")),
         ColumnUse(LABEL, _("Labels of words"), _("The answer to learn: a label for each word.")),
     ),
     Task.CAUSAL_LM: (ColumnUse(TEXT, "Text", _("What the model learns to continue.")),),

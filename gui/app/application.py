@@ -124,8 +124,8 @@ class BugDialog(QDialog):
         set_role(title, Role.PAGE_TITLE)
         words = text_label(
             _(
-                "Your runs are not touched: each trains in a process of its own. Copy the report and send it to us, "
-                "then start Hone again if something looks wrong."
+                "Your runs are not affected: each trains in a process of its own. Copy the report and "
+                "send it to us, and restart Hone if something looks wrong."
             )
         )
         text = QPlainTextEdit(report)

@@ -98,8 +98,8 @@ def question_about(
     if training and waiting:
         lines.append(_("Waiting for their turn: {runs}").format(runs=_names(waiting)))
     effects = _(
-        "Training can go on without this window. Pausing saves a checkpoint, from which it can be resumed later. "
-        "Stopping ends it and keeps the model as it is."
+        "Training can continue without this window. Pausing saves a checkpoint, from which it can be "
+        "resumed later. Stopping ends it and keeps the model as it is."
     )
     if is_shutting_down:
         effects = _(

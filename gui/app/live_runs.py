@@ -300,7 +300,7 @@ class Notices(QWidget):
         self._training = list(live)
         count = len(live)
         title = ngettext("“{run}” is training", "{count} runs are training", count)
-        text = _("It went on while Hone was closed.")
+        text = _("It continued while Hone was closed.")
         if count > 1:
             text = listed([_with_percent(one) for one in live])
         button = ngettext("Show it", "Show them", count)

@@ -181,7 +181,7 @@ def _held_back(gpu: DeviceSampled) -> list[Note]:
     slowed = {
         Throttle.POWER_BRAKE: _("Slowed by its power supply"),
         Throttle.HARDWARE: _("Slowed by its hardware"),
-        Throttle.POWER_CAP: _("Slowed much by its power limit"),
+        Throttle.POWER_CAP: _("Slowed greatly by its power limit"),
     }
     return [Note(text) for reason, text in slowed.items() if reason in reasons][:1]
 

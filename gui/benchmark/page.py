@@ -178,16 +178,16 @@ class Turn(Enum):
 def turn_question(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
     """Asks when to begin on a device that is in use. To pause one of several runs would only let the next begin."""
     words = _(
-        "What is measured beside something else is slower than alone, has less memory, and is marked as disturbed. "
-        "What runs beside it becomes slower, too.",
+        "Measured beside other work, rows are slower, have less memory, and are marked as disturbed. The "
+        "other work becomes slower, too.",
     )
-    answers = {Turn.BESIDE: _("Measure beside it anyway")}
+    answers = {Turn.BESIDE: _("Measure at the same time anyway")}
     if awaited.behind == queue.BENCHMARK:
         title = _("Another benchmark is being measured")
     elif awaited.ahead == 1:
         title = _("“{run}” trains on this device").format(run=awaited.title or awaited.behind)
         answers = {Turn.AFTER_PAUSE: _("Pause it, then measure"), **answers}
-        words += " " + _("A paused run is resumed under Runs; it loses nothing.")
+        words += " " + _("A paused run can be resumed under Runs; nothing is lost.")
     else:
         title = _("{count} runs train on this device, or wait for it").format(count=awaited.ahead)
     return Question(title, words, answers, parent)
@@ -255,7 +255,7 @@ class BenchmarkTab(QWidget):
         if waits_for:
             doing = _("Waiting until “{run}” has paused…").format(run=waits_for)
         elif measuring.is_stopping:
-            doing = _("Ending the current pass; what is done is kept…")
+            doing = _("Ending the current pass; finished measurements are kept…")
         elif plan is None:
             doing = _("Choosing what this machine can measure…")
         elif progress is None:
@@ -299,15 +299,15 @@ class BenchmarkTab(QWidget):
     def show_ending(self, ending: Ending) -> None:
         result = self.view.result
         if ending is Ending.CANCELLED:
-            kept = _("What was measured until then is shown, and kept under Earlier results.")
-            none = _("Nothing had been measured yet, so nothing is kept.")
+            kept = _("What was measured until then is shown, and saved under Earlier results.")
+            none = _("Nothing had been measured yet, so nothing is saved.")
             detail = kept if result is not None and result.measured else none
             self.strip.show_message(Level.INFO, _("The benchmark was cancelled"), detail)
 
     def show_error(self, error: UserError) -> None:
         """Say what went wrong; if the device is in use, offer to measure all the same."""
         if isinstance(error, DeviceBusy):
-            beside = Fix(_("Measure beside it"), {BESIDE: True})
+            beside = Fix(_("Measure at the same time"), {BESIDE: True})
             self.strip.show_message(Level.WARNING, error.title, error.detail, (beside,))
         else:
             self.strip.show_error(error)
@@ -599,7 +599,7 @@ class BenchmarkPage(QWidget):
         elif result is not None:
             words = " · ".join((result.plan.title, formats.moment(result.begun), result.machine.title))
         else:
-            words = _("What the guides promise, measured on this computer")
+            words = _("The methods of the guides, measured on this computer")
         self.head.setText(words)
 
     def _read_saved(self) -> None:

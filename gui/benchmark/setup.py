@@ -93,7 +93,7 @@ class Setup(QWidget):
     def obstacle(self) -> str:
         """What prevents measuring, in a sentence; empty: nothing."""
         if self.machine is None:
-            return _("Looking at what this machine can do…")
+            return _("Detecting what this computer can do…")
         return self.mistake()
 
     def plan(self) -> MakePlan:

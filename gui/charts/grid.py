@@ -62,7 +62,7 @@ class ChartBar(QWidget):
         self.follow.setCheckable(True)
         set_flag(self.follow, "stays", True)
         self.follow.setToolTip(
-            _("Show the newest part and move along with it. Drag across a chart to choose how much of it.")
+            _("Show the newest part and follow it. Drag across a chart to choose how much.")
         )
         self.show_all = QPushButton(_("Whole run"))
         self.show_all.setToolTip(_("A double click on a chart does the same"))

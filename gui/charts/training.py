@@ -191,7 +191,7 @@ def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:
         name=_("norm"),
         write=formats.loss,
         has_means=True,
-        unknown=_("Known only where gradients are clipped"),
+        unknown=_("Recorded only if gradients are clipped"),
     )
 
 
@@ -243,7 +243,7 @@ class LossChart(StepChart):
 
     def empty_text(self) -> str:
         if len(self.history.loss) and self.history.loss.extremes() is None:
-            return _("Every loss so far is not a number")
+            return _("Every loss so far is NaN")
         return super().empty_text()
 
 

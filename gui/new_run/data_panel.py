@@ -231,7 +231,7 @@ class SplitChoice(QWidget):
             text = _("Drawn at random with seed {seed}")
         form.row(FRACTION).set_hint(text.format(seed=form.field("training.seed").value()))
         share = 100 * float(str(form.field(FRACTION).value()))
-        meanwhile = _("Not chosen yet; until then {share:g} % are held out").format(share=share)
+        meanwhile = _("Not chosen yet; until then {share:g} % are used for validation").format(share=share)
         for path in (FILE, SPLIT):
             is_open = path == self.value and not form.field(path).value()
             form.row(path).set_hint(meanwhile if is_open else "")
@@ -268,7 +268,7 @@ class SplitChoice(QWidget):
 
     def _show_choices(self) -> None:
         segments = [
-            Segment(FRACTION, _("A share"), _("A part of the training data is held out.")),
+            Segment(FRACTION, _("A share"), _("A fraction of the training data is used for validation.")),
             Segment(FILE, _("Another file"), _("Held-out data in the same format.")),
         ]
         if self._has_split:

@@ -189,7 +189,7 @@ class RowsPane(QWidget):
         menu.setToolTipsVisible(True)
         group = QActionGroup(menu)
         uses = [(use.key, use.title, use.help) for use in uses_for(self._task)]
-        for key, title, tip in (*uses, ("", _("Ignore"), _("The model doesn't see it."))):
+        for key, title, tip in (*uses, ("", _("Ignore"), _("The model doesn't use it."))):
             action = QAction(title, group, checkable=True, checked=self._keys.get(name, "") == key)
             action.setToolTip(tip)
             action.setData(key)
@@ -318,10 +318,10 @@ class SeenPane(QWidget):
         )
         style = f"background-color: {self._theme.tokens.accent_soft}; text-decoration: underline"
         mark = f'<span style="{style}">{html.escape(_("tinted and underlined"))}</span>'
-        text = _("{mark}: learned; the rest is only read")
+        text = _("{mark}: learned; the rest is context")
         if self._task is Task.PREFERENCE:
             text = _("{mark}: made more likely in the chosen answer, less likely in the rejected one")
-        self.legend.setText(_("All of it is learned.") if is_all else text.format(mark=mark))
+        self.legend.setText(_("All tokens are learned.") if is_all else text.format(mark=mark))
         self.legend.setVisible(bool(learned))
 
 

@@ -97,7 +97,7 @@ class NewRunHeader(QWidget):
         super().__init__()
         self._subtitle = role_label(Role.MUTED)
         self.reset = link_button(
-            _("Start afresh"),
+            _("Reset"),
             self.reset_chosen.emit,
             _("Reset every choice to what Hone starts with; this can be undone"),
         )
@@ -159,7 +159,7 @@ class NewRunHeader(QWidget):
         menu.addAction(_("Run file…"), self.open_file)
         menu.addAction(_("Import from a script…")).triggered.connect(self.import_chosen)
         menu.addSeparator()
-        reset = menu.addAction(_("Start afresh"))
+        reset = menu.addAction(_("Reset"))
         reset.triggered.connect(self.reset_chosen)
         reset.setToolTip(self.reset.toolTip())
         return button

@@ -65,7 +65,7 @@ def basis_help(basis: Basis) -> str:
 
 
 def undivided_text() -> str:
-    return _("What the dry run held when it was ended; its parts aren't known.")
+    return _("Memory of the dry run when it ended; its parts aren't known.")
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
@@ -395,9 +395,10 @@ class FitCard(Card):
             return
         button.setText(_("Measure") if measured is None else _("Measure again"))
         tip = _(
-            "Trains a few steps on the longest examples and keeps nothing: how much memory and time it takes"
+            "Trains a few steps on the longest examples and saves nothing: shows how much memory and "
+            "time it takes"
         )
-        text = _("Trains a few steps to know for sure")
+        text = _("Trains a few steps to measure memory and time")
         if case is not None and not case.is_complete:
             tip = _("This trains the model itself, which isn't on this computer yet")
             text = _("Can be measured once the weights are here: the first run downloads them")

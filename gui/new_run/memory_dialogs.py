@@ -206,7 +206,7 @@ class FitSheet(QDialog):
             text = self._tries.reason if isinstance(self._tries, Fitting) else ""
             text = text or (_("Stopped.") if self._is_stopped else _("All were measured."))
         elif result.changes:
-            text = _("Found: {changes}.").format(changes=result.title)
+            text = _("Result: {changes}.").format(changes=result.title)
         else:
             text = _("It fits as it is, with room to spare: nothing has to change.")
         self.status.setText(text)

@@ -130,7 +130,7 @@ class ModelField(Field):
         for chooser, tip in (
             (self._vision, option.help),
             (self._scratch, _("Untrained, and small enough to train here")),
-            (self._runs, _("Continues from what a run has learned")),
+            (self._runs, _("Continues from the model of a run")),
         ):
             chooser.setAccessibleName(option.title)
             chooser.setToolTip(tip)

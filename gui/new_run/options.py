@@ -134,7 +134,7 @@ class SpecialFields:
             self.model,
             self.device,
             self.train,
-            PathField(options["data.eval"], _("Choose the held-out data")),
+            PathField(options["data.eval"], _("Choose the validation data")),
             AutomaticField(options["data.workers"]),
             AutomaticField(options["device.threads"]),
             ComboField(options["device.compile_backend"]),
@@ -405,7 +405,7 @@ class OptionsColumn(QWidget):
             _("Compare its results with those of the CPU"),
         )
         self._device_card.insert_below("device.name", self._indented(check, LINK_PADDING, None))
-        self.advice = Disclosure(_("Which one?"))
+        self.advice = Disclosure(_("Help me choose"))
         lines = [
             _("{condition}: {advice}").format(condition=item.condition, advice=item.advice)
             for item in big_model_advice()

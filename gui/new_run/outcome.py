@@ -244,7 +244,7 @@ def _data_text(options: RunOptions, length: Extent | None, data: DataReport | No
     if length is None:
         return name
     if length.evaluated is not None:
-        text = _("{name} · {trained:,} to train on, {evaluated:,} held out")
+        text = _("{name} · {trained:,} for training, {evaluated:,} for validation")
         return text.format(name=name, trained=length.trained, evaluated=length.evaluated)
     if options.data.eval:
         evaluation = _("evaluated on another file")

@@ -222,7 +222,7 @@ class NewRunPage(QWidget):
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with, list the changes, and offer to undo them."""
         self._header.show_restored(False)
-        self._change_set.replace(run_file.read_tree(DIGITS), _("Started afresh"))
+        self._change_set.replace(run_file.read_tree(DIGITS), _("Reset"))
 
     def load_file(self, path: Path) -> None:
         """Fill the form from a run file; problems of the file are shown, and this can be undone."""
@@ -281,7 +281,7 @@ class NewRunPage(QWidget):
         """Train on this file or folder, and offer another task if the data suits that better."""
         missing = why_missing(path)
         if missing:
-            title = _("“{}” can't be opened").format(path.name or path)
+            title = _("“{value}” can't be opened").format(value=path.name or path)
             self._strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
             return
         self._strip.hide()

@@ -143,7 +143,7 @@ class ExportPlace(QWidget):
         self._private.setChecked(True)
         self._numbers = CalmComboBox()
         formats = {
-            NumberFormat.AUTO: _("As they are"),
+            NumberFormat.AUTO: _("Unchanged"),
             NumberFormat.FP32: _("fp32: 4 bytes each"),
             NumberFormat.BF16: _("bf16: 2 bytes each, slightly rounded"),
             NumberFormat.FP16: _("fp16: 2 bytes each, slightly rounded"),
@@ -316,7 +316,7 @@ class ExportSheet(QDialog):
 
     def _show_kind(self, kind: ExportKind) -> None:
         self.place.show_kind(kind)
-        self.take.setText(_("Export and send") if kind is ExportKind.HUB else _("Export"))
+        self.take.setText(_("Export and upload") if kind is ExportKind.HUB else _("Export"))
 
     def _begin(self) -> None:
         if self.kinds.chosen is None or self.is_running:

@@ -66,7 +66,7 @@ def length_of(run: RunFolder) -> Length:
         UserError: It can't train longer, as it has no checkpoint.
     """
     if models.newest(run) is None:
-        raise UserError(_("The run can't be made longer"), _("It has no checkpoint to continue from."))
+        raise UserError(_("The run can't be extended"), _("It has no checkpoint to continue from."))
     return Length(run.options(), status_at_end(run, and_beginning=True))
 
 
@@ -144,7 +144,7 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
         total.append(ngettext("{count} step", "{count} steps", steps).format(count=formats.count(steps)))
     rates = {Schedule.CONSTANT: _("unchanged"), Schedule.INVERSE_SQRT: _("continues to fall")}
     rate = rates.get(schedule, _("follows its schedule over all steps, so it first rises again"))
-    rows = [(_("So far"), so_far), (_("In all"), ", ".join(total)), (_("Learning rate"), rate)]
+    rows = [(_("So far"), so_far), (_("In total"), ", ".join(total)), (_("Learning rate"), rate)]
     if steps is not None and pace is not None:
         time = _("about {duration}, at {pace} per step as measured, without evaluations")
         seconds = max(0, steps - status.step) * pace

@@ -152,7 +152,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             if not is_over:
                 return _("The model is written when the run has finished or was stopped.")
     if facts.is_gone:
-        return _("Its folder is gone.")
+        return _("Its folder no longer exists.")
     match action:
         case RunAction.NEW_FROM_MODEL | RunAction.TRY if facts.saved_step is not None:
             return _("Resume it, and its model is written when it ends; or export its checkpoint.")

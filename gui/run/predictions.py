@@ -140,7 +140,7 @@ class PredictionsModel(QStandardItemModel):
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
         moments = [moment_text(predicted) if predicted else "" for predicted in (before, after)]
-        self.setHorizontalHeaderLabels([_("The model reads"), _("Expected"), *moments])
+        self.setHorizontalHeaderLabels([_("Input"), _("Expected"), *moments])
         for column, predicted in ((Column.BEFORE, before), (Column.AFTER, after)):
             for row in range(self.rowCount()):
                 said = said_of(row, predicted)
@@ -287,7 +287,7 @@ class RunPredictions(QWidget):
         self.model = PredictionsModel(folder, self)
         self.table = self._make_table()
         self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName(_("Evaluation to look at"))
+        self.slider.setAccessibleName(_("Evaluation to show"))
         self.slider.setRange(0, 0)
         self.slider.setPageStep(1)
         self.slider.setMaximumWidth(280)
@@ -298,7 +298,7 @@ class RunPredictions(QWidget):
         self.whole = QPlainTextEdit()
         self.whole.setReadOnly(True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
-        self.whole.setAccessibleName(_("The example that is chosen"))
+        self.whole.setAccessibleName(_("The selected example"))
         self._empty = QLabel()
         self._empty.setWordWrap(True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -319,7 +319,7 @@ class RunPredictions(QWidget):
         self._empty.setText(
             _("This run has no predictions.")
             if is_over
-            else _("Predictions for held-out examples appear here before the first step.")
+            else _("Predictions for validation examples appear here before the first step.")
         )
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
@@ -429,7 +429,7 @@ class RunPredictions(QWidget):
     def _whole_text(self, row: int) -> str:
         """All texts of an example: input, expected answer, the answers at the slider's moment and before training."""
         example = self._predictions.examples[row]
-        title = _("Your prompt") if example.is_own else _("The model reads")
+        title = _("Your prompt") if example.is_own else _("Input")
         texts = [(title, example.given)] if example.given else []
         if example.expected:
             texts.append((_("Expected"), visible(example.expected)))

@@ -158,9 +158,9 @@ def state_line(facts: RunFacts) -> str:
         )
         parts = [*at, _("its memory is free")]
     elif state is State.PAUSING:
-        parts = [_("Pausing: saving a checkpoint, then the memory is free"), *progress]
+        parts = [_("Pausing: saving a checkpoint, then the memory is freed"), *progress]
     elif state is State.STOPPING:
-        parts = [_("Stopping, and keeping what is trained"), *progress]
+        parts = [_("Stopping, and keeping the trained model"), *progress]
     elif state is State.TRAINING:
         parts = [_training_text(facts), *progress]
     else:
@@ -198,7 +198,7 @@ def _phase_text(status: RunStatus) -> str:
         Phase.TOKENIZING: _("Tokenizing"),
         Phase.COMPILING: _("Compiling the model"),
         Phase.TRAINING: _("Preparing the first step"),
-        Phase.EVALUATING: _("Evaluating on held-out data"),
+        Phase.EVALUATING: _("Evaluating on validation data"),
         Phase.SAVING: _("Saving"),
     }
     if status.phase is None:
@@ -284,7 +284,7 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
     elif crash is not None:
         title, reason = crash.title.rstrip("."), crash.reason
     else:
-        title, reason = _("The training process is gone"), ""
+        title, reason = _("The training process has ended"), ""
     if record is not None and record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.status.forecast)
         title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes

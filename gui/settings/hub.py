@@ -62,7 +62,7 @@ class TokenPanel(QWidget):
         self.line.setAccessibleName(_("Token"))
         self.save = QPushButton(_("Save in the keychain"))
         self.check = QPushButton(_("Check"))
-        self.check.setToolTip(_("Ask the Hub whose token it is"))
+        self.check.setToolTip(_("Check whose token it is"))
         self.remove = QPushButton(_("Remove"))
         self.remove.setToolTip(_("Delete the token from the keychain"))
         create = link_button(_("Create one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
@@ -114,7 +114,7 @@ class TokenPanel(QWidget):
             case TokenPlace.FILE:
                 return _("The token of hf auth login is used.")
             case TokenPlace.NOWHERE:
-                return _("No token. Public models need none; gated and private ones do.")
+                return _("No token. Public models don't need one; gated and private ones do.")
 
     def _show(self, text: str, role: Role = Role.MUTED) -> None:
         self.status.setText(text)
@@ -200,7 +200,7 @@ class CacheCard(Card):
     """What is in the Hub's cache, with Delete."""
 
     def __init__(self, ask: Ask) -> None:
-        super().__init__(_("From the Hub, on this computer"))
+        super().__init__(_("Downloaded from the Hub"))
         self._reading = JobTask(ask, "hub-cached", CacheReport, self)
         self._reading.done.connect(self.show_report)
         self._reading.failed.connect(self._on_failure)

@@ -89,7 +89,7 @@ def explanation(found: Found, *, signed_in: bool) -> str:
         return text
     terms = _("Its owner requires that you accept its terms: open its page, sign in there, and accept them.")
     if not signed_in:
-        terms += " " + _("Then give Hone a token of yours.")
+        terms += " " + _("Then enter your token in Hone.")
     return f"{terms}\n{text}"
 
 
@@ -280,11 +280,11 @@ class HubSheet(QDialog):
         self.here: tuple[Found, ...] = ()
         self.download = Download(ask, self)
         self.words = QLineEdit()
-        self.words.setPlaceholderText(_("Words of a name, such as bert, or a whole id: owner/name"))
+        self.words.setPlaceholderText(_("Words of a name, such as bert, or a full id: owner/name"))
         self.words.setAccessibleName(_("Words to search for"))
         self.words.setClearButtonEnabled(True)
         self.button = QPushButton(_("Search"))
-        self.suiting = QCheckBox(_("Only what suits “{task}”").format(task=task_title))
+        self.suiting = QCheckBox(_("Only for “{task}”").format(task=task_title))
         self.suiting.setChecked(True)
         self.suiting.setVisible(is_model and bool(task_title))
         self.subset = QLineEdit()
@@ -404,7 +404,7 @@ class HubSheet(QDialog):
         if by := hub.forbidden_by():
             return _("{what} prevents asking {host}. On this computer:").format(what=by, host=hub.host())
         if self.answer is None:
-            text = _("{host} is asked only when you press Search. On this computer:")
+            text = _("Requests to {host} are sent only when you press Search. On this computer:")
             return text.format(host=hub.host())
         count = len(self.answer.found)
         return _("{count} found, the most downloaded first").format(count=count) if count else ""
@@ -412,11 +412,11 @@ class HubSheet(QDialog):
     def _empty_text(self) -> str:
         if self.answer is None or self._request is None:
             if hub.is_forbidden():
-                return _("Nothing of the Hub is on this computer yet.")
+                return _("Nothing from the Hub is on this computer yet.")
             return _("Nothing of the Hub is on this computer yet.\nType words of a name and press Search.")
         text = _("Nothing on {host} has “{words}” in its name.")
         if self._request.task:
-            text = _("Nothing on {host} has “{words}” in its name and suits the task. Untick the box?")
+            text = _("Nothing on {host} has “{words}” in its name and suits the task. Clear the checkbox?")
         return text.format(host=hub.host(), words=self._request.words)
 
     def _show_chosen(self) -> None:

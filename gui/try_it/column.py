@@ -90,7 +90,7 @@ class Transcript(PageScroll):
 
     def begin(self, question: Question, name: str) -> None:
         """Show a question to the model `name`, and start its answer."""
-        title = _("The model reads") if question.as_read else _("You")
+        title = _("Input") if question.as_read else _("You")
         asked = self._add(title, Role.SAID)
         asked.words.setText(question.shown)
         asked.show_notes(expected_text(question.expected))

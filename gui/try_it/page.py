@@ -70,12 +70,12 @@ class TryPage(QWidget):
         self.run_list.setAccessibleName(_("Run"))
         self.shown = Segmented(
             (
-                Segment(BOTH, _("Both"), _("The trained model beside the one it started from.")),
+                Segment(BOTH, _("Both"), _("The trained model and the one it started from, side by side.")),
                 Segment(Which.TRAINED.value, _("Trained"), _("Only the trained model.")),
                 Segment(Which.BEFORE.value, _("Before training"), _("Only the model the run started from.")),
             )
         )
-        self.shown.setAccessibleName(_("Models to ask"))
+        self.shown.setAccessibleName(_("Models to use"))
         self.shown.set_value(BOTH)
         self.learned = QLabel()
         set_role(self.learned, Role.MUTED)
@@ -113,7 +113,7 @@ class TryPage(QWidget):
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
-            self.unload(_("{run} is training and gets the memory").format(run=training[0].title))
+            self.unload(_("{run} is training and needs the memory").format(run=training[0].title))
             self._is_outdated = lambda runs: training[0].run not in runs
 
     def close_questions(self) -> None:
@@ -204,7 +204,7 @@ class TryPage(QWidget):
         for widget in (self.run_list, self.shown, self.learned):
             widget.setVisible(chosen is not None)
         self._stack.setCurrentIndex(0 if chosen is None else 1)
-        no_run = _("No run has a model yet.\nTrain one under New run: then it can be asked here.")
+        no_run = _("No run has a model yet.\nTrain one under New run: then you can try it here.")
         problem = _("This run can't be tried.\n{problem}").format(problem=choice.problem)
         self.empty.setText(problem if choice.problem else no_run)
         if chosen is None:
@@ -275,8 +275,8 @@ class TryPage(QWidget):
             return (Fix(_("Try anyway on the CPU"), {ON_CPU: True}),)
         if verdict.allowed and len(self._asked_models) > 1:
             return (
-                Fix(_("Ask only the trained model"), {ONLY: Which.TRAINED.value}),
-                Fix(_("Ask only the one before training"), {ONLY: Which.BEFORE.value}),
+                Fix(_("Use only the trained model"), {ONLY: Which.TRAINED.value}),
+                Fix(_("Use only the model before training"), {ONLY: Which.BEFORE.value}),
             )
         return ()
 

@@ -135,7 +135,7 @@ class ChanceBars(NamedBars):
             for one in chances[:MOST_BARS]
         ]
         spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars)
-        self.setAccessibleName(_("Probabilities: {}").format(spoken))
+        self.setAccessibleName(_("Probabilities: {spoken}").format(spoken=spoken))
         self.show_bars(bars, is_ranking=True)
 
 

@@ -134,7 +134,7 @@ def said(window):
     ("content", "words"),
     [
         (b"= = no TOML", "is no run file, or is damaged"),
-        (b"", "is no run file: it holds no option"),
+        (b"", "is not a run file: it contains no option"),
         (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
         (b'schema = 99\ntask = "image-classification"\n', "a newer Hone may read it"),
         (None, None),

@@ -22,7 +22,9 @@ def main(job: str, scenario: str) -> int:
     if scenario == "hang":
         time.sleep(60)
     if scenario == "refuse":
-        print(json.dumps({"error": {"title": "The exported model doesn't answer as the trained one"}}))
+        print(
+            json.dumps({"error": {"title": ("The exported model's answers differ from the trained model's")}})
+        )
         return 1
     if scenario == "taken":
         Path(asked["target"]).mkdir()

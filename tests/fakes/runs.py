@@ -308,8 +308,10 @@ def crash(run: RunFolder, clock: float) -> None:
             time=clock + 0.2,
             code=-9,
             signal="SIGKILL",
-            reason="It was killed from outside. Often the operating system does this when memory runs out: "
-            "try a smaller batch size.",
+            reason=(
+                "It was killed by another process. Often this is the operating system when memory "
+                "runs out: try a smaller batch size."
+            ),
             log_tail=tail,
         )
     )

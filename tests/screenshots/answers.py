@@ -209,7 +209,7 @@ def measured(options: RunOptions, room: Room) -> Measurement:
         step_seconds=step,
         total_steps=440,
         run_seconds=440 * step,
-        out_of_memory="It was ended before it took memory from other programs."
+        out_of_memory="It was stopped before other programs ran out of memory."
         if parts.total > room.free
         else "",
     )

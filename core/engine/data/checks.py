@@ -64,9 +64,12 @@ FEW_ROWS = FindingKind(
 LITTLE_TEXT = FindingKind(
     "little-text",
     _WARNING,
-    _("{detail}: there is nearly nothing to learn from. A style takes some hundred thousand characters."),
+    _(
+        "{detail}: there is almost nothing to learn from. Learning a style takes some hundred thousand "
+        "characters."
+    ),
 )
-RARE_LABEL = FindingKind("rare-label", _WARNING, _("{detail}: too few to learn it from."))
+RARE_LABEL = FindingKind("rare-label", _WARNING, _("{detail}: too few examples to learn from."))
 UNEVEN_LABELS = FindingKind(
     "uneven-labels",
     _WARNING,
@@ -75,8 +78,8 @@ UNEVEN_LABELS = FindingKind(
 SIMILAR_LABELS = FindingKind(
     "similar-labels",
     _WARNING,
-    _("{detail} differ in capitals or spaces only, and are learned as different labels."),
-    _("Write them alike where they mean the same"),
+    _("{detail} differ only in case or spaces, and are learned as different labels."),
+    _("Write them the same way if they mean the same"),
 )
 TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows}: cut off at {detail}."))
 LINES_LEFT_OUT = FindingKind("lines-left-out", _WARNING, "{detail}")
@@ -191,7 +194,7 @@ LARGE = 100.0
 def check_text_columns(table: Table, guess: Guess) -> None:
     """Raise DataError if a column of texts is missing, or holds something else."""
     if not guess.text:
-        raise _no_column(table, _("texts"), _("None of them holds texts."))
+        raise _no_column(table, _("texts"), _("None of them contains text."))
     likely = guess_columns(table).text
     for name in guess.text:
         _refuse_missing(table, name, TEXTS, guess.text, likely[:1])
@@ -231,7 +234,7 @@ def check_label_column(table: Table, guess: Guess) -> None:
 def check_score_column(table: Table, guess: Guess) -> None:
     """Raise DataError if the column of numbers is missing, empty, or holds no numbers at all."""
     if guess.label is None:
-        error = _no_column(table, _("numbers"), _("None of them holds a number to learn."))
+        error = _no_column(table, _("numbers"), _("None of them contains a number to learn."))
         raise DataError(error.title, error.detail, (*error.fixes, CLASSIFY))
     likely = guess_score(table, guess.text)
     _refuse_missing(table, guess.label, ANSWER, (guess.label,), (likely,) if likely else ())
@@ -384,7 +387,7 @@ def refuse_constant(
             _("Column “{label}” of {name} has the same number in every row").format(
                 label=guess.label, name=table.path.name
             ),
-            _("It is {most:g} in every row: there is nothing to learn.").format(most=most),
+            _("It is {most:g} in every row, so there is nothing to learn.").format(most=most),
             (*fixes, *other_score(table, guess)),
         )
 
@@ -395,7 +398,7 @@ def large_numbers(largest: float, guess: Guess) -> tuple[str, ...]:
         return ()
     return (
         _(
-            "“{label}” goes up to {largest:,g}. Numbers of a few units are learned faster: divide them "
+            "“{label}” goes up to {largest:,g}. Small numbers are learned faster: scale them down "
             "beforehand, or train longer at a higher learning rate."
         ).format(label=guess.label, largest=largest),
     )

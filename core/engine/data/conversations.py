@@ -174,7 +174,7 @@ def _check_columns(table: Table, columns: Mapping[str, str], known: Roles) -> No
         if role not in known:
             others = {key: value for key, value in columns.items() if key != role}
             raise DataError(
-                _("“{role}” is no role of a column").format(role=role),
+                _("“{role}” is not a role of a column").format(role=role),
                 _("The roles in data.columns are {known}.").format(known=", ".join(known)),
                 (Fix(_("Leave “{role}” out").format(role=role), {"data.columns": others}),),
             )
@@ -321,7 +321,7 @@ def _as_list(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = _unwrapped(value)
     if not isinstance(value, list):
-        raise _unreadable(value, _("{value} is no list."))
+        raise _unreadable(value, _("{value} is not a list."))
     return value
 
 
@@ -349,7 +349,7 @@ def _content(item: Mapping[str, Any]) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
-        raise _unreadable(content, _("the content {value} is no text."))
+        raise _unreadable(content, _("the content {value} is not text."))
     return "".join(map(_text_part, content))
 
 
@@ -527,7 +527,7 @@ class ConversationReader:
         for name, role in self.roles.items():
             if role not in set(Speaker):
                 raise DataError(
-                    _("“{role}” is no role").format(role=role),
+                    _("“{role}” is not a role").format(role=role),
                     _("The roles in data.roles are {known}.").format(known=", ".join(Speaker)),
                     (self._role_fix(name, Speaker.ASSISTANT), self._role_fix(name, Speaker.USER)),
                 )
@@ -622,7 +622,7 @@ class ConversationReader:
         history = self._cells.get(R.HISTORY)
         for turn in [] if _is_blank(history) else _as_list(history):
             if not isinstance(turn, list) or len(turn) != 2:
-                raise _unreadable(turn, _("the earlier turn {value} is no list of question and answer."))
+                raise _unreadable(turn, _("the earlier turn {value} is not a list of question and answer."))
             for role, text in zip((Speaker.USER, Speaker.ASSISTANT), turn, strict=True):
                 messages.append({"role": role.value, "content": self._as_text(text, R.HISTORY)})
         messages += self._messages(R.CONVERSATION, Speaker.USER)
@@ -663,7 +663,7 @@ class ConversationReader:
     def _message(self, item: Any, before: str) -> Message:
         """Read OpenAI's role and content, or ShareGPT's from and value; `before` is the role of the last message."""
         if not isinstance(item, dict):
-            raise _unreadable(item, _("{value} is no message with “role” and “content”."))
+            raise _unreadable(item, _("{value} is not a message with “role” and “content”."))
         name = _first_value(item, ROLE_KEYS)
         if name is None:
             raise RowIssue(MISSING_KEY, "from" if "value" in item else "role")

@@ -558,11 +558,11 @@ def _read_idx(pair: IdxPair) -> Images:
     pixels, labels = _read_array(pair.images, IDX_IMAGES), _read_array(pair.labels, IDX_LABELS)
     if len(pixels) != len(labels):
         raise DataError(
-            _("Images and labels don't belong together"),
+            _("The numbers of images and labels differ"),
             _("{images} has {count:,} images, {labels} {label_count:,} labels.").format(
                 images=pair.images.name, count=len(pixels), labels=pair.labels.name, label_count=len(labels)
             ),
-            (Fix(_("Get both files from the same place")),),
+            (Fix(_("Get both files from the same source")),),
         )
     return Images([str(label) for label in labels.tolist()], pixels[:, None], pair.images.name)
 
@@ -580,7 +580,8 @@ def _read_array(path: Path, magic: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]
         raise DataError(
             _("{name} is cut off or damaged").format(name=path.name),
             _(
-                "{path} is no IDX file of bytes in {dimensions} dimensions, or shorter than its header says."
+                "{path} is not an IDX file of bytes in {dimensions} dimensions, or is shorter than its "
+                "header says."
             ).format(path=path, dimensions=dimensions),
-            (Fix(_("Get the file again")),),
+            (Fix(_("Download or copy the file again")),),
         ) from error

@@ -25,7 +25,7 @@ EXACT_FLOAT = 2.0**53
 """Below this, a float holds every whole number exactly."""
 CONTEXT = 30
 """Characters shown on either side of a mistake."""
-NO_TYPE = _("No single type holds the values of column “{name}”; they are read as text.")
+NO_TYPE = _("The values of column “{name}” have different types; they are read as text.")
 
 _OPENING = re.compile(r'\s*(?:\[\s*\{\s*["}]|\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}))')
 _NEXT = re.compile(r"\s*(,?)\s*(?=\{)")
@@ -189,13 +189,11 @@ def _find_rows(path: Path, value: Any) -> tuple[list[Any], tuple[str, ...]]:
     if not isinstance(value, dict):
         raise _no_object(path, _("the file"), value)
     if columns := _rows_of_columns(value):
-        return columns, (
-            _("{name} holds columns; they were put together row by row.").format(name=path.name),
-        )
+        return columns, (_("{name} contains columns; they were combined row by row.").format(name=path.name),)
     lists = {name: rows for name, rows in value.items() if _is_rows(rows)}
     if len(lists) > 1:
         raise DataError(
-            _("{name} holds several lists of rows").format(name=path.name),
+            _("{name} contains several lists of rows").format(name=path.name),
             _("{path}: {lists} each have rows.").format(path=path, lists=listed(lists)),
             (Fix(_("Save each list in a file of its own, one to train on and one to evaluate on")),),
         )

@@ -425,7 +425,7 @@ def read_evaluation(source: HeldOut) -> Table:
     """
     if scheme_of(source.source) not in (None, Scheme.HUB):
         raise DataError(
-            _("{source} can't be evaluated on").format(source=source.source),
+            _("{source} can't be used for validation").format(source=source.source),
             _("A model that is trained on texts needs texts with the same labels."),
             (source.instead,),
         )

@@ -213,7 +213,7 @@ def load_running_text(options: RunOptions) -> RunningText:
     if apart := held_out_of(data):
         if scheme_of(apart.source) not in (None, Scheme.HUB):
             raise DataError(
-                _("{source} can't be evaluated on").format(source=apart.source),
+                _("{source} can't be used for validation").format(source=apart.source),
                 _("A model that continues texts is evaluated on texts."),
                 (apart.instead,),
             )

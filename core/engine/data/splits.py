@@ -24,8 +24,8 @@ from core.options.sources import Scheme, hub_data, scheme_of
 # --- Classes, and checks that every kind of data shares
 
 
-HOLD_OUT_INSTEAD = Fix(_("Hold out a part of the training data instead"), {"data.eval": None})
-NO_EVALUATION = Fix(_("Evaluate on no data of its own"), {"data.eval": None})
+HOLD_OUT_INSTEAD = Fix(_("Use a fraction of the training data instead"), {"data.eval": None})
+NO_EVALUATION = Fix(_("Evaluate without separate data"), {"data.eval": None})
 USE_ALL_SAMPLES = Fix(_("Use all samples"), {"data.max_train_samples": None})
 NOTHING_HELD_OUT = _("There is too little data to hold a part of it out: nothing is evaluated.")
 
@@ -295,7 +295,7 @@ def _of_folder(folder: Path, split: str | None, option: str) -> Files:
             for name in names[:MOST_FIXES]
         ]
         raise DataError(
-            _("{name} holds several tables").format(name=folder.name),
+            _("{name} contains several tables").format(name=folder.name),
             _("{folder}: {tables}; none is called train.").format(folder=folder, tables=listed(names)),
             tuple(fixes),
         )

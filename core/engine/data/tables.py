@@ -135,7 +135,7 @@ def read_table(path: Path, progress: Progress | None = None, *, header: bool | N
     if table.rows.num_rows == 0:
         raise DataError(
             _("{name} has no rows").format(name=path.name),
-            _("{path} names columns but holds no rows.").format(path=path),
+            _("{path} names columns but contains no rows.").format(path=path),
         )
     return table
 
@@ -419,7 +419,7 @@ def _concatenated(files: Sequence[Path], progress: Progress | None, header: bool
     except pa.ArrowException as error:
         raise DataError(
             _("The files of {name} have different types").format(name=files[0].parent.name),
-            _("{parent}: a column holds different kinds of values: {error}").format(
+            _("{parent}: a column contains different kinds of values: {error}").format(
                 parent=files[0].parent, error=error
             ),
             (Fix(_("Choose one of the files")),),

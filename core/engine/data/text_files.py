@@ -365,7 +365,7 @@ def unreadable(path: Path, error: OSError) -> DataError:
     """The error for a file that the operating system refuses to open."""
     advice = _("Choose another file")
     if isinstance(error, PermissionError):
-        advice = _("Allow yourself to read it, or copy it to a folder of yours")
+        advice = _("Change its permissions so that you can read it, or copy it to a folder of yours")
     return DataError(
         _("{name} can't be read").format(name=path.name),
         f"{path}: {error.strerror or error}.",
@@ -376,7 +376,7 @@ def unreadable(path: Path, error: OSError) -> DataError:
 def _empty(path: Path) -> DataError:
     return DataError(
         _("{name} is empty").format(name=path.name),
-        _("{path} holds nothing but white space.").format(path=path),
+        _("{path} contains only white space.").format(path=path),
         (Fix(_("Choose another file")),),
     )
 
@@ -394,7 +394,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
             shown = os.fsencode(path).decode(errors="replace")
             raise DataError(
                 _("A file or folder has a name that is not UTF-8"),
-                _("{shown}: � stands for bytes that are not valid UTF-8.").format(shown=shown),
+                _("{shown}: � marks bytes that are not valid UTF-8.").format(shown=shown),
                 (Fix(_("Rename it")),),
             ) from error
     return result
@@ -524,7 +524,7 @@ class _Content:
     def _add(self, path: Path, text: str) -> None:
         if "\0" in text:
             line = self.lines + text.count("\n", 0, text.index("\0")) + 1
-            what = _("not text: it holds zero bytes, the first in line {line:,}").format(line=line)
+            what = _("not text: it contains zero bytes, the first in line {line:,}").format(line=line)
             raise not_readable(path, what, _("Save it as text in UTF-8"))
         self.is_blank = self.is_blank and not text.strip("\ufeff \t\r\n")
         self.has_quotes = self.has_quotes or '"' in text

@@ -637,4 +637,4 @@ def warn_of_wrong_numbers(
             for comparison in differing
         ]
         lines.append(f"{check.report.software}. {again}")
-        reporter.warn(MESSAGE, _("This Mac's GPU computes wrong numbers"), "\n".join(lines), FIXES)
+        reporter.warn(MESSAGE, _("This Mac's GPU computes wrong results"), "\n".join(lines), FIXES)

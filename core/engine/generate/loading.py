@@ -102,7 +102,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     if room is not None and taken > room.free:
         raise OutOfMemory(
             _("{name} doesn't fit on the GPU now").format(name=made.name),
-            _("Its weights take {taken}, and {free} are free on {title}.").format(
+            _("Its weights need {taken}, and {free} are free on {title}.").format(
                 taken=formats.size(taken), free=formats.size(room.free), title=resolved.device.title
             ),
         )
@@ -134,7 +134,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
         )  # as in training, or bitsandbytes packs its weights anew and computes otherwise
     if is_whole and loaded.fresh:
         raise ModelError(
-            _("The model of {name} isn't whole").format(name=run.name),
+            _("The model of {name} is incomplete").format(name=run.name),
             _("{model} has no weights for {fresh}.").format(model=run.model, fresh=", ".join(loaded.fresh)),
         )
     if (
@@ -163,7 +163,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
         recipe = msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
     except (OSError, msgspec.MsgspecError) as error:
         raise ModelError(
-            _("The model of {name} isn't whole").format(name=run.name), f"{path}: {error}"
+            _("The model of {name} is incomplete").format(name=run.name), f"{path}: {error}"
         ) from error
     has_adapter = holds_adapter(run.model)
     is_whole = which is Which.TRAINED and not has_adapter

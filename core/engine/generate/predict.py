@@ -245,7 +245,9 @@ def _word_labels(model: TriedModel, asked: Ask, text: str) -> Answered:
     # the number of each word in place of its label shows where its first token is
     encoded = encode_words([words], [list(range(len(words)))], model.tokenizer, model.length)
     if not encoded["input_ids"]:
-        raise UserError(_("There is nothing to read"), _("The model has no token for any of these words."))
+        raise UserError(
+            _("There is nothing to read"), _("The tokenizer has no token for any of these words.")
+        )
     sample = _first_row(encoded)
     best = _logits_of_one(model, sample).softmax(-1).max(-1)
     # padding makes more logits than tokens
@@ -398,7 +400,7 @@ def _own_prompts(
             prompts[prompt] = ids
         else:
             title = _("The prompt “{prompt}” can't be used").format(prompt=prompt[:QUOTED_CHARACTERS])
-            detail = _("{reason} Training goes on without it.").format(reason=reason)
+            detail = _("{reason} Training continues without it.").format(reason=reason)
             reporter.warn(f"prompt-{number}", title, detail)
     if prompts:
         examples = tuple(Example(given=prompt, is_own=True) for prompt in prompts)

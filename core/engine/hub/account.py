@@ -176,7 +176,10 @@ def as_user_error(error: Exception, subject: Subject) -> UserError:
             detail = _("Check the spelling. A private one needs a token with access to it. {sign_in}")
             detail = detail.format(sign_in=SIGN_IN)
         case errors.RevisionNotFoundError() | errors.RemoteEntryNotFoundError():
-            title, detail = _("{name} has changed on the Hub"), _("A listed file is gone. Download it again.")
+            title, detail = (
+                _("{name} has changed on the Hub"),
+                _("A listed file is missing. Download it again."),
+            )
         case errors.HFValidationError():
             title = _("“{name}” is not a valid name on the Hub")
             detail = _("Names look like “model” or “owner/model”: letters, digits, “-”, “_” and “.”.")
@@ -202,7 +205,7 @@ def offline(subject: Subject) -> UserError:
 def not_the_hub(subject: Subject) -> UserError:
     """The error where something else answers in place of the Hub."""
     return subject.error(
-        _("{host} doesn't answer as the Hub does").format(host=hub.host()),
+        _("{host} doesn't respond as the Hub does").format(host=hub.host()),
         _("A proxy answers in its place, or a network that requires a login first."),
     )
 

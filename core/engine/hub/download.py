@@ -259,7 +259,9 @@ class Repository:
             ).format(
                 needed=size_text(needed), spare=size_text(SPARE), free=size_text(free), folder=cache_folder()
             )
-            raise self.subject.error(_("There is no room for {name}").format(name=self.subject.name), detail)
+            raise self.subject.error(
+                _("There is not enough disk space for {name}").format(name=self.subject.name), detail
+            )
 
     def _place(self, file: RemoteFile, files: list[RemoteFile]) -> None:
         """Link the blob under the file's own name, or move it there if links aren't supported."""
@@ -303,7 +305,7 @@ def download(request: DownloadRequest, on_progress: OnProgress) -> Downloaded:
         with WeakFileLock(locks / "hone.lock", timeout=0.5):
             repository.fetch(files, on_progress)
     except TimeoutError:
-        detail = _("Wait for it, or cancel it where it was started.")
+        detail = _("Wait until it is done, or cancel it where it was started.")
         raise subject.error(_("{id} is being downloaded already").format(id=request.id), detail) from None
     except Damaged as error:
         detail = _("{error}. Download it again.").format(error=error)

@@ -140,7 +140,10 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions) -> Iterator[Findin
     unused = [name for name in EVALUATION_SPLITS if name in splits and name != data.train_split]
     if unused and not data.eval and not data.eval_split:
         message = (
-            _("The split “{split}” isn't used. A share of the training data is held out instead.")
+            _(
+                "The split “{split}” isn't used. A fraction of the training data is used for validation "
+                "instead."
+            )
             if data.eval_fraction
             else _("The split “{split}” isn't used. Nothing is evaluated.")
         )

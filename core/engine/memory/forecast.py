@@ -78,7 +78,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
             shortest, _rest = synthetic_lengths(data.train) or (limit, limit)
             fitting = synthetic(samples, limit, min(shortest, limit))
             fix = Fix(_("Use texts of {limit:,} tokens").format(limit=limit), {"data.train": fitting})
-            message = _("has texts of {length:,} tokens, and the model sees {limit:,} at most")
+            message = _("has texts of {length:,} tokens; the model's maximum length is {limit:,}")
             message = message.format(length=length, limit=limit)
             raise OptionsError((Problem("data.train", message, (fix,)),))
         return Longest(max(length, most) if is_padded else length, length, samples * length, rows=samples)

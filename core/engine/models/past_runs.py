@@ -104,7 +104,7 @@ def base_of(folder: Path) -> str:
     base = str(json.loads((folder / ADAPTER).read_text(encoding="utf-8"))["base_model_name_or_path"])
     if Path(base).is_absolute() and not Path(base).is_dir():
         raise ModelError(
-            _("The base model of {name} is gone").format(name=folder.parent.name),
+            _("The base model of {name} is missing").format(name=folder.parent.name),
             _("Its adapter was trained on the model in {base}, and that folder no longer exists.").format(
                 base=base
             ),

@@ -156,7 +156,7 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
         return ModelError(
             title.format(source=name),
             f"{source}: {reason}",
-            (Fix(_("Copy it again from where it is from, or choose another model")),),
+            (Fix(_("Copy it again from its source, or choose another model")),),
         )
     if "does not appear to have a file named model.safetensors" in text:
         return only_pickled_weights(source, source)
@@ -164,10 +164,10 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
         forbidden = hub.not_here(source)
         return NotFetched(forbidden.title, f"{forbidden.detail} ({reason})", forbidden.fixes)
     return NotFetched(
-        _("{source} can't be had from the Hugging Face Hub").format(source=source),
+        _("{source} can't be downloaded from the Hugging Face Hub").format(source=source),
         _(
-            "Either there is no such model, it needs a login, or this computer is offline ({reason}). Models used "
-            "before and folders with a model work offline."
+            "The model doesn't exist, needs a login, or this computer is offline ({reason}). Downloaded "
+            "models and model folders work offline."
         ).format(reason=reason),
     )
 

@@ -398,7 +398,7 @@ def limits_of(options: RunOptions, model: ImageModel, size: int) -> VisionModel:
         if wanted == size or (wanted is not None and _reason_against(network, 2, wanted)):
             wanted = None
         raise WrongSize(
-            _("{source} can't see images of {size} pixels").format(
+            _("{source} can't process images of {size} pixels").format(
                 source=short_name(model.source), size=size
             ),
             reason,

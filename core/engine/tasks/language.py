@@ -129,7 +129,7 @@ def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> No
             ).format(count=train.left_over)
         )
     if train.length < options.data.max_length:
-        details.append(_("The model can't see more at once."))
+        details.append(_("This is the model's maximum length."))
     reporter.note("blocks", title, " ".join(details))
 
 
@@ -193,7 +193,7 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
     if options.model.method is Method.FULL:
         more["ref_model"] = copy.deepcopy(loaded.model)
         title = _("A copy of the model is kept as the reference")
-        reporter.note("reference-copy", title, _("With LoRA, that takes no memory."))
+        reporter.note("reference-copy", title, _("With LoRA this needs no extra memory."))
     settings = {"beta": options.training.beta, "max_length": None, "disable_dropout": False}
     return Prepared(
         model=apply_method(loaded.model, options),
@@ -263,6 +263,6 @@ def _report_data(data: Conversations, length: int, longest: int, reporter: Repor
                 allow = Fix(_("Allow {most:,} tokens").format(most=most), {"data.max_length": most})
                 fixes = (allow, *fixes)
             else:
-                limit = _("The model can't see more than {longest:,} tokens.").format(longest=longest)
+                limit = _("The model's maximum length is {longest:,} tokens.").format(longest=longest)
                 detail = f"{detail} {limit}".strip()
         reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), detail, fixes)

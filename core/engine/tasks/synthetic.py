@@ -52,7 +52,9 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
         fitting = synthetic(samples, longest, min(shortest, longest))
         raise DataError(
             _("Random texts of {length:,} tokens are too long for this model").format(length=length),
-            _("{train}: the model can see {longest:,} tokens.").format(train=data.train, longest=longest),
+            _("{train}: the model's maximum length is {longest:,} tokens.").format(
+                train=data.train, longest=longest
+            ),
             (Fix(_("Use texts of {longest:,} tokens").format(longest=longest), {"data.train": fitting}),),
         )
     samples = min(samples, data.max_train_samples or samples)

@@ -84,7 +84,7 @@ def load_best(trainer: Any, reporter: Reporter) -> int:
     if not is_undamaged(folder):
         reporter.warn(
             "best-gone",
-            _("The best checkpoint is gone: the model is the last one"),
+            _("The best checkpoint is missing: the model has the last weights"),
             _("{name} was the best, and is missing or damaged.").format(name=folder.name),
         )
         return last
@@ -92,7 +92,7 @@ def load_best(trainer: Any, reporter: Reporter) -> int:
     reporter.note(
         "best-kept",
         _("The model is that of step {best:,}, which was the best").format(best=best),
-        _("Training went on to step {last:,}; no later evaluation was better.").format(last=last),
+        _("Training continued to step {last:,}; no later evaluation was better.").format(last=last),
     )
     return best
 
@@ -143,7 +143,7 @@ class PredictionCallback(TrainerCallback):
             self._reporter.warn(
                 "no-predictions",
                 _("The model's predictions can't be shown"),
-                _("{name}: {error}. Training goes on.").format(name=type(error).__name__, error=error),
+                _("{name}: {error}. Training continues.").format(name=type(error).__name__, error=error),
             )
             return
         finally:

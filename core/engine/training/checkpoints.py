@@ -210,7 +210,7 @@ class Start:
             names = ", ".join(f"{path.parent.name}/{path.name}" for path in self.damaged)
             reporter.warn(
                 "checkpoint-damaged",
-                _("The newest checkpoint is damaged: the run goes on from step {step:,}").format(
+                _("The newest checkpoint is damaged: the run continues from step {step:,}").format(
                     step=self.step
                 ),
                 _("Its files have changed since they were saved; a disk may be failing. See {names}.").format(

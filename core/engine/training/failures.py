@@ -337,7 +337,7 @@ def reading(checkpoint: str | None, until: Callable[[], bool]) -> Iterator[None]
         name = Path(checkpoint).name
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if _says(error, ("weights only load failed",)) or isinstance(error, pickle.UnpicklingError):
-            reason = _("it holds objects that only running code could restore, and none was run")
+            reason = _("it contains objects that only running code could restore, and none was run")
         raise ModelError(
             _("{name} can't be resumed from").format(name=name),
             _("It is not a checkpoint of this run: {reason}.").format(reason=reason),

@@ -98,7 +98,7 @@ class TensorBoardFiles:
         self._reporter.warn(
             "tensorboard-stopped",
             _("TensorBoard's files are no longer written"),
-            _("{error}. Hone's own charts go on.").format(error=error.strerror),
+            _("{error}. Hone's own charts are not affected.").format(error=error.strerror),
         )
 
 

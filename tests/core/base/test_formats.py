@@ -46,7 +46,7 @@ GB = 1024**3
         (formats.metric_title, "eval_f1", "F1"),
         (formats.metric_title, "eval_mae", "Mean absolute error"),
         (formats.metric_title, "eval_token_accuracy", "Token accuracy"),
-        (formats.metric_title, "eval_bits_per_character", "Bits a character"),
+        (formats.metric_title, "eval_bits_per_character", "Bits per character"),
         (formats.metric_format("eval_f1"), 0.8312, "83.1 %"),
         (formats.metric_format("eval_loss"), 0.8312, "0.831"),
         (formats.metric_title, "eval_new_score", "New score"),

@@ -147,7 +147,7 @@ def test_half_precision_is_what_the_machine_does_best(facts, half):
         (BARE, {}, "adamw-8bit", "bitsandbytes"),
         (BARE, {}, "bf16-compile", "C++ compiler"),
         (BUNDLED, {}, "bf16-compile", "the app doesn't contain"),
-        (LAPTOP, {"with_compile": False}, "bf16-compile", "left out as asked"),
+        (LAPTOP, {"with_compile": False}, "bf16-compile", "left out as requested"),
         (LAPTOP, {"tree": IMAGES}, "bf16-lora", "freeze random weights"),
     ],
 )

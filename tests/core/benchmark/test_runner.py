@@ -255,7 +255,7 @@ def test_what_lacks_memory_did_not_fit(measure, monkeypatch):
     monkeypatch.setattr(jobs, "out_of_memory_kills", partial(next, kills))
     found = measure("die").run()
     assert found.sample.seconds == ()
-    assert "ended it for lack of memory" in found.failure
+    assert "stopped it because memory ran out" in found.failure
     monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: 0)
     free = 150 * MB
     monkeypatch.setattr(runner, "room_of", lambda _device: Room(free=free, ceiling=64 << 30))

@@ -147,7 +147,7 @@ class TestInterrupted:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=20)
         assert process.returncode == 130
-        assert "as asked" in RunFolder(tmp_path / "run").exit_record().reason
+        assert "as requested" in RunFolder(tmp_path / "run").exit_record().reason
 
     def test_a_closed_pipe_stops_the_run(self, tmp_path):
         with terminal("wait", tmp_path / "run") as process:
@@ -272,7 +272,7 @@ class TestFollow:
 class TestStop:
     @pytest.mark.parametrize(
         ("scenario", "flags", "text"),
-        [("wait", [], "Stopped after"), ("stubborn", ["--now"], "Ended at once, as asked.")],
+        [("wait", [], "Stopped after"), ("stubborn", ["--now"], "Ended at once, as requested.")],
     )
     def test_a_run_that_trains(self, scenario, flags, text, run, capfd):
         keeper = start(run, scenario)
@@ -284,7 +284,7 @@ class TestStop:
     def test_a_run_that_is_over(self, run, capfd):
         start(run, "crash").wait()
         assert main(["stop", run.name]) == 0
-        assert f"It is over already: {State.CRASHED}" in capfd.readouterr().err
+        assert f"It has already ended: {State.CRASHED}" in capfd.readouterr().err
         assert not run.requests.exists()
 
     def test_a_run_that_crashes_meanwhile(self, endless, monkeypatch):
@@ -305,14 +305,14 @@ class TestPauseAndQueue:
         check(0, "Saved step ", "pause", "--save-only", name)
         check(2, "is under way already", "resume", name)
         check(0, f"`hone resume {name}` begins anew: it has no complete checkpoint.", "pause", name)
-        check(0, "paused already", "pause", name)
+        check(0, "already paused", "pause", name)
         check(2, "it is paused", "pause", "--save-only", name)
         assert hone("resume", name, "--json") == 0
         out, err = capsys.readouterr()
         assert {json.loads(line)["attempt"] for line in out.splitlines()} == {2}
         assert "Finished after " in err
         check(2, f"`hone resume {name} --epochs N` or `--max-steps N`", "resume", name)
-        check(2, "No checkpoint of it is there", "resume", name, "--epochs", "100")
+        check(2, "no checkpoint to resume from", "resume", name, "--epochs", "100")
         run = RunFolder(settings.runs_folder() / name)
         save_checkpoint(run, 3)
         check(2, "name more", "resume", name, "--max-steps", "1")

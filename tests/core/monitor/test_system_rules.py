@@ -90,7 +90,7 @@ def on_disk(*free: int, checkpoint: int = 0) -> ToldRun:
     return run
 
 
-LOW, NO_ROOM = "The disk is nearly full", "The disk has no room for the next checkpoint"
+LOW, NO_ROOM = "The disk is nearly full", "The disk has no space for the next checkpoint"
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path):
         (b"# " + b"x" * LARGEST_TEXT, r"can't be read: \w"),
         (b"p = 'x'\n" + b"a." * 60 + b"b = 1", "a key has more than 50 parts"),
         (b'"a".' * 49 + b" " * 900_000, "is no run file, or is damaged"),  # took seconds
-        (b"", "is no run file: it holds no option"),
-        (b"# nothing\nschema = 1\n[data]\n", "is no run file: it holds no option"),
+        (b"", "is not a run file: it contains no option"),
+        (b"# nothing\nschema = 1\n[data]\n", "is not a run file: it contains no option"),
         (None, "can't be read"),
     ],
     ids=lambda value: value[:16] if isinstance(value, bytes) else None,

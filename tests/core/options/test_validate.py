@@ -97,9 +97,9 @@ def test_every_problem_is_reported_at_once_with_its_path():
         ("training.max_steps", 0, "must be 1 or more, got 0"),
         ("training.seed", 2**32, "must be 4,294,967,295 or less, got 4294967296"),
         ("data.train", 5, "must be a text, got 5"),
-        *((path, 2**64, "is far too large a number") for path in ("training.epochs", "data.max_length")),
-        ("training.warmup", -(10**400), "is far too large a number"),
-        ("training.warmup", 16**6000, "is far too large a number"),
+        *((path, 2**64, "is too large a number") for path in ("training.epochs", "data.max_length")),
+        ("training.warmup", -(10**400), "is too large a number"),
+        ("training.warmup", 16**6000, "is too large a number"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

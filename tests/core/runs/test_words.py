@@ -86,7 +86,7 @@ RICH = WhatRan(
     deepspeed="ZeRO-3",
     deterministic=True,
     reasons={
-        "device.name": "as asked",
+        "device.name": "as requested",
         "device.precision": "bf16: this GPU computes bf16 in hardware",
         "data.group_by_length": "on: little padding",
     },
@@ -171,8 +171,10 @@ def test_reasons_stand_with_their_lines_or_make_one():
     }
     others = {"data.pin_memory": "off: only NVIDIA GPUs fetch from it", "memory.something_new": "so it is"}
     *_, pinned, new = statements(msgspec.structs.replace(PLAIN, reasons=others), size)
-    assert pinned == Statement("Chosen by Hone", "Pinned memory", "off", "only NVIDIA GPUs fetch from it")
-    assert new == Statement("Chosen by Hone", "Something new", "so it is")
+    assert pinned == Statement(
+        "Chosen automatically", "Pinned memory", "off", "only NVIDIA GPUs fetch from it"
+    )
+    assert new == Statement("Chosen automatically", "Something new", "so it is")
 
 
 def test_headings_versions_and_the_error_of_the_forecast():
@@ -245,7 +247,7 @@ def test_figures_of_a_run_that_ended_by_itself(tmp_path, events, state, expected
     assert text.splitlines()[: len(expected)] == expected
 
 
-KILLED = ExitRecord(time=0, code=-9, signal="SIGKILL", reason="It was killed from outside.")
+KILLED = ExitRecord(time=0, code=-9, signal="SIGKILL", reason="It was killed by another process.")
 LEFT = ExitRecord(time=1, code=None, reason="It was taken out of the queue.", attempt=2, before=KILLED)
 
 
@@ -256,9 +258,9 @@ def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path):
         "It was taken out of the queue.",
         "It is at step 1.",
         "Before that: The training process was ended by SIGKILL.",
-        "It was killed from outside.",
+        "It was killed by another process.",
     ]
-    assert "begins anew" in text
+    assert "starts again" in text
     save_checkpoint(run, 1)
     assert "goes on from step 1" in ending_text(run, status, State.STOPPED, None)
     status.apply(RunFinished(state=Outcome.PAUSED, steps=1))
@@ -269,7 +271,7 @@ def test_where_a_run_goes_on(tmp_path):
     run, status = make_folder(tmp_path / "run"), RunStatus()
     assert queued_text(run, status) == ""
     status.apply(RunStarted())
-    assert "begins anew" in queued_text(run, status)
+    assert "starts again" in queued_text(run, status)
     save_checkpoint(run, 3)
     assert "goes on from step 3" in queued_text(run, status)
     run.options_file.unlink()

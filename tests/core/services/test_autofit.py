@@ -68,9 +68,9 @@ def test_what_fits_as_it_is_stays_as_it_is():
     begun: list[str] = []
     for found in (fitting(runs, 64 << 30), Fitting(asked(), MODEL, DEVICE, None, runs)):  # or no room known
         found.heed(begun.append)
-        assert [(done.title, done.verdict) for done in found.tries()] == [("As asked", Verdict.FITS)]
+        assert [(done.title, done.verdict) for done in found.tries()] == [("As requested", Verdict.FITS)]
         assert (found.result, found.changes) == (asked(), {})
-    assert begun == ["As asked"] * 2
+    assert begun == ["As requested"] * 2
     assert runs.asked[0].device.name == "cuda:0", "whose memory the guard watches"
 
 
@@ -248,6 +248,6 @@ def test_measure_all_runs_each_remedy_alone():
     now = forecast(asked(), BERT, DEVICE)
     tries = list(MeasuringEach(asked(), remedies, DEVICE, room, runs, as_asked=now).tries())
     assert [done.title for done in tries[1:]] == [remedy.title for remedy in remedies if remedy.changes]
-    assert (tries[0].title, tries[0].changes) == ("As asked", {}), "what all of them are held against"
+    assert (tries[0].title, tries[0].changes) == ("As requested", {}), "what all of them are held against"
     assert len(runs.asked) == len(tries)
     assert {done.verdict for done in tries} >= {Verdict.TOO_LARGE}

@@ -86,7 +86,7 @@ def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch):
             dry_run("die", ROOMY).run()
     counted = iter([4, 5])
     monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: next(counted))
-    assert "ended it for lack of memory" in dry_run("die", ROOMY).run().out_of_memory
+    assert "stopped it because memory ran out" in dry_run("die", ROOMY).run().out_of_memory
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_bars_are_as_full_as_the_figures_and_warn(strip):
         ({"throttled": ()}, []),
         ({"throttled": None}, []),
         ({"throttled": ("power cap",)}, []),
-        ({"throttled": ("power cap",), "clock": 1500.0}, ["Slowed much by its power limit"]),
+        ({"throttled": ("power cap",), "clock": 1500.0}, ["Slowed greatly by its power limit"]),
         ({"throttled": ("thermal slowdown (hardware)",), "busy": 0.02}, []),
         ({"throttled": ("thermal slowdown (software)", "power cap")}, ["Slowed by heat, 87 °C"]),
         ({"throttled": ("thermal slowdown (hardware)",), "temperature": None}, ["Slowed by heat"]),

@@ -149,7 +149,7 @@ def test_a_result_that_cant_be_saved_is_told(qtbot, measuring, benches):
 def test_before_the_machine_is_known_it_says_what_it_waits_for(qtbot, page):
     tab = page.methods
     assert not tab.start.isEnabled()
-    assert tab.said.text() == "Looking at what this machine can do…"
+    assert tab.said.text() == "Detecting what this computer can do…"
     page.start()
     assert not page.measuring.is_running
     page.set_machine(CPU_ONLY)

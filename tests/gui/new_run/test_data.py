@@ -138,12 +138,18 @@ def test_what_was_trained_on_lately_stands_in_the_menu(qtbot, page, answers, tal
 
 
 def test_advice_of_a_problem_is_text_and_no_button(qtbot, page, answers, talks):
-    answers.answers["inspect"] = DataError("talks.json is cut short", "", (Fix("Get the file again"),))
+    answers.answers["inspect"] = DataError(
+        "talks.json is cut short", "", (Fix("Download or copy the file again"),)
+    )
     page.load_tree({"task": "chat", "data": {"train": str(talks)}})
     row = page._options.form.row("data.train")
     qtbot.waitUntil(lambda: bool(row.problems))
-    assert "Get the file again" in [label.text() for label in page._options.data.findChildren(QLabel)]
-    assert "Get the file again" not in [button.text() for button in page.findChildren(QPushButton)]
+    assert "Download or copy the file again" in [
+        label.text() for label in page._options.data.findChildren(QLabel)
+    ]
+    assert "Download or copy the file again" not in [
+        button.text() for button in page.findChildren(QPushButton)
+    ]
 
 
 def test_the_steps_follow_an_option_at_once_and_the_look_at_the_data_later(qtbot, page, answers, talks):

@@ -61,7 +61,7 @@ class TestSeen:
 
     def test_a_text_of_which_all_is_learned_needs_no_mark_and_has_no_row(self, qtbot, theme):
         pane = shown(qtbot, SeenPane(theme), Task.CAUSAL_LM)
-        assert pane.legend.text() == "All of it is learned."
+        assert pane.legend.text() == "All tokens are learned."
         assert "row" not in pane.facts.text()
 
 

@@ -624,7 +624,7 @@ class TestFitSheet:
     def test_each_remedy_is_measured_and_any_that_fits_can_be_taken(self, qtbot, short):
         sheet = self.open(qtbot, short, "each")
         titles = [done.title for done in sheet.table.tries]
-        assert titles[0] == "As asked"
+        assert titles[0] == "As requested"
         assert "Activation checkpointing" in titles
         (small,) = [done for done in sheet.table.tries if "memory.batch_size" in done.changes]
         sheet.table.choose(next(done for done in sheet.table.tries if done is not small))

@@ -111,7 +111,7 @@ def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine
 
 
 @pytest.mark.parametrize(
-    "failure", [EngineCrashed("check-model", -11, "Segmentation fault"), UserError("No answer came in time")]
+    "failure", [EngineCrashed("check-model", -11, "Segmentation fault"), UserError("No answer in time")]
 )
 def test_an_engine_that_cant_tell_is_no_reason_not_to_train(qtbot, page, engine, texts, failure):
     engine.answers["check-model"] = failure

@@ -363,7 +363,7 @@ class TestChanges:
             actions["Handwritten digits"].trigger()
         menu = {action.text(): action for action in buttons["Open"].menu().actions()}
         for text, signal in (
-            ("Start afresh", page._header.reset_chosen),
+            ("Reset", page._header.reset_chosen),
             ("Import from a script…", page._header.import_chosen),
         ):
             with qtbot.waitSignal(signal):

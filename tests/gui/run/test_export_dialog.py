@@ -125,7 +125,7 @@ def test_it_exports_and_says_how_the_two_models_agree(qtbot, sheet, exports, tmp
 
 def test_the_hub_takes_a_repository(qtbot, sheet, exports):
     sheet.kinds.choose(ExportKind.HUB)
-    assert sheet.take.text() == "Export and send"
+    assert sheet.take.text() == "Export and upload"
     sheet.place._repo.setText(" me/mine ")
     exports.gate.set()
     sheet.take.click()

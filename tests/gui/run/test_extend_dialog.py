@@ -42,7 +42,7 @@ def test_epochs_are_added_to_what_was_asked(qtbot, status):
     qtbot.addWidget(sheet)
     sheet.more.setValue(2)
     assert rows_of(sheet)["So far"] == "step 360, epoch 8"
-    assert rows_of(sheet)["In all"] == "10 epochs, 450 steps"
+    assert rows_of(sheet)["In total"] == "10 epochs, 450 steps"
     assert rows_of(sheet)["Time"].startswith("about 20 s, at 200 ms")
     assert rows_of(sheet)["Learning rate"].startswith("follows its schedule")
     with qtbot.waitSignal(sheet.chosen) as chosen:
@@ -54,7 +54,7 @@ def test_steps_are_added_where_steps_were_asked(qtbot, status):
     sheet = ExtendSheet(Length(with_training(max_steps=360, schedule=Schedule.CONSTANT), status))
     qtbot.addWidget(sheet)
     assert sheet.more.value() == 36
-    assert rows_of(sheet)["In all"] == "396 steps"
+    assert rows_of(sheet)["In total"] == "396 steps"
     assert rows_of(sheet)["Learning rate"] == "unchanged"
     with qtbot.waitSignal(sheet.chosen) as chosen:
         sheet.start.click()
@@ -65,4 +65,4 @@ def test_nothing_is_promised_before_a_step_was_measured(qtbot):
     sheet = ExtendSheet(Length(OPTIONS, RunStatus()))
     qtbot.addWidget(sheet)
     assert "Time" not in rows_of(sheet)
-    assert rows_of(sheet)["In all"] == "9 epochs"
+    assert rows_of(sheet)["In total"] == "9 epochs"

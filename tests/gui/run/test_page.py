@@ -183,7 +183,7 @@ def leave_queue(run):
     before = run.exit_record()
     keep_alive(run, attempt=2)
     write_second(run.machine_file, RequestAnswered(time=clock + 2, request="r", action="stop", accepted=True))
-    reason = "It was taken out of the queue."
+    reason = "It was removed from the queue."
     run.record_exit(ExitRecord(time=clock + 3, code=None, reason=reason, attempt=2, before=before))
 
 
@@ -216,7 +216,7 @@ STATES = [
         State.CRASHED,
         "Crashed",
         "Resume",
-        "The training process is gone, and nobody was left to see how",
+        "The training process has ended, and the reason is unknown",
     ),
     (run_out_of_memory, State.CRASHED, "Crashed", "Resume", "Memory ran out"),
     (leave_queue, State.STOPPED, "Stopped", "Resume", "Removed from the queue before it resumed"),
@@ -237,7 +237,7 @@ def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
     assert all(button.text() for button in view.findChildren(QPushButton))
 
 
-LEFT = ["taken out of the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed from outside"]
+LEFT = ["removed from the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed from outside"]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_one_number_says_how_long_it_was_worked_on(run, show):
 def test_nan_losses_are_said_so(qtbot, run, show, nan_from, is_blank):
     training(run, 60, nan_from=nan_from)
     loss = show(State.TRAINING).charts.loss
-    text = "Every loss so far is not a number" if is_blank else f"not a number since step {nan_from}"
+    text = "Every loss so far is NaN" if is_blank else f"not a number since step {nan_from}"
     qtbot.waitUntil(lambda: text in legend_of(loss), timeout=3000)
 
 

@@ -138,7 +138,7 @@ def test_an_example_is_asked_at_one_press(qtbot, page, folder):
     assert said(page, Which.TRAINED)[0] == ("You", "Mine")
     held_out.click()
     qtbot.waitUntil(lambda: not is_busy(page), timeout=20_000)
-    assert said(page, Which.TRAINED)[0] == ("The model reads", "<user>one?<assistant>")
+    assert said(page, Which.TRAINED)[0] == ("Input", "<user>one?<assistant>")
 
 
 def test_pairs_of_texts_come_to_bars(qtbot, page, folder):

@@ -128,9 +128,9 @@ def test_values_stand_below_headings_and_rows_with_the_same_names_keep_their_lab
     rows = KeyValue()
     qtbot.addWidget(rows)
     rows.set_groups(
-        [Group("Device", (Row("Device", "CPU", "as asked"),)), Group("Data", (Row("Batch", "32"),))]
+        [Group("Device", (Row("Device", "CPU", "as requested"),)), Group("Data", (Row("Batch", "32"),))]
     )
-    assert texts(rows) == ["Device", "Device", "CPU", "as asked", "Data", "Batch", "32"]
+    assert texts(rows) == ["Device", "Device", "CPU", "as requested", "Data", "Batch", "32"]
     before = rows.findChildren(QLabel)
     rows.set_groups([Group("Device", (Row("Device", "MPS"),)), Group("Data", (Row("Batch", "8", "one"),))])
     assert rows.findChildren(QLabel) == before

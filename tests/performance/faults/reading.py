@@ -166,7 +166,7 @@ def _command(*arguments: str) -> Callable[[], str | None]:
             except SystemExit as ended:
                 status = ended.code if isinstance(ended.code, int) else 1
         said = err.getvalue()
-        if "Traceback" in said or "A fault in Hone" in said:
+        if "Traceback" in said or "A bug in Hone" in said:
             raise AssertionError(said.strip()[-300:])
         if status and not said.strip():
             raise AssertionError(f"ended with {status} and said nothing")

@@ -80,11 +80,12 @@ class Window:
         assert page is not None
         view = page.view
         assert view is not None
-        self._wait(lambda: view.job.isFinished() or view.job._told is not None)
+        self._wait(lambda: view.job.isFinished() or view.job._state is not None)
         self._turn()
         for chart in view.charts.charts:
             chart.redraw()
-            chart.columns()
+            chart.save_table(run.path.parent / "chart.csv")
+            chart.end_work()
         view.details.grab()
         page.close_run()
 

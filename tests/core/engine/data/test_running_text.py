@@ -190,7 +190,7 @@ class TestSplit:
         [
             ("a.csv", "id,story\n1,\n2,  \n", {"text_columns": ("story",)}, "no usable rows"),
             ("a.txt", "", {}, r"a\.txt is empty"),
-            ("a.txt", LINES, {"eval": "synthetic:8x8"}, "can't be evaluated on"),
+            ("a.txt", LINES, {"eval": "synthetic:8x8"}, "can't be used for validation"),
         ],
     )
     def test_nothing_to_use(self, tmp_path, name, content, data, message):

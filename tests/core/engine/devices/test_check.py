@@ -300,7 +300,7 @@ class TestTheFirstRunOnAMac:
         assert len(check.requests) == 3
 
     def test_one_failure_is_forgotten_once_a_check_is_made(self, messages):
-        assert len(messages(FakeCheck(UserError("No answer came in time")))) == 1
+        assert len(messages(FakeCheck(UserError("No answer in time")))) == 1
         sound = FakeCheck(Agreement.AGREES)
         assert messages(sound) == messages(sound) == []
         assert len(sound.requests) == 1

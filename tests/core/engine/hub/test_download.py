@@ -170,7 +170,7 @@ TROUBLES = {
     "full-disk": (full_disk, "no room for org/tiny", "are free"),
     "no-network": (lambda _, patch: point_at("http://127.0.0.1:1", patch), "can't be reached", "online?"),
     "no-host": (lambda _, patch: point_at("http://hub.invalid", patch), "can't be reached", "be offline"),
-    "not-the-hub": (lambda hub, _: setattr(hub, "is_the_hub", False), "doesn't answer as the Hub", "proxy"),
+    "not-the-hub": (lambda hub, _: setattr(hub, "is_the_hub", False), "doesn't respond as the Hub", "proxy"),
     "private": (
         lambda hub, _: setattr(hub.repos["models", "org/tiny"], "private", True),
         "is private",
@@ -384,7 +384,7 @@ def test_what_is_no_config_is_not_downloaded(hub, tmp_path, monkeypatch):
     assert [request.way for request in hub.asked] == ["HEAD"]
     hub.repos["models", "org/tiny"].files["config.json"] = b"{}"
     hub.is_the_hub = False
-    assert "doesn't answer as the Hub does" in no_config().title
+    assert "doesn't respond as the Hub does" in no_config().title
     assert here() == set()
     hub.is_the_hub = True
     (tmp_path / "hub").write_text("a file where the cache should be")

@@ -117,7 +117,7 @@ class TestLora:
         assert message.title == "run is not a complete model"  # by the name of its folder
         options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model(tiny.run.model))
         told = [problem for problem in problems_of(options) if problem.path == "model.source"]
-        assert "choose the model it was trained with" in told[0].message
+        assert "choose its base model" in told[0].message
 
     def test_checkpoints_hold_the_adapter(self, tiny):
         saved = [event for event in tiny.events if isinstance(event, CheckpointSaved)]

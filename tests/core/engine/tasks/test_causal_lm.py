@@ -236,7 +236,7 @@ def test_rows_are_as_long_as_the_model_sees_and_the_person_wishes(llama, text, t
     found = run.trainer.train_dataset
     assert len(found[0]["input_ids"]) == tokens
     assert "length-limit" not in run.messages, "nothing is lost: what doesn't fit a row begins the next"
-    assert ("can't see more at once" in run.messages["blocks"].detail) is (length > 64)
+    assert ("maximum length" in run.messages["blocks"].detail) is (length > 64)
     assert run.what_ran.padded_to == ""
 
 
