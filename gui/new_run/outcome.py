@@ -252,7 +252,7 @@ def _data_text(options: RunOptions, length: Extent | None, data: DataReport | No
         evaluation = _("evaluated on the split {split}").format(split=options.data.eval_split)
     count = data.eval_rows if data is not None else None
     evaluation = evaluation if count is None else f"{evaluation}, {count:,}"
-    text = _("{name} · {trained:,} to train on, {evaluation}")
+    text = _("{name} · {trained:,} for training, {evaluation}")
     return text.format(name=name, trained=length.trained, evaluation=evaluation)
 
 

@@ -17,9 +17,9 @@ from gui.app.application import HoneApplication, set_up
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
 from gui.app.window import MainWindow
-from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import Plot, finish, write_story
-from tests.fakes.run_stories import make_folder
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.runs import (Plot, finish, write_story)
+from tests.fakes.runs import (make_folder)
 
 folder = Path(sys.argv[1])
 run = make_folder(folder / "done")

@@ -26,7 +26,7 @@ from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 from gui.app import application as app
 from gui.app.window import MainWindow
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 by_argument, by_event, by_second = sys.argv[1:]
 app.ask_real_engine = FakeEngine()
@@ -133,7 +133,7 @@ def said(window):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"= = no TOML", "is no run file, or is damaged"),
+        (b"= = no TOML", "is not a run file, or is damaged"),
         (b"", "is not a run file: it contains no option"),
         (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
         (b'schema = 99\ntask = "image-classification"\n', "a newer Hone may read it"),

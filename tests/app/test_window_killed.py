@@ -33,7 +33,7 @@ from core.runs.status import State
 from gui.app.application import HoneApplication, set_up
 from gui.base.theme import Theme
 from gui.app.window import MainWindow
-from tests.fakes.asking import FakeEngine
+from tests.fakes.jobs import FakeEngine
 
 run, keeper = RunFolder(Path(sys.argv[1])), sys.argv[2]
 application = HoneApplication(["hone"])

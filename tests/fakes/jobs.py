@@ -4,17 +4,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
 from core.base.jobs import JobCancelled, JobProgress, TellProgress
-from core.engine.export.job import export
 from core.memory.model import Basis, Forecast, OptionsRequest, Parts
 from core.options.device_support import DeviceReport, MachineReport, Settled
-from core.runs.folder import RunFolder
 from core.services.devices import Agreement, Comparison, DeviceCheckReport
-from core.services.export import ExportKind, ExportReport, ExportRequest, NumberFormat
 from core.services.hub import Account, CacheReport
 from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest
 from tests.fakes.model_shapes import MODEL
@@ -190,33 +186,6 @@ class FakeJob:
 def _inspect(request: bytes) -> msgspec.Struct:
     asked = msgspec.json.decode(request, type=InspectRequest)
     return DIGITS if asked.source == "builtin:digits" else PAIRS
-
-
-# --- Exports within this process, and what the tests of them are asked about
-
-
-LABELS = ("bad", "good", "so-so")
-PROMPTS = ("<user>Say hello.</s>\n<assistant>", "<user>How are you?</s>\n<assistant>")
-TEXTS = ("a good story", "the film", "very bad film the story", "not a poor story")
-
-
-def exported(
-    run: RunFolder, kind: ExportKind, into: Path, numbers: NumberFormat = NumberFormat.AUTO
-) -> ExportReport:
-    into.mkdir()
-    told: list[str] = []
-    request = ExportRequest(
-        run=str(run.path), kind=kind, staging=str(into), target=f"{into}-there", numbers=numbers
-    )
-    report = export(request, told.append)
-    assert told[-1] == "Running the exported model"
-    assert report.agreement is not None
-    assert report.agreement.holds
-    assert report.agreement.examples == 16 or kind is ExportKind.GGUF
-    assert set(report.files) == {
-        path.relative_to(into).as_posix() for path in into.rglob("*") if path.is_file()
-    }
-    return report
 
 
 # --- The real program as a process of its own: `hone ...` as a person types it

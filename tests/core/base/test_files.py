@@ -91,7 +91,7 @@ def test_what_is_there_has_no_reason_to_be_missing(tmp_path):
     [
         ("none.csv", "there is no file or folder at "),
         ("x" * 5000, "can't be read: "),
-        ("a\0b", "is no path"),
+        ("a\0b", "is not a valid path"),
     ],
 )
 def test_a_path_with_nothing_behind_it_says_why(name, reason, tmp_path):

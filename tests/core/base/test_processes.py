@@ -23,7 +23,7 @@ def test_signals_have_their_names():
     [
         (0, "by itself"),
         (3, "exit status 3"),
-        (-9, "killed from outside"),
+        (-9, "killed by another process"),
         (-11, "native code"),
         (0xC0000005, "native"),
     ],

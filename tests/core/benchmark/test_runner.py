@@ -237,7 +237,7 @@ def test_the_real_machine_is_watched(measure):
     ("scenario", "more", "words"),
     [
         ("die", {}, "SIGKILL"),
-        ("die", {}, "killed from outside"),
+        ("die", {}, "killed by another process"),
         ("refuse", {}, "The data has one class only"),
         ("crash", {}, "The engine failed: RuntimeError: a bug in the fake dry run"),
         ("hang", {"asked": {"task": "weather"}}, "task"),

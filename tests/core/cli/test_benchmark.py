@@ -73,7 +73,7 @@ def test_the_ladder_ends_with_a_table_and_is_saved(capsys, monkeypatch):
         ["plain", "1", "min", "04"],
         ["bf16", "32.0", "s", "16.0"],
     ]
-    assert "+ compile: left out as asked" in said.out
+    assert "+ compile: left out as requested" in said.out
     assert "1 of 2: plain, pass 1" in said.err
     assert "  16.0 samples/s, 100 MB" in said.err
     (one,) = results.saved()

@@ -59,7 +59,7 @@ def test_usage_suggestions_and_the_version(arguments, status, start, end, capsys
     [
         (PermissionError(13, "Permission denied", "runs"), "runs: Permission denied"),
         (OSError("no more processes"), "no more processes"),
-        (KeyError("x"), "A fault in Hone: KeyError: 'x'"),
+        (KeyError("x"), "A bug in Hone: KeyError: 'x'"),
     ],
 )
 def test_faults_are_logged_or_printed(error, message, home, monkeypatch, capsys):

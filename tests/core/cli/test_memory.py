@@ -146,7 +146,7 @@ class TestFit:
         assert written.memory.batch_size <= 4
         assert written.effective_batch == options.effective_batch
         out, err = capsys.readouterr()
-        assert err.startswith("Try 1: As asked\n  Too large: ")
+        assert err.startswith("Try 1: As requested\n  Too large: ")
         assert "fits" in err
         assert "mine.fits.hone" in out
         comment = file.with_name("mine.fits.hone").read_text().splitlines()[0]

@@ -78,8 +78,8 @@ class TestFindRun:
             ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
             ("zzzzzz", "there is no run zzzzzz; `hone runs` lists them"),
             ("", "name a run; `hone runs` lists them"),
-            ("empty", "{runs.parent}/empty is no run: there is neither run.toml nor events.jsonl"),
-            ("hollow", "{runs}/hollow is no run: there is neither run.toml nor events.jsonl"),
+            ("empty", "{runs.parent}/empty is not a run: it has neither run.toml nor events.jsonl"),
+            ("hollow", "{runs}/hollow is not a run: it has neither run.toml nor events.jsonl"),
             ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
         ],
     )
@@ -125,7 +125,7 @@ def test_comparing(run, capsys):
     assert answer["runs"] == [str(run.path), str(other.path)]
     other.options_file.write_text("task = [")
     main(["runs", "--compare", run.name, other.name])
-    assert "is no run file, or is damaged" in capsys.readouterr().out
+    assert "is not a run file, or is damaged" in capsys.readouterr().out
 
 
 def test_predictions(tmp_path, capsys):

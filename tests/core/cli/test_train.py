@@ -43,7 +43,12 @@ class TestTrain:
         kinds = [msgspec.json.decode(line)["type"] for line in out.splitlines()]
         assert kinds.count("step_finished") == 3
         assert {"run_started", "evaluated", "memory_sampled", "run_finished"} <= set(kinds)
-        for text in (str(folder), "12 training samples, 4 held out", "accuracy 0.75", "Finished after 3"):
+        for text in (
+            str(folder),
+            "12 training samples, 4 for validation",
+            "accuracy 0.75",
+            "Finished after 3",
+        ):
             assert text in err.decode()
 
     @pytest.mark.parametrize("given", [(), ("--offline",)], ids=["setting", "flag"])
@@ -304,7 +309,7 @@ class TestPauseAndQueue:
 
         check(0, "Saved step ", "pause", "--save-only", name)
         check(2, "is under way already", "resume", name)
-        check(0, f"`hone resume {name}` begins anew: it has no complete checkpoint.", "pause", name)
+        check(0, f"`hone resume {name}` starts again: it has no complete checkpoint.", "pause", name)
         check(0, "already paused", "pause", name)
         check(2, "it is paused", "pause", "--save-only", name)
         assert hone("resume", name, "--json") == 0
@@ -341,7 +346,7 @@ class TestPauseAndQueue:
         assert hone("stop", first.name) == 0
         assert queue.waiting() == []
         assert hone("show", second.name) == 0
-        assert f"`hone resume {second.name}` begins anew" in capsys.readouterr().out
+        assert f"`hone resume {second.name}` starts again" in capsys.readouterr().out
         training.request(Action.STOP)
         assert hone("resume", second.name, "--queue") == 0
 

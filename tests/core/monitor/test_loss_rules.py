@@ -61,7 +61,7 @@ def test_the_first_loss_that_is_not_finite(loss, words):
 def test_the_last_good_checkpoint_is_named_while_it_is_there():
     run = losing()
     message = watch(run.events).one
-    assert "checkpoints/checkpoint-40, of step 40" in message.detail
+    assert "checkpoints/checkpoint-40 (step 40)" in message.detail
     assert "copy it first" in message.detail
     run.save()
     run.wait(2.0)
@@ -90,7 +90,7 @@ def test_after_many_finite_losses_checkpoints_are_good_again(finite, good):
     run.save()
     lose(run)
     step = 43 + finite
-    assert (f"of step {step}." in watch(run.events).raised[-1].detail) == good
+    assert (f"(step {step})." in watch(run.events).raised[-1].detail) == good
 
 
 def test_after_many_finite_losses_it_is_past_and_the_next_is_a_new_one():

@@ -125,7 +125,7 @@ def test_a_damaged_folder_is_summed_up_as_far_as_it_can_be_read(tmp_path):
     run.record_exit(ExitRecord(time=130, code=1))
     summary = summarize(run)
     assert (summary.title, summary.model) == (run.name, "")
-    assert "is no run file, or is damaged" in summary.problem
+    assert "is not a run file, or is damaged" in summary.problem
     assert summary.best == 0.9
 
 

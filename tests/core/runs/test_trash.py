@@ -109,7 +109,7 @@ def test_deleting_takes_all_of_it_and_follows_no_link(runs, tmp_path):
     trash.delete(run)
     assert not run.path.exists()
     assert (kept / "data.csv").is_file()
-    with pytest.raises(RunFolderError, match="gone"):
+    with pytest.raises(RunFolderError, match="no longer exists"):
         trash.delete(run)
 
 

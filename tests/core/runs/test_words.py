@@ -262,7 +262,7 @@ def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path):
     ]
     assert "starts again" in text
     save_checkpoint(run, 1)
-    assert "goes on from step 1" in ending_text(run, status, State.STOPPED, None)
+    assert "continues from step 1" in ending_text(run, status, State.STOPPED, None)
     status.apply(RunFinished(state=Outcome.PAUSED, steps=1))
     assert "Before that" not in ending_text(run, status, State.STOPPED, LEFT)
 
@@ -273,7 +273,7 @@ def test_where_a_run_goes_on(tmp_path):
     status.apply(RunStarted())
     assert "starts again" in queued_text(run, status)
     save_checkpoint(run, 3)
-    assert "goes on from step 3" in queued_text(run, status)
+    assert "continues from step 3" in queued_text(run, status)
     run.options_file.unlink()
     text = ending_text(run, RunStatus(), State.PAUSED, None)
     assert "hone resume" not in text
@@ -355,7 +355,7 @@ PAGING = MessageRaised(id="paging", level=Level.WARNING, title="The run is pagin
         (
             [PLAN, *steps(35)],
             [
-                "100 steps, 16 samples each, on mps: 800 training samples, 8 held out, 2 epochs",
+                "100 steps, 16 samples each, on mps: 800 training samples, 8 for validation, 2 epochs",
                 "Step 10 of 100, loss 2.5, about 45 s left",
                 "Step 20 of 100, loss 2.5, about 40 s left",
                 "Step 30 of 100, loss 2.5, about 35 s left",

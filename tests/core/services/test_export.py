@@ -120,7 +120,7 @@ def test_an_export_takes_its_place_and_no_other(run, out):
 
 
 def test_a_refused_or_cancelled_export_leaves_nothing(run, out):
-    with pytest.raises(UserError, match="doesn't answer as the trained one"):
+    with pytest.raises(UserError, match="answers differ from the trained model's"):
         Export(wanted(run, out), playing("refuse")).run()
     assert not list(out.parent.iterdir())
     cancelled = Export(wanted(run, out), playing("hang"))

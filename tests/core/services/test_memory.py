@@ -77,7 +77,7 @@ def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer():
 
 def test_where_other_programs_fill_the_computer_it_is_ended_too():
     full = SystemMemory(used=(64 << 30) - 10 * MB, total=64 << 30, swap=0)
-    assert "only 10 MB left" in dry_run("hang", ROOMY, system=full).run().out_of_memory
+    assert "only 10 MB of memory were left" in dry_run("hang", ROOMY, system=full).run().out_of_memory
 
 
 def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch):

@@ -287,7 +287,7 @@ def test_a_device_that_is_taken_meanwhile_is_said_with_a_way_out(qtbot, ready, b
     measure(qtbot, ready)
     strip = ready.methods.strip
     assert strip.isVisible()
-    beside = next(button for button in strip.findChildren(QPushButton) if "beside" in button.text())
+    beside = next(button for button in strip.findChildren(QPushButton) if "same time" in button.text())
     with qtbot.waitSignal(ready.measuring.ended):
         beside.click()
     assert benches.beside == [False, True]

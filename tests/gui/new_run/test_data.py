@@ -157,10 +157,10 @@ def test_the_steps_follow_an_option_at_once_and_the_look_at_the_data_later(qtbot
     answers.gate.clear()
     page._options.form.set_values({"data.eval_fraction": 0.5})
     rows = dict(page._outcome.rows.rows())
-    assert "499 to train on, 500 held out" in rows["Data"]
+    assert "499 for training, 500 for validation" in rows["Data"]
     answers.gate.set()
     await_reading(qtbot, page)
-    assert "899 to train on" in dict(page._outcome.rows.rows())["Data"]  # as it told
+    assert "899 for training" in dict(page._outcome.rows.rows())["Data"]  # as it told
 
 
 def test_packed_rows_are_what_steps_are_made_of(qtbot, page, answers, talks):

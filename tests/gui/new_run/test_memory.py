@@ -580,7 +580,7 @@ class TestFitSheet:
         assert sheet.table.rowCount() > 1
         assert found.changes["memory.batch_size"] < 8
         assert sheet.table.item(sheet.table.tries.index(found), 3).text() == "✓ fits"
-        assert sheet.status.text().startswith("Found: ")
+        assert sheet.status.text().startswith("Result: ")
         assert short.tree() == before  # nothing changes before it is applied
         sheet.apply.click()
         assert short.tree()["memory"]["batch_size"] == found.changes["memory.batch_size"]

@@ -23,7 +23,7 @@ def options(**sections):
 def test_the_summary_says_what_will_run():
     rows = dict(summary_rows(options(), frozenset(), CPU_ONLY, DIGITS))
     assert rows["Model"] == "ResNet-18, from scratch"
-    assert rows["Data"] == "digits · 1,438 to train on, 359 held out"
+    assert rows["Data"] == "digits · 1,438 for training, 359 for validation"
     assert rows["Batch"] == "32 × 1 = 32 examples"
     assert rows["Steps"] == "about 225 · 45 per epoch"
     assert rows["Device"] == "CPU · Old processor"
@@ -34,7 +34,7 @@ def test_the_summary_says_what_will_run():
 def test_what_depends_on_an_unreadable_option_is_left_open():
     rows = dict(summary_rows(options(), {"memory.batch_size"}, CPU_ONLY, DIGITS))
     assert (rows["Batch"], rows["Steps"]) == ("–", "–")
-    assert rows["Data"] == "digits · 1,438 to train on, 359 held out"
+    assert rows["Data"] == "digits · 1,438 for training, 359 for validation"
     rows = dict(summary_rows(options(), {"data.eval_fraction"}, CPU_ONLY, DIGITS))
     assert (rows["Data"], rows["Steps"]) == ("digits", "–")
     empty = options(model=ModelOptions(source=""))

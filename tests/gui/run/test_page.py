@@ -237,7 +237,7 @@ def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
     assert all(button.text() for button in view.findChildren(QPushButton))
 
 
-LEFT = ["removed from the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed from outside"]
+LEFT = ["removed from the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed by another process"]
 
 
 @pytest.mark.parametrize(

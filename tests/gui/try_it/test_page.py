@@ -255,7 +255,7 @@ def test_a_run_that_starts_gets_the_memory(qtbot, page, folder):
     assert page.columns[Which.TRAINED].is_loaded
     page.take_live((LiveRun(RunFolder(folder / "4"), "Digits", 0.0, state=State.TRAINING),))
     assert not any(column.is_loaded for column in page.columns.values())
-    assert page.strip.accessibleName() == "Digits is training and gets the memory"
+    assert page.strip.accessibleName() == "Digits is training and needs the memory"
     assert not page.strip.isHidden()
     page.take_live((LiveRun(RunFolder(folder / "5"), "Letters", 0.0, state=State.TRAINING),))
     assert page.strip.isHidden(), "what it names trains no longer"

@@ -5,9 +5,9 @@ import torch
 
 from core.options.choices import Method, Task
 from tests.fakes.conversations import PLAIN
-from tests.fakes.jobs import LABELS, PROMPTS, TEXTS
+from tests.fakes.exports import LABELS, PROMPTS, TEXTS
 from tests.fakes.models import save_tiny_bert, save_tiny_talker
-from tests.fakes.runs import finished_run, with_model
+from tests.fakes.trained_runs import finished_run, with_model
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -37,9 +37,10 @@ from core.services.export import (
     NumberFormat,
     Wanted,
 )
-from tests.fakes.jobs import LABELS, TEXTS, exported
+from tests.fakes.exports import LABELS, TEXTS, exported
 from tests.fakes.models import WORDS, save_tiny_gpt2, save_tiny_llama, save_tiny_vision
-from tests.fakes.runs import finished_run, with_model, with_network, write_events
+from tests.fakes.runs import write_events
+from tests.fakes.trained_runs import finished_run, with_model, with_network
 
 BARE = """
 import sys, json, torch

@@ -14,7 +14,7 @@ from core.engine.export.job import NotTheSame, export
 from core.engine.export.verify import continued, find_rows
 from core.runs.folder import RunFolder
 from core.services.export import Compared, ExportKind, ExportReport, ExportRequest, find_source
-from tests.fakes.jobs import LABELS, exported
+from tests.fakes.exports import LABELS, exported
 
 CONVERTER = """
 import sys

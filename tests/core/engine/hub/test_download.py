@@ -167,7 +167,7 @@ TROUBLES = {
         "can't be used",
         "model.safetensors",
     ),
-    "full-disk": (full_disk, "no room for org/tiny", "are free"),
+    "full-disk": (full_disk, "not enough disk space for org/tiny", "are free"),
     "no-network": (lambda _, patch: point_at("http://127.0.0.1:1", patch), "can't be reached", "online?"),
     "no-host": (lambda _, patch: point_at("http://hub.invalid", patch), "can't be reached", "be offline"),
     "not-the-hub": (lambda hub, _: setattr(hub, "is_the_hub", False), "doesn't respond as the Hub", "proxy"),

@@ -115,7 +115,7 @@ def test_matrices_whose_model_is_gone_are_told(home):
     shutil.rmtree(home / "llama")
     second = write(home, "second", "run:first")
     assert second.status == 1
-    assert any("is gone" in message.title for message in second.messages.values())
+    assert any("is missing" in message.title for message in second.messages.values())
 
 
 def test_packed_beside_a_past_run(home):

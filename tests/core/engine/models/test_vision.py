@@ -184,7 +184,7 @@ class TestNormalisation:
 class TestRefused:
     def test_images_of_another_size_than_the_model_was_made_for(self, vit, tmp_path):
         error = refusal(asked(vit, train="synthetic:4x48"), tmp_path)
-        assert error.title == "vit can't see images of 48 pixels"
+        assert error.title == "vit can't process images of 48 pixels"
         assert [fix.changes for fix in error.fixes] == [{"data.train": "synthetic:4x32"}]
         digits = msgspec.structs.replace(asked(vit), data=DataOptions(train="builtin:digits", image_size=40))
         assert [fix.changes for fix in refusal(digits, tmp_path).fixes] == [{"data.image_size": 32}]

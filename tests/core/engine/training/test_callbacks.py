@@ -32,7 +32,7 @@ from core.runs.events import (
 )
 from core.runs.folder import Action, RunFolder
 from tests.fakes.models import save_tiny_bert
-from tests.fakes.runs import attempt, short_run, story_of
+from tests.fakes.trained_runs import attempt, short_run, story_of
 from tests.fakes.training import model, resolved, reviews, write_reviews
 
 prepare_torchvision()
@@ -133,7 +133,7 @@ def test_what_ran_is_read_from_the_live_objects(tmp_path):
     two_moments = 2 * 4 * parameters
     assert ran.optimizer_state_bytes == pytest.approx(two_moments, abs=16)  # and step counts
     assert (ran.optimizer, ran.parameter_dtype, ran.autocast_dtype) == ("AdamW, fused", "float32", None)
-    assert training.trainer.last_step == (2, 1)  # what a run has first that goes on from step 5
+    assert training.trainer.last_step == (2, 1)  # what a run has first that continues from step 5
     after = what_ran(training.trainer, resolved(training.options))
     assert (ran.effective_batch, after.effective_batch) == (4, 4)
     assert differences(training.options, after) == differences(training.options, ran)

@@ -25,7 +25,7 @@ from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
 from tests.fakes.models import save_tiny_bert
-from tests.fakes.runs import attempt, in_attempts, short_run, story_of
+from tests.fakes.trained_runs import attempt, in_attempts, short_run, story_of
 from tests.fakes.training import model, reviews, write_reviews
 
 MEMORY, DISK = "memory", "disk"

@@ -29,7 +29,7 @@ from tests.fakes.models import (
     save_tiny_vision,
     write_json,
 )
-from tests.fakes.runs import Story, attempt, in_attempts, short_run, story_of
+from tests.fakes.trained_runs import Story, attempt, in_attempts, short_run, story_of
 from tests.fakes.training import model, reviews, write_reviews
 
 ACCUMULATED = MemoryOptions(batch_size=2, gradient_accumulation_steps=2)
