@@ -74,7 +74,7 @@ HURRY_SECONDS = 0.5
 PERIOD_SECONDS = 0.1
 """Least interval between two redraws of the same chart."""
 
-SHARE = 0.04
+SHARE = 0.03
 """Share of a processor that redrawing may take unless hurried."""
 
 LONGEST_TURN_MS = 200
