@@ -1,4 +1,4 @@
-"""What tries a bundle out, without one: the home it is given, what is told, a package put in place."""
+"""What tries a bundle out: in use where HONE_PROGRAM names one, else its home, its judgement and its packages."""
 
 import os
 import shutil
@@ -8,19 +8,49 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import debian, mishaps, smoke
+from bootstrap import mishaps, smoke
 from bootstrap.errors import SetupError
 from bootstrap.mishaps import Case, NotTriedError
+from bootstrap.smoke import Done, Person
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("HONE_PROGRAM")
 SOCKET_OF_TORCH = "torch-shm-dir-XXXXXX/manager.sock"
 LONGEST_OF_A_MAC = 103
-needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="a folder /tmp, and rights of POSIX")
-needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg is Debian's")
+LINUX = sys.platform.startswith("linux")
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="shells and rights of POSIX")
+
+
+@pytest.mark.skipif(not PROGRAM, reason="HONE_PROGRAM names no program to try, such as dist/hone/hone")
+def test_a_built_program_in_use():
+    smoke.run(Path(str(PROGRAM)).absolute(), ROOT)
 
 
 @needs_posix
-def test_a_mac_s_sockets_have_room_in_the_folder_for_temporary_files(tmp_path, monkeypatch):
+def test_each_step_that_fails_is_named(tmp_path, capsys):
+    program = tmp_path / "hone"
+    version = smoke.version(ROOT)
+    program.write_text(f"#!/bin/sh\ncase $1 in --version) echo hone {version};; *) exit 3;; esac\n")
+    program.chmod(0o755)
+    with smoke.somebody(is_us=True) as person, pytest.raises(SetupError, match="the window is painted"):
+        smoke.use(person, program, ROOT)
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if " s  " in line]
+    assert words == ["ok"] + ["FAILED"] * len(smoke.steps(tmp_path, ""))
+
+
+@pytest.mark.skipif(not LINUX, reason="a home's variables differ")
+def test_a_new_person_has_a_home_and_none_of_our_variables(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/ours")
+    monkeypatch.setenv("HONE_HOME", "/ours")
+    with smoke.somebody(is_us=True) as person:
+        assert not {"PYTHONPATH", "HONE_HOME"} & set(person.environ)
+        assert person.environ["HOME"] == str(person.home)
+        assert " " in person.home.name
+    assert not person.home.exists()
+
+
+@needs_posix
+def test_paths_of_sockets_fit_in_a_mac_s_folder_for_temporary_files(tmp_path, monkeypatch):
     usual = tmp_path / "var/folders/vq" / ("x" * 30) / "T"
     usual.mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(usual))
@@ -32,6 +62,35 @@ def test_a_mac_s_sockets_have_room_in_the_folder_for_temporary_files(tmp_path, m
         assert len(os.fsencode(f"/private{place}/{SOCKET_OF_TORCH}")) <= LONGEST_OF_A_MAC
         assert Path(place).stat().st_mode & 0o777 == 0o700
     assert not Path(place).exists()
+
+
+@needs_posix
+def test_a_program_that_does_not_start_is_an_error(tmp_path):
+    with pytest.raises(SetupError, match="doesn't start"):
+        Person(tmp_path, dict(os.environ), lends=False).run([tmp_path / "nothing"])
+
+
+@needs_posix
+def test_a_folder_is_read_only_for_a_while(tmp_path):
+    (program := tmp_path / "hone").touch(0o700)
+    with smoke.read_only(tmp_path):
+        assert program.stat().st_mode & 0o777 == 0o500
+    assert program.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("done", "words"),
+    [
+        (Done(1, "There is no screen here"), ""),
+        (Done(0, "There is no screen here"), "ended with 0, not 1"),
+        (Done(1, ""), "never said"),
+        (Done(1, "no screen\nTraceback (most recent call last):"), "a traceback"),
+    ],
+)
+def test_a_mishap_is_judged_by_status_and_words(done, words):
+    judgement = smoke.judged(done, 1, "screen")
+    assert words in judgement
+    assert bool(judgement) == bool(words)
 
 
 def cannot(person, program):
@@ -46,58 +105,21 @@ def cannot(person, program):
         (cannot, "not tried", True),
     ],
 )
-def test_a_mishap_that_was_not_tried_says_so(look, line, passes, tmp_path, capsys):
+def test_a_mishap_that_was_not_tried_is_no_failure(look, line, passes, tmp_path, capsys):
     assert mishaps.passes(Case("no screen", look), tmp_path) is passes
     assert capsys.readouterr().out.startswith(f"{line} ")
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what goes wrong is tried on Linux")
+@pytest.mark.skipif(not LINUX, reason="mishaps are tried on Linux")
 @pytest.mark.parametrize(("lends", "words"), [(False, "takes root"), (True, "takes unshare")])
-def test_hiding_libraries_takes_what_not_everybody_has(lends, words, tmp_path, monkeypatch):
+def test_hiding_libraries_takes_root_and_unshare(lends, words, tmp_path, monkeypatch):
     monkeypatch.setattr(mishaps.shutil, "which", lambda name: None)
     with pytest.raises(NotTriedError, match=words):
-        mishaps.no_libraries(smoke.Person(tmp_path, {}, lends), tmp_path / "hone")
+        mishaps.no_libraries(Person(tmp_path, {}, lends), tmp_path / "hone")
 
 
-@pytest.fixture
-def package(tmp_path):
-    """A .deb of a bundle that holds next to nothing."""
-    folder = tmp_path / "dist" / "hone"
-    (folder / "_internal").mkdir(parents=True)
-    (folder / "hone").write_text("#!/bin/sh\n")
-    (folder / "hone").chmod(0o755)
-    for name in ("packaging/linux", "packaging/icons", "resources/icons"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copyfile(ROOT / "NOTICE", tmp_path / "NOTICE")
-
-    def control(size):
-        return debian.control_text("0.1.0", "x86_64", size, ["libc6 (>= 2.34)", "libegl1"])
-
-    return debian.build(tmp_path, folder, tmp_path / "hone.deb", control)
-
-
-@needs_dpkg
-def test_a_package_is_installed_by_dpkg_and_removed_with_all_of_it(package, tmp_path):
-    root = tmp_path / "scratch"
-    program = smoke.install_package(package, root)
-    assert program == root / "opt/hone/hone"
-    assert os.access(program, os.X_OK)
-    assert (root / "usr/share/applications/hone.desktop").is_file()
-    smoke.remove_package(root)
-    assert not program.exists()
-
-
-@needs_dpkg
-def test_what_a_package_leaves_is_told(package, tmp_path):
-    root = tmp_path / "scratch"
-    program = smoke.install_package(package, root)
-    (program.parent / "of nobody").touch()
-    with pytest.raises(SetupError, match=r"this is left: .*of nobody"):
-        smoke.remove_package(root)
-
-
-@needs_dpkg
-def test_a_package_that_is_none_is_told_in_dpkg_s_words(tmp_path):
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg is Debian's")
+def test_a_broken_package_is_refused_in_dpkg_s_words(tmp_path):
     broken = tmp_path / "hone.deb"
     broken.write_bytes(b"no archive")
     with pytest.raises(SetupError, match=r"dpkg --install .*hone\.deb failed and said:\ndpkg-deb: error"):

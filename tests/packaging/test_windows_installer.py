@@ -1,4 +1,4 @@
-"""The installer for Windows is valid: it compiles here, from a folder with the names of a bundle."""
+"""The script of the installer for Windows is valid: it compiles here, from a folder with the names of a bundle."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from core.base.settings import VERSION
 from core.engine.hub import account
 from windows import make_installer
 
-SCRIPT = Path(make_installer.__file__).with_name("hone.nsi")
+SCRIPT = Path(make_installer.__file__).with_name("hone.nsi").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -24,61 +24,60 @@ def bundle(tmp_path):
     return folder
 
 
-def defined(name):
-    """What the script says of a name."""
-    (value,) = re.findall(rf'^!define {name} "([^"]*)"$', SCRIPT.read_text(encoding="utf-8"), re.MULTILINE)
-    return value
+def make(bundle, target):
+    return make_installer.main(["--source", str(bundle), "--target", str(target)])
+
+
+def section(begin, end):
+    return SCRIPT.partition(begin)[2].partition(end)[0]
 
 
 @pytest.mark.skipif(make_installer.makensis() is None, reason="needs makensis (apt-get install nsis)")
 def test_it_compiles_without_a_warning(bundle, tmp_path, capfd):
     target = tmp_path / "out" / "Hone.exe"
-    status = make_installer.main(["--source", str(bundle), "--target", str(target)])
-    assert status == 0, capfd.readouterr()
+    assert make(bundle, target) == 0, capfd.readouterr()
     content = target.read_bytes()
     assert content.startswith(b"MZ")
     assert b"NullsoftInst" in content
     assert VERSION.encode("utf-16-le") in content
 
 
-def test_a_folder_without_both_programs_is_refused(bundle, tmp_path, capsys):
+def test_a_folder_without_both_programs_and_a_missing_compiler_are_refused(
+    bundle, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(make_installer, "makensis", lambda: None)
+    assert make(bundle, tmp_path / "x.exe") == 1
+    assert "winget install NSIS.NSIS" in capsys.readouterr().err
     (bundle / "hone-cli.exe").unlink()
-    assert make_installer.main(["--source", str(bundle), "--target", str(tmp_path / "x.exe")]) == 1
+    assert make(bundle, tmp_path / "x.exe") == 1
     assert "hone-cli.exe" in capsys.readouterr().err
 
 
-def test_without_a_compiler_it_says_how_to_get_one(bundle, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(make_installer, "makensis", lambda: None)
-    assert make_installer.main(["--source", str(bundle), "--target", str(tmp_path / "x.exe")]) == 1
-    assert "winget install NSIS.NSIS" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NAME", about.NAME),
+        ("PUBLISHER", about.PUBLISHER),
+        ("RUN_CLASS", about.WINDOWS_CLASS),
+        ("RUN_KIND", about.RUN_KIND),
+        ("TOKEN_SERVICE", account.SERVICE),
+        ("TOKEN_USER", account.USER),
+    ],
+)
+def test_it_uses_the_names_of_the_program(name, value):
+    assert re.findall(rf'^!define {name} "([^"]*)"$', SCRIPT, re.MULTILINE) == [value]
 
 
-def test_it_calls_things_as_the_other_systems_do():
-    assert defined("NAME") == about.NAME
-    assert defined("PUBLISHER") == about.PUBLISHER
-    assert defined("RUN_CLASS") == about.WINDOWS_CLASS
-    assert defined("RUN_KIND") == about.RUN_KIND
+def test_it_needs_no_administrator_and_never_deletes_a_folder_that_a_person_chose():
+    assert "RequestExecutionLevel user" in SCRIPT
+    assert "HKLM" not in SCRIPT
+    assert re.findall(r'RMDir /r "(.*)"', SCRIPT) == ["$INSTDIR\\_internal", "$3\\$1"]
 
 
-def test_it_needs_no_administrator_and_never_deletes_a_folder_somebody_chose():
-    script = SCRIPT.read_text(encoding="utf-8")
-    assert "RequestExecutionLevel user" in script
-    assert "HKLM" not in script
-    assert re.findall(r'RMDir /r "(.*)"', script) == ["$INSTDIR\\_internal", "$3\\$1"]
-
-
-def test_the_token_for_the_hub_goes_by_the_names_it_was_kept_under():
-    script = SCRIPT.read_text(encoding="utf-8")
-    assert (defined("TOKEN_SERVICE"), defined("TOKEN_USER")) == (account.SERVICE, account.USER)
-    names = re.findall(r'CredDeleteW\(w "([^"]*)", i 1, i 0\)', script)
+def test_the_uninstaller_alone_deletes_the_token_and_keeps_the_runs():
+    names = re.findall(r'CredDeleteW\(w "([^"]*)", i 1, i 0\)', SCRIPT)
     assert names == ["${TOKEN_SERVICE}", "${TOKEN_USER}@${TOKEN_SERVICE}"]
-    uninstall = script.partition('Section "Uninstall"')[2]
-    assert "Call un.ForgetToken" in uninstall
-    assert "ForgetToken" not in script.partition('Section "Hone"')[2].partition("SectionEnd")[0]
-
-
-def test_the_persons_runs_stay():
-    script = SCRIPT.read_text(encoding="utf-8")
-    body = script.partition("Function un.RemoveOwnFolder")[2].partition("FunctionEnd")[0]
-    kept = set(re.findall(r'\$1 != "(\w+)"', body))
-    assert kept == {"runs", "benchmarks"}
+    assert "Call un.ForgetToken" in SCRIPT.partition('Section "Uninstall"')[2]
+    assert "ForgetToken" not in section('Section "Hone"', "SectionEnd")
+    kept = re.findall(r'\$1 != "(\w+)"', section("Function un.RemoveOwnFolder", "FunctionEnd"))
+    assert set(kept) == {"runs", "benchmarks"}

@@ -1,6 +1,5 @@
-"""The workflows, which no runner has seen yet: they load, call files that are there, and try out what they publish."""
+"""The workflows load, call files that exist, try out what they publish, and give nothing away."""
 
-import os
 import re
 from pathlib import Path
 
@@ -10,124 +9,74 @@ import yaml
 from bootstrap import system_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-BUNDLES = ROOT / ".github" / "workflows" / "bundles.yml"
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
+    for path in (ROOT / ".github" / "workflows").glob("*.yml")
+}
+JOBS = [(name, job) for workflow in WORKFLOWS.values() for name, job in workflow["jobs"].items()]
+STEPS = [step for _, job in JOBS for step in job["steps"]]
+SCRIPTS = [step["run"] for step in STEPS if "run" in step]
 SYSTEMS = ("linux", "macos", "windows")
 
 
-def loaded(path):
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+def scripts_before(system, word):
+    """The scripts of a system's bundle up to the first step with this word."""
+    steps = WORKFLOWS["bundles"]["jobs"][system]["steps"]
+    place = next(
+        number for number, step in enumerate(steps) if word in f"{step.get('uses')} {step.get('run')}"
+    )
+    return "\n".join(step.get("run", "") for step in steps[:place])
 
 
-def steps(workflow, job):
-    return loaded(workflow)["jobs"][job]["steps"]
-
-
-def every_step():
-    return [
-        (workflow, job, step)
-        for workflow in WORKFLOWS
-        for job, work in loaded(workflow)["jobs"].items()
-        for step in work["steps"]
-    ]
-
-
-def test_there_are_tests_and_bundles():
-    assert [path.name for path in WORKFLOWS] == ["bundles.yml", "tests.yml"]
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_every_job_has_a_runner_and_an_end(workflow):
-    content = loaded(workflow)
-    assert content["permissions"] == {"contents": "read"}
-    for name, job in content["jobs"].items():
-        assert job["runs-on"]
-        assert job["steps"]
+def test_every_job_ends_and_only_a_release_of_all_three_systems_may_write():
+    for name, job in JOBS:
         assert name == "release" or job["timeout-minutes"] <= 120
+    assert [workflow["permissions"] for workflow in WORKFLOWS.values()] == [{"contents": "read"}] * 2
+    assert [name for name, job in JOBS if "permissions" in job] == ["release"]
+    release = WORKFLOWS["bundles"]["jobs"]["release"]
+    assert set(release["needs"]) == set(SYSTEMS)
+    assert "--draft" in release["steps"][-1]["run"]
 
 
-def test_every_file_that_a_step_runs_is_kept():
-    named = re.compile(r"(?<![\w/.-])((?:packaging|resources|\.ci)/[\w./-]+|start\.py)")
-    found = {
-        (path, workflow.name)
-        for workflow, _, step in every_step()
-        for path in named.findall(step.get("run", ""))
-    }
-    assert {path for path, _ in found} >= {
-        "start.py",
-        "packaging/macos/make_dmg.sh",
-        "packaging/check_mps.py",
-    }
-    assert {pair for pair in found if not (ROOT / pair[0]).is_file()} == set()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such leave")
-def test_scripts_that_are_started_by_name_may_be():
-    scripts = [*(ROOT / "packaging").rglob("*.sh")]
-    assert scripts
-    assert [script for script in scripts if not script.stat().st_mode & 0o111] == []
-
-
-def test_actions_are_github_s_own_and_of_a_version():
-    used = {step["uses"] for _, _, step in every_step() if "uses" in step}
-    assert used
-    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", name) for name in used)
+def test_every_file_that_a_step_runs_exists():
+    named = re.compile(r"(?<![\w/.-])((?:packaging|resources)/[\w./-]+|start\.py)")
+    paths = {path for script in SCRIPTS for path in named.findall(script)}
+    assert paths >= {"start.py", "packaging/macos/make_dmg.sh", "packaging/check_mps.py"}
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+    assert [file for file in (ROOT / "packaging").rglob("*.sh") if not file.stat().st_mode & 0o111] == []
 
 
 def test_no_word_from_outside_is_pasted_into_a_script():
-    """A branch or tag may have any name: scripts read them from variables, where they are words and no code."""
-    pasted = [step["run"] for _, _, step in every_step() if "${{" in step.get("run", "")]
-    assert pasted == []
+    """A branch or tag may have any name: scripts read it from a variable, where it can't become code."""
+    assert [script for script in SCRIPTS if "${{" in script] == []
 
 
-def test_every_system_s_bundle_is_tried_out_before_it_is_given_away():
-    for job in SYSTEMS:
-        work = steps(BUNDLES, job)
-        upload = next(i for i, step in enumerate(work) if "upload-artifact" in step.get("uses", ""))
-        before = "\n".join(step.get("run", "") for step in work[:upload])
-        assert "start.py bundle" in before
-        tried = before + (ROOT / "packaging" / "windows" / "try_installer.ps1").read_text(
-            encoding="utf-8"
-        ) * ("try_installer.ps1" in before)
-        assert "start.py bundle --try" in tried
-        assert upload == len(work) - 1
+def test_only_actions_of_github_are_used_and_only_signing_sees_secrets():
+    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in STEPS if "uses" in step)
+    with_secrets = {step["run"].split()[0] for step in STEPS if "secrets." in str(step)}
+    assert with_secrets == {"packaging/macos/sign_and_notarise.sh"}
 
 
-def test_the_libraries_that_a_bundle_asks_for_are_installed_before_it_is_built():
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_bundle_is_tried_out_before_it_is_uploaded(system):
+    before = scripts_before(system, "upload-artifact")
+    assert "start.py bundle" in before
+    if "try_installer.ps1" in before:
+        before += (ROOT / "packaging" / "windows" / "try_installer.ps1").read_text(encoding="utf-8")
+    assert "start.py bundle --try" in before
+
+
+def test_the_libraries_of_a_bundle_are_installed_before_it_is_built():
     """A runner isn't root: there `start.py bundle` only names what is missing, and ends."""
-    work = steps(BUNDLES, "linux")
-    built = next(i for i, step in enumerate(work) if "start.py bundle" in step.get("run", ""))
-    installed = set("\n".join(step.get("run", "") for step in work[:built]).split())
-    wanted = {**system_libraries.ALWAYS, **system_libraries.ON_WAYLAND, **system_libraries.ON_X11}
-    assert set(wanted.values()) <= installed
+    libraries = system_libraries.ALWAYS, system_libraries.ON_WAYLAND, system_libraries.ON_X11
+    wanted = {package for names in libraries for package in names.values()}
+    assert wanted <= set(scripts_before("linux", "start.py bundle").split())
 
 
-def test_what_packs_and_what_goes_into_an_appimage_are_held_against_checksums():
-    job = loaded(BUNDLES)["jobs"]["linux"]
+def test_downloads_for_an_appimage_have_checksums():
+    environment = WORKFLOWS["bundles"]["jobs"]["linux"]["env"]
     for name in ("APPIMAGETOOL", "APPIMAGE_RUNTIME"):
-        assert "continuous" not in job["env"][f"{name}_ADDRESS"]
-        assert re.fullmatch(r"[0-9a-f]{64}", job["env"][f"{name}_SHA256"])
-    said = next(step["run"] for step in job["steps"] if "_ADDRESS" in step.get("run", ""))
-    assert said.index("sha256sum --check") < said.index("$APPIMAGE_RUNTIME_SHA256")
-
-
-def test_only_the_release_may_write_and_only_after_all_three():
-    release = loaded(BUNDLES)["jobs"]["release"]
-    assert set(release["needs"]) == set(SYSTEMS)
-    assert release["permissions"] == {"contents": "write"}
-    said = "\n".join(step.get("run", "") for step in release["steps"])
-    assert "sha256sum" in said
-    assert "--draft" in said
-
-
-def test_secrets_are_seen_by_the_steps_that_sign_and_by_no_other():
-    seeing = {step["run"].split()[0] for _, _, step in every_step() if "secrets." in str(step)}
-    assert seeing == {"packaging/macos/sign_and_notarise.sh"}
-
-
-def test_macs_are_those_with_apple_chips():
-    """The oldest that GitHub still lends: `macos-14` went on 2 November 2026 (actions/runner-images issue 13518)."""
-    named = "\n".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)
-    assert set(re.findall(r"macos-\d+[\w-]*", named)) == {"macos-15"}
-    systems = [row["os"] for row in loaded(WORKFLOWS[1])["jobs"]["tests"]["strategy"]["matrix"]["include"]]
-    assert {system.partition("-")[0] for system in systems} == {"ubuntu", "windows", "macos"}
+        assert "continuous" not in environment[f"{name}_ADDRESS"]
+        assert re.fullmatch(r"[0-9a-f]{64}", environment[f"{name}_SHA256"])
+    script = next(script for script in SCRIPTS if "_ADDRESS" in script)
+    assert script.index("sha256sum --check") < script.index("$APPIMAGE_RUNTIME_SHA256")
