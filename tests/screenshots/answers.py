@@ -1,8 +1,6 @@
 """What the window is answered while it is drawn: an engine, the Hub, an export and models that never were."""
 
-import re
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -11,9 +9,6 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from core.base.errors import Fix, Problem
-from core.benchmark.result import Result
-from core.benchmark.runner import Progress
 from core.engine.devices.choose import report
 from core.memory import estimate
 from core.memory.model import (
@@ -44,11 +39,8 @@ from core.services.chat import (
     Told,
     TryProcess,
     Which,
-    Word,
 )
-from core.services.devices import Agreement as Agreed
-from core.services.devices import Comparison, DeviceCheckReport
-from core.services.export import Agreement, Compared, ExportKind, ExportReport, Offer, Wanted
+from core.services.export import ExportKind, Offer
 from core.services.hub import (
     Account,
     Cached,
@@ -59,7 +51,7 @@ from core.services.hub import (
     SearchAnswer,
     standing,
 )
-from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest
+from core.services.inspect import DataReport, InspectRequest
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.machines import PC, variant
@@ -76,60 +68,20 @@ DIGITS = DataReport(
     rows=1797,
     labels=dict(zip("3154697028", (183, 182, 182, 181, 181, 180, 179, 178, 177, 174), strict=True)),
 )
-REVIEWS = DataReport(
-    source="reviews.csv",
-    format="CSV",
-    rows=2340,
-    columns=tuple(
-        Column(name=name, kind=kind, distinct=distinct, empty=0, examples=(example,))
-        for name, kind, distinct, example in (
-            ("review", ColumnKind.TEXT, 2331, "Warm and quick."),
-            ("stars", ColumnKind.NUMBER, 5, "5"),
-        )
-    ),
-    preview=(("Warm and quick.", "5"),),
-    text_columns=("review",),
-    label_column="stars",
-    labels={"5": 1204, "4": 611, "3": 254, "1": 168, "2": 103},
-    notes=("9 rows repeat an earlier one",),
-)
-CHECKED = DeviceCheckReport(
-    device="mps",
-    title="Apple M3 Max",
-    reference="the CPU",
-    software="PyTorch 2.13.0, macOS 15.6",
-    conclusion="Batch norm differs from the CPU's; all else agrees. Train vision models on the CPU.",
-    comparisons=tuple(
-        Comparison(name=name, explanation=explanation, agreement=agreement, worst_error=error, detail=detail)
-        for name, explanation, agreement, error, detail in (
-            ("Loss", "The loss of one batch of texts.", Agreed.AGREES, 1.2e-7, ""),
-            ("Gradients", "The gradient of every weight.", Agreed.AGREES, 3.4e-6, ""),
-            (
-                *(
-                    "Batch norm, channels last",
-                    "Running mean and variance of images in the other memory layout.",
-                ),
-                *(Agreed.DIFFERS, 0.31, "PyTorch issue 175189 is about this."),
-            ),
-            (
-                *("Half-precision mask", "Attention that may not look ahead, in half precision."),
-                *(Agreed.NOT_RUN, None, "The time was over before it could be made."),
-            ),
-        )
-    ),
-    seconds=11.4,
-)
-PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
+ARCHITECTURES = {
+    RESNET.parameters: "ResNet",
+    SMOL.parameters: "LlamaForCausalLM",
+    DISTILBERT.parameters: "DistilBertForSequenceClassification",
+}
 
 
 def engine() -> FakeEngine:
-    """An engine on that PC, which has looked at the digits, at reviews, and at data for each task."""
+    """An engine on that PC, which knows the digits and data for each task."""
     made = FakeEngine()
     made.answers |= {
         "devices": msgspec.structs.replace(report(FACTS), versions=VERSIONS),
         "inspect": _inspected,
         "check-model": _looked_at,
-        "check-device": CHECKED,
         "forecast": _traced,
         "hub-search": SearchAnswer(found=FOUND),
         "hub-cached": CacheReport(folder="~/.cache/huggingface/hub", repos=CACHED, total=209 * MB),
@@ -141,41 +93,24 @@ def engine() -> FakeEngine:
 
 def _inspected(request: bytes) -> DataReport:
     asked = msgspec.json.decode(request, type=InspectRequest)
-    for known in (DIGITS, REVIEWS):
-        if Path(asked.source).name == known.source:
-            return known
-    return report_for(Task(asked.asked["task"]), asked.source)
+    return DIGITS if asked.source == DIGITS.source else report_for(Task(asked.asked["task"]), asked.source)
 
 
 def _looked_at(request: bytes) -> ModelReport:
-    """A ResNet-18 for images, a small Llama to write texts, DistilBERT to read them, with odd projections."""
+    """A ResNet-18 for images, a small Llama to write texts, DistilBERT to read them."""
     asked = msgspec.json.decode(request, type=OptionsRequest).asked
-    task, model = Task(asked["task"]), asked["model"]
-    shape = _shape(task)
-    is_whole = model["method"] == Method.FULL
-    unknown = [target for target in model["lora_targets"] if target not in PROJECTIONS]
-    problems = ()
-    if task.reads_text and not task.writes_text and not is_whole and unknown:
-        words = f"no layer's name ends with {', '.join(unknown)}; this model has {', '.join(PROJECTIONS)}"
-        fix = Fix("All linear layers", {"model.lora_targets": ()})
-        problems = (Problem("model.lora_targets", words, (fix,)),)
+    task, shape = Task(asked["task"]), _shape(Task(asked["task"]))
+    is_whole = asked["model"]["method"] == Method.FULL or task.reads_images
     return ModelReport(
-        architecture={
-            id(RESNET): "ResNet",
-            id(SMOL): "LlamaForCausalLM",
-            id(DISTILBERT): "DistilBertForSequenceClassification",
-        }[id(shape)],
+        architecture=ARCHITECTURES[shape.parameters],
         total_parameters=shape.parameters,
-        trainable_parameters=shape.parameters
-        if is_whole or task.reads_images
-        else 16 * sum(map(sum, shape.linears.values())),
+        trainable_parameters=shape.parameters if is_whole else 16 * sum(map(sum, shape.linears.values())),
         layers=21 if task.reads_images else shape.layers,
         activation_checkpointing=True,
         normalises_batch=task.reads_images,
         attention=() if task.reads_images else ("eager", "sdpa"),
         max_length=None if task.reads_images else shape.positions,
         shape=shape,
-        problems=problems,
     )
 
 
@@ -217,35 +152,16 @@ def measured(options: RunOptions, room: Room) -> Measurement:
 
 HALF = "distilbert/distilbert-base-uncased"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-CODED = standing("x/y", ("config.json",), tags=("custom_code",))
 PICKLED = standing("somebody/old-bert", ("config.json", "pytorch_model.bin"), purpose="fill-mask")
-
-
-NO_CODE = {"refusal": CODED.refusal, "remedy": CODED.remedy}
 NO_PICKLE = {"refusal": PICKLED.refusal, "remedy": PICKLED.remedy, "command": PICKLED.command}
 FOUND = tuple(
-    Found(
-        **{
-            "id": name,
-            "downloads": downloads,
-            "likes": likes,
-            "licence": licence,
-            "purpose": "fill-mask",
-            **more,
-        },
-        size=size * MB if size else None,
-        parameters=parameters,
-    )
-    for name, downloads, likes, size, parameters, licence, more in (
-        ("google-bert/bert-base-uncased", 58_120_000, 2310, 420, 110_106_428, "apache-2.0", {}),
-        (HALF, 12_340_000, 720, 256, 66_985_530, "apache-2.0", {"here": 120 * MB}),
-        (
-            *(MINILM, 9_830_000, 3720, 87, 22_713_728, "apache-2.0"),
-            {"purpose": "sentence-similarity", "here": 88 * MB, "complete": True},
-        ),
-        ("a-company/guarded-encoder", 345_600, 120, 1272, 333_500_000, "other", {"gated": True}),
-        ("somebody/old-bert", 24_500, 25, None, None, "mit", NO_PICKLE),
-        ("somebody/encoder-with-code", 4500, 12, 522, 137_000_000, "mit", NO_CODE),
+    Found(id=name, downloads=downloads, likes=likes, licence="apache-2.0", purpose="fill-mask", **more)
+    for name, downloads, likes, more in (
+        ("google-bert/bert-base-uncased", 58_120_000, 2310, {"size": 420 * MB, "parameters": 110_106_428}),
+        (HALF, 12_340_000, 720, {"size": 256 * MB, "parameters": 66_985_530, "here": 120 * MB}),
+        (MINILM, 9_830_000, 3720, {"size": 87 * MB, "here": 88 * MB, "complete": True}),
+        ("a-company/guarded-encoder", 345_600, 120, {"size": 1272 * MB, "gated": True}),
+        ("somebody/old-bert", 24_500, 25, NO_PICKLE),
     )
 )
 CACHED = (
@@ -253,59 +169,13 @@ CACHED = (
     Cached(id=MINILM, kind=Kind.MODEL, size=88 * MB, complete=True, changed=1_795_100_000),
     Cached(id="nyu-mll/glue", kind=Kind.DATASET, size=MB, complete=True, changed=1_794_000_000),
 )
-
-FOR_OTHERS = (
-    "Hone writes {} of models that classify, score or label; for one that writes, take Ollama or GGUF."
-)
-REFUSED = {
-    ExportKind.FOLDER: "This run trained a LoRA adapter: export the adapter or the merged model.",
-    ExportKind.ONNX: FOR_OTHERS.format("ONNX"),
-    ExportKind.COREML: FOR_OTHERS.format("Core ML"),
-}
+REFUSED = {ExportKind.FOLDER: "This run trained a LoRA adapter: export the adapter or the merged model."}
 NO_LLAMA = "llama.cpp isn't installed here: the export is a model folder and the command to convert it."
 OFFERS = tuple(
     Offer(kind, REFUSED.get(kind, ""), NO_LLAMA if kind is ExportKind.GGUF else "") for kind in ExportKind
 )
 
 
-class FakeExport:
-    """Is done at once, with what a small adapter comes to."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
-
-    def run(self, _tell: object = None) -> ExportReport:
-        counts = {"examples": 16, "held_out": 16, "equal": 384, "counted": 384}
-        agreement = Agreement(
-            **counts, compared=Compared.TOKENS, largest=0.0, allowed=1.9e-4, why="", holds=True
-        )
-        kind, path = self._wanted.kind, self._wanted.folder
-        return ExportReport(kind=kind, path=path, files=("README.md",), size=8 * MB, agreement=agreement)
-
-    def kill(self) -> None:
-        """There is nothing to end."""
-
-
-class FakeBench:
-    """A benchmark that has measured some variants and stays at the next one until it is stopped."""
-
-    def __init__(self, result: Result, measured: int) -> None:
-        self.result, self._place = result, measured
-        self.not_saved = ""
-        self.on_begin: Callable[[Progress], None] = lambda _: None
-        self._stopped = threading.Event()
-
-    def run(self) -> Iterator[Result]:
-        yield self.result
-        variants = self.result.plan.variants
-        self.on_begin(Progress(variants[self._place], 1, self._place, 3 * len(variants), 25 * 60))
-        self._stopped.wait()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-
-TEXT = "Ada Lovelace wrote to Charles Babbage from London."
 TRIED: dict[str, tuple[Task, str, str, str, tuple[tuple[str, str], ...]]] = {
     "chat": (
         *(Task.CHAT, "Kitchen helper", "qwen2.5-0.5b", "/data/kitchen.jsonl"),
@@ -314,14 +184,6 @@ TRIED: dict[str, tuple[Task, str, str, str, tuple[tuple[str, str], ...]]] = {
     "text": (
         *(Task.TEXT_CLASSIFICATION, "Reviews by stars", "distilbert-base-uncased", "/data/reviews.csv"),
         (("Warm and quick, but the handle broke.", "4 stars"), ("Would buy it again at once.", "5 stars")),
-    ),
-    "words": (
-        *(Task.TOKEN_CLASSIFICATION, "Names in letters", "bert-base-cased", "/data/letters.conll"),
-        ((TEXT, ""), ("Greetings from Turin, yours, Amedeo.", "")),
-    ),
-    "number": (
-        *(Task.TEXT_REGRESSION, "How helpful", "distilbert-base-uncased", "/data/helpful.csv"),
-        (("Hold the lid while you pour, it drips.", "4.5"), ("Nice colour.", "2")),
     ),
     "image": (
         *(Task.IMAGE_CLASSIFICATION, "Handwritten digits", "torchvision:resnet18", "builtin:digits"),
@@ -336,7 +198,6 @@ SAYS = {
     Which.BEFORE: "Basil is a herb of the mint family that is used in many kitchens of the world. Basil is a herb "
     "that needs light. Basil is",
 }
-NAMES = {Which.TRAINED: "B-PER I-PER O O B-PER I-PER O B-PLACE", Which.BEFORE: "O B-PLACE O O O B-PER O O"}
 STARS = {Which.TRAINED: (0.71, 0.18, 0.08, 0.02, 0.01), Which.BEFORE: (0.22, 0.21, 0.2, 0.19, 0.18)}
 SEEN = {Which.TRAINED: (0.962, 0.021, 0.009), Which.BEFORE: (0.148, 0.131, 0.122)}
 
@@ -373,11 +234,6 @@ class FakeTry(TryProcess):
             case Task.TEXT_CLASSIFICATION:
                 labels = ("4 stars", "3 stars", "5 stars", "2 stars", "1 star")
                 answer = {"chances": tuple(map(Chance, labels, STARS[which]))}
-            case Task.TOKEN_CLASSIFICATION:
-                words = zip(re.finditer(r"\w+", TEXT), NAMES[which].split(), strict=True)
-                answer = {"words": tuple(Word(*word.span(), label, 0.9) for word, label in words)}
-            case Task.TEXT_REGRESSION:
-                answer = {"number": 4.31 if is_trained else -0.0724}
             case _:
                 rest = (1 - sum(SEEN[which])) / 7
                 others = (rest * (1.3 - 0.1 * place) for place in range(7))

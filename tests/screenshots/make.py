@@ -22,14 +22,11 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from core.base.settings import Appearance, Settings
 from core.benchmark import result as benchmark_result
-from core.benchmark.plan import Kind
 from core.memory.model import Room
 from core.options import past_runs, run_file
 from core.options.choices import Task
 from core.options.past_runs import RunNotes
-from core.options.presets import presets
 from core.runs.crash import Interrupted
-from core.runs.events import TurnAwaited
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.queue import LiveRun
 from core.runs.status import State
@@ -45,7 +42,6 @@ from gui.charts.chart import RepaintQueue
 from gui.new_run.header import DIGITS, ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
-from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
 from gui.run.share import SupportSheet
@@ -67,8 +63,6 @@ from tests.fakes.runs import (
 from tests.screenshots.answers import (
     OFFERS,
     TRIED,
-    FakeBench,
-    FakeExport,
     FakeTry,
     engine,
     make_tried,
@@ -106,10 +100,6 @@ WRONG = {
     "training": {"learning_rate": 20.0},
 }
 MORE = {"model": {"method": "lora"}, "device": {"compile": True}, "training": {"learning_rate": 2e-5}}
-WRONG_TARGETS = {
-    "model": {"method": "lora", "lora_targets": ["query", "value"]},
-    "data": {"max_length": 1024},
-}
 OTHER_RATES = (
     ("Digits, lr 3e-4", 3e-4, 0.55, RunNotes(tags=("lr",), text="Too slow, still falling.")),
     ("Digits, lr 3e-3", 3e-3, 1.7, RunNotes(tags=("lr", "best"), text="The best so far.")),
@@ -176,19 +166,13 @@ class Stage:
             "new-run-texts": self.texts,
             "new-run-problems": partial(self.texts, **WRONG),
             "new-run-more": partial(self.texts, "model.lora_rank", **MORE),
-            "new-run-model": partial(self.texts, "model.lora_targets", **WRONG_TARGETS),
-            "new-run-preset": self.preset,
             "fit-tight": partial(self.fit, LITTLE),
             "fit-too-large": partial(self.fit, TOO_LITTLE),
-            "fit-question": partial(self.fit, TOO_LITTLE, self.window.new_run.start),
-            "fit-measuring": partial(self.fit, PLENTY, self.measuring),
             "fit-measured": partial(self.fit, PLENTY, self.measured),
             "fit-ran-out": partial(self.fit, TOO_LITTLE, self.ran_out),
-            "fit-explained": partial(self.fit, PLENTY, partial(self.press, "What is this?")),
             "fit-sheet": partial(self.fit, TOO_LITTLE, partial(self.press, "Fit it for me…")),
             **{f"data-{task.value}": partial(self.data, task) for task in Task},
             "data-sees-chat": partial(self.data, Task.CHAT, view=1),
-            "data-sees-pair": partial(self.data, Task.PREFERENCE, view=1),
             "data-lengths": partial(self.data, Task.CHAT, view=2),
             "data-findings": self.findings,
             "device-check": partial(self.window.check_device, "auto"),
@@ -197,7 +181,6 @@ class Stage:
             "hub": self.hub,
             **{f"run-{name}": partial(show_run, run) for name, run in self.runs.items()},
             "export": partial(self.export, live),
-            "exported": partial(self.exported, live),
             "runs": partial(go_to, Place.RUNS),
             "compare": partial(self.compare, "panels"),
             "compare-differences": partial(self.compare, "table"),
@@ -208,11 +191,9 @@ class Stage:
             "extend": self.extend,
             "runs-waiting": self.queue,
             "closing": self.closing,
-            "turn": self.turn,
             "bench-methods": lambda: self.bench("methods").methods.show_result(self.methods),
             "bench-devices": self.bench_devices,
             "bench-earlier": lambda: self.bench("earlier").earlier.show_list(),  # noqa: PLW0108 - not before
-            "bench-opened": lambda: self.bench("earlier").earlier.show_result(self.devices),
             "bench-compared": lambda: self.bench("earlier").earlier.show_comparison(*self.two),
             "bench-running": self.bench_running,
             "settings": partial(go_to, Place.SETTINGS),
@@ -221,7 +202,6 @@ class Stage:
     def tidy(self) -> None:
         """Take back what one picture would leave in the next."""
         self.memory.room.room = PLENTY
-        self.memory.dry_runs.gate.set()
         self.fit_card.state._measured.clear()
         strip = self.window.found.strip
         for shown in (strip.training, strip.interrupted, strip):
@@ -316,10 +296,6 @@ class Stage:
             self.window.new_run.open_more()
             self.window.new_run.go_to_option(shown)
 
-    def preset(self) -> None:
-        self.digits()
-        self.window.new_run.apply_preset(presets()[0])
-
     def data(self, task: Task, view: int = 0) -> None:
         """The card about the data of a task, with one of its views."""
         tree = starting_tree(task)
@@ -363,10 +339,6 @@ class Stage:
         self.fit_card.state.read_room()
         then()
 
-    def measuring(self) -> None:
-        self.memory.dry_runs.gate.clear()
-        self.fit_card.state.measure()
-
     def measured(self) -> None:
         case = self.fit_card.state.case
         assert case is not None
@@ -386,17 +358,11 @@ class Stage:
         self.window.show_run(run)
         SupportSheet(run, run.name, self.window, choose=lambda *_: "").open()
 
-    def export(self, run: RunFolder) -> ExportSheet:
+    def export(self, run: RunFolder) -> None:
         self.window.show_run(run)
-        sheet = ExportSheet(run, "Reviews", self.window, make=FakeExport, find=lambda _: OFFERS)
+        sheet = ExportSheet(run, "Reviews", self.window, find=lambda _: OFFERS)
         sheet.open()
         wait_until(sheet.take.isEnabled)
-        return sheet
-
-    def exported(self, run: RunFolder) -> None:
-        sheet = self.export(run)
-        sheet.take.click()
-        wait_until(sheet.show_folder.isVisible)
 
     def extend(self) -> None:
         self.window.show_run(self.survived[2])
@@ -439,11 +405,6 @@ class Stage:
         self.box = app_closing.question_about(found, self.window)
         self.box.open()
 
-    def turn(self) -> None:
-        about = TurnAwaited(ahead=1, behind="“Handwritten digits”")
-        self.box = run_text.question_about(about, self.window)
-        self.box.open()
-
     def ask(self, name: str) -> None:
         """Ask the models of a run that can be tried."""
         self.window.try_run(self.tried[name])
@@ -468,9 +429,9 @@ class Stage:
         page.devices.view.published.setChecked(True)
 
     def bench_running(self) -> None:
-        result = methods_result(done=MEASURED)
-        bench = FakeBench(result, MEASURED)
-        self.bench("methods").measuring.start(Kind.METHODS, lambda: result.plan, lambda _: bench)
+        page = self.bench("methods")
+        page.methods.show_result(methods_result(done=MEASURED))
+        page.methods.show_progress(page.measuring)
 
 
 def take(window: QWidget, path: Path) -> None:
