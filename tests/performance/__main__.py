@@ -1,13 +1,14 @@
-"""The developer's benchmarks: `python3 start.py bench`.
+"""The developers' benchmarks: `python3 start.py bench`.
 
-Each runs in a process of its own (`python -m tests.performance.NAME`), which writes its figures into a file. What they
-gave on one machine on one day is kept in one file under tests/performance/results/.
+Each runs in a process of its own (`python -m tests.performance.NAME`), which writes its figures into a file. A file
+under tests/performance/results/ keeps the results of a machine and a day.
 """
 
 import argparse
 import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -40,17 +41,17 @@ VERSIONS_SHOWN = ("hone", "torch", "transformers", "PySide6-Essentials", "PySide
 
 
 class Benchmark(NamedTuple):
-    """One benchmark: the module it is in, what it measures and against what, its arguments and those of its short form.
+    """One benchmark: what it measures and against what, its module, its arguments and those of its short form.
 
-    Where `data` isn't None it needs this part of the folder of data sets.
+    `data` is the part of the folder of data sets that it needs; None if it needs no data.
     """
 
     name: str
     what: str
     peer: str
     module: str
-    arguments: tuple[str, ...] = ()
-    quick: tuple[str, ...] = ()
+    arguments: str = ""
+    quick: str = ""
     data: str | None = None
 
 
@@ -60,134 +61,99 @@ BENCHMARKS = (
         "how late a 16 ms timer of the window is while a model trains",
         "the same training in a thread of the window",
         "window_lateness",
-        quick=("--seconds", "3", "--repeats", "1"),
-    ),
-    Benchmark(
-        "window-flood",
-        "the same at 1,000 events a second into 1,000,000 steps, eight charts in view",
-        "",
-        "window_flood",
-        quick=("--seconds", "3", "--repeats", "1", "--steps", "20000"),
+        quick="--seconds 3 --repeats 1",
     ),
     Benchmark(
         "window-form",
         "from a changed field to the repainted forecast of memory",
         "",
         "window_form",
-        quick=("--changes", "10"),
+        quick="--changes 10",
     ),
     Benchmark(
         "window-start",
         "from the command to the first painted window",
         'python -c "import torch"',
         "window_start",
-        quick=("--repeats", "1"),
+        quick="--repeats 1",
     ),
     Benchmark(
         "plain-trainer",
         "a training step, and the loss of each",
         "the same run as a plain Trainer script",
         "plain_trainer",
-        quick=("--rounds", "1", "--steps", "12", "--eval-samples", "32"),
+        quick="--rounds 1 --steps 12 --eval-samples 32",
     ),
     Benchmark(
         "first-step",
         "from the click to the end of the first step",
         "the plain script, from its process's start",
         "plain_trainer",
-        ("--first-step",),
-        ("--first-step", "--rounds", "1"),
+        "--first-step",
+        "--first-step --rounds 1",
     ),
     Benchmark(
         "events",
         "events that are read and folded into a run's state a second",
         "json.loads of the same lines",
         "events_a_second",
-        quick=("--rounds", "1", "--steps", "5000"),
+        quick="--rounds 1 --steps 5000",
     ),
     Benchmark(
         "long-run",
         "opening a run of 1,000,000 steps in the window",
         "",
         "long_run",
-        quick=("--steps", "20000", "--repeats", "1"),
-    ),
-    Benchmark(
-        "monitoring",
-        "a step while the run is watched, by turns within one run",
-        "the same step with all watching off",
-        "monitoring_turns",
-        quick=("--turns", "6"),
+        quick="--steps 20000 --repeats 1",
     ),
     Benchmark(
         "forecast",
         "how far forecasts of memory are from what runs take",
         "the measured peak",
         "forecast",
-        quick=("--only", "4 x 64"),
-    ),
-    *(
-        Benchmark(f"faults-{name}", what, peer, "faults", (name,), (name, "--count", count, *more))
-        for name, what, peer, count, *more in (
-            (
-                "mutations",
-                "damaged run files, events and folders, read by all that reads a run",
-                "",
-                "5",
-                "--every",
-                "5",
-            ),
-            (
-                "kills",
-                "runs whose engine was killed, and which then went on",
-                "the run that was left alone",
-                "1",
-            ),
-            ("windows", "windows killed while a run trains", "", "1"),
-            (
-                "disk",
-                "runs that met a full disk, and went on once there was room",
-                "the run that was left alone",
-                "1",
-            ),
-        )
+        quick="--only '4 x 64'",
     ),
     Benchmark(
-        "million-rows",
-        "inspecting data of a million rows, each kind",
-        "a thousandth of the rows",
-        "million_rows",
-        quick=("--rows", "2000", "--kind", "labels-csv"),
+        "faults-mutations",
+        "damaged run files, events and folders, read by all that reads a run",
+        "",
+        "faults",
+        "mutations",
+        "mutations --count 5 --every 5",
+    ),
+    Benchmark(
+        "faults-kills",
+        "runs whose engine was killed, and which then went on",
+        "the run that was left alone",
+        "faults",
+        "kills",
+        "kills --count 1",
+    ),
+    Benchmark(
+        "faults-windows", "windows killed while a run trains", "", "faults", "windows", "windows --count 1"
+    ),
+    Benchmark(
+        "faults-disk",
+        "runs that met a full disk, and went on once there was room",
+        "the run that was left alone",
+        "faults",
+        "disk",
+        "disk --count 1",
     ),
     Benchmark(
         "digits",
         "the first example, as a person trains it",
         "its first evaluation",
         "tasks",
-        ("digits",),
-        ("digits",),
-    ),
-    Benchmark(
-        "compiled",
-        "a step with torch.compile, and what compiling takes",
-        "the same run uncompiled",
-        "compiled",
-        quick=("--steps", "6", "--rounds", "1"),
-    ),
-    Benchmark(
-        "automatic",
-        "MRPC with nothing chosen by hand",
-        "the published script's settings",
-        "automatic",
-        quick=("--steps", "4"),
-        data="mrpc",
+        "digits",
+        "digits",
     ),
     Benchmark(
         "mrpc",
         "three epochs of MRPC",
         "a Trainer script written by hand",
         "mrpc",
-        quick=("--rows", "64", "--epochs", "1"),
+        quick="--rows 64 --epochs 1",
         data="mrpc",
     ),
     Benchmark(
@@ -195,7 +161,7 @@ BENCHMARKS = (
         "one run of each task on real data",
         "the first evaluation of each",
         "tasks",
-        quick=("digits",),
+        quick="digits",
         data="",
     ),
 )
@@ -209,10 +175,10 @@ class Form(StrEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one benchmark gave. `begun` is unix seconds, `seconds` what all of it took.
+    """The result of one benchmark. `begun` is unix seconds, `seconds` its duration.
 
     `busy_before` and `busy_after` are the share of all cores (0 to 1) that other programs kept busy right before it and
-    right after it. `problem` says why there are no figures; empty where there are some.
+    right after it. `problem` says why there are no figures; empty if there are some.
     """
 
     name: str
@@ -228,7 +194,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_reached(self) -> bool:
-        return not self.problem and not any(one.reached is False for one in self.figures)
+        return not self.problem and not any(row.reached is False for row in self.figures)
 
     @property
     def was_disturbed(self) -> bool:
@@ -245,71 +211,67 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_outcome(self, new: Outcome) -> "Record":
         """The same with one more outcome, which replaces one of the same benchmark in the same form."""
-        order = [one.name for one in BENCHMARKS]
-        kept = [one for one in self.outcomes if (one.name, one.form) != (new.name, new.form)]
-        place = {name: number for number, name in enumerate(order)}
-        found = sorted([*kept, new], key=lambda one: (one.form, place.get(one.name, len(place))))
-        return msgspec.structs.replace(self, outcomes=tuple(found))
+        place = {benchmark.name: number for number, benchmark in enumerate(BENCHMARKS)}
+        kept = [old for old in self.outcomes if (old.name, old.form) != (new.name, new.form)]
+        ordered = sorted(
+            [*kept, new], key=lambda outcome: (outcome.form, place.get(outcome.name, len(place)))
+        )
+        return msgspec.structs.replace(self, outcomes=tuple(ordered))
 
 
 def main(arguments: list[str]) -> int:
-    """Run what was requested; 0 where all goals were reached, 1 where one was missed or a benchmark failed."""
+    """Run what was requested; 0 if all goals were reached, 1 if one was missed or a benchmark failed."""
     parser = argparse.ArgumentParser(
         prog="start.py bench",
-        description="Run the developer's benchmarks, print a table each, and keep the figures under "
-        "tests/performance/results/. The exit status is 1 where a goal is missed.",
+        description="Run the developers' benchmarks, print a table each, and keep the figures under "
+        "tests/performance/results/. The exit status is 1 if a goal is missed.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which; default: all, which takes hours")
-    parser.add_argument("--list", action="store_true", help="only name them, with what each measures")
-    parser.add_argument("--quick", action="store_true", help="short forms, which only show that they work")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="data sets, for those that need some")
-    parser.add_argument("--results", type=Path, metavar="FOLDER", default=RESULTS, help="keep them here")
-    parser.add_argument(
-        "--page", action="store_true", help="only put the newest results into docs/benchmarks.md"
-    )
-    chosen = parser.parse_args(arguments)
-    if chosen.list:
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="which; default: all, which takes hours")
+    add("--list", action="store_true", help="only name them, with what each measures")
+    add("--quick", action="store_true", help="short forms, which only show that they work")
+    add("--data", type=Path, metavar="FOLDER", help="data sets, for those that need some")
+    add("--results", type=Path, metavar="FOLDER", default=RESULTS, help="keep them here")
+    add("--page", action="store_true", help="only put the newest results into docs/benchmarks.md")
+    options = parser.parse_args(arguments)
+    if options.list:
         rows = [
-            (one.name, one.what, one.peer or "-", "" if one.data is None else "--data") for one in BENCHMARKS
+            (each.name, each.what, each.peer or "-", "" if each.data is None else "--data")
+            for each in BENCHMARKS
         ]
         print(formats.table(("name", "measures", "against", "needs"), rows))
         return 0
-    if chosen.page:
-        PAGE.write_text(with_results(PAGE.read_text("utf-8"), newest(chosen.results)), "utf-8")
+    if options.page:
+        PAGE.write_text(with_results(PAGE.read_text("utf-8"), newest(options.results)), "utf-8")
         return 0
-    unknown = [name for name in chosen.names if not any(is_called(one, name) for one in BENCHMARKS)]
+    unknown = [name for name in options.names if not by_name([name])]
     if unknown:
         print(f"There is no benchmark called {', '.join(unknown)}. --list names them all.", file=sys.stderr)
         return 2
-    wanted = by_name(chosen.names)
-    lacking = [one.name for one in wanted if one.data is not None and chosen.data is None]
-    if lacking and chosen.names:
-        print(f"{', '.join(lacking)}: name the folder of data sets with --data.", file=sys.stderr)
+    wanted = by_name(options.names)
+    without_data = [each.name for each in wanted if each.data is not None and options.data is None]
+    if without_data and options.names:
+        print(f"{', '.join(without_data)}: name the folder of data sets with --data.", file=sys.stderr)
         return 2
-    if lacking:
-        print(f"Left out, because they need data sets (--data): {', '.join(lacking)}.")
-    runnable = [one for one in wanted if one.name not in lacking]
-    form = Form.QUICK if chosen.quick else Form.FULL
+    if without_data:
+        print(f"Left out, because they need data sets (--data): {', '.join(without_data)}.")
+    runnable = [each for each in wanted if each.name not in without_data]
+    form = Form.QUICK if options.quick else Form.FULL
     machine = this_machine(run_job("devices", None, MachineReport))
-    return run_all(runnable, form, chosen.data, chosen.results, machine)
-
-
-def is_called(benchmark: Benchmark, name: str) -> bool:
-    """Whether it has this name, or is of the group of this name (`faults`)."""
-    return benchmark.name == name or benchmark.name.startswith(f"{name}-")
+    return run_all(runnable, form, options.data, options.results, machine)
 
 
 def by_name(names: Iterable[str]) -> list[Benchmark]:
-    """The benchmarks of these names or groups; without names all."""
+    """The benchmarks of these names or groups (`faults`); without names all."""
     wanted = set(names)
-    return [one for one in BENCHMARKS if not wanted or any(is_called(one, name) for name in wanted)]
+    return [each for each in BENCHMARKS if not wanted or wanted & {each.name, each.name.partition("-")[0]}]
 
 
 def run_all(
     wanted: Iterable[Benchmark], form: Form, data: Path | None, folder: Path, machine: Machine
 ) -> int:
-    """Run benchmarks one after the other, keeping each one's outcome as soon as it is there."""
-    # The name that somebody gave a kernel isn't kept: `Linux 6.1.0`.
+    """Run benchmarks one after the other, keeping the outcome of each as soon as it is there."""
+    # A kernel's local name is left out: `Linux 6.1.0`.
     machine = msgspec.structs.replace(machine, system=machine.system.partition("-")[0])
     day = date.today()
     file = file_for(folder, machine, day)
@@ -321,10 +283,8 @@ def run_all(
         print(f"\n{benchmark.name}: {benchmark.what} ...", flush=True)
         outcome = run(benchmark, form, data)
         is_reached &= outcome.is_reached
-        print(
-            f"\nNO FIGURES: {outcome.problem}" if outcome.problem else f"\n{table(outcome.figures)}",
-            flush=True,
-        )
+        shown = f"NO FIGURES: {outcome.problem}" if outcome.problem else table(outcome.figures)
+        print(f"\n{shown}", flush=True)
         if outcome.was_disturbed:
             print("Other programs were busy: its times say little.")
         record = record.with_outcome(outcome)
@@ -335,12 +295,12 @@ def run_all(
 
 
 def run(benchmark: Benchmark, form: Form, data: Path | None) -> Outcome:
-    """Run a benchmark in a home of its own; its messages go where this process's go."""
+    """Run a benchmark in a home of its own, passing its messages on to this process's standard error."""
     before, begun = busy(), time.time()
     with tempfile.TemporaryDirectory(prefix="hone-bench-") as folder:
         out = Path(folder) / "figures.json"
         command = [sys.executable, "-m", f"tests.performance.{benchmark.module}"]
-        command += benchmark.quick if form is Form.QUICK else benchmark.arguments
+        command += shlex.split(benchmark.quick if form is Form.QUICK else benchmark.arguments)
         if data is not None and benchmark.data is not None:
             command += ["--data", str((data / benchmark.data).resolve())]
         last: deque[str] = deque(maxlen=LAST_LINES)
@@ -380,7 +340,7 @@ def busy() -> float:
 
 
 def file_for(folder: Path, machine: Machine, day: date) -> Path:
-    """Where the results of a machine and a day are kept: `DATE-MACHINE.json`."""
+    """The file for the results of a machine and a day: `DATE-MACHINE.json`."""
     words = (
         machine.processor or machine.title,
         f"{machine.cores} cores",
@@ -392,25 +352,27 @@ def file_for(folder: Path, machine: Machine, day: date) -> Path:
 
 
 def read(file: Path) -> Record:
-    """Raises msgspec.MsgspecError where the file holds something else."""
+    """Raises msgspec.MsgspecError if the file holds something else."""
     return msgspec.json.decode(file.read_bytes(), type=Record)
 
 
 def newest(folder: Path) -> Record | None:
-    """The results that were measured last; None where none are kept."""
-    found = []
+    """The results that were measured last; None if there are none."""
+    records = []
     for file in folder.glob("*.json"):
         with contextlib.suppress(msgspec.MsgspecError):
-            found.append(read(file))
-    return max(found, key=lambda one: max((each.begun for each in one.outcomes), default=0.0), default=None)
+            records.append(read(file))
+    return max(
+        records, key=lambda record: max((old.begun for old in record.outcomes), default=0.0), default=None
+    )
 
 
 def with_results(page: str, record: Record | None) -> str:
     """A page with the results in full form between its marks."""
     before, _begin, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
-    full = [one for one in record.outcomes if one.form is Form.FULL] if record is not None else []
-    inner = markdown(record, full) if record is not None and full else "No results are kept yet."
+    full = [outcome for outcome in record.outcomes if outcome.form is Form.FULL] if record else []
+    inner = markdown(record, full) if record and full else "No results are kept yet."
     return f"{before}{BEGIN}\n\n{inner}\n\n{END}{after}"
 
 
@@ -432,15 +394,11 @@ def markdown(record: Record, outcomes: list[Outcome]) -> str:
         if outcome.problem:
             reason = outcome.problem.splitlines()[-1].replace("|", "/")
             lines.append(f"| {head} | no figures: {reason} | | | | | |")
-        for one in outcome.figures:
-            lines.append(f"| {head} | {' | '.join(one.cells())} |")
+        for row in outcome.figures:
+            lines.append(f"| {head} | {' | '.join(row.cells())} |")
             head = " | "
-    disturbed = [one.name for one in outcomes if one.was_disturbed]
-    if disturbed:
-        lines += [
-            "",
-            f"Other programs computed at the same time: {', '.join(disturbed)}. Their times say little.",
-        ]
+    if disturbed := ", ".join(outcome.name for outcome in outcomes if outcome.was_disturbed):
+        lines += ["", f"Other programs computed at the same time: {disturbed}. Their times say little."]
     return "\n".join(lines)
 
 

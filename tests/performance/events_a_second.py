@@ -1,39 +1,38 @@
 """How many events of a run are read and folded into its state a second, beside `json.loads` of the same lines.
 
-Makes up a run that is over and follows it from its beginning as the window does, in fresh processes by turns with one
+Writes a run that is over and follows it from its beginning as the window does, in fresh processes by turns with one
 that only parses each line of the same two files. The goal of 10,000 a second is 100 times what a run of 100 steps a
 second writes.
 """
 
 import argparse
 import json
-import statistics
-import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
-from tests.performance.figures import Figure, apart, at_least, figure, main, ratio_at_least
-from tests.performance.long_story import write_long_run
+from tests.performance.figures import (
+    Figure,
+    apart,
+    at_least,
+    compared,
+    figure,
+    main,
+    own_home,
+    ratio_at_least,
+)
+from tests.performance.synthetic_run import write_long_run
 
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_long_run(Path(folder), arguments.steps).path
-        pairs = [(apart(follow, path), apart(parse, path)) for _ in range(arguments.rounds)]
-    followed = [ours for ours, _ in pairs]
+    with own_home() as folder:
+        path = write_long_run(folder, arguments.steps).path
+        rounds = [(apart(follow, path), apart(parse, path)) for _ in range(arguments.rounds)]
     return [
-        figure(
-            "events followed a second",
-            statistics.median(followed),
-            peer=statistics.median(theirs for _, theirs in pairs),
-            ratio=statistics.median(ours / theirs for ours, theirs in pairs),
-            among=followed,
-            goal=ratio_at_least(1.0),
-        ),
-        figure("the slowest round", min(followed), goal=at_least(10_000.0)),
+        compared("events followed a second", rounds, goal=ratio_at_least(1.0)),
+        figure("the slowest round", min(hone for hone, _ in rounds), goal=at_least(10_000.0)),
     ]
 
 

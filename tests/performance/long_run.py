@@ -1,13 +1,12 @@
 """How a run with a million steps opens in Hone's window: how soon something is drawn, how soon all, in how much memory.
 
-Makes up a folder and opens it in the real window, each time in a fresh process: seconds from opening to the first paint
-with a line in it and until all is drawn, by how much the window's memory grows, and whether a spike of a single step
-and the newest step are drawn.
+Writes a run and opens it in the real window, each time in a fresh process: seconds from opening to the first paint with
+a line in it and until all is drawn, by how much the window's memory grows, and whether a spike of a single step and the
+newest step are drawn.
 """
 
 import argparse
 import os
-import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,10 +27,10 @@ from tests.performance.figures import (
     figure,
     main,
     medians,
+    own_home,
     progress,
-    use_home,
 )
-from tests.performance.long_story import NEWEST, SPIKE, spike_at, write_long_run
+from tests.performance.synthetic_run import NEWEST, SPIKE, spike_at, write_long_run
 from tests.performance.windows import Lateness, open_window
 
 PATIENCE_SECONDS = 120.0
@@ -39,26 +38,26 @@ SETTLING_MS = 1500
 
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
-    with tempfile.TemporaryDirectory() as folder:
-        use_home(folder)
+    with own_home() as folder:
         progress(f"writing {arguments.steps:,} steps ...")
-        run = write_long_run(Path(folder) / "runs", arguments.steps)
-        found = [
+        run = write_long_run(folder / "runs", arguments.steps)
+        rounds = [
             apart(show, run.path, arguments.steps, seconds=PATIENCE_SECONDS) for _ in range(arguments.repeats)
         ]
-    middle, first = medians(found), [one["first"] for one in found]
+    middle, first = medians(rounds), [values["first"] for values in rounds]
+    spike, newest = (min(values[name] for values in rounds) for name in ("spike", "newest"))
     return [
         figure("first paint", middle["first"], "s", among=first, goal=at_most(1.0)),
         figure("all drawn", middle["all"], "s"),
         figure("most memory it took", middle["peak"], "MB", goal=at_most(200.0)),
-        figure("a spike of one step is drawn", min(one["spike"] for one in found), goal=at_least(1.0)),
-        figure("the newest step is drawn", min(one["newest"] for one in found), goal=at_least(1.0)),
+        figure("a spike of one step is drawn", spike, goal=at_least(1.0)),
+        figure("the newest step is drawn", newest, goal=at_least(1.0)),
         figure("timer late meanwhile, worst", middle["worst"], "ms"),
     ]
 
 
 class Opening(QObject):
-    """Opens a run in a window, watches it being drawn, and sends what it found."""
+    """Opens a run in a window, measures while it is drawn, and sends the figures."""
 
     def __init__(self, window: QMainWindow, run: RunFolder, steps: int, to: Connection) -> None:
         super().__init__(window)
@@ -73,9 +72,9 @@ class Opening(QObject):
         for child in self._loss._canvas.children():
             child.installEventFilter(self)
         self._lateness.begin()
-        self._watch = QTimer(self, interval=50)
-        self._watch.timeout.connect(self._finish_when_drawn)
-        self._watch.start()
+        self._timer = QTimer(self, interval=50)
+        self._timer.timeout.connect(self._finish_when_drawn)
+        self._timer.start()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Note the first paint that has something to draw."""
@@ -94,21 +93,20 @@ class Opening(QObject):
         x, _ = self._drawn()
         if len(x) and x[-1] == self._steps:
             self._all = time.perf_counter() - self._began
-            self._watch.stop()
+            self._timer.stop()
             QTimer.singleShot(SETTLING_MS, self._finish)
 
     def _finish(self) -> None:
         x, y = self._drawn()
+        # A pixel column has two points, both in its middle.
+        has_spike = (abs(x[y == SPIKE] - spike_at(self._steps)) <= 2 * self._steps / len(x)).any()
         self._to.send(
             {
                 **self._lateness.summary(),
                 "first": self._first,
                 "all": self._all,
                 "peak": self._peak / MB,
-                # at the middle of its pixel column, of which each has two points
-                "spike": float(
-                    (abs(x[y == SPIKE] - spike_at(self._steps)) <= 2 * self._steps / len(x)).any()
-                ),
+                "spike": float(has_spike),
                 "newest": float(x[-1] == self._steps and y[-1] == NEWEST),
             }
         )
@@ -119,7 +117,8 @@ class Opening(QObject):
 def show(path: Path, steps: int, to: Connection) -> None:
     """Open the run in this process."""
     application, window = open_window((1400, 900))
-    import_charts().join()  # as the window does while it rests, before anybody can have found the run in the list
+    # The window does so while it is idle, before anyone can have opened a run from the list.
+    import_charts().join()
     QTimer.singleShot(SETTLING_MS, lambda: Opening(window, RunFolder(path), steps, to))
     application.exec()
 

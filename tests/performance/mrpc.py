@@ -4,7 +4,6 @@ MiniLM stands in for bert-base-cased where no Hub can be reached.
 """
 
 import argparse
-import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,20 +18,22 @@ from tests.performance.figures import (
     main,
     minilm,
     of_type,
+    own_home,
     ratio_at_least,
     train,
 )
 
+FILES = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
 LEARNING_RATE, BATCH, LENGTH, SEED = 2e-5, 32, 128, 42
 OPERATORS: list[Any] = []
-"""Libraries of operators: torch forgets what one declared once nobody holds it."""
+"""Libraries of operators: torch drops the operators of one that is collected."""
 
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
     arguments.model = arguments.model or minilm()
     arguments.data = arguments.data.resolve()
-    with tempfile.TemporaryDirectory() as folder:
-        hone = run_hone(arguments, Path(folder))
+    with own_home() as folder:
+        hone = run_hone(arguments, folder)
         begun = time.perf_counter()
         plain = apart(run_plain, arguments, folder, seconds=24 * 3600)
         plain["wall"] = time.perf_counter() - begun
@@ -49,8 +50,8 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
 def run_hone(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     settings = {
         "model.source": arguments.model,
-        "data.train": arguments.data / "msr_paraphrase_train.txt",
-        "data.eval": arguments.data / "msr_paraphrase_test.txt",
+        "data.train": arguments.data / FILES[0],
+        "data.eval": arguments.data / FILES[1],
         "device.name": "cpu",
         "device.precision": arguments.precision,
         "training.epochs": arguments.epochs,
@@ -68,8 +69,8 @@ def run_hone(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def run_plain(arguments: argparse.Namespace, folder: str, to: Connection) -> None:
-    """What a person would write by hand, in a process that knows nothing of Hone."""
+def run_plain(arguments: argparse.Namespace, folder: Path, to: Connection) -> None:
+    """The script that a person would write by hand, in a process without Hone."""
     import torch
 
     OPERATORS.append(library := torch.library.Library("torchvision", "DEF"))
@@ -88,21 +89,19 @@ def run_plain(arguments: argparse.Namespace, folder: str, to: Connection) -> Non
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
 
-    def encoded(part: str) -> list[dict[str, Any]]:
-        text = (arguments.data / f"msr_paraphrase_{part}.txt").read_text(encoding="utf-8-sig")
-        rows = [line.rstrip("\r").split("\t") for line in text.split("\n")[1:] if line][
-            : arguments.rows or None
-        ]
+    def encoded(name: str) -> list[dict[str, Any]]:
+        text = (arguments.data / name).read_text(encoding="utf-8-sig")
+        rows = [line.rstrip("\r").split("\t") for line in text.split("\n")[1:] if line]
         return [
             {**tokenizer(row[3], row[4], truncation=True, max_length=LENGTH), "labels": int(row[0])}
-            for row in rows
+            for row in rows[: arguments.rows or None]
         ]
 
     def metrics(prediction: Any) -> dict[str, float]:
         guesses, truth = prediction.predictions.argmax(-1), prediction.label_ids
         return {"accuracy": accuracy_score(truth, guesses), "f1": f1_score(truth, guesses)}
 
-    rows = encoded("train")
+    rows = encoded(FILES[0])
     set_seed(SEED)
     trainer = Trainer(
         model=AutoModelForSequenceClassification.from_pretrained(
@@ -126,7 +125,7 @@ def run_plain(arguments: argparse.Namespace, folder: str, to: Connection) -> Non
             seed=SEED,
         ),
         train_dataset=rows,
-        eval_dataset=encoded("test"),
+        eval_dataset=encoded(FILES[1]),
         data_collator=DataCollatorWithPadding(tokenizer),
         processing_class=tokenizer,
         compute_metrics=metrics,
@@ -141,9 +140,7 @@ def run_plain(arguments: argparse.Namespace, folder: str, to: Connection) -> Non
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data", type=Path, required=True, help="folder with msr_paraphrase_train.txt and _test.txt"
-    )
+    parser.add_argument("--data", type=Path, required=True, help=f"folder with {' and '.join(FILES)}")
     parser.add_argument("--model", type=Path, help="in place of MiniLM")
 
 

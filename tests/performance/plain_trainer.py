@@ -1,9 +1,8 @@
 """What Hone costs beside a plain Trainer script: the same run both ways, by turns, each in fresh processes.
 
-Hone trains as it always does, watched and kept; the script is `plain_digits.py`, without Hone, with the threads and the
-precision that Hone takes here. A step is measured from the end of the one before, with all that lies between. With
-`--first-step` what counts is the time from the click on Start (the script: from its process's start) to the end of the
-first step, after one round that isn't counted: a warm disk.
+Hone trains as usual, with its keeper; the script is `plain_digits.py`, without Hone, with the threads and the precision
+that Hone chooses here. A step lasts from the end of the one before to its own. `--first-step` measures the time from
+the click on Start (the script: from its process's start) to the end of the first step, after a round on a cold disk.
 """
 
 import argparse
@@ -11,9 +10,9 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,12 +27,13 @@ from tests.performance.figures import (
     DIGITS,
     Figure,
     at_most,
+    compared,
     figure,
     main,
+    own_home,
     progress,
     ratio_at_least,
     ratio_at_most,
-    use_home,
 )
 from tests.performance.windows import guarded
 
@@ -54,29 +54,22 @@ class Timed(NamedTuple):
         return self.ends[0] - self.started
 
     @property
-    def median_step(self) -> float:
-        steps = [after - before for before, after in zip(self.ends, self.ends[1:], strict=False)]
-        return statistics.median(steps[WARM_STEPS:])
+    def pace(self) -> float:
+        """Steps a second, by the median step."""
+        steps = [after - before for before, after in pairwise(self.ends)]
+        return 1 / statistics.median(steps[WARM_STEPS:])
 
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
     if arguments.first_step:
         arguments.steps, arguments.eval_samples = 2, 32
-        pairs = [(hone.first_step, plain.first_step) for hone, plain in by_turns(arguments, warm=1)]
-        ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(hone / plain for hone, plain in pairs)
-        among = [hone for hone, _ in pairs]
-        return [
-            figure("first step", ours, "s", peer=theirs, ratio=ratio, among=among, goal=ratio_at_most(1.1))
-        ]
+        rounds = [(hone.first_step, plain.first_step) for hone, plain in by_turns(arguments, warm=1)]
+        return [compared("first step", rounds, "s", ratio_at_most(1.1))]
     runs = list(by_turns(arguments))
-    paces = [(1 / hone.median_step, 1 / plain.median_step) for hone, plain in runs]
-    ours, theirs = (statistics.median(column) for column in zip(*paces, strict=True))
-    ratio = statistics.median(hone / plain for hone, plain in paces)
+    paces = [(hone.pace, plain.pace) for hone, plain in runs]
     apart = max(losses_apart(*pair) for pair in runs)
-    among = [hone for hone, _ in paces]
     return [
-        figure("steps a second", ours, peer=theirs, ratio=ratio, among=among, goal=ratio_at_least(0.99)),
+        compared("steps a second", paces, goal=ratio_at_least(0.99)),
         figure("largest difference of a step's loss", apart, goal=at_most(0.0)),
     ]
 
@@ -97,13 +90,11 @@ def by_turns(arguments: argparse.Namespace, warm: int = 0) -> Iterator[tuple[Tim
     options = settle(cpu, run_file.read(DIGITS, tuple(changes)))
     same = (arguments.steps, options.device.threads, options.device.precision, arguments.eval_samples)
     # One guard from before to after all: its own start computes, too.
-    with tempfile.TemporaryDirectory() as folder, guarded(Path(folder) / "runs"):
-        use_home(Path(folder) / "home")
+    with own_home() as folder, guarded(folder / "runs"):
         for number in range(warm + arguments.rounds):
             progress(f"round {number + 1} of {warm + arguments.rounds} ...")
-            place = Path(folder) / f"plain-{number}"
-            place.mkdir()
-            pair = run_hone(options, Path(folder) / "runs"), run_script(list(map(str, same)), place)
+            (place := folder / f"plain-{number}").mkdir()
+            pair = run_hone(options, folder / "runs"), run_script(list(map(str, same)), place)
             if number >= warm:
                 yield pair
 
@@ -139,9 +130,10 @@ def run_script(arguments: list[str], folder: Path) -> Timed:
     return Timed(started, found["ends"], found["losses"])
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--first-step", action="store_true", help="time the start instead of the steps")
-
-
 if __name__ == "__main__":
-    main(__doc__, measure, {"rounds": 5, "steps": 150, "eval-samples": 32}, add_arguments)
+    main(
+        __doc__,
+        measure,
+        {"rounds": 5, "steps": 150, "eval-samples": 32},
+        lambda parser: parser.add_argument("--first-step", action="store_true", help="time the start only"),
+    )

@@ -7,7 +7,6 @@ encoder of the Hub. Goals hold for two CPU cores that do nothing else.
 
 import argparse
 import re
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -22,12 +21,13 @@ from tests.performance.figures import (
     main,
     minilm,
     of_type,
+    own_home,
     ratio_at_most,
     train,
 )
 
 LINES = 3000
-"""So many lines of the plays get labels by word."""
+"""How many lines of the plays get labels by word."""
 
 
 class Task(NamedTuple):
@@ -93,8 +93,8 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
     for task in reversed(TASKS):  # a task stands after the one it starts from
         if task.name in wanted and task.starts_from:
             wanted.add(task.starts_from)
-    with tempfile.TemporaryDirectory() as folder:
-        return [one for task in TASKS if task.name in wanted for one in run(task, arguments, Path(folder))]
+    with own_home() as folder:
+        return [row for task in TASKS if task.name in wanted for row in run(task, arguments, folder)]
 
 
 def run(task: Task, arguments: argparse.Namespace, folder: Path) -> list[Figure]:
@@ -118,9 +118,9 @@ def run(task: Task, arguments: argparse.Namespace, folder: Path) -> list[Figure]
 
 
 def speakers(plays: Path, folder: Path) -> Path:
-    """A CoNLL file of lines of the plays in which somebody who speaks in them is named: words, and B-PER for the names.
+    """A CoNLL file of the lines of the plays that name one of their speakers: words, and B-PER for the names.
 
-    Labels by a rule, for want of real ones that may be passed on.
+    A rule makes the labels, because no data with real ones may be distributed.
     """
     text = plays.read_text("utf-8")
     names = {name.title() for name in re.findall(r"\n\n([A-Z]\w{3,}):\n", text)}

@@ -1,13 +1,12 @@
 """How long the New run page takes to follow a choice: from the changed field to the repainted forecast of memory.
 
-The page has the answers a real engine gave about a text model and this computer, with the list of remedies open; the
-batch size is changed again and again.
+The page has the answers that a real engine gave about a text model and this computer, with the list of remedies
+open; the batch size is changed again and again.
 """
 
 import argparse
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 
@@ -27,46 +26,28 @@ from core.services.hub import question_about
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
-from tests.performance.figures import Figure, at_most, figure, main, minilm, use_home
+from tests.fakes.jobs import FakeEngine
+from tests.performance.figures import Figure, at_most, figure, main, minilm, own_home
 
 SMALL_ROOM = Room(free=900 << 20, ceiling=4 << 30)
 """So little that remedies are shown."""
 
 
-class Replay:
-    """An engine job that has answered already."""
-
-    def __init__(self, answers: dict[str, msgspec.Struct], job: str) -> None:
-        self._answer = answers.get(job)
-
-    def ask(self, request: bytes = b"", tell: object = None) -> bytes:
-        return msgspec.json.encode(self._answer)
-
-    def kill(self) -> None:
-        """It has ended."""
-
-
 def measure(arguments: argparse.Namespace) -> list[Figure]:
-    with tempfile.TemporaryDirectory() as home:
-        use_home(home)
-        tree = {
-            "task": "text-classification",
-            "model": {"source": str(minilm())},
-            "data": {"train": "synthetic:512x128"},
-        }
+    with own_home():
+        model = {"source": str(minilm())}
+        tree = {"task": "text-classification", "model": model, "data": {"train": "synthetic:512x128"}}
         options, _ = read_options(tree)
         assert options is not None
-        question = question_about(options)
-        assert question is not None
-        machine, model = (
-            run_job("devices", None, MachineReport),
-            run_job("check-model", question, ModelReport),
-        )
-        device = next(found for found in machine.devices if found.name == machine.automatic)
+        machine = run_job("devices", None, MachineReport)
+        report = run_job("check-model", question_about(options), ModelReport)
+        device = next(device for device in machine.devices if device.name == machine.automatic)
+        engine = FakeEngine()
+        engine.answers |= {"devices": machine, "check-model": report}
         application = QApplication(["hone"])
         page = NewRunPage(
             Theme(Appearance.LIGHT),
-            lambda job: Replay({"check-model": model}, job),
+            engine,
             MemoryTools(room=lambda _device, _options: SMALL_ROOM),
         )
         page.resize(1100, 760)
@@ -74,7 +55,7 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
         page.set_machine(machine)
         page.load_tree(msgspec.to_builtins(options))
         until = time.monotonic() + 2.0
-        while time.monotonic() < until:  # answers come and timers run out
+        while time.monotonic() < until:  # for answers and timers
             application.processEvents()
             time.sleep(0.01)
         numbers = iter(range(arguments.changes))
@@ -83,26 +64,25 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
             page._options.form.set_values({"memory.batch_size": 8 + next(numbers) % 50})
             application.processEvents()
 
-        taken = milliseconds(change, arguments.changes)
-        estimated = milliseconds(lambda: estimate.forecast(options, model.shape, device), 50)
-        remedies = milliseconds(lambda: ladder(options, model, device, SMALL_ROOM), 50)
+        changes = milliseconds(change, arguments.changes)
+        forecasts = milliseconds(lambda: estimate.forecast(options, report.shape, device), 50)
+        remedies = milliseconds(lambda: ladder(options, report, device, SMALL_ROOM), 50)
         page.close_questions()
-    middle = statistics.median(taken)
     return [
-        figure("a change until it is painted, median", middle, "ms", goal=at_most(50.0)),
-        figure("the worst", max(taken), "ms"),
-        figure("the forecast in it", statistics.median(estimated), "ms"),
+        figure("a change until it is painted, median", statistics.median(changes), "ms", goal=at_most(50.0)),
+        figure("the worst", max(changes), "ms"),
+        figure("the forecast in it", statistics.median(forecasts), "ms"),
         figure("the remedies in it", statistics.median(remedies), "ms"),
     ]
 
 
 def milliseconds(work: Callable[[], object], times: int) -> list[float]:
-    taken = []
+    durations = []
     for _ in range(times):
         begun = time.perf_counter()
         work()
-        taken.append(1000 * (time.perf_counter() - begun))
-    return taken
+        durations.append(1000 * (time.perf_counter() - begun))
+    return durations
 
 
 if __name__ == "__main__":

@@ -6,43 +6,32 @@ Warm disk: each is started once before it counts. With HONE_QUIT_AFTER_PAINT set
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
-from tests.performance.figures import ROOT, Figure, at_most, figure, main, ratio_at_most
+from tests.performance.figures import ROOT, Figure, at_most, compared, figure, main, own_home, ratio_at_most
 
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
-    with tempfile.TemporaryDirectory() as home:
-        pairs = [(first_paint(home), import_torch()) for _ in range(arguments.repeats + 1)][1:]
-    windows = [window for window, _ in pairs]
-    ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return [
-        figure("first paint", ours, "s", peer=theirs, among=windows, goal=at_most(1.0)),
-        figure("the same against importing torch", ours, "s", peer=theirs, goal=ratio_at_most(1.0)),
-    ]
+    with own_home():
+        rounds = [(first_paint(), import_torch()) for _ in range(arguments.repeats + 1)][1:]
+    both = compared("the same against importing torch", rounds, "s", goal=ratio_at_most(1.0))
+    among = [hone for hone, _ in rounds]
+    return [figure("first paint", both.value, "s", peer=both.peer, among=among, goal=at_most(1.0)), both]
 
 
-def first_paint(home: str) -> float:
+def first_paint() -> float:
     """Seconds from starting the process to its window's first paint."""
-    environment = {**os.environ, "HONE_HOME": home, "HONE_QUIT_AFTER_PAINT": "1"}
-    environment.pop(
-        "PYTHONDONTWRITEBYTECODE", None
-    )  # a developer's; 270 files would be compiled at each start
+    environment = {**os.environ, "HONE_QUIT_AFTER_PAINT": "1"}
+    # Some developers set it; then 270 files would be compiled at each start.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if sys.platform == "linux":
         environment.setdefault("QT_QPA_PLATFORM", "offscreen")
+    command = [sys.executable, "-m", "gui"]
     begun = time.monotonic()
     ended = subprocess.run(
-        [sys.executable, "-m", "gui"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env=environment,
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120, env=environment
     )
     stamps = [line.split()[1] for line in ended.stdout.splitlines() if line.startswith("first-paint ")]
     if not stamps:

@@ -1,4 +1,7 @@
-"""What the benchmarks of the window share: the window, a timer, the load by other programs, and runs to stop."""
+"""What the benchmarks of the window share: the window, how late its timers are, the load by other programs.
+
+`guarded` stops the runs that a benchmark started, however it ends.
+"""
 
 import contextlib
 import os
@@ -13,17 +16,16 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from core.base import settings
-from core.base.settings import Appearance
+from core.base.settings import Appearance, Settings
 from core.runs.folder import Action, RunFolder
 from core.runs.library import list_runs
 from gui.app.application import SWITCH_SECONDS, set_up
 from gui.app.window import MainWindow
-from gui.base.background import ask_real_engine
+from gui.base.background import Ask, ask_real_engine
 from gui.base.theme import Theme
 from tests.performance.figures import ROOT
 
 INTERVAL_MS = 16
-GOAL_P99, GOAL_WORST = 16.0, 50.0
 PATIENCE_SECONDS = 10.0
 
 
@@ -48,38 +50,27 @@ class Lateness(QObject):
 
     def summary(self) -> dict[str, float]:
         late = sorted(self.late)
-        return {"p50": late[len(late) // 2], "p99": late[int(len(late) * 0.99)], "worst": late[-1]}
+        return {"p99": late[int(len(late) * 0.99)], "worst": late[-1]}
 
 
-class Processors:
-    """How many processors other programs kept busy since this was made."""
-
-    def __init__(self, run: RunFolder) -> None:
-        self._run = run
-        self._began = time.perf_counter()
-        self._own, self._all = self._own_seconds(), self._all_seconds()
-
-    def kept_by_others(self) -> float:
-        others = self._all_seconds() - self._all - (self._own_seconds() - self._own)
-        return max(0.0, others / (time.perf_counter() - self._began))
-
-    def _own_seconds(self) -> float:
-        keeper = self._run.keeper_record()
-        family = {*processes_of(os.getpid()), *(processes_of(keeper.pid) if keeper is not None else ())}
-        total = 0.0
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                total += times.user + times.system
-        return total
-
-    @staticmethod
-    def _all_seconds() -> float:
-        times = psutil.cpu_times()
-        return sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+def seconds_of_others(run: RunFolder) -> float:
+    """The processor time that programs other than this one and the run have taken."""
+    times = psutil.cpu_times()
+    total = sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+    keeper = run.keeper_record()
+    for process in {*family(os.getpid()), *(family(keeper.pid) if keeper is not None else ())}:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            own = process.cpu_times()
+            total -= own.user + own.system
+    return total
 
 
-def open_window(size: tuple[int, int] | None = None) -> tuple[QApplication, MainWindow]:
+def open_window(
+    size: tuple[int, int] | None = None,
+    *,
+    own_settings: Settings | None = None,
+    make_job: Ask = ask_real_engine,
+) -> tuple[QApplication, MainWindow]:
     """The real window in this process, light, without a screen on Linux; `size` in pixels, None: its own."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -87,14 +78,14 @@ def open_window(size: tuple[int, int] | None = None) -> tuple[QApplication, Main
     set_up(application)
     theme = Theme(Appearance.LIGHT)
     theme.apply()
-    window = MainWindow(theme, settings.load(), ask_real_engine)
+    window = MainWindow(theme, own_settings or settings.load(), make_job)
     if size is not None:
         window.resize(*size)
     window.show()
     return application, window
 
 
-def processes_of(pid: int) -> list[psutil.Process]:
+def family(pid: int) -> list[psutil.Process]:
     """A process and all below it."""
     try:
         process = psutil.Process(pid)
@@ -119,20 +110,20 @@ def guarded(folder: Path) -> Iterator[None]:
 
 
 def stop(run: RunFolder, patience: float) -> None:
-    """Let the keeper end the engine; where that takes longer than `patience` seconds kill both."""
+    """Let the keeper end the engine; kill both if that takes longer than `patience` seconds."""
     keeper = run.keeper_record()
     if keeper is None or not run.keeper_is_alive():
         return
-    family = processes_of(keeper.pid)
+    processes = family(keeper.pid)
     with contextlib.suppress(OSError):
         run.request(Action.KILL)
         deadline = time.monotonic() + patience
         while run.keeper_is_alive() and run.exit_record() is None and time.monotonic() < deadline:
             time.sleep(0.1)
-    for process in family:
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(family, patience)
+    psutil.wait_procs(processes, patience)
 
 
 if __name__ == "__main__":

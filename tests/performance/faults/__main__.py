@@ -1,26 +1,26 @@
-"""How Hone stands faults that are made on purpose, in counts.
+"""Faults that are made on purpose, in counts.
 
-- `mutations` (1,000): damaged run files, event files and run folders, read by all that reads a run, in the terminal and
-  in the window. Goal: each is opened or refused with a reason; no crash, no hang, no traceback.
+- `mutations` (1,000): damaged run files, event files and run folders, read by everything that reads a run, in the
+  terminal and in the window. Goal: each is opened or refused with a reason; no crash, no hang, no traceback.
 - `kills` (100): the engine of a real run is killed while it loads, steps, evaluates and saves. Goal: each time the run
-  reads as crashed, goes on, and in the end has the losses and the weights of one that was left alone; no event is lost.
+  reads as crashed and resumes, and in the end has the losses and the weights of an undisturbed one; no event is lost.
 - `windows` (50): the window is killed while a run trains. Goal: the run goes on, and the next window shows all of it.
-- `disk` (20): the disk is full, or no file may grow. Goal: nothing is damaged, and the run goes on once there is room.
+- `disk` (20): the disk is full, or no file may grow. Goal: nothing is damaged, and the run resumes once there is space.
 """
 
 import argparse
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from tests.performance.faults import disk, kills, mutations, windows
-from tests.performance.figures import Figure, at_most, figure, main, progress
+from tests.performance.faults.case import table
+from tests.performance.figures import Figure, at_most, figure, main, own_home, progress
 from tests.performance.windows import guarded
 
 CAMPAIGNS = {
     "mutations": (mutations, 1000, "neither opened nor refused with a reason"),
-    "kills": (kills, 100, "runs that ended otherwise than the one left alone"),
+    "kills": (kills, 100, "not resumed, or otherwise than the undisturbed run"),
     "windows": (windows, 50, "the run ended, or wasn't shown whole"),
     "disk": (disk, 20, "damaged, or not resumed"),
 }
@@ -28,34 +28,18 @@ CAMPAIGNS = {
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
     campaign, usual, wrong = CAMPAIGNS[arguments.campaign]
-    count, seed, name = arguments.count or usual, arguments.seed, arguments.campaign
     os.environ["HF_HUB_OFFLINE"] = "1"
-    with tempfile.TemporaryDirectory(prefix="hone-faults-", ignore_cleanup_errors=True) as folder:
-        os.environ["HONE_HOME"] = str(Path(folder) / "home")
-        with guarded(Path(folder)), guarded(Path(folder) / "home/runs"):
-            if campaign is mutations:
-                found = mutations.campaign(count, seed, say_if_wrong, every=arguments.every)
-            else:
-                found = campaign.campaign(Path(folder), count, seed, progress)
-    print(campaign.table(found))
-    more = []
-    if campaign is kills:
-        made = [kill for run in found for kill in run.kills]
-        more = [
-            figure("kills", len(made)),
-            figure("not read as crashed, or not resumed", count_wrong(made), goal=at_most(0)),
-            figure("lines of events lost", sum(run.lost for run in found), goal=at_most(0)),
-        ]
-    return [figure(name, len(found)), figure(wrong, count_wrong(found), goal=at_most(0)), *more]
-
-
-def count_wrong(found: list) -> int:
-    return sum(bool(one.wrong) for one in found)
-
-
-def say_if_wrong(one: mutations.Finding) -> None:
-    if one.wrong:
-        progress(one)
+    cases = []
+    with own_home() as folder, guarded(folder), guarded(folder / "runs"):
+        count = arguments.count or usual
+        every = {"every": arguments.every} if campaign is mutations else {}
+        for case in campaign.campaign(folder, count, arguments.seed, **every):
+            cases.append(case)
+            if case.wrong or campaign is not mutations:
+                progress(case)
+    print(table(cases, campaign.KINDS))
+    failed = sum(bool(case.wrong) for case in cases)
+    return [figure(arguments.campaign, len(cases)), figure(wrong, failed, goal=at_most(0))]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

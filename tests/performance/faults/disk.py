@@ -1,16 +1,15 @@
-"""A disk that fills up, or lets no file grow, in the middle of a run: nothing is damaged, and all go on afterwards.
+"""A disk that fills up, or lets no file grow, in the middle of a run: nothing is damaged, and the run can be resumed.
 
-Two ways, in turn: a small file system in memory that is filled at some step (where that can be mounted: as root on
-Linux), and a limit to the size of each file that the engine and its keeper write, which is hit by the first file that
-would grow larger (POSIX, no rights needed).
+Two ways, in turn: a small file system in memory that is filled at some step (if it can be mounted: as root on Linux),
+and a limit to the size of each file that the engine and its keeper write, which the first file that would grow larger
+meets (POSIX, no rights needed).
 """
 
 import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -18,60 +17,47 @@ from core.runs import start
 from core.runs.folder import RunFolder
 from core.runs.models import is_undamaged, newest_first
 from core.runs.status import State
-from tests.performance.faults.kills import Reference, differences, train_alone
+from tests.performance.faults.case import Case
 from tests.performance.faults.training import (
     Attended,
+    Reference,
+    differences,
     lost_lines,
     new_run,
     small_options,
+    train_alone,
     whole_lines,
     write_texts,
 )
 
 ROWS = 200
 EPOCHS = 3.0
-FILL = "full disk"
-LIMIT = "file limit"
-_LIMITED = (
+KINDS = FILL, LIMIT = "full disk", "file limit"
+LIMITED = (
     "import os, resource, sys; n = int(sys.argv[1]); _, hard = resource.getrlimit(resource.RLIMIT_FSIZE); "
     "resource.setrlimit(resource.RLIMIT_FSIZE, (n, hard)); os.execv(sys.argv[2], sys.argv[2:])"
 )
-_WORDS = ("disk", "room", "written", "write")
+REASONS = ("disk", "room", "written", "write")
+"""A message with one of these words gives the reason."""
 
 
-@dataclass
-class Point:
-    """One place where writing failed: how, at which step, where the run stood then, and whether it said why."""
-
-    way: str
-    where: str
-    step: int = 0
-    state: str = ""
-    said: str = ""
-    wrong: list[str] = field(default_factory=list)
-
-
-def campaign(
-    folder: Path, count: int, seed: int, tell=lambda _point: None, *, epochs: float = EPOCHS
-) -> list[Point]:
-    """So many points; `tell` hears each."""
+def campaign(folder: Path, count: int, seed: int) -> Iterator[Case]:
+    """Let writing fail `count` times, each time in a run of its own."""
     data = write_texts(folder / "texts.csv", ROWS)
-    reference = train_alone(folder / "alone", data, epochs)
-    ways = [FILL, LIMIT] if can_mount(folder) else [LIMIT]
+    reference = train_alone(folder / "alone", data, EPOCHS)
+    options, kinds = small_options(data, EPOCHS), KINDS if can_mount(folder) else (LIMIT,)
     sizes = sizes_of(folder / "alone")
-    found = []
     for number in range(count):
-        chance = Random(f"{seed}:{number}")
-        way = ways[number % len(ways)]
-        if way == FILL:
-            point = fill(folder / f"full-{number}", data, reference, chance, epochs)
+        chance, kind = Random(f"{seed}:{number}"), kinds[number % len(kinds)]
+        if kind == FILL:
+            with small_disk(folder / f"full-{number}", 100) as disk:
+                yield fill(new_run(options, disk / "run"), disk / "ballast", reference, chance)
         else:
-            name, size = sizes[number // len(ways) % len(sizes)]
+            name, size = sizes[number // len(kinds) % len(sizes)]
             limit = int(size * chance.uniform(0.2, 0.95))
-            point = limit_files(folder / f"limited-{number}", data, reference, (name, limit), epochs)
-        found.append(point)
-        tell(point)
-    return found
+            case = limit_files(new_run(options, folder / f"limited-{number}"), limit, reference)
+            case.words = f"{limit:,} bytes a file, below {name}: {case.words}"
+            yield case
 
 
 def can_mount(folder: Path) -> bool:
@@ -85,12 +71,7 @@ def can_mount(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """A file system in memory of its own.
-
-    Raises:
-        subprocess.CalledProcessError: It can't be mounted.
-        OSError: There is no program for that.
-    """
+    """A file system in memory; CalledProcessError if it can't be mounted, OSError if there is no program for that."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     subprocess.run(mount, check=True, capture_output=True)
@@ -101,34 +82,29 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 def sizes_of(run: Path) -> list[tuple[str, int]]:
-    """The files a run writes, each size once, the largest first: a limit below one is hit by that one."""
-    names: dict[str, int] = {}
+    """The files a run writes, each name once, the largest first: a limit below one is hit by that one."""
+    sizes: dict[str, int] = {}
     for path in run.rglob("*"):
         if path.is_file() and path.name not in ("run.toml", ".lock"):
-            names[path.name] = max(path.stat().st_size, names.get(path.name, 0))
-    return sorted(((name, size) for name, size in names.items() if size > 2000), key=lambda one: -one[1])
+            sizes[path.name] = max(path.stat().st_size, sizes.get(path.name, 0))
+    large = [(name, size) for name, size in sizes.items() if size > 2000]
+    return sorted(large, key=lambda file: -file[1])
 
 
-def fill(path: Path, data: Path, reference: Reference, chance: Random, epochs: float) -> Point:
+def fill(run: RunFolder, ballast: Path, reference: Reference, chance: Random) -> Case:
     """Train on a small disk, and fill it at some step up to a few KB."""
-    point = Point(FILL, "")
-    with small_disk(path, 100) as disk:
-        run = new_run(small_options(data, epochs), disk / "run")
-        attended = Attended(run)
-        try:
-            wanted = chance.randrange(1, len(reference.losses))
-            attended.until(lambda: attended.follower.status.step >= wanted)
-            point.step, left = attended.follower.status.step, chance.choice((0, 0, 16, 300, 3000)) << 10
-            point.where = f"step {point.step}, {left >> 10} KB left"
-            fill_up(disk / "ballast", left)
-            before = whole_lines(run)
-            attended.until_over()
-            look(attended, point)
-            (disk / "ballast").unlink()
-            go_on(attended, reference, before, point)
-        finally:
-            attended.end()
-    return point
+    step, left = chance.randrange(1, len(reference.losses)), chance.choice((0, 0, 16, 300, 3000)) << 10
+    attended = Attended(run)
+    try:
+        attended.until(lambda: attended.follower.status.step >= step)
+        fill_up(ballast, left)
+        before = whole_lines(run)
+        attended.until_over()
+        case = resumed(attended, reference, before, FILL, make_space=ballast.unlink)
+    finally:
+        attended.end()
+    case.words = f"{left >> 10} KB left: {case.words}"
+    return case
 
 
 def fill_up(ballast: Path, left: int) -> None:
@@ -140,77 +116,49 @@ def fill_up(ballast: Path, left: int) -> None:
             file.write(bytes(4096))
 
 
-def limit_files(path: Path, data: Path, reference: Reference, limit: tuple[str, int], epochs: float) -> Point:
-    """Train with a limit to the size of files, just below what one of them needs."""
-    point = Point(LIMIT, f"{limit[1]:,} bytes a file, below {limit[0]}")
-    run = new_run(small_options(data, epochs), path)
-
-    attended = Attended(run, lambda run: start.start(run, limited_keeper(run, limit[1])))
+def limit_files(run: RunFolder, limit: int, reference: Reference) -> Case:
+    """Train with a limit to the size of files."""
+    attended = Attended(run, lambda run: start.start(run, limited_keeper(run, limit)))
     try:
         attended.until_over()
-        before = whole_lines(run)
-        look(attended, point)
-        go_on(attended, reference, before, point)
+        return resumed(attended, reference, whole_lines(run), LIMIT)
     finally:
         attended.end()
-    return point
 
 
 def limited_keeper(run: RunFolder, limit: int) -> list[str]:
-    """What starts a keeper that, and whose engine, can write no file of more bytes."""
-    return [sys.executable, "-c", _LIMITED, str(limit), *start.keeper_command(run.path.absolute())]
+    """The command of a keeper that, with its engine, can write no file of more bytes."""
+    return [sys.executable, "-c", LIMITED, str(limit), *start.keeper_command(run.path.absolute())]
 
 
-def look(attended: Attended, point: Point) -> None:
-    """Note where the run stands, and what is damaged."""
+def resumed(
+    attended: Attended,
+    reference: Reference,
+    before: dict[Path, bytes],
+    kind: str,
+    make_space: Callable[[], object] = lambda: None,
+) -> Case:
+    """Check a run that met a full disk, resume it with space again, and compare it with the undisturbed one."""
     follower, run = attended.follower, attended.run
-    point.state, point.step = follower.state.value, follower.status.step
-    record = run.exit_record()
-    told = [message.title for message in follower.status.messages.values()]
-    point.said = next((title for title in told if any(word in title.lower() for word in _WORDS)), "")
-    if not point.said and record is not None and any(word in record.reason for word in _WORDS):
-        point.said = record.reason
-    if not point.said and follower.state is not State.FINISHED:  # that wrote all it had to before
-        point.wrong.append(f"it doesn't say why: {told} {record}")
-    if follower.status.skipped:
-        point.wrong.append(f"{follower.status.skipped} lines of events are damaged")
-    point.wrong += [
-        f"{one.path.name} is damaged" for one in newest_first(run.checkpoints) if not is_undamaged(one.path)
-    ]
+    status, record = follower.status, run.exit_record()
+    titles = [message.title for message in status.messages.values()]
+    reasons = [*titles, record.reason if record else ""]
+    reason = next((text for text in reasons if any(word in text.lower() for word in REASONS)), "")
+    case = Case(kind, follower.state.value, words=f"at step {status.step}, {reason}")
+    if not reason and follower.state is not State.FINISHED:  # that one wrote all it had to before
+        case.wrong.append(f"it gives no reason: {titles} {record}")
+    if status.skipped:
+        case.wrong.append(f"{status.skipped} lines of events are damaged")
+    for checkpoint in newest_first(run.checkpoints):
+        if not is_undamaged(checkpoint.path):
+            case.wrong.append(f"{checkpoint.path.name} is damaged")
     if not follower.state.is_over:
-        point.wrong.append("it doesn't end")
-
-
-def go_on(attended: Attended, reference: Reference, before: dict[Path, bytes], point: Point) -> None:
-    """There is room again: resume, and compare with the run that was left alone."""
-    if attended.follower.state is not State.FINISHED:
+        case.wrong.append("it doesn't end")
+    make_space()
+    if follower.state is not State.FINISHED:
         attended.resume()
         attended.until_over()
-    point.wrong += differences(attended, reference)
+    case.wrong += differences(attended, reference)
     if lost := lost_lines(before):
-        point.wrong.append(f"{lost} lines of events are gone")
-
-
-def table(found: list[Point]) -> str:
-    """A line a way, and each point below."""
-    rows = [
-        "| no room | points | paused | failed | crashed | finished all the same | said why | whole and gone on with |"
-    ]
-    rows.append("|---|---|---|---|---|---|---|---|")
-    for way in (FILL, LIMIT):
-        some = [point for point in found if point.way == way]
-        counts = [
-            sum(point.state == state for point in some)
-            for state in ("paused", "failed", "crashed", "finished")
-        ]
-        said = sum(bool(point.said) for point in some)
-        good = sum(not point.wrong for point in some)
-        rows.append(f"| {way} | {len(some)} | {' | '.join(map(str, counts))} | {said} | {good} |")
-    rows += [
-        "",
-        *(
-            f"- {point.way}, {point.where}: {point.state} at step {point.step}; {point.said}"
-            for point in found
-        ),
-    ]
-    return "\n".join(rows)
+        case.wrong.append(f"{lost} lines of events are lost")
+    return case

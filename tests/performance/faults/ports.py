@@ -1,36 +1,29 @@
-"""Which sockets a process and all below it listen at."""
+"""The sockets of a process and all below it."""
 
 import contextlib
+from typing import Any
 
 import psutil
+
+from tests.performance.windows import family
 
 
 def listening(pid: int) -> list[str]:
     """Addresses that another computer or program could reach over a network: TCP that listens, UDP that is bound."""
-    found = []
-    for process in _family(pid):
-        with contextlib.suppress(psutil.Error):
-            for one in process.net_connections("inet"):
-                is_open = one.status == psutil.CONN_LISTEN or (
-                    one.status == psutil.CONN_NONE and not one.raddr
-                )
-                if one.laddr and is_open:
-                    found.append(f"{process.name()} at {one.laddr.ip}:{one.laddr.port}")
-    return found
+    return [
+        f"{process.name()} at {socket.laddr.ip}:{socket.laddr.port}"
+        for process, socket in _sockets(pid, "inet")
+        if socket.status == psutil.CONN_LISTEN or (socket.status == psutil.CONN_NONE and not socket.raddr)
+    ]
 
 
 def local_sockets(pid: int) -> list[str]:
-    """Names of the local sockets that the family holds."""
-    names: list[str] = []
-    for process in _family(pid):
+    return [str(socket.laddr) for _, socket in _sockets(pid, "unix")]
+
+
+def _sockets(pid: int, kind: str) -> list[tuple[psutil.Process, Any]]:
+    sockets = []
+    for process in family(pid):
         with contextlib.suppress(psutil.Error):
-            names += [str(one.laddr) for one in process.net_connections("unix") if one.laddr]
-    return names
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
+            sockets += [(process, socket) for socket in process.net_connections(kind) if socket.laddr]
+    return sockets

@@ -1,4 +1,4 @@
-"""A small real run for faults to be put into: seconds long, with evaluations and checkpoints, the same each time."""
+"""A small real run for faults to happen in: seconds long, with evaluations and checkpoints, the same each time."""
 
 import csv
 import hashlib
@@ -21,15 +21,11 @@ from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import RunStarted, StepFinished
 from core.runs.folder import RunFolder
 from core.runs.library import create
+from core.runs.status import State
 
-WORDS = (
-    *("a", "the", "film", "story", "play", "very", "not", "good", "bad", "fine"),
-    *("poor", "long", "short", "dull", "bright", "and", "but", "or"),
-)
-BATCH = 4
-SAVE_STEPS = 25
+WORDS = "a the film story play very not good bad fine poor long short dull bright and but or"
 PATIENCE_SECONDS = 300.0
-"""How long anything of a run is waited for; on a busy machine an engine takes half a minute to start."""
+"""The longest wait for anything of a run; on a busy machine an engine takes half a minute to start."""
 
 POLL_SECONDS = 0.003
 
@@ -41,31 +37,30 @@ def write_texts(path: Path, rows: int) -> Path:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
         for _ in range(rows):
-            words = chance.choices(WORDS, k=chance.randint(4, 16))
+            words = chance.choices(WORDS.split(), k=chance.randint(4, 16))
             writer.writerow([" ".join(words), "yes" if "good" in words or "bright" in words else "no"])
     return path
 
 
 def small_options(data: Path, epochs: float, *, seed: int = 7) -> RunOptions:
-    """A Bert from nothing with dropout, shuffled data, an evaluation an epoch, a checkpoint every 25 steps."""
+    """A new Bert with dropout, shuffled data, an evaluation an epoch, a checkpoint every 25 steps."""
     return RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         model=ModelOptions(source="scratch:bert-tiny"),
         data=DataOptions(train=str(data), max_length=32, eval_fraction=0.2),
         device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
-        memory=MemoryOptions(batch_size=BATCH),
+        memory=MemoryOptions(batch_size=4),
         training=TrainingOptions(epochs=epochs, learning_rate=1e-3, seed=seed),
-        output=OutputOptions(save_steps=SAVE_STEPS, keep_checkpoints=2, predictions=2),
+        output=OutputOptions(save_steps=25, keep_checkpoints=2, predictions=2),
     )
 
 
 def new_run(options: RunOptions, path: Path) -> RunFolder:
-    """Its folder, made."""
     return create(options, path.parent, path)
 
 
 class Attended:
-    """A run with somebody who follows it closely.
+    """A run that is followed closely.
 
     `follower` is polled by `until`; `keeper` is the process of the attempt under way, a child of this one.
     """
@@ -74,18 +69,19 @@ class Attended:
         self, run: RunFolder, start: Callable[[RunFolder], "subprocess.Popen[bytes]"] = runs_start.start
     ):
         self.run = run
-        self.keeper = start(run)
-        self.follower = RunFollower(run)
-        self.follower.poll()
+        self._follow(start(run))
 
-    def resume(self, command: Sequence[str] | None = None) -> None:
-        """Go on with it; see `core.runs.start.resume`."""
-        self.keeper = runs_start.resume(self.run, command)
+    def _follow(self, keeper: "subprocess.Popen[bytes]") -> None:
+        self.keeper = keeper
         self.follower = RunFollower(self.run)
         self.follower.poll()
 
+    def resume(self, command: Sequence[str] | None = None) -> None:
+        """See `core.runs.start.resume`."""
+        self._follow(runs_start.resume(self.run, command))
+
     def until(self, holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
-        """Poll until something holds; False where the run is over before, or time is."""
+        """Poll until `holds` does; False if the run or the time is over before."""
         deadline = time.monotonic() + seconds
         while not holds():
             if self.follower.is_over or time.monotonic() > deadline:
@@ -112,7 +108,7 @@ class Attended:
             return None
 
     def end(self) -> None:
-        """Leave nothing running, whatever went wrong."""
+        """Leave nothing running."""
         for pid in filter(None, (self.engine, self.keeper.pid)):
             if self.keeper.poll() is None:
                 try:
@@ -122,28 +118,22 @@ class Attended:
         self.keeper.wait()
 
 
-def whole_lines(run: RunFolder) -> dict[Path, bytes]:
-    """What stands in the run's files of events, up to the last whole line."""
-    found = {}
-    for path in (run.events_file, run.machine_file):
-        content = path.read_bytes() if path.exists() else b""
-        found[path] = content[: content.rfind(b"\n") + 1]
-    return found
+class Reference:
+    """The losses, the hash of the weights and the final metrics of a run that is over."""
 
-
-def lost_lines(before: dict[Path, bytes]) -> int:
-    """How many lines that once stood in a file stand there no longer, or elsewhere."""
-    lost = 0
-    for path, content in before.items():
-        now = path.read_bytes() if path.exists() else b""
-        if not now.startswith(content):
-            still = set(now.splitlines())
-            lost += max(1, sum(line not in still for line in content.splitlines()))
-    return lost
+    def __init__(self, run: RunFolder) -> None:
+        weights = run.model / "model.safetensors"
+        self.losses = losses(run)
+        self.weights = hashlib.sha256(weights.read_bytes()).hexdigest() if weights.is_file() else "none"
+        follower = RunFollower(run)
+        while not follower.is_caught_up:
+            follower.poll()
+        finished = follower.status.finished
+        self.metrics = msgspec.json.encode(dict(sorted(finished.metrics.items())) if finished else None)
 
 
 def losses(run: RunFolder) -> dict[int, float | None]:
-    """The loss of each step as the newest attempt that made it told it."""
+    """The loss of each step, by the newest attempt that made it."""
     found: dict[int, float | None] = {}
     for event in EventReader(run.events_file).read_all():
         if isinstance(event, RunStarted):
@@ -153,16 +143,47 @@ def losses(run: RunFolder) -> dict[int, float | None]:
     return found
 
 
-def weights(run: RunFolder) -> str:
-    """A hash of the trained model's weights."""
-    path = run.model / "model.safetensors"
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "none"
+def train_alone(path: Path, data: Path, epochs: float) -> Reference:
+    """Train without any fault."""
+    run = new_run(small_options(data, epochs), path)
+    attended = Attended(run)
+    try:
+        attended.until_over()
+    finally:
+        attended.end()
+    if attended.follower.state is not State.FINISHED:
+        raise SystemExit(f"the undisturbed run is {attended.follower.state}: see {run.log_file}")
+    return Reference(run)
 
 
-def final_metrics(run: RunFolder) -> bytes:
-    """The metrics with which the run ended, those of time left out."""
-    follower = RunFollower(run)
-    while not follower.is_caught_up:
-        follower.poll()
-    finished = follower.status.finished
-    return msgspec.json.encode(dict(sorted(finished.metrics.items())) if finished else None)
+def differences(attended: Attended, reference: Reference) -> list[str]:
+    """In what a run that was resumed differs from the undisturbed one."""
+    run = attended.run
+    if attended.follower.state is not State.FINISHED:
+        return [f"it ended as {attended.follower.state}: see {run.log_file}"]
+    found = Reference(run)
+    return [
+        f"the {name} differ"
+        for name in ("losses", "weights", "metrics")
+        if getattr(found, name) != getattr(reference, name)
+    ]
+
+
+def whole_lines(run: RunFolder) -> dict[Path, bytes]:
+    """The contents of the run's files of events, up to the last whole line."""
+    found = {}
+    for path in (run.events_file, run.machine_file):
+        content = path.read_bytes() if path.exists() else b""
+        found[path] = content[: content.rfind(b"\n") + 1]
+    return found
+
+
+def lost_lines(before: dict[Path, bytes]) -> int:
+    """How many lines of `whole_lines` are no longer at the beginning of their file."""
+    lost = 0
+    for path, content in before.items():
+        now = path.read_bytes() if path.exists() else b""
+        if not now.startswith(content):
+            still = set(now.splitlines())
+            lost += max(1, sum(line not in still for line in content.splitlines()))
+    return lost
