@@ -19,10 +19,15 @@ def modules(folders: tuple[str, ...] = PRODUCT) -> dict[str, Path]:
     }
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(name: str, *, at_top: bool = False) -> set[str]:
     """The product's modules that one of them imports: anywhere, or at its top and at run time only."""
     known = modules()
-    tree = ast.parse(known[name].read_text(encoding="utf-8"))
+    tree = tree_of(known[name])
     nodes = [node for node in tree.body if not isinstance(node, ast.If)] if at_top else ast.walk(tree)
     found = set()
     for node in nodes:

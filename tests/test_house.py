@@ -6,14 +6,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from core.engine.devices.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
-from tests.house_figures import line_count, small_modules_used_once
+from tests.house_figures import line_count, small_modules_used_once, tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 800
@@ -66,11 +65,6 @@ def name_of(file: Path) -> str:
 def part_of(file: Path) -> str:
     name = name_of(file)
     return "core/engine" if name.startswith("core/engine/") else name.partition("/")[0]
-
-
-@cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def nodes(kind: type, *folders: str) -> Iterator[tuple[str, ast.AST]]:

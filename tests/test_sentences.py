@@ -6,6 +6,7 @@
 import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,13 +16,17 @@ SENTENCES = {"_": 1, "ngettext": 2}
 """How many of a function's arguments are sentences."""
 
 
+@cache
 def messages():
     """File, line and sentences of each call of `_` and `ngettext`; two sentences: singular and plural."""
+    found = []
     for path in sorted(path for package in ("core", "gui") for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SENTENCES:
                 sentences = node.args[: SENTENCES[node.func.id]]
-                yield path.relative_to(ROOT).as_posix(), node.lineno, tuple(map(ast.literal_eval, sentences))
+                place = path.relative_to(ROOT).as_posix(), node.lineno
+                found.append((*place, tuple(map(ast.literal_eval, sentences))))
+    return found
 
 
 def template():

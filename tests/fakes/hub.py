@@ -1,8 +1,4 @@
-"""What a Hub does with uploads: makes a repository, says which files are large, takes these, and commits.
-
-As huggingface_hub 2.4.0 asks: `/api/repos/create`, `/api/validate-yaml`, `/api/models/NAME/preupload/main`,
-`NAME.git/info/lfs/objects/batch` with a PUT for each large file, and `/api/models/NAME/commit/main` in lines of JSON.
-"""
+"""A Hugging Face Hub on this computer: search, files, whoami and uploads; and a place where Hone is published."""
 
 import base64
 import contextlib
@@ -25,7 +21,23 @@ from keyring.backends import fail
 from core.engine.hub.account import page_of
 from core.services.hub import Kind
 
-# --- What a Hub does with uploads: makes a repository, says which files are large, takes these
+
+@contextmanager
+def served(*handlers: type[BaseHTTPRequestHandler]) -> Iterator[list[str]]:
+    """Serve each handler at a port of its own until the end of the block; gives their addresses."""
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for handler in handlers]
+    threads = [
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}) for server in servers
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield [f"http://127.0.0.1:{server.server_port}" for server in servers]
+    finally:
+        for server, thread in zip(servers, threads, strict=True):
+            server.shutdown()
+            thread.join()
+            server.server_close()
 
 
 LARGE = (".safetensors", ".gguf", ".onnx")
@@ -33,11 +45,11 @@ LARGE = (".safetensors", ".gguf", ".onnx")
 
 @dataclass
 class Uploads:
-    """Repositories that were made, by name: whether they are private, and their files.
+    """Repositories that were created, by name: whether they are private, and their files.
 
-    Attributes:
-        readers: Tokens that may only read.
-        refuses_commits: Whether a commit is refused, as where leave to write was taken back.
+    As huggingface_hub 2.4.0 asks: `/api/repos/create`, `/api/validate-yaml`, `/api/models/NAME/preupload/main`,
+    `NAME.git/info/lfs/objects/batch` with a PUT for each large file, and `/api/models/NAME/commit/main` in lines of
+    JSON. `readers` are tokens that may only read.
     """
 
     private: dict[str, bool] = field(default_factory=dict)
@@ -101,9 +113,6 @@ def _actions(body: bytes, url: str) -> dict[str, Any]:
     return {"transfer": "basic", "objects": where}
 
 
-# --- A place where Hone is published, on this computer: answers what a test wants it to
-
-
 class Publisher:
     """Answers every GET with `status`, `headers` and what `pages` has at its path, else `body`.
 
@@ -127,40 +136,36 @@ class Publisher:
     @contextmanager
     def serving(self) -> Iterator["Publisher"]:
         """Answer until the end of the block, at `url`."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
+
+        class Handler(BaseHTTPRequestHandler):
+            publisher = self
+            log_message = quiet
+
+            def do_GET(self) -> None:
+                self.publisher.asked.append(self.path)
+                self.publisher.told.append(dict(self.headers))
+                if not self.publisher.hangs_up:
+                    body = self.publisher.pages.get(self.path, self.publisher.body)
+                    send(self, self.publisher.status, body, self.publisher.headers)
+
+        with served(Handler) as (self.url,):
             yield self
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
-def _handler(publisher: Publisher) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            publisher.asked.append(self.path)
-            publisher.told.append(dict(self.headers))
-            if publisher.hangs_up:
-                return
-            self.send_response(publisher.status)
-            for name, value in publisher.headers.items():
-                self.send_header(name, value)
-            body = publisher.pages.get(self.path, publisher.body)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    return Handler
+def quiet(*_: object) -> None:
+    """Print no line for a request."""
 
 
-# --- A Hugging Face Hub on this computer: search, lists of files, whoami
+def send(
+    handler: BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str] | None = None
+) -> None:
+    handler.send_response(status)
+    for name, value in (headers or {}).items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(content)
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -227,22 +232,12 @@ class WholeHub:
     @contextmanager
     def serving(self) -> Iterator["WholeHub"]:
         """Answer until the end of the block, at `url`; large files come from `elsewhere`."""
-        servers = [ThreadingHTTPServer(("127.0.0.1", 0), _hub_handler(self, host)) for host in ("hub", "cdn")]
-        self.url, self.elsewhere = (f"http://127.0.0.1:{server.server_port}" for server in servers)
-        threads = [
-            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-            for server in servers
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            yield self
-        finally:
-            self.gate.set()
-            for server, thread in zip(servers, threads, strict=True):
-                server.shutdown()
-                thread.join()
-                server.server_close()
+        handlers = [type("Handler", (_Handler,), {"hub": self, "host": host}) for host in ("hub", "cdn")]
+        with served(*handlers) as (self.url, self.elsewhere):
+            try:
+                yield self
+            finally:
+                self.gate.set()
 
     def contents(self) -> list[Asked]:
         """The requests for a large file's content."""
@@ -253,37 +248,16 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _hub_handler(hub: WholeHub, host: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(_Handler):
-        pass
-
-    Handler.hub, Handler.host = hub, host
-    return Handler
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: WholeHub
     host: str
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    log_message = quiet
 
     def handle(self) -> None:
         with contextlib.suppress(OSError):  # whoever asked may be gone, ended by a test
             super().handle()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._receive()
-
-    def do_PUT(self) -> None:
-        self._receive()
 
     def _receive(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -291,12 +265,12 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append(Asked(self.host, self.command, path, {}, "", token))
         if token and token not in self.hub.people:
-            self._send(
-                401, b'{"error":"no"}', {"X-Error-Message": "Invalid credentials in Authorization header"}
-            )
+            self._deny("Invalid credentials in Authorization header")
             return
-        status, told = self.hub.uploads.answer(path, body, token, self.hub.url)
-        self._send(status, json.dumps(told).encode(), {"Content-Type": "application/json"})
+        status, answer = self.hub.uploads.answer(path, body, token, self.hub.url)
+        self._send(status, json.dumps(answer).encode(), {"Content-Type": "application/json"})
+
+    do_POST = do_PUT = _receive  # noqa: N815 - names of http.server
 
     def _answer(self) -> None:
         split = urlsplit(self.path)
@@ -319,13 +293,14 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._refuse(404, "")
 
+    do_GET = do_HEAD = _answer  # noqa: N815 - likewise
+
     def _api(self, asked: Asked) -> None:
         if self.hub.api_moods:
             status, headers = self.hub.api_moods.pop(0)
             self._send(status, b"{}", headers)
         elif self.token and self.token not in self.hub.people:
-            said = f"Invalid credentials in Authorization header: {self.token}"
-            self._send(401, b'{"error":"no"}', {"X-Error-Message": said})
+            self._deny(f"Invalid credentials in Authorization header: {self.token}")
         elif asked.path == "/api/whoami-v2":
             self._json({"type": "user", "name": self.hub.people.get(self.token, "")})
         else:
@@ -425,20 +400,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _json(self, content: object) -> None:
         self._send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
+    def _deny(self, reason: str) -> None:
+        self._send(401, b'{"error":"no"}', {"X-Error-Message": reason})
+
     def _refuse(self, status: int, code: str) -> None:
         self._send(status, b'{"error":"refused"}', {"X-Error-Code": code} if code else {})
 
     def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-
-# --- A small model on a Hub on this computer
+        send(self, status, content, headers)
 
 
 WEIGHTS = bytes(range(256)) * 4096
