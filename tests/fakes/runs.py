@@ -55,9 +55,6 @@ from core.runs.library import create
 from core.runs.models import MARKER, STATE, FileEntry
 from core.runs.start import QUEUE_FLAG
 
-# --- Runs for tests: a small valid request, a keeper with a fake engine
-
-
 FAKES = Path(__file__).parent
 
 
@@ -83,12 +80,12 @@ def write_events(file: Path, *events: Event) -> None:
 
 
 def save_checkpoint(run: RunFolder, step: int) -> None:
-    """Put a checkpoint into a run that is complete by its names and sizes; nothing could go on from it."""
+    """Put a complete checkpoint into a run; nothing could be loaded from it."""
     folder = run.checkpoints / f"checkpoint-{step}"
     folder.mkdir(parents=True)
-    (folder / "trainer_state.json").write_text("{}")
-    marker = '{"trainer_state.json": {"bytes": 2, "sha256": ""}}'
-    (folder / "complete.json").write_text(marker)
+    (folder / STATE).write_bytes(b"{}")
+    entries = {STATE: FileEntry(bytes=2, sha256=hashlib.sha256(b"{}").hexdigest())}
+    (folder / MARKER).write_bytes(msgspec.json.encode(entries))
 
 
 def keeper_command(run: RunFolder | Path, scenario: str, *, queued: bool = False) -> list[str]:
@@ -125,9 +122,6 @@ def follow_until(
         follower.poll()
 
 
-# --- Runs that never were, written into their folders as an engine and a keeper would have
-
-
 GB = 1 << 30
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "datasets": "5.2.0"}
 PROCESSOR = "AMD EPYC"
@@ -141,19 +135,11 @@ OPTIONS = RunOptions(
     training=TrainingOptions(epochs=8.0, learning_rate=1e-3),
     output=OutputOptions(name="Handwritten digits"),
 )
-SMALLER_BATCH = Fix("Use batch size 8", {"memory.batch_size": 8})
 FORECAST = MemoryForecast(
     device="cpu",
     basis=Basis.FORMULA,
     parts=Parts(weights=GB // 2, activations=2 * GB),
     fixes=(Fix("Batch size 8 (saves 700 MB)", {"memory.batch_size": 8}),),
-)
-MEMORY_LOW = MessageRaised(
-    id="memory-low",
-    level=Level.WARNING,
-    title="Memory is nearly used up",
-    detail="14.9 of 16 GB are in use. The computer starts to page, and steps become many times slower.",
-    fixes=(SMALLER_BATCH,),
 )
 
 
@@ -167,7 +153,14 @@ def make_folder(path: Path, options: RunOptions = OPTIONS) -> RunFolder:
 
 def warn(run: RunFolder) -> None:
     """The engine finds memory nearly used up."""
-    write_events(run.events_file, MEMORY_LOW)
+    message = MessageRaised(
+        id="memory-low",
+        level=Level.WARNING,
+        title="Memory is nearly used up",
+        detail="14.9 of 16 GB are in use. The computer starts to page, and steps become many times slower.",
+        fixes=(Fix("Use batch size 8", {"memory.batch_size": 8}),),
+    )
+    write_events(run.events_file, message)
 
 
 def crash(run: RunFolder, clock: float) -> None:
@@ -254,13 +247,9 @@ def pause(run: RunFolder, plot: Plot, clock: float) -> None:
 
 
 def keep_checkpoint(run: RunFolder, step: int) -> None:
-    """Leave what counts as the complete checkpoint of a step, and the only one; nothing could be loaded from it."""
+    """Save the checkpoint of a step, and delete all others."""
     shutil.rmtree(run.checkpoints, ignore_errors=True)
-    folder = run.checkpoints / f"checkpoint-{step}"
-    folder.mkdir(parents=True)
-    (folder / STATE).write_bytes(b"{}")
-    entries = {STATE: FileEntry(bytes=2, sha256=hashlib.sha256(b"{}").hexdigest())}
-    (folder / MARKER).write_bytes(msgspec.json.encode(entries))
+    save_checkpoint(run, step)
 
 
 def opening(plot: Plot) -> list[Event]:
