@@ -111,10 +111,8 @@ def find_run(name: str) -> RunFolder:
     folder = Path(name).absolute() if is_there(Path(name)) else folder_called(name)
     if folder is not None:
         refuse(_("{folder} is not a run: it has neither run.toml nor events.jsonl").format(folder=folder))
-    if close := [path.name for path in close_to(name, run_folders())]:
-        refuse(
-            _("there is no run {name}; did you mean {names}?").format(name=name, names=_(" or ").join(close))
-        )
+    if close := close_to(name, run_folders()):
+        refuse(_("there is no run {name}; did you mean {other}?").format(name=name, other=close[0].name))
     refuse(_("there is no run {name}; `hone runs` lists them").format(name=name))
 
 

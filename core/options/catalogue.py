@@ -137,11 +137,10 @@ def plain_number(value: float) -> str:
 
 def unit_of(option: Option, value: Any) -> str:
     """The unit of a value, such as `batches`, or `batch` for 1; empty if the title says it, and after a percentage."""
-    if _is_share(option, value) or option.unit == option.title.lower():
+    if option.unit is None or option.unit.plural == option.title.lower() or _is_share(option, value):
         return ""
-    if value == 1 and not isinstance(value, bool):
-        return option.unit.removesuffix("es" if option.unit.endswith(("ches", "sses")) else "s")
-    return option.unit
+    is_one = value == 1 and not isinstance(value, bool)
+    return option.unit.singular if is_one else option.unit.plural
 
 
 def unit_beside(option: Option, value: Any) -> str:
@@ -225,7 +224,7 @@ def _choices(option: Option) -> list[str]:
 
 
 def _expectation(option: Option) -> str:
-    return f"{option.expectation()} ({option.unit})" if option.unit else option.expectation()
+    return f"{option.expectation()} ({option.unit.plural})" if option.unit else option.expectation()
 
 
 def _default(option: Option) -> str:

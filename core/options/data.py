@@ -11,6 +11,7 @@ from core.options.declare import (
     FOR_TEXT,
     FOR_TEXT_COLUMNS,
     Section,
+    Unit,
     option,
 )
 
@@ -147,7 +148,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         128,
         _("Maximum length"),
         _("Longer texts are truncated. Memory and time grow with this value."),
-        unit="tokens",
+        unit=Unit.TOKENS,
         needs=FOR_TEXT,
         limits=(8, 1_048_576),  # room for the special tokens around a pair, and something between them
     )
@@ -169,7 +170,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         224,
         _("Image size"),
         _("Images are resized to this width and height. Time grows with the square of it."),
-        unit="pixels",
+        unit=Unit.PIXELS,
         needs=FOR_IMAGES,
         limits=(32, 2048),
     )
@@ -180,7 +181,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Use only this many rows from the start, for a quick test; the validation fraction is taken from them. "
             "For text generation: train on this many rows of tokens. Empty: all."
         ),
-        unit="rows",
+        unit=Unit.ROWS,
         group=_("How much"),
         limits=(1, None),
     )
@@ -188,7 +189,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         None,
         _("Maximum validation samples"),
         _("Evaluate on only this many rows. Empty: all."),
-        unit="rows",
+        unit=Unit.ROWS,
         group=_("How much"),
         limits=(1, None),
     )
@@ -199,7 +200,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Processes that prepare batches while the device computes. 0: none. Empty: chosen for this computer and "
             "the data."
         ),
-        unit="processes",
+        unit=Unit.PROCESSES,
         group=_("Loading"),
         aliases=("dataloader_num_workers",),
         limits=(0, 64),
@@ -208,7 +209,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         2,
         _("Prefetch factor"),
         _("Batches prepared in advance by each worker."),
-        unit="batches",
+        unit=Unit.BATCHES,
         group=_("Loading"),
         aliases=("dataloader_prefetch_factor",),
         limits=(1, 64),

@@ -80,6 +80,28 @@ _KINDS: dict[Any, Kind] = {
 }
 
 
+class Unit(Enum):
+    """What a number counts; the values are singular and plural."""
+
+    BATCHES = _("batch"), _("batches")
+    EPOCHS = _("epoch"), _("epochs")
+    EXAMPLES = _("example"), _("examples")
+    PIXELS = _("pixel"), _("pixels")
+    PROCESSES = _("process"), _("processes")
+    ROWS = _("row"), _("rows")
+    STEPS = _("step"), _("steps")
+    THREADS = _("thread"), _("threads")
+    TOKENS = _("token"), _("tokens")
+
+    @property
+    def singular(self) -> str:
+        return self.value[0]
+
+    @property
+    def plural(self) -> str:
+        return self.value[1]
+
+
 class Choice(NamedTuple):
     """One value of an option with fixed values."""
 
@@ -96,7 +118,7 @@ class Option:
         default: Its default.
         title: Its label in the form.
         help: One or two sentences.
-        unit: What a number counts, in the plural, shown behind its field.
+        unit: What a number counts, shown behind its field.
         share_below_one: Whether a number below 1 is a fraction of the run.
         group: Heading of its group below "More" in the form; empty: it is always visible.
         needs: The values that other options must have for it to apply.
@@ -114,7 +136,7 @@ class Option:
     title: str
     help: str
     _keywords: KW_ONLY
-    unit: str = ""
+    unit: Unit | None = None
     share_below_one: bool = False
     group: str = ""
     needs: Needs = field(default_factory=dict)

@@ -20,6 +20,7 @@ from core.options.declare import (
     WITH_EPSILON,
     WITH_LORA,
     Section,
+    Unit,
     option,
 )
 
@@ -60,7 +61,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         None,
         _("CPU threads"),
         _("Threads used for computation on the CPU. Empty: one per core."),
-        unit="threads",
+        unit=Unit.THREADS,
         group=_("Processor"),
         limits=(1, 1024),
     )
@@ -117,7 +118,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
             "Batches whose gradients are added before an optimizer step: the effect of a larger batch with the memory "
             "of a small one."
         ),
-        unit="batches",
+        unit=Unit.BATCHES,
         limits=(1, 65_536),
     )
     activation_checkpointing: bool = option(
@@ -185,7 +186,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         1024,
         _("Vocabulary"),
         _("Vocabulary size of the tokenizer of a model from scratch, a byte-level BPE trained on the data."),
-        unit="tokens",
+        unit=Unit.TOKENS,
         group=_("From scratch"),
         needs=FOR_TEXT,
         of_scratch=True,
@@ -269,7 +270,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         0,
         _("Save every"),
         _("Save a checkpoint every so many steps, and at the end. 0: after each epoch."),
-        unit="steps",
+        unit=Unit.STEPS,
         group=_("Checkpoints"),
         limits=(0, 10_000_000),
     )
@@ -287,7 +288,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         16,
         _("Sample predictions"),
         _("Validation examples, chosen by seed, whose predictions are saved at every evaluation. 0: none."),
-        unit="examples",
+        unit=Unit.EXAMPLES,
         group=_("Predictions"),
         limits=(0, 256),
     )
@@ -313,7 +314,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         3.0,
         _("Epochs"),
         _("Passes over the training data."),
-        unit="epochs",
+        unit=Unit.EPOCHS,
         aliases=("num_train_epochs",),
         above=0.0,
         limits=(None, 100_000.0),
@@ -322,7 +323,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         None,
         _("Maximum steps"),
         _("Stop after this many optimizer steps, whatever the epochs. Empty: by epochs."),
-        unit="steps",
+        unit=Unit.STEPS,
         group=_("Length"),
         limits=(1, None),
     )
@@ -362,7 +363,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         0.0,
         _("Warm-up"),
         _("Steps in which the learning rate rises from zero. A value below 1 is a fraction of the run."),
-        unit="steps",
+        unit=Unit.STEPS,
         share_below_one=True,
         group=_("Learning rate"),
         aliases=("warmup_steps", "warmup_ratio"),

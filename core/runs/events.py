@@ -22,13 +22,13 @@ Moment = Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
 """Unix seconds."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=-LATEST, le=LATEST)]
-"""A length of time; below zero by a hair where one figure is taken from another."""
+"""A duration; rounding of a difference may make it slightly negative."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""Steps, samples, bytes; a float, which charts keep, holds no larger whole numbers."""
+"""Steps, samples or bytes, at most the largest integer that a float (as in charts) represents exactly."""
 
 ProcessNumber = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
-"""The number of a process, 0 where it isn't told."""
+"""A process id; 0: unknown."""
 
 
 def _snake(name: str) -> str:
@@ -43,14 +43,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_sn
 
 
 MOST_LABELS = 50
-"""So many labels at most a confusion matrix has."""
+"""The largest number of labels in a confusion matrix."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One held-out example, or a prompt of the person's own.
+    """One held-out example, or one of the person's own prompts.
 
-    `given` is what the model reads, as text; `image` a PNG file relative to the run's folder, in its place. `expected`
-    is what it should say; empty for own prompts, where nobody knows.
+    `given` is the model's input as text, or `image` a PNG file relative to the run's folder. `expected` is the correct
+    output; empty for own prompts, whose answer is unknown.
     """
 
     given: str = ""
@@ -60,10 +60,10 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model said of one example: a label, a number, labels by word, or the text it wrote.
+    """The model's output for one example: a label, a number, a label for each word, or generated text.
 
-    `sure` is the probability (0 to 1) of a label. `right` tells whether it is what was expected; None where that is no
-    matter of yes or no. `is_cut` marks a text that was ended by its length, not by the model.
+    `sure` is the probability (0 to 1) of a label. `right` is whether the output is the expected one; None where it
+    can't be judged so. `is_cut` marks a text that was truncated at the maximum length.
     """
 
     text: str
@@ -73,13 +73,13 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExamplesChosen(Event, frozen=True, kw_only=True):
-    """The examples whose predictions are kept, in order."""
+    """The examples whose predictions are recorded, in order."""
 
     examples: tuple[Example, ...]
 
 
 class Predicted(Event, frozen=True, kw_only=True):
-    """What the model said after `step` of each of the examples, in their order."""
+    """The model's outputs after `step` for each of the examples, in their order."""
 
     step: Count
     epoch: float
@@ -88,10 +88,10 @@ class Predicted(Event, frozen=True, kw_only=True):
 
 
 class ConfusionCounted(Event, frozen=True, kw_only=True):
-    """How classes were mixed up in the evaluation after `step`.
+    """The confusion matrix of the evaluation after `step`.
 
-    `counts[i][j]` samples of class `labels[i]` were taken for `labels[j]`. Of many classes only those mixed up
-    most are told; `left_out` counts the others.
+    `counts[i][j]` samples of class `labels[i]` were classified as `labels[j]`. Of many classes only the most confused
+    ones are included; `left_out` counts the others.
     """
 
     step: Count
@@ -100,7 +100,7 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
     left_out: Count = 0
 
     def within_limits(self) -> "ConfusionCounted":
-        """The same with no more labels than Hone writes: somebody else's file may hold any number."""
+        """A copy with at most `MOST_LABELS` labels: a file from elsewhere may have any number."""
         labels, counts = (
             self.labels[:MOST_LABELS],
             tuple(row[:MOST_LABELS] for row in self.counts[:MOST_LABELS]),
@@ -110,7 +110,7 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
 
 
 class Source(StrEnum):
-    """Who measured a figure."""
+    """What measured a value."""
 
     SYSTEM = "system"
     PROCESS = "process"
@@ -120,7 +120,7 @@ class Source(StrEnum):
 
 
 class Pressure(StrEnum):
-    """How short of memory the operating system says it is."""
+    """Memory pressure as the operating system reports it."""
 
     NORMAL = "normal"
     WARN = "warn"
@@ -128,9 +128,9 @@ class Pressure(StrEnum):
 
 
 class Throttle(StrEnum):
-    """Why a processor's clock is held down. A power cap is usual for a card that works hard.
+    """Why a processor's clock is reduced. A power cap is normal for a GPU under full load.
 
-    No driver reports the last two: they follow from other figures.
+    No driver reports the last two: they are derived from other values.
     """
 
     POWER_CAP = "power cap"
@@ -143,19 +143,19 @@ class Throttle(StrEnum):
 
 
 THERMAL = frozenset({Throttle.THERMAL_SOFTWARE, Throttle.THERMAL_HARDWARE, Throttle.PRESSURE, Throttle.HOT})
-"""The processor, or its memory, is too hot."""
+"""Reasons that mean that the processor, or its memory, is too hot."""
 
 
 class MemorySampled(Event, frozen=True, kw_only=True):
     """Memory in use, in bytes; None: not available.
 
-    - `system`: `bytes` is what all programs hold, `ceiling` the installed memory, `swap` what lies on the disk,
-      `compressed` what macOS keeps compressed, `pressure` how short of memory the operating system is.
+    - `system`: `bytes` is used by all programs, `ceiling` the installed memory, `swap` on the disk, `compressed` held
+      compressed by macOS, `pressure` the operating system's memory pressure.
     - `process`: the engine and its children.
-    - `torch`: the live tensors, with `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds for them and
-      `ceiling` what it may have; `unified` tells that the device shares the computer's memory.
-    - `nvml`: what all programs hold of the GPU, of its `ceiling`, with `own` what this run's processes do.
-    - `apple`: what all programs have the GPU hold of the computer's memory.
+    - `torch`: live tensors, `reserved` by the allocator (CUDA) or by Metal (MPS), whose limit is `ceiling`;
+      `unified`: the device shares the computer's memory.
+    - `nvml`: GPU memory used by all programs, of `ceiling` in total; `own` is used by this run's processes.
+    - `apple`: the computer's memory that the GPU uses for all programs.
     """
 
     source: Source
@@ -170,11 +170,11 @@ class MemorySampled(Event, frozen=True, kw_only=True):
 
 
 class DeviceSampled(Event, frozen=True, kw_only=True):
-    """How busy a processor is, and what holds it back; None: not available.
+    """Utilization of a processor, and what limits it; None: not available.
 
     `busy` is 0 to 1, `power` and `power_limit` watts, `temperature` degrees Celsius, `clock` and `clock_limit` MHz.
-    `throttled` says why the clock is held down, as in `Throttle` (a newer driver may have others); empty: it isn't;
-    None: unknown. `thermal` is macOS' level of thermal pressure, from 0 (nominal) to 4 (sleeping).
+    `throttled` has the reasons why the clock is reduced, as in `Throttle` (a newer driver may report others); empty: it
+    isn't reduced; None: unknown. `thermal` is macOS' level of thermal pressure, from 0 (nominal) to 4 (sleeping).
     """
 
     source: Source
@@ -190,24 +190,24 @@ class DeviceSampled(Event, frozen=True, kw_only=True):
 
 
 class BatterySampled(Event, frozen=True, kw_only=True):
-    """The computer's battery: `share` that is left (0 to 1); `is_plugged` is None where nobody tells."""
+    """The computer's battery: the `share` that is left (0 to 1); `is_plugged` is None if unknown."""
 
     share: float
     is_plugged: bool | None = None
 
 
 class DiskSampled(Event, frozen=True, kw_only=True):
-    """The disk that the run's folder lies on, in bytes."""
+    """The disk of the run's folder, in bytes."""
 
     free: Count
     total: Count
 
 
 class MemoryForecast(Event, frozen=True, kw_only=True):
-    """How much memory the run takes at its fullest moment, told once its model is loaded; bytes.
+    """The forecast of peak memory in bytes, written once the model is loaded.
 
-    `basis`, `correction` and `length` are as in `core.memory.model.Forecast`. `fixes` are what to do should memory
-    run out, best first, for whoever has to say so after the engine is gone.
+    `basis`, `correction` and `length` are as in `core.memory.model.Forecast`. `fixes` are remedies, best first, to be
+    shown if memory runs out and the engine is gone.
     """
 
     device: str
@@ -225,7 +225,7 @@ NonFinite = Literal["nan", "inf"]
 
 
 class Phase(StrEnum):
-    """What the engine is busy with."""
+    """What the engine is doing."""
 
     LOADING_DATA = "loading_data"
     LOADING_MODEL = "loading_model"
@@ -237,7 +237,7 @@ class Phase(StrEnum):
 
 
 class Level(StrEnum):
-    """How loudly a message speaks."""
+    """The severity of a message."""
 
     INFO = "info"
     WARNING = "warning"
@@ -245,7 +245,7 @@ class Level(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How the engine says a run ended."""
+    """How a run ended, as reported by the engine."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -263,9 +263,9 @@ class RunStarted(Event, frozen=True, kw_only=True):
 
 
 class TurnAwaited(Event, frozen=True, kw_only=True):
-    """The keeper waits: `ahead` runs are to train before this one, the next of them in a folder named `behind`.
+    """The keeper waits: `ahead` runs train before this one, the last of them in the folder named `behind`.
 
-    `title` is what that one is called.
+    `title` is the title of that one.
     """
 
     ahead: Count
@@ -274,11 +274,11 @@ class TurnAwaited(Event, frozen=True, kw_only=True):
 
 
 class TurnCame(Event, frozen=True, kw_only=True):
-    """The keeper waits no longer and starts the engine."""
+    """The keeper has stopped waiting and starts the engine."""
 
 
 class RunPlanned(Event, frozen=True, kw_only=True):
-    """What the run is going to do, known once data and model are loaded."""
+    """The planned length and data of the run, known once data and model are loaded."""
 
     total_steps: Count
     epochs: float
@@ -290,21 +290,21 @@ class RunPlanned(Event, frozen=True, kw_only=True):
 
 
 class PhaseChanged(Event, frozen=True, kw_only=True):
-    """The engine went on to something else. `detail` is a file or model name."""
+    """The engine has entered a phase. `detail` is a file or model name."""
 
     phase: Phase
     detail: str = ""
 
 
 class StepFinished(Event, frozen=True, kw_only=True):
-    """One optimizer step: its wall time in seconds, samples and (unpadded) tokens, loss where already known.
+    """One optimizer step: its wall time in seconds, samples, tokens without padding, and the loss if already known.
 
-    `compile_seconds` is the time compiling took in between, which `seconds` leaves out. Such a step is no measure of
-    the pace.
+    `compile_seconds` is the time that compilation took, which `seconds` excludes. Such a step is left out where the
+    time of a step is estimated.
 
-    `data_seconds`, `forward_seconds`, `backward_seconds` and `optimizer_seconds` are parts of `seconds`; the rest went
-    into the loop itself. A CPU computes while it is waited for, so every step has them. CUDA and MPS work on after they
-    were told to: only steps for which Hone waited between the parts have the last three, the others None.
+    `data_seconds`, `forward_seconds`, `backward_seconds` and `optimizer_seconds` are parts of `seconds`; the rest was
+    spent in the training loop itself. A CPU computes synchronously, so every step has them. CUDA and MPS compute
+    asynchronously: only steps in which Hone synchronized between the parts have the last three, others have None.
     """
 
     step: Count
@@ -324,7 +324,7 @@ class StepFinished(Event, frozen=True, kw_only=True):
 
     @property
     def loss_value(self) -> float | None:
-        """The loss as a number: NaN or infinity where it was that, None where it isn't known yet."""
+        """The loss, which may be NaN or infinite; None: not known yet."""
         return float(self.non_finite) if self.non_finite else self.loss
 
 
@@ -338,7 +338,7 @@ class Evaluated(Event, frozen=True, kw_only=True):
 
 
 class CheckpointSaved(Event, frozen=True, kw_only=True):
-    """A complete checkpoint, its folder relative to the run's."""
+    """A checkpoint was saved; `path` is relative to the run's folder."""
 
     step: Count
     path: str
@@ -349,14 +349,15 @@ class CheckpointSaved(Event, frozen=True, kw_only=True):
 class WhatRan(Event, frozen=True, kw_only=True):
     """What actually ran, read from the live objects after the first step. Bytes and counts are exact.
 
-    `optimizer_state` splits `optimizer_state_bytes` by dtype. `attention` is the implementation that was called,
-    `recomputed` counts the modules whose activations were computed again for the gradients, `compiled` names the back
-    end (and mode) that compiled the model, `loss_scale` is that of fp16, `matmul` the format CUDA multiplies fp32 in.
-    `optimizer_numbers` are those of the training options that the live optimizer holds. `decayed_parameters` are those
-    that weight decay reaches. `adapter` describes LoRA matrices, `packed_parameters`
-    counts the frozen weights held in 4 or 8 bits. `workers` are the process ids of the data loaders, `worker_start` how
-    they were started. `padded_to` and `sampling` say how batches were made, `fell_back` which operators ran on the CPU.
-    `reasons` say by option what was left to Hone and why it came out so.
+    - `optimizer_state` splits `optimizer_state_bytes` by dtype; `optimizer_numbers` are the optimizer's settings by
+      option; `decayed_parameters` is the number of weights with weight decay.
+    - `attention` is the implementation that was called, `recomputed` the number of modules with activation
+      checkpointing, `compiled` the back end (and mode) of torch.compile, `fell_back` the operators that ran on the CPU.
+    - `loss_scale` is that of fp16, `matmul` the format in which CUDA multiplies fp32.
+    - `adapter` describes LoRA matrices, `packed_parameters` is the number of frozen weights in 4 or 8 bits.
+    - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to` and `sampling`
+      describe how batches were made.
+    - `reasons` has, by option, what Hone chose and why.
     """
 
     device: str
@@ -393,7 +394,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
 
 
 class MessageRaised(Event, frozen=True, kw_only=True):
-    """Something the person should read. `id` names the kind of message and is withdrawn by it."""
+    """A message for the person. `id` names its kind, and `MessageWithdrawn` withdraws it by that."""
 
     id: str
     level: Level
@@ -409,7 +410,7 @@ class MessageWithdrawn(Event, frozen=True, kw_only=True):
 
 
 class RequestAnswered(Event, frozen=True, kw_only=True):
-    """A request (stop, pause, ...) was taken up, or refused with its reason."""
+    """A request (stop, pause, ...) was accepted, or refused with a reason in `detail`."""
 
     request: str
     action: str
@@ -418,11 +419,11 @@ class RequestAnswered(Event, frozen=True, kw_only=True):
 
 
 class RunFinished(Event, frozen=True, kw_only=True):
-    """Last line of an attempt that ended by itself.
+    """Last line of an attempt whose engine ended by itself.
 
-    `seconds` is training and evaluation, loading left out; `samples_per_second` is that of training alone.
-    `peak_bytes` is the most the process held of the computer's memory, `peak_device_bytes` of the GPU's (torch's
-    allocator; None on a CPU). `worked` is how long the attempt lasted, loading included, by a clock that nobody sets.
+    `seconds` is the time of training and evaluation without loading; `samples_per_second` is that of training alone.
+    `peak_bytes` is the peak of the process's main memory, `peak_device_bytes` of GPU memory (torch's allocator; None on
+    a CPU). `worked` is the duration of the attempt including loading, by a monotonic clock.
     """
 
     state: Outcome
@@ -436,7 +437,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
 
     @property
     def wrote_model(self) -> bool:
-        """Whether the attempt has written the trained model: one that was stopped while it loaded has not."""
+        """Whether the attempt has written the trained model; one that was stopped while loading hasn't."""
         return self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
 
 
@@ -469,7 +470,7 @@ _DECODER = msgspec.json.Decoder(AnyEvent)
 _TAGS = frozenset(struct.__struct_config__.tag for struct in AnyEvent.__args__)
 
 _NO_JSON = (RecursionError, UnicodeDecodeError)
-"""What msgspec lets through of damaged lines: brackets without end, and letters that are none."""
+"""Exceptions of damaged lines that msgspec doesn't wrap: too deeply nested, or not UTF-8."""
 
 
 class _Tag(msgspec.Struct):
@@ -477,7 +478,7 @@ class _Tag(msgspec.Struct):
 
 
 def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | None]:
-    """Prepare a number for JSON: a finite one as it is, otherwise None and what it was."""
+    """A number for JSON, which has no NaN: the number if it is finite, and the name of what it is otherwise."""
     if value is None or math.isfinite(value):
         return value, None
     return None, "nan" if math.isnan(value) else "inf"

@@ -1,8 +1,8 @@
-"""Metrics of a run as one table, written as CSV or Parquet.
+"""Metrics of a run as tables, written as CSV or Parquet.
 
-Reads in pieces, so that memory doesn't grow with the run. Steps repeated by a later attempt appear once, as that
-attempt reported them. Unknown values are missing (empty in CSV); a loss that isn't finite is `NaN`, `inf` or `-inf`, as
-pandas and R write and read them.
+Files are read in parts, so that memory doesn't grow with the run. Of a step that several attempts trained, only the
+last attempt counts. Unknown values are missing (empty in CSV); a loss that isn't finite is `NaN`, `inf` or `-inf`, as
+in pandas and R.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ class Column(NamedTuple):
 
 
 WHEN = (Column("attempt", int), Column("time", float), Column("seconds_since_start", float))
-"""In every table. `time` is unix seconds; the start is the first event in either file of the run, as in the charts."""
+"""In every table. `time` is unix seconds; the start is that of the first event in either of the run's files."""
 
 STEP_COLUMNS = (
     Column("step", int),
@@ -88,16 +88,13 @@ SAMPLES: dict[type, str] = {
     BatterySampled: "battery",
     DiskSampled: "disk",
 }
-"""What the rows of the machine's table are called, and their columns begin with."""
+"""The name of each kind of sample, which is also the prefix of its columns."""
 
 
 class MetricsTable:
-    """One table of a run, read as its rows are iterated over.
+    """One table of a run; its rows are read lazily.
 
-    `columns` describes a row. `skipped` counts the lines that could not be read, once all rows are.
-
-    Raises:
-        RunFolderError: While rows are iterated over: the run can't be read.
+    `columns` describes a row. `skipped` is the number of lines that couldn't be read, once all rows have been iterated.
     """
 
     def __init__(self, run: RunFolder, what: What) -> None:
@@ -132,7 +129,11 @@ class MetricsTable:
         return sum(reader.skipped for reader in self._readers)
 
     def rows(self) -> Iterator[Row]:
-        """The rows, in the order of time; steps that a later attempt repeated only as that attempt reported them."""
+        """The rows in the order of time.
+
+        Raises:
+            RunFolderError: The run can't be read.
+        """
         self._readers = []
         if self._what is What.MACHINE:
             files = map(self._events, (self._run.machine_file, self._run.events_file))
@@ -191,7 +192,7 @@ def _column_name(kind: type, figure: str) -> str:
 
 
 def _plain_kind(hint: object) -> type:
-    """The type of the cells for a field of this type: words for everything that is no number."""
+    """The type of cells for a field with this type hint: `str` for everything that isn't a number or bool."""
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
     return kinds[0] if len(kinds) == 1 and kinds[0] in (int, float, bool) else str
 
@@ -210,7 +211,7 @@ def _sample_cells(event: Sample) -> dict[str, Cell]:
 
 
 def write_csv(table: MetricsTable, stream: TextIO) -> int:
-    """Write a table as CSV with a line of names; returns how many rows it has."""
+    """Write a table as CSV with a header; returns the number of rows."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([csv_cell(column.name) for column in table.columns])
     count = 0
@@ -220,7 +221,7 @@ def write_csv(table: MetricsTable, stream: TextIO) -> int:
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:
-    """Write numpy arrays of one length as a CSV file; a cell for NaN is empty.
+    """Write numpy arrays of equal length as a CSV file; NaN becomes an empty cell.
 
     Raises:
         OSError: It can't be written.
@@ -233,14 +234,14 @@ def write_columns(columns: Mapping[str, Any], path: Path) -> None:
 
 
 def csv_cell(cell: Cell) -> Cell:
-    """A cell as spreadsheets read it: another person's text is no formula (OWASP, CSV Injection)."""
+    """A cell for CSV; text that a spreadsheet would run as a formula is quoted (OWASP, CSV Injection)."""
     if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{cell}"
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
 
 
 def save_csv(table: MetricsTable, path: Path) -> int:
-    """Save a table as CSV, whole or not at all, over whatever is at `path`; returns how many rows it has.
+    """Save a table as CSV atomically, replacing what is at `path`; returns the number of rows.
 
     Raises:
         RunFolderError: The run can't be read.

@@ -1,6 +1,6 @@
-"""Move runs to the operating system's trash, or delete them.
+"""Move runs to the operating system's trash, or delete them permanently.
 
-A run that trains or waits in the queue is never moved. Callers ask the person first, with what `plan` lists.
+A run that trains or waits in the queue is refused. Callers show `plan` to the person and ask for confirmation first.
 """
 
 import contextlib
@@ -20,19 +20,19 @@ from core.runs.library import list_runs, run_title
 from core.runs.summary import RunSizes, state_at_end
 
 Trash = Callable[[Path], None]
-"""Moves a folder to the trash; raises OSError where it can't."""
+"""Moves a file or folder to the trash; raises OSError if it can't."""
 
 FIXED_DRIVE = 3
-"""What Windows calls a drive that is built in: only these surely have a trash."""
+"""DRIVE_FIXED of GetDriveTypeW: only such drives are sure to have a recycle bin."""
 
 
 class NoTrashError(RunFolderError):
-    """There is no trash for it: only deleting it permanently would remove it."""
+    """It can't be moved to the trash; it can only be deleted permanently."""
 
 
 @dataclass(frozen=True)
 class TrashItem:
-    """A run that may go: its title, its bytes, and the titles of other runs, which stay, that start from its model."""
+    """A run that can be removed: its title, size in bytes, and titles of remaining runs that start from its model."""
 
     run: RunFolder
     title: str
@@ -42,28 +42,28 @@ class TrashItem:
 
 @dataclass(frozen=True)
 class TrashPlan:
-    """Which runs may go, and the titles of those that may not because they train or wait for their turn."""
+    """The runs that can be removed, and the titles of those that can't because they train or wait for their turn."""
 
     going: tuple[TrashItem, ...]
     busy: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes that go."""
+        """The size of all of them in bytes."""
         return sum(one.size for one in self.going)
 
     @property
     def needed(self) -> tuple[TrashItem, ...]:
-        """Those whose model other runs, which stay, start from."""
+        """Those whose model remaining runs start from."""
         return tuple(one for one in self.going if one.needed_by)
 
 
 def plan(runs: Sequence[RunFolder], runs_folder: Path) -> TrashPlan:
-    """Inspect runs that a person wants to delete. Reads many files.
+    """Find out which runs can be removed. Reads many files.
 
     Args:
-        runs: The runs.
-        runs_folder: Where other runs are, that may start from a model of these.
+        runs: The runs to remove.
+        runs_folder: The folder of all runs, which may start from a model of these.
     """
     free = [run for run in runs if state_at_end(run).is_over]
     going = {run.path.absolute() for run in free}
@@ -91,11 +91,11 @@ def move(run: RunFolder, trash: Trash | None = None) -> None:
 
     Args:
         run: The run.
-        trash: What moves it; None: send2trash.
+        trash: Default: send2trash.
 
     Raises:
-        NoTrashError: There is no trash for it, or the trash refused it.
-        RunFolderError: It trains, waits, or is gone.
+        NoTrashError: It can't be moved to the trash.
+        RunFolderError: It trains, waits for its turn, or doesn't exist any more.
     """
     with _kept_from_starting(run):
         move_path(run.path, trash)
@@ -105,12 +105,12 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
     """Move any file or folder to the trash; see `move`.
 
     Raises:
-        NoTrashError: There is no trash for it, or the trash refused it.
+        NoTrashError: It can't be moved to the trash.
     """
     windows = getattr(ctypes, "windll", None)
     drive = os.path.splitdrive(path.absolute())[0] + "\\"
     if windows is not None and windows.kernel32.GetDriveTypeW(drive) != FIXED_DRIVE:
-        # it deletes at once and without a question; other systems refuse what they can't put back
+        # there it would be deleted without asking; other systems refuse what they can't restore
         raise NoTrashError(
             _("This disk has no trash"), _("Windows would delete {path} permanently.").format(path=path)
         )
@@ -124,10 +124,10 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
 
 
 def delete(run: RunFolder) -> None:
-    """Delete a run permanently. A link to a run's folder is removed, and the folder stays.
+    """Delete a run permanently. Of a link to a run's folder only the link is deleted.
 
     Raises:
-        RunFolderError: It trains or waits, or not all of it can be deleted.
+        RunFolderError: It trains, waits for its turn, doesn't exist any more, or not all of it can be deleted.
     """
     with _kept_from_starting(run):
         try:
@@ -142,10 +142,10 @@ def delete(run: RunFolder) -> None:
 
 @contextlib.contextmanager
 def _kept_from_starting(run: RunFolder) -> Iterator[None]:
-    """Keep everybody from starting a run while it is removed; it may have been resumed since the person was asked.
+    """Lock a run so that it can't be started while it is removed; it may have been resumed since `plan`.
 
     Raises:
-        RunFolderError: It trains, waits, or is gone.
+        RunFolderError: It trains, waits for its turn, or doesn't exist any more.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -153,7 +153,7 @@ def _kept_from_starting(run: RunFolder) -> Iterator[None]:
                 held.enter_context(locked(run.path))
         except TimeoutError as error:
             raise RunFolderError(_("The run is just being started"), str(run.path)) from error
-        except OSError:  # where nothing can be written, nothing can be started
+        except OSError:  # the folder is read-only: nothing can be started in it
             pass
         if not run.path.is_dir():
             raise RunFolderError(
@@ -164,12 +164,12 @@ def _kept_from_starting(run: RunFolder) -> Iterator[None]:
                 _("The run isn't over"),
                 _("{run} is training or waiting for its turn. Stop it first.").format(run=run_title(run)),
             )
-        if os.name == "nt":  # which moves no folder with an open file in it
+        if os.name == "nt":  # Windows moves no folder that has an open file
             held.close()
         yield
 
 
 def _send_to_trash(path: Path) -> None:
-    from send2trash import send2trash  # loads the system's own libraries
+    from send2trash import send2trash  # here: it loads libraries of the system
 
     send2trash(str(path))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
@@ -153,86 +153,113 @@ def dtypes(names: str) -> str:
     return " + ".join(DTYPES.get(name, name) for name in names.removeprefix("torch.").split(" + "))
 
 
+class _Line(NamedTuple):
+    """A statement of one group; left out if it has no value. Its reason, or that which `ran.reasons` has for `path`."""
+
+    title: str
+    value: str | None
+    path: str = ""
+    reason: str = ""
+
+
 def _of_run(ran: WhatRan, size: Size, status: RunStatus | None) -> list[Statement]:
     reasons = {path: reason for path, reason in ran.reasons.items() if reason != AS_ASKED}
-    result: list[Statement] = []
+    groups = (
+        (_("Device and precision"), _of_device(ran)),
+        (_("Model"), _of_model(ran)),
+        (_("Training"), _of_training(ran, size)),
+        (_("Data"), _of_data(ran)),
+        (_("Memory"), _of_memory(ran, size, status)),
+    )
+    result = [
+        Statement(group, line.title, line.value, line.reason or _split(reasons.pop(line.path, ""))[1])
+        for group, lines in groups
+        for line in lines
+        if line.value
+    ]
+    for path, reason in reasons.items():  # of options without a line
+        option = options_by_path().get(path)
+        title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
+        value, why = _split(reason)
+        result.append(Statement(_("Chosen automatically"), title, value or why, why if value else ""))
+    return result
 
-    def add(title: str, value: str | None, path: str = "", reason: str = "") -> None:
-        if value:
-            result.append(Statement(group, title, value, reason or _split(reasons.pop(path, ""))[1]))
 
-    group = _("Device and precision")
+def _of_device(ran: WhatRan) -> Iterator[_Line]:
     device = device_title(ran.device)
     name = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
-    add(_("Device"), name, "device.name")
-    add(_("Weights"), dtypes(ran.parameter_dtype))
+    yield _Line(_("Device"), name, "device.name")
+    yield _Line(_("Weights"), dtypes(ran.parameter_dtype))
     computed = f"{dtypes(ran.autocast_dtype)} (autocast)" if ran.autocast_dtype else ran.matmul
-    add(_("Computed in"), computed or dtypes(ran.parameter_dtype), "device.precision")
+    yield _Line(_("Computed in"), computed or dtypes(ran.parameter_dtype), "device.precision")
     if ran.autocast_dtype and ran.matmul != "fp32":
-        add(_("fp32 multiplied as"), ran.matmul)
+        yield _Line(_("fp32 multiplied as"), ran.matmul)
     if ran.loss_scale is not None:
-        add(_("Loss scale"), f"{ran.loss_scale:,.10g}")
+        yield _Line(_("Loss scale"), f"{ran.loss_scale:,.10g}")
     if ran.threads is not None:
-        add(_("CPU threads"), f"{ran.threads:,}", "device.threads")
+        yield _Line(_("CPU threads"), f"{ran.threads:,}", "device.threads")
     compiled = ran.compiled
     if compiled and ran.compile_seconds is not None:
         compiled = _("{backend}, in {seconds:,.0f} s").format(backend=compiled, seconds=ran.compile_seconds)
-    add(_("Compiled by"), compiled)
+    yield _Line(_("Compiled by"), compiled)
     lacks = _("the device has no such operators; each waits for the CPU")
-    add(_("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
-    add(
-        _("Repeatability"),
-        _("only kernels that give the same bits every time") if ran.deterministic else "",
-    )
+    yield _Line(_("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
+    if ran.deterministic:
+        yield _Line(_("Repeatability"), _("only kernels that give the same bits every time"))
 
-    group = _("Model")
+
+def _of_model(ran: WhatRan) -> Iterator[_Line]:
     trained, total = ran.trainable_parameters, ran.total_parameters
     share = f" ({100 * trained / max(1, total):.3g} %)" if trained != total else ""
     weights = _("{trained:,} of {total:,} weights").format(trained=trained, total=total)
-    add(_("Trained"), weights + share)
-    add(_("Adapter"), ran.adapter)
+    yield _Line(_("Trained"), weights + share)
+    yield _Line(_("Adapter"), ran.adapter)
     if ran.packed_parameters:
         packed = _("{count:,} weights in {bits} bits")
         bits = 4 if "nf4" in ran.adapter else 8
-        add(_("Packed"), packed.format(count=ran.packed_parameters, bits=bits))
-    add(_("Attention"), ran.attention, "model.attention")
+        yield _Line(_("Packed"), packed.format(count=ran.packed_parameters, bits=bits))
+    yield _Line(_("Attention"), ran.attention, "model.attention")
 
-    group = _("Training")
-    add(_("Optimizer"), ran.optimizer, "training.optimizer")
+
+def _of_training(ran: WhatRan, size: Size) -> Iterator[_Line]:
+    yield _Line(_("Optimizer"), ran.optimizer, "training.optimizer")
     state = size(ran.optimizer_state_bytes)
     if len(ran.optimizer_state) > 1:
         parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
         state = f"{state} ({parts})"
     elif ran.optimizer_state:
         state = _("{size} in {dtype}").format(size=state, dtype=dtypes(next(iter(ran.optimizer_state))))
-    add(_("Optimizer state"), state)
-    if ran.decayed_parameters is not None:
+    yield _Line(_("Optimizer state"), state)
+    trained, decayed = ran.trainable_parameters, ran.decayed_parameters
+    if decayed == 0:
+        yield _Line(_("Weight decay"), _("none"))
+    elif decayed is not None:
         reached = _("on {decayed:,} of the {trained:,} that are trained")
-        decayed = reached.format(decayed=ran.decayed_parameters, trained=trained)
-        is_partial = 0 < ran.decayed_parameters < trained
-        reason = _("biases and norms are left out") if is_partial else ""
-        add(_("Weight decay"), decayed if ran.decayed_parameters else _("none"), reason=reason)
+        reason = _("biases and norms are left out") if decayed < trained else ""
+        yield _Line(_("Weight decay"), reached.format(decayed=decayed, trained=trained), reason=reason)
 
-    group = _("Data")
+
+def _of_data(ran: WhatRan) -> Iterator[_Line]:
     batch = formats.counted(ran.effective_batch, "sample")
     if ran.batches_per_step != 1:
         batch = f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {batch}"
-    add(_("Effective batch"), batch)
-    add(_("Padded to"), ran.padded_to)
-    add(_("Order"), ran.sampling, "data.group_by_length")
+    yield _Line(_("Effective batch"), batch)
+    yield _Line(_("Padded to"), ran.padded_to)
+    yield _Line(_("Order"), ran.sampling, "data.group_by_length")
     workers = _("none: loaded by the training process")
     if ran.workers:
         count = len(ran.workers)
         workers = ngettext("{count} process", "{count} processes", count).format(count=count)
         workers += f" ({ran.worker_start})" if ran.worker_start else ""
-    add(_("Workers"), workers, "data.workers")
-    add(_("Pinned memory"), _("yes") if ran.pinned else "", "data.pin_memory")
+    yield _Line(_("Workers"), workers, "data.workers")
+    yield _Line(_("Pinned memory"), _("yes") if ran.pinned else "", "data.pin_memory")
 
-    group = _("Memory")
+
+def _of_memory(ran: WhatRan, size: Size, status: RunStatus | None) -> Iterator[_Line]:
     if ran.recomputed:
         layers = formats.counted(ran.recomputed, "layer")
-        add(_("Activations"), _("of {layers} computed again for the gradients").format(layers=layers))
-    add("DeepSpeed", ran.deepspeed)
+        yield _Line(_("Activations"), _("of {layers} computed again for the gradients").format(layers=layers))
+    yield _Line("DeepSpeed", ran.deepspeed)
     error = status.forecast_error if status is not None else None
     if status is not None and error is not None:
         above, below = (
@@ -241,15 +268,7 @@ def _of_run(ran: WhatRan, size: Size, status: RunStatus | None) -> list[Statemen
         )
         template = above if error > 0 else below
         reason = template.format(percent=100 * abs(error), peak=size(status.peak_bytes or 0))
-        add(_("Forecast"), size(status.forecast_bytes or 0), reason=reason)
-
-    group = _("Chosen automatically")
-    for path, reason in list(reasons.items()):  # of options that have no line
-        option = options_by_path().get(path)
-        title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
-        value, why = _split(reason)
-        add(title, value or why, reason=why if value else "")
-    return result
+        yield _Line(_("Forecast"), size(status.forecast_bytes or 0), reason=reason)
 
 
 def _split(reason: str) -> tuple[str, str]:

@@ -50,7 +50,7 @@ from core.runs.events import (
     WhatRan,
     split_non_finite,
 )
-from core.runs.folder import ExitRecord, RunFolder
+from core.runs.folder import ExitRecord, KeeperRecord, RunFolder
 from core.runs.library import create
 from core.runs.models import MARKER, STATE, FileEntry
 from core.runs.start import QUEUE_FLAG
@@ -71,12 +71,31 @@ def new_run(folder: Path) -> RunFolder:
     return create(digits_options(), folder)
 
 
-def write_events(file: Path, *events: Event) -> None:
+def write_events(file: Path, *events: Event, attempt: int = 1) -> None:
     """Append events to a file of a run, as its only writer would."""
-    writer = EventWriter(file)
+    writer = EventWriter(file, attempt)
     for event in events:
         writer.write(event)
     writer.close()
+
+
+def plan(**changes: Any) -> RunPlanned:
+    """The plan of nine steps in one epoch."""
+    known = {"total_steps": 9, "epochs": 1, "train_samples": 9, "eval_samples": 1, "effective_batch": 1}
+    return RunPlanned(**{**known, **changes})
+
+
+def step(number: int, **changes: Any) -> StepFinished:
+    """A step of half a second with eight samples."""
+    known = {"epoch": number / 10, "seconds": 0.5, "learning_rate": 1e-3, "samples": 8}
+    return StepFinished(step=number, **{**known, **changes})
+
+
+def record_keeper(run: RunFolder, **changes: Any) -> KeeperRecord:
+    """Record this process as a run's keeper, with changes; `started=0.0` makes it one that has ended."""
+    record = msgspec.structs.replace(KeeperRecord.of(os.getpid()), **changes)
+    run.keeper_file.write_bytes(msgspec.json.encode(record))
+    return record
 
 
 def save_checkpoint(run: RunFolder, step: int) -> None:

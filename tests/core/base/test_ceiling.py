@@ -1,9 +1,10 @@
-"""The ceiling of memory and time over what is read of a stranger's: what goes beyond is ended, in one sentence."""
+"""The limits of memory and time for reading a stranger's files: what exceeds them is ended with an explanation."""
 
 import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -17,16 +18,14 @@ from core.base.errors import UserError
 from core.base.jobs import EngineJob
 from core.base.system import SystemMemory
 from core.memory.model import OptionsRequest
-from core.options import Tree
 from core.options.choices import Task
-from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import Level, MessageRaised
+from core.runs.event_log import RunFollower
 from core.runs.status import State
 from core.services.inspect import InspectRequest
 from tests.fakes.models import instructions, save_tiny_talker, write_json
 from tests.fakes.runs import FAKES, follow_until, new_run, start
 
-MB = 1 << 20
+MB, GB = 1 << 20, 1 << 30
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +34,9 @@ def nothing_left(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    before = {child.pid for child in psutil.Process().children()}
+    before = set(psutil.Process().children())
     yield
-    _, alive = psutil.wait_procs([one for one in psutil.Process().children() if one.pid not in before], 5)
+    _, alive = psutil.wait_procs(set(psutil.Process().children()) - before, 5)
     assert not alive
     assert list((tmp_path / "temporary").glob("hone-reading-*")) == []
 
@@ -47,104 +46,87 @@ def fake(scenario: str, limit: int | None = None) -> EngineJob:
     return EngineJob(scenario, command, limit=lambda _memory: limit)
 
 
-def test_what_spins_is_ended_and_named(monkeypatch):
-    monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 0.5)
+def test_a_job_that_reads_too_long_is_ended_but_not_one_that_makes_progress(monkeypatch):
+    monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 1.0)
+    assert fake("alive").ask(b"{}") == b"{}"
     with pytest.raises(UserError, match="A template") as caught:
         fake("spin").ask()
     assert caught.value.fixes
 
 
-def test_what_takes_too_much_memory_is_ended_and_named():
+def test_a_job_that_takes_too_much_memory_is_ended():
     with pytest.raises(RanOut, match=r"row 3 of a\.parquet") as caught:
         fake("eat", 150 * MB).ask()
     assert 150 * MB < caught.value.held < 1000 * MB
     assert caught.value.fixes
 
 
-def test_what_goes_on_from_row_to_row_may_take_as_long_as_it_wants(monkeypatch):
-    monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 1.0)
-    assert fake("alive").ask(b"{}") == b"{}"
-
-
-def test_the_limit_follows_what_is_free_and_leaves_a_share(monkeypatch):
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert room_for_reading(SystemMemory(used=0, total=64 << 30, swap=0)) == 63 << 30
-    assert room_for_reading(SystemMemory(used=62 << 30, total=64 << 30, swap=0)) < 2 << 30
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert room_for_reading(SystemMemory(used=62 << 30, total=64 << 30, swap=0)) == 31 << 30
-
-
-def test_hones_own_work_takes_what_it_needs(monkeypatch):
-    watched = Ceiling(limit=1)
-    try:
-        assert watched.look(psutil.Process().pid) is None
-        monkeypatch.setenv(*watched.environment.popitem())
-        with ceiling.reading("a stranger's file"):
-            assert isinstance(watched.look(psutil.Process().pid), RanOut)
-        assert watched.look(psutil.Process().pid) is None
-    finally:
-        watched.close()
-
-
 @pytest.mark.parametrize("scenario", ["spin", "eat"])
-def test_a_run_that_reads_too_long_or_too_much_fails_with_the_sentence(tmp_path, scenario):
+def test_a_run_that_reads_too_long_or_too_much_has_failed_with_the_explanation(tmp_path, scenario):
     run = new_run(tmp_path)
-    keeper = start(run, scenario)
-    follower = RunFollower(run)
+    keeper, follower = start(run, scenario), RunFollower(run)
     follow_until(follower, keeper, lambda: follower.is_over, 60.0)
     keeper.wait()
     follower.poll()
     assert follower.state is State.FAILED
-    (told,) = [event for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)]
-    assert (told.id, told.level) == ("failed", Level.ERROR)
-    assert told.title.startswith("The chat template")
-    assert told.fixes
+    message = follower.status.messages["failed"]
+    assert message.title.startswith("The chat template")
+    assert message.fixes
 
 
-def ask(job: str, request: msgspec.Struct, limit: int = 64 << 30) -> UserError:
+@pytest.mark.parametrize(
+    ("platform", "used", "least", "most"),
+    [("linux", 0, 63, 63), ("linux", 62, 0, 2), ("darwin", 62, 31, 31)],
+)
+def test_the_limit_follows_what_is_free(monkeypatch, platform, used, least, most):
+    monkeypatch.setattr(sys, "platform", platform)
+    room = room_for_reading(SystemMemory(used=used * GB, total=64 * GB, swap=0))
+    assert least * GB <= room <= most * GB
+
+
+def test_only_reading_is_limited_and_not_hones_own_work(monkeypatch):
+    watched, own = Ceiling(limit=1), psutil.Process().pid
+    try:
+        assert watched.look(own) is None
+        monkeypatch.setenv(*watched.environment.popitem())
+        with ceiling.reading("a stranger's file"):
+            assert isinstance(watched.look(own), RanOut)
+        assert watched.look(own) is None
+    finally:
+        watched.close()
+
+
+# --- What a stranger may write, read by the real engine
+
+
+def refused(job: str, request: msgspec.Struct, limit: int = 64 * GB) -> UserError:
     with pytest.raises(UserError) as caught:
         EngineJob(job, limit=lambda _memory: limit).ask(msgspec.json.encode(request))
     return caught.value
 
 
-def chat(folder: Path, template: str) -> InspectRequest:
-    save_tiny_talker(folder / "model", template)
-    write_json(folder / "chat.json", instructions())
-    asked: Tree = {
-        "task": Task.CHAT.value,
-        "model": {"source": str(folder / "model")},
-        "data": {"train": str(folder / "chat.json")},
-    }
-    return InspectRequest(asked=asked)
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Little time, but enough to import the libraries that read a model."""
-    monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 10.0)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_template_that_never_ends(tmp_path):
-    loop = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
-    error = ask("inspect", chat(tmp_path, loop))
-    assert not isinstance(error, RanOut)
-    assert "chat template" in error.title
+def chat(folder: Path, template: str) -> dict[str, Any]:
+    model, data = folder / "model", folder / "chat.json"
+    save_tiny_talker(model, template)
+    write_json(data, instructions())
+    return {"task": Task.CHAT.value, "model": {"source": str(model)}, "data": {"train": str(data)}}
 
 
 def test_a_template_that_writes_without_end(tmp_path):
-    error = ask("inspect", chat(tmp_path, "{{ 'a' * 10 ** 10 }}"), 1024 * MB)
+    tree = chat(tmp_path, "{{ 'a' * 10 ** 10 }}")
+    error = refused("inspect", InspectRequest(asked=tree), 1024 * MB)
     assert isinstance(error, RanOut)
     assert "chat template" in error.title
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_config_of_a_million_layers(tmp_path):
-    asked = chat(tmp_path, "x").asked
+def test_a_config_of_a_million_layers(tmp_path, monkeypatch):
+    monkeypatch.setitem(ceiling.SECONDS, Pace.QUICK, 8.0)  # enough to import the libraries that read a model
+    tree = chat(tmp_path, "x")
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "num_hidden_layers": 10**6, "layer_types": None}))
-    error = ask("check-model", OptionsRequest(asked=asked))
+    error = refused("check-model", OptionsRequest(asked=tree))
+    assert not isinstance(error, RanOut)
     assert "config" in error.title
     assert str(tmp_path / "model") in error.title
 
@@ -152,11 +134,10 @@ def test_a_config_of_a_million_layers(tmp_path):
 def test_cells_that_unpack_to_far_more_than_the_file(tmp_path):
     path = tmp_path / "a.parquet"
     cells = pa.DictionaryArray.from_arrays(pa.array([0] * 16, pa.int32()), pa.array(["x" * 50_000_000]))
-    parquet.write_table(
-        pa.table({"text": cells.cast(pa.string()), "label": ["a", "b"] * 8}), path, compression="zstd"
-    )
+    table = pa.table({"text": cells.cast(pa.string()), "label": ["a", "b"] * 8})
+    parquet.write_table(table, path, compression="zstd")
     assert path.stat().st_size < MB
-    asked: Tree = {"task": Task.TEXT_CLASSIFICATION.value, "data": {"train": str(path)}}
-    error = ask("inspect", InspectRequest(asked=asked), 700 * MB)
+    tree = {"task": Task.TEXT_CLASSIFICATION.value, "data": {"train": str(path)}}
+    error = refused("inspect", InspectRequest(asked=tree), 700 * MB)
     assert isinstance(error, RanOut)
     assert "a.parquet" in error.title

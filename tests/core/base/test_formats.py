@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Figures as people read them: short, with units, never a bare NaN."""
 
 import math
 
@@ -6,8 +6,7 @@ import pytest
 
 from core.base import formats
 
-MB = 1024**2
-GB = 1024**3
+MB, GB = 1 << 20, 1 << 30
 
 
 @pytest.mark.parametrize(
@@ -16,7 +15,6 @@ GB = 1024**3
         (formats.loss, 1.3149, "1.31"),
         (formats.loss, 0.02134, "0.0213"),
         (formats.loss, 0.99999, "1.00"),
-        (formats.loss, 48.21, "48.2"),
         (formats.loss, 1204.4, "1,204"),
         (formats.loss, 0.00042, "4.2e-04"),
         (formats.loss, math.nan, "not a number"),
@@ -25,31 +23,25 @@ GB = 1024**3
         (formats.memory, 0, "0 B"),
         (formats.memory, 912 * MB, "912 MB"),
         (formats.memory, 9.6 * GB, "9.60 GB"),
-        (formats.memory, 16 * GB, "16.0 GB"),
         (formats.memory, 134 * GB, "134 GB"),
         (formats.duration, 0.4, "0 s"),
         (formats.duration, 59.6, "1 min 00 s"),
-        (formats.duration, 125, "2 min 05 s"),
         (formats.duration, 4800, "1 h 20 min"),
         (formats.duration, 2 * 86_400 + 3 * 3600, "2 d 3 h"),
         (formats.about, 1, "5 s"),
         (formats.about, 27, "25 s"),
         (formats.about, 58, "1 min"),
-        (formats.about, 485, "8 min"),
         (formats.about, 3590, "1 h"),
         (formats.about, 7900, "2 h 10 min"),
         (formats.about, 200_000, "56 h"),
         (formats.step_time, 0.0421, "42.1 ms"),
         (formats.step_time, 0.9996, "1.00 s"),
-        (formats.step_time, 1.931, "1.93 s"),
         (formats.step_time, 125, "2 min 05 s"),
-        (formats.metric_title, "eval_f1", "F1"),
         (formats.metric_title, "eval_mae", "Mean absolute error"),
-        (formats.metric_title, "eval_token_accuracy", "Token accuracy"),
-        (formats.metric_title, "eval_bits_per_character", "Bits per character"),
+        (formats.metric_title, "eval_new_score", "New score"),
         (formats.metric_format("eval_f1"), 0.8312, "83.1 %"),
         (formats.metric_format("eval_loss"), 0.8312, "0.831"),
-        (formats.metric_title, "eval_new_score", "New score"),
+        (formats.metrics, {"eval_zeta": 1.0, "eval_loss": 0.5, "eval_recall": 0.5}, "loss 0.5, recall 0.5, zeta 1"),
         (formats.size, None, formats.MISSING),
         (formats.size, 500, "500 B"),
         (formats.size, 1.5 * GB, "1.5 GB"),
@@ -58,27 +50,11 @@ GB = 1024**3
         (formats.seconds, 4.21, "4.2 s"),
         (formats.number, math.nan, "not a number"),
         (formats.number, 0.123456, "0.1235"),
+        (lambda count: formats.counted(count, "step"), 1, "1 step"),
+        (lambda count: formats.counted(count, "sample"), 1797, "1,797 samples"),
+        (lambda count: formats.counted(count, "epoch"), 1.0, "1 epoch"),
+        (lambda count: formats.counted(count, "epoch"), 2.5, "2.5 epochs"),
     ],
-)
+)  # fmt: skip
 def test_figures_are_short_and_have_units(write, value, text):
     assert write(value) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "noun", "text"),
-    [
-        (1, "step", "1 step"),
-        (1797, "sample", "1,797 samples"),
-        (1.0, "epoch", "1 epoch"),
-        (2.5, "epoch", "2.5 epochs"),
-    ],
-)
-def test_counts_have_nouns(count, noun, text):
-    assert formats.counted(count, noun) == text
-
-
-def test_metrics_have_titles():
-    assert (
-        formats.metrics({"eval_zeta": 1.0, "eval_loss": 0.5, "eval_recall": 0.5})
-        == "loss 0.5, recall 0.5, zeta 1"
-    )

@@ -1,4 +1,4 @@
-"""How processes ended, in words; and keeping the computer awake, with wakepy told to succeed or to fail."""
+"""How processes ended; and keeping the computer awake, with wakepy set to succeed or to fail."""
 
 import signal
 import subprocess
@@ -11,43 +11,30 @@ from core.base.processes import OUT_OF_MEMORY, awake, describe, log_tail, out_of
 from core.base.settings import Settings
 
 
-def test_signals_have_their_names():
-    assert signal_name(-signal.SIGTERM) == "SIGTERM"
-    assert signal_name(-250) == "signal 250"
-    assert signal_name(1) is None
-    assert signal_name(None) is None
-
-
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "name", "text"),
     [
-        (0, "by itself"),
-        (3, "exit status 3"),
-        (-9, "killed by another process"),
-        (-11, "native code"),
-        (0xC0000005, "native"),
+        (0, None, "by itself"),
+        (3, None, "exit status 3"),
+        (-signal.SIGTERM, "SIGTERM", "asked to end"),
+        (-9, "SIGKILL", "killed by another process"),
+        (-11, "SIGSEGV", "native code"),
+        (-250, "signal 250", "signal 250"),
+        (0xC0000005, None, "native"),
     ],
 )
-def test_every_ending_is_described(code, words):
-    assert words in describe(code)
+def test_every_ending_has_its_signal_and_a_description(code, name, text):
+    assert signal_name(code) == name
+    assert text in describe(code)
+    assert (describe(code, out_of_memory=True) == OUT_OF_MEMORY) is (name == "SIGKILL")
 
 
-def test_the_out_of_memory_killer_is_named_for_a_kill_only():
-    assert describe(-9, out_of_memory=True) == OUT_OF_MEMORY
-    assert describe(1, out_of_memory=True) != OUT_OF_MEMORY
-
-
-def test_the_tail_is_the_last_lines_without_redrawn_bars(tmp_path):
-    log = tmp_path / "log.txt"
-    log.write_bytes(b"first\n" * 50 + b"10%\r50%\r100%\r\nlast \xff\n")
-    tail = log_tail(log).split("\n")
-    assert len(tail) == 40
-    assert tail[-2:] == ["100%", "last \ufffd"]
-
-
-def test_the_tail_of_a_huge_log_or_of_none(tmp_path):
+def test_the_tail_of_a_log_is_its_last_lines_without_redrawn_bars(tmp_path):
     log = tmp_path / "log.txt"
     assert log_tail(log) == ""
+    log.write_bytes(b"first\n" * 50 + b"10%\r50%\r100%\r\nlast \xff\n")
+    tail = log_tail(log).split("\n")
+    assert (len(tail), tail[-2:]) == (40, ["100%", "last \ufffd"])
     log.write_bytes(b"x" * 5_000_000 + b"\nend")
     assert len(log_tail(log)) < 40_000
     assert log_tail(log).endswith("\nend")
@@ -56,42 +43,28 @@ def test_the_tail_of_a_huge_log_or_of_none(tmp_path):
 REPORTS = "Library/Logs/DiagnosticReports"
 VMSTAT = {"proc/vmstat": "nr_free_pages 81\noom_kill 7\n"}
 EVENTS = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"
-CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
+CONTROL = {"sys/fs/cgroup/memory/docker/c/memory.oom_control": "oom_kill_disable 0\noom_kill 4\n"}
+
+
+def group(line: str) -> dict[str, str]:
+    return {"proc/self/cgroup": line, **VMSTAT}
 
 
 @pytest.mark.parametrize(
     ("files", "count"),
     [
-        ({"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.events": EVENTS} | VMSTAT, 2),
-        (
-            {
-                "proc/self/cgroup": "6:cpu,cpuacct:/x\n5:memory:/docker/c\n0::/\n",
-                "sys/fs/cgroup/memory/docker/c/memory.oom_control": CONTROL,
-            }
-            | VMSTAT,
-            4,
-        ),
-        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.events": EVENTS} | VMSTAT, 7),
-        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.events": "oom 3\n"} | VMSTAT, 7),
-        ({"proc/self/cgroup": "0::/gone\n"} | VMSTAT, 7),
+        (group("0::/a/b\n") | {"sys/fs/cgroup/a/b/memory.events": EVENTS}, 2),
+        (group("6:cpu,cpuacct:/x\n5:memory:/docker/c\n0::/\n") | CONTROL, 4),  # cgroups v1
+        (group("0::/\n") | {"sys/fs/cgroup/memory.events": EVENTS}, 7),
+        (group("0::/a\n") | {"sys/fs/cgroup/a/memory.events": "oom 3\n"}, 7),  # an old kernel
+        (group("0::/gone\n"), 7),
         (VMSTAT, 7),
-        ({f"{REPORTS}/JetsamEvent-2026-11-21-103000.ips": "", f"{REPORTS}/Hone-2026.ips": ""}, 1),
+        ({f"{REPORTS}/JetsamEvent-2026-11-21-103000.ips": "", f"{REPORTS}/Hone-2026.ips": ""}, 1),  # a Mac
         ({"proc/vmstat": "nr_free_pages 81\n"}, None),
         ({}, None),
     ],
-    ids=[
-        "own group",
-        "v1 group",
-        "the root group",
-        "an old kernel",
-        "no such group",
-        "no groups",
-        "a Mac",
-        "untold",
-        "no Linux",
-    ],
 )
-def test_kills_are_counted_for_the_group_else_for_the_machine(files, count, tmp_path):
+def test_kills_for_lack_of_memory_are_counted_for_the_group_else_for_the_machine(files, count, tmp_path):
     for name, content in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,52 +74,41 @@ def test_kills_are_counted_for_the_group_else_for_the_machine(files, count, tmp_
 
 @pytest.fixture
 def desktop(tmp_path, monkeypatch):
-    """A desktop that keeps the computer awake when asked."""
+    """A desktop that keeps the computer awake on request."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
     monkeypatch.setenv("WAKEPY_FAKE_SUCCESS", "yes")
 
 
 @pytest.mark.usefixtures("desktop")
-def test_who_does_not_want_it_is_let_be():
+def test_a_computer_is_kept_awake_unless_the_settings_say_otherwise(tmp_path):
+    with awake() as is_kept:
+        assert is_kept
     settings.save(Settings(keep_awake=False))
     with awake() as is_kept:
         assert not is_kept
+    (tmp_path / "settings.json").unlink()
+    (tmp_path / "settings.json").mkdir()  # can't be read
+    with awake() as is_kept:
+        assert is_kept
+    with pytest.raises(ZeroDivisionError), awake():
+        raise ZeroDivisionError
 
 
 @pytest.mark.usefixtures("desktop")
-def test_a_computer_is_kept_awake_also_where_settings_cannot_be_read(tmp_path):
-    for _ in range(2):
-        with awake() as is_kept:
-            assert is_kept
-        if not (tmp_path / "settings.json").exists():
-            (tmp_path / "settings.json").mkdir()
-
-
-@pytest.mark.usefixtures("desktop")
-def test_a_desktop_without_a_way_costs_one_line(monkeypatch, capsys):
+def test_a_desktop_that_can_not_do_it_costs_one_line_and_none_at_all_costs_nothing(monkeypatch, capsys):
     monkeypatch.delenv("WAKEPY_FAKE_SUCCESS")
     monkeypatch.setenv("WAKEPY_FORCE_FAILURE", "yes")
     with awake() as is_kept:
         assert not is_kept
     assert capsys.readouterr().err == "This desktop has no way to keep the computer awake.\n"
+    if sys.platform not in ("win32", "darwin"):  # these need no D-Bus
+        monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS")
+        with awake() as is_kept:
+            assert not is_kept
+        assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("desktop")
-@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these need no D-Bus")
-def test_without_a_desktop_nobody_is_asked(monkeypatch, capsys):
-    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS")
-    with awake() as is_kept:
-        assert not is_kept
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.usefixtures("desktop")
-def test_a_bug_meanwhile_comes_through():
-    with pytest.raises(ZeroDivisionError), awake():
-        raise ZeroDivisionError
-
-
-def test_the_keeper_brings_the_library_only_when_it_asks():
+def test_the_keeper_imports_wakepy_only_to_keep_the_computer_awake():
     code = "import sys, core.monitor.keeper; sys.exit('wakepy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

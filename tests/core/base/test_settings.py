@@ -13,38 +13,32 @@ def home(tmp_path, monkeypatch):
 
 
 def test_what_is_saved_is_loaded(home):
-    assert settings.load() == Settings()
+    assert settings.read() == (Settings(), None)
     assert not home.exists()
     settings.save(Settings(appearance=Appearance.DARK))
-    assert settings.load() == Settings(appearance=Appearance.DARK)
+    assert settings.read() == (Settings(appearance=Appearance.DARK), None)
 
 
 @pytest.mark.parametrize("content", ["{", '{"runs_folder": 7, "appearance": "pink"}'])
-def test_of_damaged_settings_it_is_told_where_they_are_and_where_runs_go(home, content):
-    assert settings.read() == (Settings(), None)
+def test_damaged_settings_are_copied_and_reported_with_the_folder_of_runs(home, content):
+    copy = home / "settings.damaged.json"
     home.mkdir()
     (home / "settings.json").write_text(content)
-    chosen, told = settings.read()
+    chosen, error = settings.read()
     assert chosen == Settings()
-    assert str(home / "settings.damaged.json") in str(told)
-    assert (home / "settings.damaged.json").read_text() == content
-    assert str(home / "runs") in str(told)
+    assert copy.read_text() == content
+    assert str(copy) in str(error)
+    assert str(home / "runs") in str(error)
+    copy.unlink()
+    copy.mkdir()  # no copy can be made
+    chosen, error = settings.read()
+    assert chosen == Settings()
+    assert error is not None
+    assert copy.name not in str(error)
 
 
-def test_a_home_that_is_a_file_holds_no_settings(home):
+def test_a_home_that_is_a_file_or_names_no_user(home, monkeypatch):
     home.touch()
     assert settings.load() == Settings()
-
-
-def test_a_copy_that_cannot_be_made_does_not_stop_anybody(home):
-    (home / "settings.damaged.json").mkdir(parents=True)
-    (home / "settings.json").write_text("{")
-    chosen, told = settings.read()
-    assert chosen == Settings()
-    assert told is not None
-    assert "settings.damaged.json" not in str(told)
-
-
-def test_a_home_of_nobody_is_a_folder_of_that_name(monkeypatch):
     monkeypatch.setenv("HONE_HOME", "~nobody-is-called-so")
     assert settings.home() == Path.cwd() / "~nobody-is-called-so"

@@ -47,18 +47,19 @@ SMALL = DeviceReport(name="cpu", title="CPU", available=True, refusals=TABLE)
 @pytest.mark.parametrize(
     ("devices", "sections", "message", "fixes"),
     [
-        ((GONE,), {"device": DeviceOptions(name="cpu")}, "It broke.", ["Let Hone choose"]),
-        ((GONE,), {}, "It broke.", []),
-        ((), {"device": DeviceOptions(name="cpu")}, "cpu is not a device of this computer", ["Let Hone choose"]),
-        ((), {}, "this computer has no device that Hone can train on", []),
-        ((SMALL,), {}, "too large", []),
-        ((SMALL,), {"model": ModelOptions(method="lora")}, "too large", ["Use full"]),
+        ([GONE], {"device": DeviceOptions(name="cpu")}, "It broke.", ["Let Hone choose"]),
+        ([GONE], {}, "It broke.", []),
+        ([], {"device": DeviceOptions(name="cpu")}, "is not a device of this computer", ["Let Hone choose"]),
+        ([], {}, "this computer has no device", []),
+        ([SMALL], {}, "too large", []),
+        ([SMALL], {"model": ModelOptions(method="lora")}, "too large", ["Use full"]),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_comes_with_remedies_that_are_not_taken_already(devices, sections, message, fixes):
-    machine = MachineReport(devices=devices, automatic="cpu" if devices else "")
+    machine = MachineReport(devices=tuple(devices), automatic="cpu" if devices else "")
     (problem,) = machine_problems(machine, RunOptions(task=Task.TEXT_CLASSIFICATION, **sections))
-    assert (problem.message, [fix.label for fix in problem.fixes]) == (message, fixes)
+    assert message in problem.message
+    assert [fix.label for fix in problem.fixes] == fixes
 
 
 def options(**sections: dict[str, Any]) -> RunOptions:
@@ -78,19 +79,16 @@ def gpu(title: str, precision: str = "bf16", name: str = "cuda:0", **report: Any
     return MachineReport(devices=(device,), automatic=name)
 
 
+ACCUMULATED = {"batch_size": 4, "gradient_accumulation_steps": 4}
+
+
 @pytest.mark.parametrize(
     ("sections", "path", "better"),
     [
         ({}, None, []),
-        (
-            {
-                "model": {"source": "torchvision:resnet18"},
-                "memory": {"batch_size": 4, "gradient_accumulation_steps": 4},
-            },
-            "memory.gradient_accumulation_steps",
-            [],
-        ),
-        ({"model": {"source": "torchvision:alexnet"}, "memory": {"gradient_accumulation_steps": 4}}, None, []),
+        ({"model": {"source": "torchvision:resnet18"}, "memory": ACCUMULATED},
+            "memory.gradient_accumulation_steps", []),
+        ({"model": {"source": "torchvision:alexnet"}, "memory": ACCUMULATED}, None, []),
         ({"model": {"method": "lora"}, "training": {"learning_rate": 2e-5}}, "training.learning_rate", [2e-4]),
         ({"model": {"method": "lora"}, "training": {"learning_rate": 2e-4}}, None, []),
         ({"training": {"learning_rate": 2e-4}}, "training.learning_rate", [2e-5]),

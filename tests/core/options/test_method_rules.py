@@ -61,14 +61,12 @@ def test_more_steps_than_are_worth_their_time(pretrained, epochs, most):
     found = steps_hint(asked(108_000), 1438)
     assert found is not None
     assert (found.path, found.fixes[0].changes) == ("training.max_steps", {"training.max_steps": most * 45})
-    assert "108,000 steps are 2,400 epochs" in found.message
 
 
 @pytest.mark.parametrize(
     ("training", "steps", "is_problem"),
     [
         ({"warmup": 225}, 225, True),
-        ({"warmup": 500}, 225, True),
         ({"warmup": 224}, 225, False),
         ({"warmup": 0.9}, 225, False),  # a share
         ({"warmup": 1}, 1, False),

@@ -1,3 +1,5 @@
+"""Run files: written, read with --set, and refused with the reason when they can't be read."""
+
 from pathlib import Path
 
 import pytest
@@ -8,21 +10,23 @@ from core.options import run_file
 from core.options.catalogue import all_options, value_of
 from core.options.choices import Task
 from core.options.method_rules import starting_options
+from core.options.validate import read_options
 from tests.fakes.runs import digits_options
 
 DIGITS = 'task = "image-classification"\n[model]\nsource = "torchvision:resnet18"\n[data]\ntrain = "builtin:digits"\n'
 
 
-def write(folder: Path, text: str) -> Path:
+def write(folder: Path, content: str | bytes) -> Path:
     path = folder / "my.hone"
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_what_is_written_is_read_again_below_a_comment_with_any_characters(tmp_path):
     path = tmp_path / "run.toml"
-    run_file.write(digits_options(), path)
+    run_file.write(digits_options(), path, "Made of my\nrun\x00 \udcff, naïve.hone")
     assert run_file.read(path) == digits_options()
+    assert path.read_text(encoding="utf-8").startswith("# Made of my?run? ?, naïve.hone\n\nschema = 1\n")
     assert [found.name for found in tmp_path.iterdir()] == ["run.toml"]
 
 
@@ -40,19 +44,20 @@ def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task, tmp_p
 
 def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(tmp_path, monkeypatch):
     there, here = tmp_path / "there", tmp_path / "here"
-    there.mkdir()
-    here.mkdir()
-    (there / "train.csv").touch()
-    (here / "eval.csv").touch()
-    (there / "my-model").mkdir()
-    text = 'task = "text-classification"\n[model]\nsource = "bert-base-cased"\n[data]\ntrain = "train.csv"\n'
+    for path in (there / "my-model" / "train.csv", here / "eval.csv"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    text = 'task = "text-classification"\n[model]\nsource = "bert-base-cased"\n[data]\ntrain = "my-model/train.csv"\n'
     monkeypatch.chdir(here)
     options = run_file.read(write(there, text), ("data.eval=eval.csv",))
-    assert options.data.train == str(there / "train.csv")
+    assert options.data.train == str(there / "my-model" / "train.csv")
     assert options.data.eval == str(here / "eval.csv")
     assert options.model.source == "bert-base-cased"
     tree = run_file.read_tree(write(there, '[model]\nsource = "my-model"\n'))
     assert tree["model"]["source"] == str(there / "my-model")
+    monkeypatch.setattr("core.options.run_file.is_there", lambda _path: pytest.fail("looked for"))
+    absolute = str(tmp_path / "model")
+    assert run_file.absolute(absolute, tmp_path, must_exist=True) == absolute
 
 
 @pytest.mark.parametrize(
@@ -65,27 +70,37 @@ def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(tmp_pat
         ("output.name=Tom's run", "output.name", "Tom's run"),
         ("output.name=", "output.name", None),
         ("training.max_steps=none", "training.max_steps", None),
-        ("training.max_steps=7", "training.max_steps", 7),
+        ("output.prompts=first, second", "output.prompts", ("first", "second")),
+        ('output.prompts=["#1 String"]', "output.prompts", ("#1 String",)),
     ],
 )
 def test_set_reads_each_kind_of_value(pair, path, value, tmp_path):
-    assert value_of(run_file.read(write(tmp_path, DIGITS), (pair,)), path) == value
-
-
-def test_set_takes_lists_with_commas():
-    assert run_file.parse_value("data.text_columns", "first, second") == ["first", "second"]
-    assert run_file.parse_value("data.text_columns", '["#1 String"]') == ["#1 String"]
+    tree = run_file.read_tree(write(tmp_path, DIGITS))
+    assert run_file.apply_overrides(tree, (pair,), tmp_path) == []
+    assert value_of(read_options(tree)[0], path) == value
 
 
 def test_problems_of_the_file_and_of_set_come_together(tmp_path):
     path = write(tmp_path, DIGITS + "[memory]\nbatch_size = 0\n")
     with pytest.raises(OptionsError) as caught:
         run_file.read(path, ("nonsense", "training.epochs=0"))
-    assert [problem.path for problem in caught.value.problems] == [
-        "nonsense",
-        "memory.batch_size",
-        "training.epochs",
-    ]
+    paths = [problem.path for problem in caught.value.problems]
+    assert paths == ["nonsense", "memory.batch_size", "training.epochs"]
+
+
+@pytest.mark.parametrize(
+    ("pair", "hint"),
+    [
+        ("memroy.batch_size=8", "there is no section memroy; did you mean memory.batch_size?"),
+        ("trainer.seed=1", "did you mean training.seed?"),
+        ("modell.nothing=1", "did you mean model?"),
+        ("foo.bar=1", "there is no section foo; known here: model, data, "),
+    ],
+)
+def test_an_unknown_section_comes_with_the_likely_one(pair, hint):
+    (problem,) = run_file.apply_overrides({}, (pair,), Path.cwd())
+    assert problem.path == pair.partition("=")[0]
+    assert hint in problem.message
 
 
 @pytest.mark.parametrize(
@@ -98,19 +113,16 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path):
         (b"schema = 1\nx = 2\ny = ?", "at line 3, column 5"),
         (b".".join([b"a"] * 32_000) + b" = 1", "a key has more than 50 parts"),
         (b"x = {" + b" . ".join([b"'a'"] * 60) + b" = 1}", "a key has more than 50 parts"),
-        (b"# " + b"x" * LARGEST_TEXT, r"can't be read: \w"),
         (b"p = 'x'\n" + b"a." * 60 + b"b = 1", "a key has more than 50 parts"),
         (b'"a".' * 49 + b" " * 900_000, "is not a run file, or is damaged"),  # took seconds
-        (b"", "is not a run file: it contains no option"),
+        (b"# " + b"x" * LARGEST_TEXT, r"can't be read: \w"),
         (b"# nothing\nschema = 1\n[data]\n", "is not a run file: it contains no option"),
         (None, "can't be read"),
     ],
     ids=lambda value: value[:16] if isinstance(value, bytes) else None,
 )
-def test_a_file_that_is_no_run_file_is_told(content, reason, tmp_path):
-    path = tmp_path / "my.hone"
-    if content is not None:
-        path.write_bytes(content)
+def test_a_file_that_is_no_run_file_is_refused(content, reason, tmp_path):
+    path = tmp_path / "my.hone" if content is None else write(tmp_path, content)
     with pytest.raises(OptionsError, match=reason) as caught:
         run_file.read(path)
     assert str(path) in caught.value.title
@@ -123,56 +135,21 @@ def test_a_text_of_many_sentences_is_no_deep_key(quote):
 
 
 @pytest.mark.parametrize("value", [r'"C:\data\x.csv"', r'"C:\Users\me"', r'"C:\temp\"'])
-def test_a_windows_path_in_double_quotes_is_told_how_to_be_written(value, tmp_path):
-    path = write(tmp_path, f"[data]\ntrain = {value}\n")
+def test_a_windows_path_in_double_quotes_comes_with_how_to_write_it(value, tmp_path):
     with pytest.raises(OptionsError, match="write Windows paths in 'single quotes' or with forward slashes"):
-        run_file.read(path)
-    path = write(tmp_path, f"[data]\ntrain = {value}\ntask = ")
-    with pytest.raises(OptionsError) as caught:
-        run_file.read(path)
-    assert "Windows" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("pair", "hint"),
-    [
-        ("memroy.batch_size=8", "there is no section memroy; did you mean memory.batch_size?"),
-        ("trainer.seed=1", "did you mean training.seed?"),
-        ("modell.nothing=1", "did you mean model?"),
-        ("foo.bar=1", "there is no section foo; known here: model, data, "),
-    ],
-)
-def test_a_section_there_is_not_is_named_with_the_likely_one(pair, hint):
-    (problem,) = run_file.apply_overrides({}, (pair,), Path.cwd())
-    assert problem.path == pair.partition("=")[0]
-    assert hint in problem.message
+        run_file.read(write(tmp_path, f"[data]\ntrain = {value}\n"))
 
 
 @pytest.mark.parametrize(
     "content", [b"\xef\xbb\xbf" + DIGITS.encode(), DIGITS.replace("\n", "\r\n").encode("utf-16")]
 )
-def test_a_byte_order_mark_and_what_powershell_writes_are_no_problem(tmp_path, content):
-    path = tmp_path / "my.hone"
-    path.write_bytes(content)
-    assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION
+def test_a_byte_order_mark_and_the_encoding_of_powershell_are_no_problem(tmp_path, content):
+    assert run_file.read(write(tmp_path, content)).task is Task.IMAGE_CLASSIFICATION
 
 
 @pytest.mark.parametrize("name", ["~nobody-is-called-so.csv", "x" * 5000])
-def test_a_path_that_cannot_be_looked_at_is_a_problem(name, tmp_path):
+def test_a_path_that_can_not_be_checked_is_a_problem(name, tmp_path):
     path = write(tmp_path, DIGITS.replace("builtin:digits", name).replace("torchvision:resnet18", name))
     with pytest.raises(OptionsError) as caught:
         run_file.read(path, (f"data.eval={name}",))
     assert {"data.train", "data.eval"} <= {problem.path for problem in caught.value.problems}
-
-
-def test_an_absolute_path_is_not_looked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("core.options.run_file.is_there", lambda _path: pytest.fail("looked for"))
-    model = str(tmp_path / "model")
-    assert run_file.absolute(model, tmp_path, must_exist=True) == model
-
-
-def test_a_line_about_where_it_came_from_stands_above_whatever_letters_it_has(tmp_path):
-    path = tmp_path / "run.toml"
-    run_file.write(digits_options(), path, "Made of my\nrun\x00 \udcff, naïve.hone")
-    assert path.read_text(encoding="utf-8").startswith("# Made of my?run? ?, naïve.hone\n\nschema = 1\n")
-    assert run_file.read(path) == digits_options()

@@ -11,7 +11,7 @@ from core.options.catalogue import all_options, copied, put
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
 from core.options.sources import VISION_MODELS, Lack
-from core.options.validate import RULES, check_tree, read_options, splits
+from core.options.validate import check_tree, read_options, splits
 
 Tree = dict[str, Any]
 
@@ -97,8 +97,7 @@ def test_every_problem_is_reported_at_once_with_its_path():
         ("training.max_steps", 0, "must be 1 or more, got 0"),
         ("training.seed", 2**32, "must be 4,294,967,295 or less, got 4294967296"),
         ("data.train", 5, "must be a text, got 5"),
-        *((path, 2**64, "is too large a number") for path in ("training.epochs", "data.max_length")),
-        ("training.warmup", -(10**400), "is too large a number"),
+        ("data.max_length", 2**64, "is too large a number"),
         ("training.warmup", 16**6000, "is too large a number"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -117,16 +116,6 @@ def test_without_a_task_rules_for_every_task_are_checked(task):
         *("task", "schema", "model.source", "data.train", "device.name"),
         "memory.batch_size",
     }
-
-
-def test_rules_for_every_task_do_not_look_at_it():
-    tree = {"model": {"source": "x:y"}, "data": {"train": "builtin:x", "text_columns": ["a", "a"]}}
-    found = []
-    for task in Task:
-        options, _ = read_options({**tree, "task": task.value})
-        found.append([problem for rule in RULES for problem in rule(options)])
-    assert found[0]
-    assert all(problems == found[0] for problems in found)
 
 
 def test_reading_options_looks_at_no_file_and_optional_ones_may_be_empty():
@@ -248,37 +237,21 @@ def test_images_too_small_for_a_model_come_with_a_size_that_will_do(name):
         assert check(IMAGES, model, {"data": {"image_size": fix["data.image_size"]}}) == {}
 
 
-@pytest.mark.parametrize(
-    ("files", "pretrained", "lack"),
-    [
-        ((), True, Lack.CONFIG),
-        (("model.safetensors",), False, Lack.CONFIG),
-        (("config.json",), True, Lack.WEIGHTS),
-        (("config.json", "pytorch_model.bin"), True, Lack.SAFE_WEIGHTS),
-        (("config.json", "model-1.safetensors", "model.safetensors.index.json"), True, None),
-    ],
-)
-def test_a_model_folder_must_have_what_is_loaded(files, pretrained, lack, tmp_path):
-    contents = {
-        "config.json": '{"model_type": "bert"}',
-        "model.safetensors.index.json": '{"weight_map": {"weight": "model-1.safetensors"}}',
+def test_a_model_folder_must_have_what_is_loaded(tmp_path, monkeypatch):
+    source = {"model.source": str(tmp_path)}
+    assert check(TEXTS, source) == {"model.source": (Lack.CONFIG.value.format(folder=tmp_path), [])}
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert check(TEXTS, source) == {
+        "model.source": (Lack.WEIGHTS.value.format(folder=tmp_path), [{"model.pretrained": False}])
     }
-    for name in files:
-        (tmp_path / name).write_text(contents.get(name, ""))
-    found = check(
-        TEXTS, {"model": {"source": str(tmp_path), "pretrained": pretrained}, "data": {"train": __file__}}
-    )
-    fixes = [] if lack is Lack.CONFIG else [{"model.pretrained": False}]
-    assert found == ({"model.source": (lack.value.format(folder=tmp_path), fixes)} if lack else {})
+    (tmp_path / "model.safetensors").touch()
+    assert check(TEXTS, source) == {}
 
-
-def test_a_model_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    found = check(TEXTS, {"model": {"source": str(tmp_path)}})
-    assert found == {"model.source": (f"{tmp_path} can't be read: Permission denied", [])}
+    assert check(TEXTS, source) == {"model.source": (f"{tmp_path} can't be read: Permission denied", [])}
 
 
 @pytest.mark.parametrize(

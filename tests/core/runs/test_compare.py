@@ -1,121 +1,86 @@
-from pathlib import Path
+"""Runs side by side: the options in which they differ, their results and machines."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
-from core.options import RunOptions
 from core.options.choices import Task
-from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.sections import MemoryOptions, ModelOptions, OutputOptions
 from core.runs.compare import Absent, compare, differing_options
-from core.runs.events import Evaluated, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished, WhatRan
+from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from core.runs.library import create
-from tests.fakes.runs import digits_options, write_events
+from tests.fakes.runs import digits_options, plan, step, write_events
 
 PLAIN = digits_options()
-OTHER = msgspec.structs.replace(
-    PLAIN,
-    memory=MemoryOptions(batch_size=4),
-    training=TrainingOptions(epochs=2.0),
-    output=OutputOptions(name="Another"),
+OTHER = replace(PLAIN, memory=MemoryOptions(batch_size=4), output=OutputOptions(name="Another"))
+TEXTS = replace(PLAIN, task=Task.TEXT_CLASSIFICATION)
+SCRATCH, LOADED = (
+    replace(PLAIN, task=Task.CAUSAL_LM, model=ModelOptions(source=source, pretrained=False))
+    for source in ("scratch:llama-tiny", "gpt2")
 )
+BATCH = PLAIN.memory.batch_size
 
 
-def paths(*asked: RunOptions | None) -> dict[str, tuple[object, ...]]:
-    return {row.option.path: row.values for row in differing_options(asked)}
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([PLAIN, OTHER, PLAIN], {"memory.batch_size": (BATCH, 4, BATCH)}),
+        ([PLAIN, PLAIN], {}),
+        ([PLAIN, None], {}),
+        ([PLAIN, None, OTHER], {"memory.batch_size": (BATCH, Absent.UNREADABLE, 4)}),
+    ],
+)
+def test_only_options_that_differ_are_listed_with_defaults_filled_in(options, expected):
+    assert {row.option.path: row.values for row in differing_options(options)} == expected
 
 
-def test_only_what_differs_with_defaults_filled_in():
-    assert paths(PLAIN, OTHER, PLAIN) == {
-        "memory.batch_size": (PLAIN.memory.batch_size, 4, PLAIN.memory.batch_size),
-        "training.epochs": (PLAIN.training.epochs, 2.0, PLAIN.training.epochs),
-    }
-    assert paths(PLAIN, PLAIN) == {}
+@pytest.mark.parametrize(
+    ("options", "path", "values"),
+    [
+        ([PLAIN, TEXTS], "data.image_size", (PLAIN.data.image_size, Absent.NO_MEANING)),
+        ([SCRATCH, LOADED], "model.pretrained", (Absent.NO_MEANING, False)),
+        ([SCRATCH, LOADED], "model.vocabulary", (1024, Absent.NO_MEANING)),
+    ],
+)
+def test_an_option_without_meaning_for_a_run_has_no_value_there(options, path, values):
+    assert {row.option.path: row.values for row in differing_options(options)}[path] == values
 
 
-def test_an_option_that_means_nothing_to_a_run_is_no_value_of_it():
-    texts = msgspec.structs.replace(PLAIN, task=Task.TEXT_CLASSIFICATION)
-    assert paths(PLAIN, texts)["data.image_size"][1] is Absent.NO_MEANING
-
-
-def test_pretrained_weights_mean_nothing_to_a_model_from_scratch():
-    scratch, loaded = (
-        msgspec.structs.replace(
-            PLAIN, task=Task.CAUSAL_LM, model=ModelOptions(source=source, pretrained=is_pretrained)
+def test_results_machines_and_versions_of_two_runs_and_of_an_empty_folder(tmp_path):
+    ran = WhatRan(
+        time=102,
+        device="cpu",
+        device_name="One CPU",
+        parameter_dtype="float32",
+        autocast_dtype=None,
+        optimizer="AdamW",
+        optimizer_state_bytes=80,
+        trainable_parameters=10,
+        total_parameters=10,
+        effective_batch=8,
+    )
+    runs = [create(options, tmp_path) for options in (PLAIN, OTHER)]
+    for run, torch, device in zip(runs, ("2.13", "2.12"), ("One CPU", "Another CPU"), strict=True):
+        write_events(
+            run.events_file,
+            RunStarted(time=100, versions={"torch": torch, "python": "3.11"}),
+            plan(time=101, effective_batch=8),
+            replace(ran, device_name=device),
+            step(5, time=103),
+            Evaluated(time=104, step=5, epoch=1, metrics={"eval_accuracy": 0.9}, seconds=1),
         )
-        for source, is_pretrained in (("scratch:llama-tiny", True), ("gpt2", False))
-    )
-    found = paths(scratch, loaded)
-    assert found["model.pretrained"] == (Absent.NO_MEANING, False)
-    assert found["model.vocabulary"] == (1024, Absent.NO_MEANING)
-
-
-def test_a_run_file_that_cant_be_read_differs_in_nothing_known():
-    assert paths(PLAIN, None) == {}
-    assert paths(PLAIN, None, OTHER)["memory.batch_size"] == (PLAIN.memory.batch_size, Absent.UNREADABLE, 4)
-
-
-def written(folder: Path, options: RunOptions, torch: str, device: str, *, ends: bool) -> RunFolder:
-    run = create(options, folder)
-    write_events(
-        run.events_file,
-        RunStarted(time=100, versions={"torch": torch, "python": "3.11"}),
-        RunPlanned(
-            total_steps=9,
-            epochs=1,
-            train_samples=9,
-            eval_samples=1,
-            effective_batch=8,
-            device="cpu",
-            time=101,
-        ),
-        WhatRan(
-            time=102,
-            device="cpu",
-            device_name=device,
-            parameter_dtype="float32",
-            autocast_dtype=None,
-            optimizer="AdamW",
-            optimizer_state_bytes=80,
-            trainable_parameters=10,
-            total_parameters=10,
-            effective_batch=8,
-        ),
-        StepFinished(step=5, epoch=1, seconds=0.5, learning_rate=1, samples=8, loss=0.5, time=103),
-        Evaluated(step=5, epoch=1, metrics={"eval_accuracy": 0.9}, seconds=1, time=104),
-        *(
-            [RunFinished(state=Outcome.FINISHED, time=160, steps=9, peak_bytes=70, samples_per_second=33)]
-            if ends
-            else []
-        ),
-    )
-    return run
-
-
-@pytest.fixture
-def runs(tmp_path):
-    return [
-        written(tmp_path, PLAIN, "2.13.0", "One CPU", ends=True),
-        written(tmp_path, OTHER, "2.12.0", "Another CPU", ends=False),
-    ]
-
-
-def test_results_machines_and_versions(runs):
+    end = RunFinished(time=160, state=Outcome.FINISHED, steps=9, peak_bytes=70, samples_per_second=33)
+    write_events(runs[0].events_file, end)
     found = compare(runs)
-    assert [summary.title for summary in found.runs] == ["Digits", "Another"]
     first, second = found.runs
+    assert (first.title, second.title) == ("Digits", "Another")
     assert (first.metric, first.best, first.seconds, first.peak_bytes) == ("eval_accuracy", 0.9, 60, 70)
     assert (first.samples_per_second, first.steps) == (33, 9)
-    assert (second.samples_per_second, second.steps) == (16, 5)  # eight samples in half a second
-    ran = {row.title: row.values for row in found.ran}
-    assert ran["Version of torch"] == ("2.13.0", "2.12.0")
-    assert ran["Device"] == ("CPU (One CPU)", "CPU (Another CPU)")
-    assert "Version of python" not in ran
-    assert "Optimizer" not in ran
-
-
-def test_a_folder_with_nothing_in_it_is_compared_as_far_as_it_goes(runs, tmp_path):
+    assert (second.samples_per_second, second.steps) == (16, 5), "eight samples in half a second"
+    assert {row.title: row.values for row in found.ran} == {
+        "Device": ("CPU (One CPU)", "CPU (Another CPU)"),
+        "Version of torch": ("2.13", "2.12"),
+    }
     (tmp_path / "empty").mkdir()
     found = compare([runs[0], RunFolder(tmp_path / "empty")])
-    assert (found.options, found.ran) == ((), ())
-    assert found.runs[1].best is None
+    assert (found.options, found.ran, found.runs[1].best) == ((), (), None)

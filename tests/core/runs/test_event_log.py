@@ -1,15 +1,14 @@
-"""Events as lines, their files, and following a run by them."""
+"""Events as lines, their files, attempts, and following a run."""
 
 import math
 import os
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from core.base.errors import Fix, FixAction
 from core.runs import event_log
-from core.runs.event_log import EventReader, EventWriter, RunFollower
+from core.runs.event_log import EventReader, EventWriter, RunFollower, current_attempt, next_attempt
 from core.runs.events import (
     Evaluated,
     Event,
@@ -18,7 +17,6 @@ from core.runs.events import (
     MessageRaised,
     Outcome,
     RunFinished,
-    RunPlanned,
     RunStarted,
     Source,
     StepFinished,
@@ -29,18 +27,18 @@ from core.runs.events import (
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.status import State
 from tests.fakes.machines import FakeClock
-from tests.fakes.runs import new_run
+from tests.fakes.runs import plan, record_keeper, step, write_events
 
-PLAN = RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=1, effective_batch=1)
-SAMPLE = MemorySampled(source=Source.SYSTEM, bytes=1, time=2)
-
-
-def step(number: int, at: float = 12.5, **values: object) -> StepFinished:
-    return StepFinished(step=number, epoch=0.5, seconds=0.1, learning_rate=1e-3, samples=8, time=at, **values)
+FIXES = (Fix("x", {"memory.batch_size": 4}), Fix("y", action=FixAction.END))
+STARTED = encode(RunStarted())
 
 
 def lines(*events: Event) -> bytes:
     return b"".join(map(encode, events))
+
+
+def numbers(events: list[Event]) -> list[int]:
+    return [event.step for event in events]
 
 
 @pytest.fixture
@@ -48,68 +46,72 @@ def path(tmp_path):
     return tmp_path / "events.jsonl"
 
 
-# --- Lines
+# --- Lines and files
 
 
 @pytest.mark.parametrize(
     "event",
     [
         RunStarted(pid=3, versions={"torch": "2.13.0"}),
-        step(4, loss=0.25, tokens=100),
-        MemorySampled(source=Source.SYSTEM, bytes=1 << 40, ceiling=1 << 41, swap=0),
         Evaluated(step=3, epoch=1, metrics={"eval_loss": 0.5, "eval_f1": None}, seconds=1),
-        MessageRaised(id="nan", level=Level.ERROR, title="T", fixes=(Fix("x", {"memory.batch_size": 4}),)),
-        MessageRaised(id="a", level=Level.INFO, title="T", fixes=(Fix("x", action=FixAction.END), Fix("y"))),
+        MessageRaised(id="nan", level=Level.ERROR, title="two\nlines", fixes=FIXES),
     ],
 )
-def test_an_event_is_read_as_it_was_written(event):
+def test_an_event_is_one_line_and_read_as_it_was_written(event):
     line = encode(event)
     assert (line[-1:], line.count(b"\n")) == (b"\n", 1)
     assert decode(line) == event
 
 
 @pytest.mark.parametrize(
-    ("value", "name"),
-    [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "inf"), (0.5, "0.5"), (None, "None")],
+    ("value", "written", "read"),
+    [
+        (math.nan, None, "nan"),
+        (math.inf, None, "inf"),
+        (-math.inf, None, "inf"),
+        (0.5, 0.5, "0.5"),
+        (None, None, "None"),
+    ],
 )
-def test_a_loss_that_is_not_finite_is_null_in_json(value, name):
+def test_a_loss_that_is_not_finite_is_null_in_json(value, written, read):
     loss, non_finite = split_non_finite(value)
     line = encode(step(1, loss=loss, non_finite=non_finite))
-    assert msgspec.json.decode(line)["loss"] == (0.5 if value == 0.5 else None)
-    assert str(decode(line).loss_value) == name
-
-
-# --- Files
+    assert (msgspec.json.decode(line)["loss"], str(decode(line).loss_value)) == (written, read)
 
 
 @pytest.mark.parametrize(
-    ("content", "steps", "skipped"),
+    ("content", "skipped"),
     [
-        (lines(step(1)) + b'{"type":"of_tomorrow","time":1}\n' + lines(step(2)), [1, 2], 1),
-        (b'not json\n{"type":"step_finished","step":"four"}\n[1]\n\n' + lines(step(1)), [1], 3),
-        (lines(step(1), step(2))[:-5], [1], 0),
-        (b"", [], 0),
+        (b'{"type":"of_tomorrow","time":1}\n', 1),
+        (b'not json\n{"type":"step_finished","step":"four"}\n[1]\n\n', 3),
+        (STARTED.replace(b'"pid":0', b'"pid":-1'), 1),
+        (STARTED.replace(b'"from_step":0', b'"from_step":' + b"9" * 30), 1),
+        (b'{"type":"run_started","time":1e300}\n', 1),
+        (b'{"type":"run_started","versions":' + b'{"a":' * 100_000 + b"}\n", 1),
+        (b'{"type":"phase_changed","phase":"training","detail":"\xff"}\n', 1),
+        (bytes(33 << 20) + b"\n", 1),
     ],
+    ids=["newer", "nonsense", "negative", "too large", "no date", "nested", "no text", "without end"],
 )
-def test_lines_that_are_no_events_are_counted(path, content, steps, skipped):
-    path.write_bytes(content)
+def test_a_line_that_is_no_event_is_counted_and_the_rest_is_read(path, content, skipped):
+    path.write_bytes(lines(step(1)) + content + lines(step(2)))
     reader = EventReader(path)
-    assert [event.step for event in reader.read_all()] == steps
+    assert numbers(reader.read_all()) == [1, 2]
     assert (reader.skipped, reader.is_at_end) == (skipped, True)
 
 
-def test_a_torn_last_line_is_waited_for(path):
+def test_a_torn_last_line_is_read_once_it_is_whole(path):
     line = lines(step(2))
     path.write_bytes(lines(step(1)) + line[:20])
     reader = EventReader(path)
-    assert [event.step for event in reader.read()] == [1]
-    assert reader.read() == []
+    assert numbers(reader.read_all()) == [1]
+    assert (reader.read(), reader.skipped) == ([], 0)
     with path.open("ab") as file:
         file.write(line[20:])
-    assert [event.step for event in reader.read()] == [2]
+    assert numbers(reader.read()) == [2]
 
 
-def test_a_writer_cuts_a_torn_line_off_and_a_reader_may_start_at_the_end(path):
+def test_a_writer_moves_a_torn_line_aside_and_a_reader_may_start_at_the_end(path):
     absent = EventReader(path)
     absent.start_at_end()
     assert (absent.read(), absent.is_at_end) == ([], True)
@@ -121,7 +123,7 @@ def test_a_writer_cuts_a_torn_line_off_and_a_reader_may_start_at_the_end(path):
     writer.close()
     found = [(event.step, event.attempt) for event in EventReader(path).read_all()]
     assert found == [(1, 1), (2, 2), (3, 2)]
-    assert [event.step for event in late.read()] == [2, 3]
+    assert numbers(late.read()) == [2, 3]
     assert path.with_name("events.jsonl.torn").read_bytes() == b'{"type":"step_fin\n'
 
 
@@ -135,34 +137,41 @@ def test_a_file_is_read_in_parts_and_a_line_longer_than_a_part_whole(path):
     assert len(EventReader(path).read(limit=100)) == 1
 
 
+# --- Attempts
+
+
+def test_the_number_of_an_attempt_is_found_from_the_end_of_the_file(path):
+    assert next_attempt(path) == 1
+    write_events(path, RunStarted())
+    assert next_attempt(path) == 2
+    with path.open("r+b") as file:
+        file.truncate(1 << 33)  # a hole of 8 GB, which reading from the beginning would take minutes for
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n")
+    write_events(path, RunStarted(), attempt=7)
+    with path.open("ab") as file:
+        file.write(b"nonsense\n" * 20_000)
+        file.write(b'{"attempt": "x"}\n{"attempt": 9007199254740992}\n[]\n\xff\n{"attempt":9,"torn')
+    assert next_attempt(path) == 8
+
+
+def test_keeper_and_engine_take_the_number_that_the_starter_gave(run):
+    write_events(run.events_file, RunStarted())
+    record_keeper(run)
+    assert current_attempt(run) == 2
+    record_keeper(run, attempt=5)
+    assert current_attempt(run) == 5
+
+
 # --- Following
 
 
-@pytest.fixture
-def run(tmp_path):
-    return new_run(tmp_path)
-
-
-def test_new_events_of_both_files_come_in_the_order_of_time_and_once(run):
-    run.record_keeper(os.getpid())
-    events, machine = EventWriter(run.events_file), EventWriter(run.machine_file)
-    follower = RunFollower(run)
-    assert follower.poll() == []
-    events.write(step(1, at=1), step(2, at=3))
-    machine.write(SAMPLE)
-    assert [event.time for event in follower.poll()] == [1, 2, 3]
-    assert follower.poll() == []
-    events.write(step(3, at=4))
-    assert [event.step for event in follower.poll()] == [3]
-    assert follower.status.step == 3
-
-
 def test_the_state_follows_events_requests_and_the_end(run):
-    run.record_keeper(os.getpid())
+    record_keeper(run)
     events, follower = EventWriter(run.events_file), RunFollower(run)
     for act, state in (
         (lambda: None, State.STARTING),
-        (lambda: events.write(RunStarted(), PLAN), State.TRAINING),
+        (lambda: events.write(RunStarted(), plan()), State.TRAINING),
         (lambda: run.request(Action.STOP), State.STOPPING),
         (lambda: events.write(RunFinished(state=Outcome.STOPPED)), State.STOPPED),
     ):
@@ -174,45 +183,34 @@ def test_the_state_follows_events_requests_and_the_end(run):
     assert follower.is_over
 
 
-def test_an_old_run_with_a_long_file_is_not_over_while_it_is_being_read(run):
-    end = RunFinished(state=Outcome.FINISHED)
-    run.events_file.write_bytes(lines(RunStarted(), PLAN, *map(step, range(20_000)), end))
-    run.record_exit(ExitRecord(time=1, code=0))
-    follower = RunFollower(run)
-    states = []
-    while not follower.is_over:
-        assert follower.poll()
-        states.append(follower.state)
-    assert len(states) > 2
-    assert (set(states[:-1]), states[-1]) == ({State.TRAINING}, State.FINISHED)
-
-
 def test_processes_are_checked_now_and_then_and_not_with_every_poll(run, monkeypatch):
     clock = FakeClock()
     monkeypatch.setattr(event_log, "time", clock)
     checks: list[float] = []
     monkeypatch.setattr(RunFolder, "is_alive", lambda run: not checks.append(clock.now))
-    run.events_file.write_text('{"type":"of_tomorrow"}\nnonsense\n')
+    run.events_file.write_text("nonsense\n")
     follower = RunFollower(run)
     for tenth in range(20):
         clock.now = tenth / 10
         follower.poll()
     assert checks == [0.0, 0.5, 1.0, 1.5]
-    assert follower.status.skipped == 2
+    assert follower.status.skipped == 1
 
 
 @pytest.mark.parametrize("times", [list(range(3000)), [*range(1000), *range(500, 1500)]])
-def test_of_two_long_files_neither_is_ahead_of_the_other_even_if_the_clock_was_set_back(run, times):
-    steps = [step(number, at=at) for number, at in enumerate(times)]
-    samples = [replace(SAMPLE, time=at + 0.5) for at in times[::3]]
-    run.events_file.write_bytes(lines(*steps))
+def test_two_long_files_are_read_side_by_side_even_if_the_clock_was_set_back(run, times):
+    steps = [step(number, time=at) for number, at in enumerate(times)]
+    samples = [MemorySampled(source=Source.SYSTEM, bytes=1, time=at + 0.5) for at in times[::3]]
+    run.events_file.write_bytes(lines(*steps, RunFinished(state=Outcome.FINISHED, time=times[-1])))
     run.machine_file.write_bytes(b"nonsense\n" * 3000 + lines(*samples))
     run.record_exit(ExitRecord(time=1, code=0))
-    follower, found = RunFollower(run), []
+    follower, found, states = RunFollower(run), [], []
     while not follower.is_over:
         found += follower.poll(5000)
+        states.append(follower.state)
     assert [event for event in found if isinstance(event, StepFinished)] == steps
-    assert len(found) == len(steps) + len(samples)
+    assert len(found) == len(steps) + len(samples) + 1
     if times == sorted(times):
         assert found == sorted(found, key=lambda event: event.time)
-    assert follower.is_caught_up
+    assert not any(state.is_over for state in states[:-1]), "it ended long ago, but isn't read yet"
+    assert (follower.is_caught_up, follower.state) == (True, State.FINISHED)

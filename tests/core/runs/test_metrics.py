@@ -1,4 +1,4 @@
-"""Tables of a run's metrics: their rows, and the files."""
+"""Tables of a run's metrics: their rows, and the CSV and Parquet files."""
 
 import csv
 import io
@@ -10,13 +10,12 @@ import pytest
 from pyarrow import parquet
 
 from core.cli.main import main
-from core.runs.event_log import EventReader, EventWriter
+from core.runs.event_log import EventReader
 from core.runs.events import (
     BatterySampled,
     DeviceSampled,
     DiskSampled,
     Evaluated,
-    Event,
     MemorySampled,
     Pressure,
     RunStarted,
@@ -25,28 +24,12 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.metrics import STEP_COLUMNS, MetricsTable, What, write_csv
-from tests.fakes.runs import new_run, write_events
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture
-def run(tmp_path):
-    return new_run(tmp_path)
+from tests.fakes import runs as fake_runs
+from tests.fakes.runs import write_events
 
 
 def step(number: int, **figures: Any) -> StepFinished:
-    known = {"time": 100.0 + number, "epoch": number / 4, "seconds": 0.5, "learning_rate": 0.1, "samples": 8}
-    return StepFinished(step=number, **{**known, **figures})
-
-
-def write_attempt(run: RunFolder, attempt: int, *events: Event) -> None:
-    writer = EventWriter(run.events_file, attempt)
-    writer.write(*events)
-    writer.close()
+    return fake_runs.step(number, **{"time": 100.0 + number, **figures})
 
 
 def rows(run: RunFolder, what: What = What.STEPS) -> list[dict[str, Any]]:
@@ -61,46 +44,38 @@ def as_csv(run: RunFolder, what: What = What.STEPS) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(stream.getvalue())))
 
 
-def test_a_step_is_a_row(run):
-    figures = {
-        "loss": 0.7,
-        "grad_norm": 2.0,
-        "tokens": 64,
-        "data_seconds": 0.01,
-        "forward_seconds": 0.1,
-        "backward_seconds": 0.2,
-        "optimizer_seconds": 0.05,
-    }
+def test_a_step_is_a_row_with_the_time_since_the_first_event_of_either_file(run):
+    parts = ("data_seconds", "forward_seconds", "backward_seconds", "optimizer_seconds")
+    figures = {"loss": 0.7, "grad_norm": 2.0, "tokens": 64, **dict.fromkeys(parts, 0.1)}
     write_events(run.machine_file, DiskSampled(time=88.0, free=7, total=9))
     write_events(run.events_file, RunStarted(time=90.0), step(1, **figures))
     [row] = rows(run)
     assert list(row) == [column.name for column in STEP_COLUMNS]
     assert row == {
         **figures,
-        **{"step": 1, "epoch": 0.25, "attempt": 1, "time": 101.0, "learning_rate": 0.1, "samples": 8},
+        **{"step": 1, "epoch": 0.1, "attempt": 1, "time": 101.0, "learning_rate": 1e-3, "samples": 8},
         **{"seconds_since_start": 13.0, "seconds": 0.5, "compile_seconds": 0.0},
-    }, "since the first event of either file"
+    }
 
 
 def test_missing_figures_are_empty_and_a_loss_that_is_not_finite_is_named(run):
     write_events(run.events_file, step(1, non_finite="nan"), step(2, non_finite="inf"), step(3))
-    found = as_csv(run)
-    assert [row["loss"] for row in found] == ["NaN", "inf", ""]
-    assert [row["tokens"] for row in found] == [""] * 3
+    assert [(row["loss"], row["tokens"]) for row in as_csv(run)] == [("NaN", ""), ("inf", ""), ("", "")]
 
 
 def test_steps_that_were_trained_again_are_there_once(run):
-    write_attempt(run, 1, RunStarted(time=90.0), *(step(number, loss=1.0) for number in (1, 2, 3, 4)))
-    write_attempt(run, 2, RunStarted(from_step=2), *(step(number, loss=2.0) for number in (3, 4, 5)))
-    write_attempt(run, 3, RunStarted(from_step=4), step(5, loss=3.0))
+    write_events(run.events_file, RunStarted(time=90.0), *(step(n, loss=1.0) for n in (1, 2, 3, 4)))
+    write_events(run.events_file, RunStarted(from_step=2), *(step(n, loss=2.0) for n in (3, 4, 5)), attempt=2)
+    write_events(run.events_file, RunStarted(from_step=4), step(5, loss=3.0), attempt=3)
     found = [(row["step"], row["attempt"], row["loss"]) for row in rows(run)]
     assert found == [(1, 1, 1.0), (2, 1, 1.0), (3, 2, 2.0), (4, 2, 2.0), (5, 3, 3.0)]
     assert rows(run)[-1]["seconds_since_start"] == 15.0, "since the first attempt"
 
 
 def test_evaluations_have_a_column_for_every_metric(run):
-    for at, metrics in ((4, {"eval_loss": 0.5}), (8, {"eval_loss": None, "eval_f1": 0.75})):
-        write_events(run.events_file, Evaluated(step=at, epoch=1.0, metrics=metrics, seconds=2.0), step(at))
+    for number, metrics in ((4, {"eval_loss": 0.5}), (8, {"eval_loss": None, "eval_f1": 0.75})):
+        evaluated = Evaluated(step=number, epoch=1.0, metrics=metrics, seconds=2.0)
+        write_events(run.events_file, evaluated, step(number))
     found = [(row["step"], row["eval_loss"], row["eval_f1"]) for row in rows(run, What.EVALUATIONS)]
     assert found == [(4, 0.5, None), (8, None, 0.75)]
 
@@ -145,8 +120,7 @@ def test_lines_that_can_not_be_read_are_counted(run):
     assert (len(list(table.rows())), table.skipped) == (2, 2)
 
 
-def test_a_long_run_is_never_in_memory_as_a_whole(run, monkeypatch):
-    """Read in parts of 16 KB, 4,000 steps take no more memory than 1,000."""
+def test_a_run_four_times_as_long_takes_no_more_memory(run, monkeypatch):
     plain = EventReader.read
     monkeypatch.setattr(EventReader, "read", lambda reader, limit=0: plain(reader, limit=1 << 14))
     peaks = []
@@ -160,48 +134,37 @@ def test_a_long_run_is_never_in_memory_as_a_whole(run, monkeypatch):
     assert peaks[1] < 1.2 * peaks[0]
 
 
-class TestCommand:
-    def test_csv(self, run, tmp_path, capsys):
-        write_events(run.events_file, step(1, loss=0.5), step(2, loss=0.25))
-        target = tmp_path / "steps.csv"
-        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
-        with target.open(newline="", encoding="utf-8") as file:
-            assert [row["loss"] for row in csv.DictReader(file)] == ["0.5", "0.25"]
-        assert b"\r" not in target.read_bytes()
-        assert "2 steps written" in capsys.readouterr().err
-        write_events(run.machine_file, DiskSampled(free=7, total=9))
-        assert main(["export", str(run.path), "--metrics", "-", "--rows", "machine"]) == 0
-        out, err = capsys.readouterr()
-        assert out.startswith("attempt,time,seconds_since_start,sample,source,name,memory_bytes,")
-        assert (len(out.splitlines()), err) == (2, "1 sample written\n")
+def test_the_command_writes_csv_to_a_new_file_or_to_the_terminal(run, tmp_path, capsys):
+    write_events(run.events_file, step(1, loss=0.5), step(2, loss=0.25))
+    write_events(run.machine_file, DiskSampled(free=7, total=9))
+    target = tmp_path / "steps.csv"
+    command = ["export", str(run.path), "--metrics"]
+    assert main([*command, str(target)]) == 0
+    with target.open(newline="", encoding="utf-8") as file:
+        assert [row["loss"] for row in csv.DictReader(file)] == ["0.5", "0.25"]
+    assert b"\r" not in target.read_bytes()
+    before = target.read_bytes()
+    assert main([*command, str(target)]) == main([*command, str(tmp_path / "no" / "steps.csv")]) == 2
+    assert target.read_bytes() == before
+    assert main(["export", "nothing", "--metrics", "-"]) == 2
+    capsys.readouterr()
+    assert main([*command, "-", "--rows", "machine"]) == 0
+    assert capsys.readouterr().out.startswith("attempt,time,seconds_since_start,sample,source,name,memory_")
 
-    def test_parquet(self, run, tmp_path, monkeypatch):
-        monkeypatch.setattr("core.runs.metrics.ROWS_AT_ONCE", 2)
-        target = tmp_path / "steps.parquet"
-        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
-        assert parquet.read_table(target).num_rows == 0
-        target.unlink()
-        write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
-        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
-        table = parquet.read_table(target)
-        losses = table.column("loss").to_pylist()
-        assert math.isnan(losses[0])
-        assert losses[1:] == [None, 0.5], "missing is not NaN"
-        assert table.column("tokens").to_pylist() == [None, None, 9]
-        assert str(table.schema.field("step").type) == "int64"
-        assert parquet.ParquetFile(target).num_row_groups == 2
 
-    @pytest.mark.parametrize(
-        ("name", "target", "reason"),
-        [
-            ("", "taken.csv", "is there already"),
-            ("", "no/steps.csv", "There is no folder at"),
-            ("nothing", "steps.csv", "there is no run nothing"),
-        ],
-    )
-    def test_refusals(self, tmp_path, name, target, reason, capsys):
-        (tmp_path / "taken.csv").write_text("precious")
-        run = new_run(tmp_path)
-        assert main(["export", name or str(run.path), "--metrics", str(tmp_path / target)]) == 2
-        assert reason in capsys.readouterr().err
-        assert (tmp_path / "taken.csv").read_text() == "precious"
+def test_the_command_writes_parquet(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("core.runs.metrics.ROWS_AT_ONCE", 2)
+    target = tmp_path / "steps.parquet"
+    command = ["export", str(run.path), "--metrics", str(target)]
+    assert main(command) == 0
+    assert parquet.read_table(target).num_rows == 0
+    target.unlink()
+    write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
+    assert main(command) == 0
+    table = parquet.read_table(target)
+    losses = table.column("loss").to_pylist()
+    assert math.isnan(losses[0])
+    assert losses[1:] == [None, 0.5], "missing is not NaN"
+    assert table.column("tokens").to_pylist() == [None, None, 9]
+    assert str(table.schema.field("step").type) == "int64"
+    assert parquet.ParquetFile(target).num_row_groups == 2

@@ -1,166 +1,162 @@
 """Who trains on which device and who waits: the order as a file."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.base.files import ENGINE_LOCK, locked
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 from core.runs.queue import Move
 
-posix = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
-
 SELF = KeeperRecord.of(os.getpid())
-GONE = msgspec.structs.replace(SELF, started=SELF.started - 1000)
-"""A process number that another process has now."""
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """A home of its own: the queue of other tests is none of this test's."""
-    path = tmp_path / "home"
-    monkeypatch.setenv("HONE_HOME", str(path))
-    return path
+GONE = replace(SELF, started=0.0)
+"""The record of another process, which had the number that this one has now."""
 
 
 def order() -> list[str]:
     return [run.name for run in queue.waiting()]
 
 
-def named(*names: str) -> list[RunFolder]:
-    return [RunFolder(Path(f"/runs/{name}").absolute()) for name in names]
+def training() -> list[str]:
+    return [run.name for run in queue.training()]
 
 
-def ahead(run: RunFolder, device: str = "cpu") -> tuple[int, str] | None:
-    awaited = queue.take_turn(run, device, SELF)
+def named(name: str) -> RunFolder:
+    return RunFolder(Path(f"/runs/{name}").absolute())
+
+
+def ahead(name: str, device: str = "cpu") -> tuple[int, str] | None:
+    """What is ahead of a run when it tries to take its turn."""
+    awaited = queue.take_turn(named(name), device, SELF)
     return None if awaited is None else (awaited.ahead, awaited.behind)
 
 
-class TestOrder:
-    def test_the_first_one_trains_and_the_others_wait_behind_it_in_their_order(self):
-        first, second, third = named("first", "second", "third")
-        assert ahead(first) is None
-        assert ahead(second) == (1, "first")
-        assert ahead(third) == (2, "second")
-        assert (order(), [run.name for run in queue.training()]) == (["second", "third"], ["first"])
-        queue.leave(first)
-        assert ahead(third) == (1, "second")
-        assert ahead(second) is None
-        assert ahead(third) == (1, "second")
+def test_the_first_trains_and_the_others_wait_in_their_order():
+    assert (queue.waiting(), queue.training(), queue.changed_at()) == ([], [], None)
+    assert [ahead(name) for name in ("a", "b", "c", "b")] == [None, (1, "a"), (2, "b"), (1, "a")]
+    queue.enter(named("b"), "cpu", SELF)
+    assert (order(), training()) == (["b", "c"], ["a"])
+    queue.leave(named("a"))
+    assert [ahead(name) for name in ("c", "b", "c")] == [(1, "b"), None, (1, "b")]
 
-    def test_who_asks_again_keeps_its_place(self):
-        first, second, third = named("first", "second", "third")
-        for run in (first, second, third, second):
-            ahead(run)
-        queue.enter(second, "cpu", SELF)
-        assert order() == ["second", "third"]
-        assert ahead(first) is None
 
-    def test_only_runs_for_the_same_device_are_in_the_way(self):
-        gpu, other_gpu, same_gpu, cpu, any_device = named("gpu", "other", "same", "cpu", "any")
-        assert ahead(gpu, "cuda") is None
-        assert ahead(other_gpu, "cuda:1") is None
-        assert ahead(same_gpu, "cuda:0") == (1, "gpu")
-        assert ahead(cpu, "cpu") is None
-        assert ahead(any_device, "auto") == (4, "same")
+def test_only_runs_for_the_same_device_are_in_the_way():
+    assert ahead("gpu", "cuda") is None
+    assert ahead("other", "cuda:1") is None
+    assert ahead("same", "cuda:0") == (1, "gpu")
+    assert ahead("cpu", "cpu") is None
+    assert ahead("any", "auto") == (4, "same")
 
-    @pytest.mark.parametrize(
-        ("to", "expected"),
-        [
-            (Move.FIRST, ["c", "a", "b", "d"]),
-            (Move.UP, ["a", "c", "b", "d"]),
-            (Move.DOWN, ["a", "b", "d", "c"]),
-            (Move.LAST, ["a", "b", "d", "c"]),
-            (1, ["c", "a", "b", "d"]),
-            (2, ["a", "c", "b", "d"]),
-            (3, ["a", "b", "c", "d"]),
-            (9, ["a", "b", "d", "c"]),
-        ],
-    )
-    def test_a_waiting_run_is_moved(self, to, expected):
-        trains, *waiting = named("trains", "a", "b", "c", "d")
-        for run in (trains, *waiting):
-            ahead(run)
-        assert queue.move(waiting[2], to)
-        assert order() == expected
-        assert [run.name for run in queue.training()] == ["trains"]
 
-    def test_the_ends_of_the_queue_hold(self):
-        trains, a, b = named("trains", "a", "b")
-        for run in (trains, a, b):
-            ahead(run)
-        queue.move(a, Move.UP)
-        queue.move(b, Move.DOWN)
-        assert order() == ["a", "b"]
+@pytest.mark.parametrize(
+    ("name", "to", "expected"),
+    [
+        ("c", Move.FIRST, "cabd"),
+        ("c", Move.UP, "acbd"),
+        ("c", Move.DOWN, "abdc"),
+        ("c", Move.LAST, "abdc"),
+        ("c", 1, "cabd"),
+        ("c", 2, "acbd"),
+        ("c", 9, "abdc"),
+        ("a", Move.UP, "abcd"),
+        ("d", Move.DOWN, "abcd"),
+    ],
+)
+def test_a_waiting_run_is_moved(name, to, expected):
+    for run in ("trains", *"abcd"):
+        ahead(run)
+    assert queue.move(named(name), to)
+    assert (order(), training()) == (list(expected), ["trains"])
+    assert not queue.move(named("trains"), Move.LAST)
+    assert not queue.move(named("stranger"), Move.FIRST)
 
-    def test_what_doesnt_wait_cant_be_moved(self):
-        trains, stranger = named("trains", "stranger")
-        ahead(trains)
-        assert not queue.move(trains, Move.LAST)
-        assert not queue.move(stranger, Move.FIRST)
 
-    def test_one_whose_keeper_died_is_passed_over(self):
-        dead, trains, waits = named("dead", "trains", "waits")
-        queue.enter(dead, "cpu", GONE)
-        assert ahead(trains) is None
-        assert ahead(waits) == (1, "trains")
+def test_a_run_whose_keeper_died_is_passed_over_but_not_one_whose_engine_lives(tmp_path):
+    queue.enter(named("dead"), "cpu", GONE)
+    orphan = RunFolder(tmp_path)
+    queue.hold(orphan, "cpu", GONE)
+    with locked(tmp_path, name=ENGINE_LOCK):
+        assert ahead("waits") == (1, orphan.name)
         assert order() == ["waits"]
+    assert ahead("waits") is None
 
-    def test_an_engine_that_lost_its_keeper_still_has_the_device(self, tmp_path):
-        orphan, waits = RunFolder(tmp_path), *named("waits")
-        queue.hold(orphan, "cpu", GONE)
-        with locked(tmp_path, name=ENGINE_LOCK):
-            assert ahead(waits) == (1, orphan.name)
-        assert ahead(waits) is None
 
-    def test_runs_of_another_computer_with_the_same_home_keep_their_place_and_hold_up_nobody_here(self):
-        there = msgspec.structs.replace(GONE, host="elsewhere", booted=0.0)
-        there = msgspec.structs.replace(there, started=time.time())
-        queue.enter(*named("there"), "cpu", there)
-        assert ahead(*named("here")) is None
-        assert order() == []
-        first, second = named("first", "second")
-        for run, keeper in ((first, SELF), (RunFolder(Path("/there-2").absolute()), there), (second, SELF)):
-            queue.enter(run, "cpu", keeper)
-        queue.move(second, Move.UP)
-        assert order() == ["second", "first"]
-        queue.move(second, Move.DOWN)
-        assert order() == ["first", "second"]
-        assert b"/there" in (queue._file()).read_bytes().replace(b"\\\\", b"/")
+def test_runs_of_another_computer_with_the_same_home_keep_their_place_and_block_none_here():
+    there = replace(SELF, host="elsewhere", booted=0.0, started=time.time())
+    queue.enter(named("there"), "cpu", there)
+    assert ahead("here") is None
+    for name, keeper in (("first", SELF), ("there-2", there), ("second", SELF)):
+        queue.enter(named(name), "cpu", keeper)
+    queue.move(named("second"), Move.UP)
+    assert order() == ["second", "first"]
+    queue.move(named("second"), Move.DOWN)
+    assert order() == ["first", "second"]
+    assert queue._file().read_bytes().count(b"there") == 2
 
-    @pytest.mark.parametrize("damage", [b"", b"nonsense\n", b"\xff\xfe\x00", b"[1, 2]\n{}\n", b"[" * 100_000])
-    def test_a_damaged_file_is_an_empty_queue(self, damage):
-        first, second = named("first", "second")
-        ahead(first)
-        ahead(second)
-        queue._file().write_bytes(damage)
-        assert order() == []
-        assert ahead(second) is None
-        assert ahead(first) == (1, "second")
 
-    def test_a_damaged_line_costs_no_other(self):
-        first, second = named("first", "second")
-        ahead(first)
-        ahead(second)
-        queue._file().write_bytes(b'{"run": 3}\n' + queue._file().read_bytes() + b'{"run": "torn')
-        assert order() == ["second"]
-
-    def test_nobody_waits_where_there_is_no_home(self):
-        assert (queue.waiting(), queue.training(), queue.changed_at()) == ([], [], None)
+@pytest.mark.parametrize("damage", [b"", b"nonsense\n", b"\xff\xfe\x00", b"[1, 2]\n{}\n", b"[" * 100_000])
+def test_a_damaged_file_is_an_empty_queue_and_a_damaged_line_costs_no_other(damage):
+    ahead("first")
+    ahead("second")
+    whole = queue._file().read_bytes()
+    queue._file().write_bytes(damage + b"\n" + whole + b'{"run": "torn')
+    assert order() == ["second"]
+    queue._file().write_bytes(damage)
+    assert order() == []
+    assert ahead("second") is None
+    assert ahead("first") == (1, "second")
 
 
 def test_a_run_whose_place_is_lost_takes_no_turn_before_it_is_entered_again():
-    first, second = named("first", "second")
-    assert ahead(first) is None
-    assert ahead(second) == (1, "first")
+    ahead("first")
+    ahead("second")
     queue._file().unlink()
-    awaited = queue.take_turn(second, "cpu", SELF, has_waited=True)
-    assert awaited is not None
-    assert (queue.training(), queue.waiting()) == ([], [])
-    queue.hold(first, "cpu", SELF)
-    queue.enter(second, "cpu", SELF)
-    assert ahead(second) == (1, "first")
+    assert queue.take_turn(named("second"), "cpu", SELF, has_waited=True) is not None
+    assert (training(), order()) == ([], [])
+    queue.hold(named("first"), "cpu", SELF)
+    queue.enter(named("second"), "cpu", SELF)
+    assert ahead("second") == (1, "first")
+
+
+def test_a_home_that_was_moved_is_not_made_again(home):
+    ahead("first")
+    home.rename(home.with_name("moved"))
+    with pytest.raises(OSError, match="queue"):
+        queue.leave(named("first"))
+    assert not home.exists()
+
+
+RACER = """
+import os, sys
+from pathlib import Path
+from core.runs import queue
+from core.runs.folder import KeeperRecord, RunFolder
+name, log = sys.argv[1:]
+run, keeper = RunFolder(Path(name)), KeeperRecord.of(os.getpid())
+for turn in range(4):
+    while queue.take_turn(run, "auto", keeper) is not None:
+        pass
+    with open(log, "ab", buffering=0) as file:
+        file.write(f"begin {name}\\n".encode())
+        sum(range(200_000))
+        file.write(f"end {name}\\n".encode())
+    queue.leave(run)
+"""
+
+
+def test_of_processes_that_race_no_two_have_their_turn_at_once(tmp_path):
+    log = tmp_path / "log"
+    racers = [
+        subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path / name), str(log)]) for name in "abc"
+    ]
+    assert [racer.wait(60) for racer in racers] == [0, 0, 0]
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2 * 3 * 4
+    for begin, end in zip(lines[::2], lines[1::2], strict=True):
+        assert (begin.split()[0], end.split()[0], begin.split()[1]) == ("begin", "end", end.split()[1])

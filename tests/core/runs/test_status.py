@@ -1,7 +1,9 @@
 """A run's status, computed from its events."""
 
-import msgspec
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from core.memory.model import Basis, Parts
 from core.runs.events import (
@@ -15,52 +17,40 @@ from core.runs.events import (
     Outcome,
     RequestAnswered,
     RunFinished,
-    RunPlanned,
     RunStarted,
     Source,
-    StepFinished,
     TurnAwaited,
     TurnCame,
 )
 from core.runs.status import RunStatus, State
+from tests.fakes.runs import plan, step
 
-STARTED = RunStarted()
-PLAN = RunPlanned(total_steps=20, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
 WAITS = TurnAwaited(ahead=1, behind="other")
-FORECAST = MemoryForecast(device="cpu", basis=Basis.FORMULA, parts=Parts(weights=80, overhead=30))
+RAN = (RunStarted(), plan(total_steps=20))
+ENDED, DEAD = {"engine_ended": True}, {"keeper_alive": False}
 
 
-def story_of(*events: Event) -> RunStatus:
+def status_of(*events: Event) -> RunStatus:
     status = RunStatus()
     for event in events:
         status.apply(event)
     return status
 
 
-def step(number: int, seconds: float = 0.5, **more: object) -> StepFinished:
-    return StepFinished(
-        step=number, epoch=number / 10, seconds=seconds, learning_rate=1e-3, samples=8, **more
-    )
-
-
 def answered(action: str, attempt: int = 1, *, accepted: bool = True) -> RequestAnswered:
     return RequestAnswered(request="1", action=action, accepted=accepted, attempt=attempt)
 
 
-def ended(outcome: Outcome, **more: object) -> RunFinished:
+def ended(outcome: Outcome, **more: Any) -> RunFinished:
     return RunFinished(state=outcome, **more)
-
-
-RAN = (STARTED, PLAN)
-ENDED, DEAD = {"engine_ended": True}, {"keeper_alive": False}
 
 
 @pytest.mark.parametrize(
     ("events", "known", "expected"),
     [
-        ([STARTED], {}, State.STARTING),
+        ([RunStarted()], {}, State.STARTING),
         (RAN, {}, State.TRAINING),
-        ([STARTED, step(1)], {}, State.TRAINING),  # the plan is out of sight
+        ([RunStarted(), step(1)], {}, State.TRAINING),  # the plan is out of sight
         (RAN, {"requested": {"stop"}}, State.STOPPING),
         (RAN, {"requested": {"pause"}}, State.PAUSING),
         (RAN, {"requested": {"save"}}, State.TRAINING),
@@ -96,19 +86,16 @@ ENDED, DEAD = {"engine_ended": True}, {"keeper_alive": False}
     ],
 )
 def test_state(events, known, expected):
-    assert story_of(*events).state(**{"engine_ended": False, "keeper_alive": True, **known}) is expected
+    assert status_of(*events).state(**{"engine_ended": False, "keeper_alive": True, **known}) is expected
 
 
-def test_time_left_is_withheld_until_some_steps_have_shown_their_pace():
-    status = story_of(*RAN, *(step(number) for number in range(1, 5)))
+@pytest.mark.parametrize("first", [step(1, seconds=60.0), step(1, seconds=9.0, compile_seconds=40.0)])
+def test_time_left_is_estimated_from_five_steps_on_and_one_slow_step_does_not_count(first):
+    status = status_of(*RAN, *map(step, range(1, 5)))
     assert status.seconds_left is None
     status.apply(step(5))
     assert status.seconds_left == 15 * 0.5
-
-
-@pytest.mark.parametrize("first", [step(1, 60.0), step(1, 9.0, compile_seconds=40.0)])
-def test_one_slow_step_or_one_that_compiled_is_no_measure_of_the_pace(first):
-    assert story_of(*RAN, first, *map(step, range(2, 11))).step_seconds == 0.5
+    assert status_of(*RAN, first, *map(step, range(2, 11))).step_seconds == 0.5
 
 
 def test_messages_last_until_they_are_withdrawn_or_a_new_attempt_begins():
@@ -116,12 +103,10 @@ def test_messages_last_until_they_are_withdrawn_or_a_new_attempt_begins():
         MessageRaised(id=name, attempt=attempt, level=Level.WARNING, title="")
         for attempt, name in enumerate(("slow", "full"), start=1)
     )
-    status = story_of(STARTED, slow)
-    assert list(status.messages) == ["slow"]
-    status.apply(MessageWithdrawn(id="slow"))
-    assert status.messages == {}
+    assert list(status_of(RunStarted(), slow).messages) == ["slow"]
+    assert status_of(RunStarted(), slow, MessageWithdrawn(id="slow")).messages == {}
     # the keeper writes another file: its message of the new attempt may come first
-    assert list(story_of(STARTED, slow, full, RunStarted(attempt=2)).messages) == ["full"]
+    assert list(status_of(RunStarted(), slow, full, RunStarted(attempt=2)).messages) == ["full"]
 
 
 def sampled(source: Source, held: int, attempt: int = 1, **more: int) -> MemorySampled:
@@ -140,39 +125,37 @@ def sampled(source: Source, held: int, attempt: int = 1, **more: int) -> MemoryS
     ],
 )
 def test_peak_memory(events, peak):
-    assert story_of(STARTED, *events).peak_bytes == peak
+    assert status_of(RunStarted(), *events).peak_bytes == peak
 
 
 @pytest.mark.parametrize(
     ("device", "end", "error"),
     [
-        ("cpu", None, None),
-        ("cpu", ended(Outcome.FAILED, peak_bytes=100), None),  # before a step
-        ("cpu", ended(Outcome.FINISHED, steps=20, peak_bytes=100), 0.1),
+        ("cpu", [], None),
+        ("cpu", [ended(Outcome.FAILED, peak_bytes=100)], None),  # before a step
+        ("cpu", [ended(Outcome.FINISHED, steps=20, peak_bytes=100)], 0.1),
         # only what the allocator held is compared
-        ("cuda:0", ended(Outcome.FINISHED, steps=20, peak_bytes=500, peak_device_bytes=100), -0.2),
+        ("cuda:0", [ended(Outcome.FINISHED, steps=20, peak_bytes=500, peak_device_bytes=100)], -0.2),
     ],
 )
 def test_error_of_the_forecast(device, end, error):
-    events = [msgspec.structs.replace(FORECAST, device=device), sampled(Source.PROCESS, 90)]
-    assert story_of(*RAN, *events, *([end] if end else [])).forecast_error == error
+    forecast = MemoryForecast(device=device, basis=Basis.FORMULA, parts=Parts(weights=80, overhead=30))
+    assert status_of(*RAN, forecast, sampled(Source.PROCESS, 90), *end).forecast_error == error
 
 
-def test_a_new_attempt_starts_from_its_checkpoint():
-    status = story_of(
-        RunStarted(time=10), PLAN, *map(step, range(1, 9)), ended(Outcome.STOPPED),
-        RunStarted(time=50, attempt=2, from_step=5),
-    )  # fmt: skip
-    assert (status.step, status.attempt, status.finished) == (5, 2, None)
-    assert (status.started, status.attempt_started) == (10, 50)
-    before = [event for event in RAN if isinstance(event, RunPlanned)]
-    assert status.plan == before[0]
-
-
-def test_evaluations_beyond_the_checkpoint_of_a_new_attempt_do_not_count():
+def test_a_new_attempt_starts_from_its_checkpoint_and_drops_later_evaluations():
     measured = Evaluated(step=5, epoch=1, metrics={"eval_loss": 2.0}, seconds=1)
-    assert story_of(measured, RunStarted(attempt=2, from_step=5)).evaluated_at == 5
-    status = story_of(measured, RunStarted(attempt=2, from_step=4))
+    status = status_of(
+        replace(RAN[0], time=10),
+        RAN[1],
+        *map(step, range(1, 9)),
+        measured,
+        ended(Outcome.STOPPED),
+        RunStarted(time=50, attempt=2, from_step=5),
+    )
+    assert (status.step, status.attempt, status.finished, status.plan) == (5, 2, None, RAN[1])
+    assert (status.started, status.attempt_started, status.evaluated_at) == (10, 50, 5)
+    status.apply(RunStarted(attempt=3, from_step=4))
     assert (status.metrics, status.evaluated_at) == ({}, None)
-    status = story_of(measured, ended(Outcome.FINISHED, metrics={"eval_accuracy": 0.9}))
+    status = status_of(measured, ended(Outcome.FINISHED, metrics={"eval_accuracy": 0.9}))
     assert (status.metrics, status.evaluated_at) == ({"eval_loss": 2.0, "eval_accuracy": 0.9}, 5)

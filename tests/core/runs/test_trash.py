@@ -1,10 +1,12 @@
+"""Runs are moved to the trash or deleted: never one that trains, never through a link."""
+
 import io
 import os
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.base.errors import RunFolderError
 from core.base.files import locked
@@ -18,13 +20,14 @@ from tests.fakes.runs import digits_options, keep_alive, new_run, write_events
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    return tmp_path / "runs"
+def runs(home):
+    return home / "runs"
 
 
-def over(folder: Path) -> RunFolder:
-    run = new_run(folder)
+@pytest.fixture
+def run(runs):
+    """A run that has finished."""
+    run = new_run(runs)
     write_events(run.events_file, RunStarted(time=100), RunFinished(state=Outcome.FINISHED, time=160))
     run.model.mkdir()
     (run.model / "model.safetensors").write_bytes(bytes(5000))
@@ -35,73 +38,48 @@ def refuse(path: Path) -> None:
     raise PermissionError(13, "Permission denied", str(path))
 
 
-def test_a_plan_names_sizes_what_trains_and_what_others_need(runs):
-    going, live = over(runs), new_run(runs)
+def test_the_plan_names_sizes_what_trains_and_which_runs_start_from_a_model(run, runs):
+    live = new_run(runs)
     keep_alive(live)
-    source = ModelOptions(source=f"run:{going.name}")
-    create(msgspec.structs.replace(digits_options("The next one"), model=source), runs)
-    planned = trash.plan([going, live], runs)
-    assert [one.run for one in planned.going] == [going]
+    sources = {"By name": f"run:{run.name}", "By path": str(run.model)}
+    others = [
+        create(replace(digits_options(title), model=ModelOptions(source=source)), runs)
+        for title, source in sources.items()
+    ]
+    planned = trash.plan([run, live], runs)
+    assert [item.run for item in planned.going] == [run]
     assert planned.busy == ("Digits",)
-    assert planned.needed[0].needed_by == ("The next one",)
-    files = [path for path in going.path.rglob("*") if path.is_file()]
+    assert sorted(planned.needed[0].needed_by) == ["By name", "By path"]
+    files = [path for path in run.path.rglob("*") if path.is_file()]
     assert planned.size == sum(path.stat().st_size for path in files) > 5000
+    for other in others:
+        write_events(other.events_file, RunFinished(state=Outcome.FINISHED, time=160))
+    assert trash.plan([run, *others], runs).needed == (), "they go with it"
 
 
-def test_a_run_that_needs_another_may_go_with_it(runs):
-    first = over(runs)
-    source = ModelOptions(source=f"run:{first.path}")
-    second = create(msgspec.structs.replace(digits_options(), model=source), runs)
-    write_events(second.events_file, RunFinished(state=Outcome.FINISHED, time=160))
-    assert trash.plan([first, second], runs).needed == ()
-
-
-def test_a_model_folder_of_a_run_counts_as_the_run(runs):
-    first = over(runs)
-    create(
-        msgspec.structs.replace(digits_options("By path"), model=ModelOptions(source=str(first.model))), runs
-    )
-    assert trash.plan([first], runs).needed[0].needed_by == ("By path",)
-
-
-def test_a_live_run_is_refused_even_if_it_was_asked_about_before(runs):
+def test_a_run_that_was_started_meanwhile_is_refused(runs):
     run = new_run(runs)
     keep_alive(run)
-    moved: list[Path] = []
-    for take_away in (lambda: trash.move(run, moved.append), lambda: trash.delete(run)):
+    for take_away in (lambda: trash.move(run, lambda _: pytest.fail("moved")), lambda: trash.delete(run)):
         with pytest.raises(RunFolderError, match="isn't over"):
             take_away()
     assert run.path.is_dir()
-    assert moved == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows moves no folder with an open file in it")
-def test_nobody_starts_a_run_while_it_is_taken_away(runs):
-    run = over(runs)
-    told: list[str] = []
-
+def test_a_run_can_not_be_started_while_it_is_moved(run):
     def move(path: Path) -> None:
         with pytest.raises(TimeoutError), locked(path, 0.0):
-            told.append("somebody could have started it")
+            pytest.fail("it could have been started")
         path.rename(path.with_name("gone"))
 
     trash.move(run, move)
-    assert told == []
     with pytest.raises(RunFolderError):
         start.resume(run, [sys.executable, "-c", "pass"])
     assert not run.path.exists()
 
 
-def test_where_there_is_no_bin_the_run_stays(runs):
-    run = over(runs)
-    with pytest.raises(trash.NoTrashError) as caught:
-        trash.move(run, refuse)
-    assert "Permission denied" in caught.value.detail
-    assert run.options_file.is_file()
-
-
-def test_deleting_takes_all_of_it_and_follows_no_link(runs, tmp_path):
-    run = over(runs)
+def test_deleting_takes_all_of_it_and_follows_no_link(run, tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "data.csv").write_text("a")
@@ -113,30 +91,31 @@ def test_deleting_takes_all_of_it_and_follows_no_link(runs, tmp_path):
         trash.delete(run)
 
 
-def test_the_command_asks_for_a_yes_and_moves_to_trash_of_the_system(runs, tmp_path, monkeypatch, capsys):
-    run, moved = over(runs), []
+def test_the_command_asks_for_a_yes_and_deletes_permanently_only_on_request(run, monkeypatch, capsys):
+    moved = []
+    command = ["runs", "--delete", run.name]
     monkeypatch.setattr(trash, "_send_to_trash", moved.append)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert main.main(["runs", "--delete", run.name]) == 2
+    assert main.main(command) == 2
     assert moved == []
-    assert main.main(["runs", "--delete", run.name, "--yes"]) == 0
+    assert main.main([*command, "--yes"]) == 0
     assert moved == [run.path]
-    assert "1 run, " in capsys.readouterr().out
     monkeypatch.setattr(trash, "_send_to_trash", refuse)
-    assert main.main(["runs", "--delete", run.name, "--yes"]) == 1
-    assert "--permanently" in capsys.readouterr().err
-    assert run.path.is_dir()
-    assert main.main(["runs", "--delete", run.name, "--yes", "--permanently"]) == 0
+    assert main.main([*command, "--yes"]) == 1
+    error = capsys.readouterr().err
+    assert "Permission denied" in error
+    assert "--permanently" in error
+    assert run.options_file.is_file()
+    assert main.main([*command, "--yes", "--permanently"]) == 0
     assert not run.path.exists()
 
 
 @pytest.mark.skipif(
     os.name != "posix" or os.uname().sysname == "Darwin", reason="a bin in a folder of our own"
 )
-def test_what_lies_in_the_real_bin_can_be_put_back(runs, tmp_path, monkeypatch):
+def test_what_lies_in_the_real_bin_can_be_put_back(run, tmp_path, monkeypatch):
     from send2trash import plat_other
 
-    run = over(runs)
     bin_folder = tmp_path / "Trash"
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(plat_other, "HOMETRASH_B", os.fsencode(bin_folder))

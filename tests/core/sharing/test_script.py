@@ -4,7 +4,6 @@ import ast
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,14 +16,16 @@ import pytest
 from core.base.errors import OptionsError
 from core.engine.script import comment, write_script
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path, value_of
+from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import Method, Precision, Quantization, Task, Toggle
 from core.options.data import DataOptions
 from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
 from core.sharing.script import Script, ScriptRequest, script_of_run
 from tests.fakes.models import instructions, pairs, save_tiny_bert, save_tiny_talker, write_json, write_text
+from tests.fakes.runs import write_events
 from tests.fakes.training import write_data, write_reviews
 
 TALKS = [
@@ -33,7 +34,7 @@ TALKS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Data and models, by what they are."""
     folder = tmp_path_factory.mktemp("scripts")
@@ -84,64 +85,52 @@ def script(asked: RunOptions, **more: Any) -> str:
     return write_script(request, asked).text
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_scripts_are_short_and_clean(case, made, tmp_path):
-    text = script(CASES[case](made))
-    compile(text, "script.py", "exec")
-    assert len([line for line in text.splitlines() if line]) <= 100
-    path = tmp_path / "script.py"
-    path.write_text(text, encoding="utf-8")
-    ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
-    done = subprocess.run(
-        [ruff, "check", "--isolated", "--select", "F", str(path)], capture_output=True, text=True, check=False
-    )
+def test_scripts_are_short_and_clean(made, tmp_path):
+    for case, options_of in CASES.items():
+        text = script(options_of(made))
+        compile(text, case, "exec")
+        assert len([line for line in text.splitlines() if line]) <= 100, case
+        (tmp_path / f"{case}.py").write_text(text, encoding="utf-8")
+    ruff = Path(sys.executable).with_name("ruff")
+    command = [ruff, "check", "--isolated", "--select", "F", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
-@pytest.fixture(scope="session")
-def trained(made, tmp_path_factory):
-    """What Trainer logged in two scripts, run one after the other in a process without Hone."""
-    folder = tmp_path_factory.mktemp("trained")
+def test_scripts_train_without_hone(made, tmp_path):
     cases = ("texts", "chat")
     for case in cases:
-        (folder / f"{case}.py").write_text(script(CASES[case](made)), encoding="utf-8")
+        (tmp_path / f"{case}.py").write_text(script(CASES[case](made)), encoding="utf-8")
     driver = (
         "import json, runpy, sys\n"
         "for name in sys.argv[1:]:\n"
         "    done = runpy.run_path(name, run_name='__main__')\n"
-        "    print('TOLD', json.dumps(done['trainer'].state.log_history))\n"
+        "    print('LOGGED', json.dumps(done['trainer'].state.log_history))\n"
         "assert not {'core', 'gui'} & set(sys.modules)\n"
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", driver, *(f"{case}.py" for case in cases)],
         capture_output=True,
         text=True,
-        cwd=folder,
-        env={**os.environ, "HF_HOME": str(folder / "hub"), "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path,
+        env={**os.environ, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"},
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (folder / "model" / "adapter_model.safetensors").is_file()
-    told = [line.removeprefix("TOLD ") for line in done.stdout.splitlines() if line.startswith("TOLD ")]
-    return {case: json.loads(line) for case, line in zip(cases, told, strict=True)}
+    assert (tmp_path / "model" / "adapter_model.safetensors").is_file()
+    logs = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("LOGGED ")]
+    assert len(logs) == len(cases)
+    for log in logs:
+        losses = [entry["loss"] for entry in log if "loss" in entry]
+        assert len(losses) == 3
+        assert all(0 < loss < 20 for loss in losses)
+        assert any("eval_loss" in entry for entry in log)
 
 
-@pytest.mark.parametrize("case", ["texts", "chat"])
-def test_scripts_train(case, trained):
-    losses = [entry["loss"] for entry in trained[case] if "loss" in entry]
-    assert len(losses) == 3
-    assert all(0 < loss < 20 for loss in losses)
-    assert any("eval_loss" in entry for entry in trained[case])
-
-
-NO_EFFECT = {"output.predictions", "output.prompts", "device.processes", "output.name"}
+NOT_TRAINING = {"output.predictions", "output.prompts", "device.processes", "output.name"}
 FOUND_IN_DATA = {
-    "data.columns",
-    "data.header",
-    "data.train_split",
-    "data.eval_split",
-    "data.image_column",
-    "data.chat_template",
+    *("data.columns", "data.header", "data.train_split", "data.eval_split", "data.image_column"),
+    *("data.chat_template", "data.train", "data.eval", "model.source"),
 }
 """Options that reach a script through what the data comes to."""
 VALUES: dict[str, Any] = {
@@ -175,15 +164,6 @@ DATA = {
 }
 
 
-def changed(asked: RunOptions, path: str, value: Any) -> RunOptions:
-    section, _, name = path.partition(".")
-    if not name:
-        return msgspec.structs.replace(asked, **{section: value})
-    typed = msgspec.convert(value, options_by_path()[path].value_type)
-    part = msgspec.structs.replace(getattr(asked, section), **{name: typed})
-    return msgspec.structs.replace(asked, **{section: part})
-
-
 def needs(option: Option) -> dict[str, Any]:
     found = {**BESIDE.get(option.path, {}), **{path: values[0] for path, values in option.needs.items()}}
     further = {
@@ -209,19 +189,17 @@ def other(option: Option, now: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "option", [option for option in all_options() if option.section], ids=lambda option: option.path
+    "option",
+    [one for one in all_options() if one.section and one.path not in NOT_TRAINING | FOUND_IN_DATA],
+    ids=lambda option: option.path,
 )
-def test_each_option_is_in_the_script(option, made):
-    if option.path in NO_EFFECT | FOUND_IN_DATA | {"model.source", "data.train", "data.eval"}:
-        return
+def test_each_option_changes_the_script(option, made):
     beside = needs(option)
     task = beside.pop("task", Task.TEXT_CLASSIFICATION)
     model, data = (made.get(name, name) for name in DATA[task])
-    before = options(task, model, data)
-    for path, value in beside.items():
-        before = changed(before, path, value)
+    before = with_changes(options(task, model, data), beside)
     assert option.applies_to(before)
-    after = changed(before, option.path, other(option, value_of(before, option.path)))
+    after = with_changes(before, {option.path: other(option, value_of(before, option.path))})
     device = "mps" if option.group == "Apple GPU" else "cpu"
     texts = [
         write_script(ScriptRequest(asked={}, device=place), asked).text
@@ -231,45 +209,39 @@ def test_each_option_is_in_the_script(option, made):
     assert texts[0] != texts[1]
 
 
-def test_what_ran_is_what_is_asked_of_the_engine(tmp_path):
-    asked: list[ScriptRequest] = []
+def test_what_was_chosen_for_a_run_is_stated_in_its_script_and_nothing_else_of_it(tmp_path):
+    requests: list[ScriptRequest] = []
 
     def engine(_name: str, request: bytes) -> bytes:
-        asked.append(msgspec.json.decode(request, type=ScriptRequest))
+        requests.append(msgspec.json.decode(request, type=ScriptRequest))
         return msgspec.json.encode(Script("text"))
 
-    ran = {
-        "type": "what_ran",
-        "time": 1.0,
-        "attempt": 1,
-        "device": "cuda:0\"; print('here')  #",
-        "device_name": "AMD EPYC",
-        "parameter_dtype": "float32",
-        "autocast_dtype": "bfloat16",
-        "optimizer": "AdamW",
-        "optimizer_state_bytes": 0,
-        "trainable_parameters": 1,
-        "total_parameters": 1,
-        "effective_batch": 1,
-        "attention": "eager",
-        "reasons": {"device.precision": "bf16: in hardware", "device.threads": "3; print('here'): why"},
-    }
-    (tmp_path / "run.toml").write_text('schema = 1\ntask = "text-classification"\n', encoding="utf-8")
-    (tmp_path / "events.jsonl").write_text(f"{json.dumps(ran)}\n", encoding="utf-8")
-    assert script_of_run(RunFolder(tmp_path), engine) == "text"
-    found = asked[0].asked
-    assert (asked[0].device, found["device"]["precision"], found["model"]["attention"]) == (
-        "cpu",
-        "bf16",
-        "eager",
+    run = RunFolder(tmp_path)
+    run.options_file.write_text('schema = 1\ntask = "text-classification"\n', encoding="utf-8")
+    ran = WhatRan(
+        device="cuda:0\"; print('here')  #",
+        device_name="AMD EPYC",
+        parameter_dtype="float32",
+        autocast_dtype="bfloat16",
+        optimizer="AdamW",
+        optimizer_state_bytes=0,
+        trainable_parameters=1,
+        total_parameters=1,
+        effective_batch=1,
+        attention="eager",
+        reasons={"device.precision": "bf16: in hardware", "device.threads": "3; print('here'): why"},
     )
-    assert found["device"]["threads"] is None
-    assert asked[0].notes == ("device.precision = bf16: in hardware",)
+    write_events(run.events_file, ran)
+    assert script_of_run(run, engine) == "text"
+    [request] = requests
+    device, model = request.asked["device"], request.asked["model"]
+    assert (request.device, device["precision"], device["threads"]) == ("cpu", "bf16", None)
+    assert (model["attention"], request.notes) == ("eager", ("device.precision = bf16: in hardware",))
 
 
 def test_pairs_are_not_grouped_by_a_length_that_they_lack(made):
-    asked = options(Task.PREFERENCE, made["talker"], made["pairs"], group_by_length=Toggle.ON)
-    assert "train_sampling_strategy" not in script(asked)
+    pairs = options(Task.PREFERENCE, made["talker"], made["pairs"], group_by_length=Toggle.ON)
+    assert "train_sampling_strategy" not in script(pairs)
 
 
 def test_without_data_there_is_no_script(made):
@@ -278,21 +250,14 @@ def test_without_data_there_is_no_script(made):
     assert [problem.path for problem in refused.value.problems] == ["data.train"]
 
 
-def test_a_strangers_words_stay_words(made, tmp_path):
+def test_a_strangers_text_is_never_code(made, tmp_path):
     nasty = 'a\n"\'); print("here")  # {{ seed }} {% raw %}'
     path = tmp_path / "odd.csv"
-    rows = [(nasty, "label"), *((f"good {row}", str(row % 2)) for row in range(12))]
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
-    asked = options(Task.TEXT_CLASSIFICATION, made["bert"], str(path))
-    text = script(
-        asked,
-        title=nasty,
-        notes=(nasty,),
-        versions={"torch": "2\nprint()", "peft": "0.21 evil", "trl": "1.16.0"},
-    )
-    assert [
-        node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name) and node.id == "print"
-    ] == []
+        csv.writer(file).writerows([(nasty, "label"), *((f"good {row}", str(row % 2)) for row in range(12))])
+    versions = {"torch": "2\nprint()", "peft": "0.21 evil", "trl": "1.16.0"}
+    train = options(Task.TEXT_CLASSIFICATION, made["bert"], str(path))
+    text = script(train, title=nasty, notes=(nasty,), versions=versions)
+    assert "print" not in {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     assert "pip install trl==1.16.0 scikit-learn" in text
     assert all(line.startswith("#") for line in comment(nasty))
