@@ -1,12 +1,12 @@
-"""The plan of a benchmark of devices: the same models on two devices, in two precisions or with two counts of threads.
+"""The benchmark of devices: the same models on two devices, in two precisions, or with two numbers of threads.
 
-The five vision models, batches of 4 and 64 and 1,000 images of 224 pixels are those of a much-read article on training
-with an Apple M1 Max; models of texts are Hone's addition.
+The five vision models, batches of 4 and 64 and 1,000 images of 224 pixels are those of a widely read article on
+training with an Apple M1 Max; the text models are Hone's addition.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -36,7 +36,7 @@ CPU = "cpu"
 
 
 class Sides(StrEnum):
-    """In what the two sides differ."""
+    """What is compared."""
 
     DEVICES = "devices"
     PRECISIONS = "precisions"
@@ -44,72 +44,64 @@ class Sides(StrEnum):
 
 
 @dataclass(frozen=True)
-class Side:
-    """A label and the options it stands for."""
-
-    label: str
-    changes: Changes
-
-    @property
-    def device(self) -> str:
-        return str(self.changes["device.name"]).partition(":")[0]
-
-
-@dataclass(frozen=True)
 class Pair:
-    """The baseline and the other side. `reason` says why these, where Hone chose."""
+    """The two settings that are compared.
+
+    Attributes:
+        sides: What they differ in.
+        settings: The options of each by its label, such as `CPU` and `MPS`; the first is the baseline.
+        reason: Why they were chosen; empty if `sides` was given.
+    """
 
     sides: Sides
-    first: Side
-    other: Side
+    settings: Mapping[str, Changes]
     reason: str = ""
 
     @property
     def title(self) -> str:
-        """`CPU against MPS`."""
-        return _("{label} against {label_2}").format(label=self.first.label, label_2=self.other.label)
+        first, other = self.settings
+        return _("{label} against {label_2}").format(label=first, label_2=other)
 
     @property
     def devices(self) -> set[str]:
-        return {self.first.device, self.other.device}
+        """The kinds of devices, such as `cpu` and `cuda`."""
+        return {str(changes["device.name"]).partition(":")[0] for changes in self.settings.values()}
 
 
 def pair_of(machine: MachineReport, sides: Sides | None = None) -> Pair:
-    """The pair that differs in `sides`; None: what suits the machine.
+    """The settings to compare on this machine.
 
-    That is the CPU and the accelerator; without one, precisions where the CPU has bf16 hardware, else threads.
+    With `sides` None, these are the CPU and the accelerator; without an accelerator, two precisions if the CPU has
+    bf16 instructions or a single core, otherwise two numbers of threads.
     """
-    cpu = cpu_of(machine)
-    cores = cores_of(cpu)
+    cpu, reason = cpu_of(machine), ""
     has_accelerator = machine.automatic not in ("", CPU)
-    if sides is Sides.DEVICES or (sides is None and has_accelerator):
-        others = (device.name for device in machine.devices if device.name != CPU)
-        name = machine.automatic if has_accelerator else next(others, "cuda")
-        return Pair(Sides.DEVICES, _side("CPU", CPU), _side(name.partition(":")[0].upper(), name))
-    if sides is None:
+    if sides is None and not has_accelerator:
         precision = cpu.automatic.get("device.precision")
         has_bf16 = precision is not None and precision.value == Precision.BF16
-        chosen = pair_of(machine, Sides.PRECISIONS if has_bf16 or cores == 1 else Sides.THREADS)
+        sides = Sides.PRECISIONS if has_bf16 or cores_of(cpu) == 1 else Sides.THREADS
         has = "has" if has_bf16 else _("has no")
-        return replace(chosen, reason=f"There is no accelerator, and this processor {has} bf16 hardware.")
+        reason = f"There is no accelerator, and this processor {has} bf16 hardware."
     if sides is Sides.PRECISIONS:
         device = find_device(machine, "auto") or cpu
-        half = half_precision(device) or Precision.BF16
-        return Pair(sides, _side("fp32", device.name), _side(half.value, device.name, half))
-    return Pair(sides, _threads(1), _threads(max(2, cores)))
+        both = (Precision.FP32, half_precision(device) or Precision.BF16)
+        return Pair(sides, {half.value: _setting(device.name, half) for half in both}, reason)
+    if sides is Sides.THREADS:
+        counts = (1, max(2, cores_of(cpu)))
+        threads = {counted(count, "thread"): {**_setting(CPU), "device.threads": count} for count in counts}
+        return Pair(sides, threads, reason)
+    others = (device.name for device in machine.devices if device.name != CPU)
+    name = machine.automatic if has_accelerator else next(others, "cuda")
+    label = name.partition(":")[0].upper()
+    return Pair(Sides.DEVICES, {"CPU": _setting(CPU), label: _setting(name)})
 
 
 def cpu_of(machine: MachineReport) -> DeviceReport:
     return find_device(machine, CPU) or DeviceReport(name=CPU, title="CPU", available=True)
 
 
-def _side(label: str, device: str, precision: Precision = Precision.FP32) -> Side:
-    return Side(label, {"device.name": device, "device.precision": precision.value})
-
-
-def _threads(count: int) -> Side:
-    changes = _side("", CPU).changes
-    return Side(counted(count, "thread"), {**changes, "device.threads": count})
+def _setting(device: str, precision: Precision = Precision.FP32) -> Changes:
+    return {"device.name": device, "device.precision": precision.value}
 
 
 # --- The plan
@@ -122,13 +114,13 @@ MANY_CORES = 8
 
 IMAGES, BATCHES = 1000, (4, 64)
 PIXELS, TOKENS = 224, 128
-DIGITS_THERE_ARE = 1797
+COUNT_OF_DIGITS = 1797
 
 IMAGES_PER_CORE = 16
-"""Images timed per core where a CPU is one of the sides: 128 on 8 cores, about a minute of VGG-16."""
+"""Images timed per core of a CPU: 128 on 8 cores, about a minute of VGG-16."""
 
-FEWEST_STEPS = 3
-"""For a median, and as many losses to compare."""
+MIN_STEPS = 3
+"""For a median, and losses to compare."""
 
 
 def devices_plan(
@@ -142,17 +134,17 @@ def devices_plan(
     passes: int = 1,
     sides: Sides | None = None,
 ) -> Plan:
-    """The plan for this machine; takes milliseconds.
+    """Plan the benchmark for this machine, which takes milliseconds.
 
     Args:
-        machine: What it can train on.
-        models: Names of torchvision's models or of `SIZES`; None: the article's five, and those of texts.
+        machine: The devices of this computer.
+        models: Names of torchvision models or of `SIZES`. Default: the article's five and the text models.
         batches: Batch sizes; each model is measured with each.
-        images: Images, or texts, of an epoch.
-        data: A file or folder of images such as MNIST's; None: the digits that come with Hone.
-        steps: Timed steps at most; None: an epoch, or what is quick where a CPU is one of the sides.
-        passes: How often each is measured.
-        sides: In what the sides differ; None: what suits this machine.
+        images: Number of images, or texts, per epoch.
+        data: An image file or folder, such as MNIST's. Default: the digits that come with Hone.
+        steps: Maximum number of timed steps. Default: one epoch, or fewer if the CPU is measured.
+        passes: Number of measurements of each variant.
+        sides: What is compared. Default: what suits this machine.
 
     Raises:
         OptionsError: There is no such model, or `data` can't be read.
@@ -165,36 +157,32 @@ def devices_plan(
     variants = []
     for name in names:
         for batch in batches:
-            plain = _plain(name, batch, images, source)
-            rows = _epoch(plain)
-            few = (
-                _("a batch of {batch:,} is more than the {rows:,} there are").format(batch=batch, rows=rows)
-                if batch > rows
-                else ""
-            )
-            epoch = max(FEWEST_STEPS, rows // batch)  # the last, smaller batch of an epoch is not timed
+            baseline = _baseline(name, batch, images, source)
+            rows = rows_of_epoch(baseline)
+            refusal = _("a batch of {batch:,} is more than the {rows:,} there are")
+            epoch = max(MIN_STEPS, rows // batch)  # the last, smaller batch of an epoch is not timed
             variants += [
                 make_variant(
-                    plain,
+                    baseline,
                     machine,
-                    f"{name}-{batch}-{side.label.lower().replace(' ', '-')}",
+                    f"{name}-{batch}-{label.lower().replace(' ', '-')}",
                     _("{name}, batch {batch}").format(name=title_of(name), batch=batch),
-                    side.changes,
-                    refusal=few,
+                    changes,
+                    refusal=refusal.format(batch=batch, rows=rows) if batch > rows else "",
                     group=f"{name}-{batch}",
-                    side=side.label,
-                    steps=min(steps or max(FEWEST_STEPS, limit // batch), epoch),
+                    side=label,
+                    steps=min(steps or max(MIN_STEPS, limit // batch), epoch),
                 )
-                for side in (pair.first, pair.other)
+                for label, changes in pair.settings.items()
             ]
-    kinds = {name in SIZES for name in names}
-    noun = "row" if len(kinds) > 1 else "text" if True in kinds else "image"
-    there = min(images, DIGITS_THERE_ARE) if noun == "image" and source == DIGITS else images
+    is_text = {name in SIZES for name in names}
+    noun = "row" if len(is_text) > 1 else "text" if True in is_text else "image"
+    count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
     listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
     return Plan(
         kind=Kind.DEVICES,
         title=_("{title}: epochs of {there}, batches of {listed}").format(
-            title=pair.title, there=counted(there, noun), listed=listed
+            title=pair.title, there=counted(count, noun), listed=listed
         ),
         variants=tuple(variants),
         steps=max((variant.steps or 0 for variant in variants), default=0),
@@ -213,31 +201,30 @@ def default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
     return (*ARTICLE, *(TEXTS if is_fast else TEXTS[:1]))
 
 
-def _epoch(plain: RunOptions) -> int:
-    """Rows of an epoch, as far as known before the data is read."""
-    random, most = parse_synthetic(plain.data.train), plain.data.max_train_samples
-    there = random[0] if random else DIGITS_THERE_ARE if plain.data.train == DIGITS else sys.maxsize
-    return min(most or there, there)
+def rows_of_epoch(options: RunOptions) -> int:
+    """The number of rows per epoch, as far as known before the data is read."""
+    random, limit = parse_synthetic(options.data.train), options.data.max_train_samples
+    count = random[0] if random else COUNT_OF_DIGITS if options.data.train == DIGITS else sys.maxsize
+    return min(limit or count, count)
 
 
-def _plain(name: str, batch: int, images: int, source: str) -> RunOptions:
+def _baseline(name: str, batch: int, images: int, source: str) -> RunOptions:
+    memory = MemoryOptions(batch_size=batch)
     if name in SIZES:
+        texts = synthetic(images, TOKENS)
         return RunOptions(
             task=Task.TEXT_CLASSIFICATION,
             model=ModelOptions(source=SIZES[name].source, vocabulary=VOCABULARY),
-            data=DataOptions(
-                train=synthetic(images, TOKENS), max_length=TOKENS, padding=Padding.FIXED, eval_fraction=0.0
-            ),
-            memory=MemoryOptions(batch_size=batch),
+            data=DataOptions(train=texts, max_length=TOKENS, padding=Padding.FIXED, eval_fraction=0.0),
+            memory=memory,
         )
+    as_in_article = TrainingOptions(optimizer=Optimizer.ADAM, learning_rate=1e-3, schedule=Schedule.CONSTANT)
     return RunOptions(
         task=Task.IMAGE_CLASSIFICATION,
         model=ModelOptions(source=Scheme.TORCHVISION.of(name), pretrained=False),
         data=DataOptions(train=source, max_train_samples=images, image_size=PIXELS, eval_fraction=0.0),
-        memory=MemoryOptions(batch_size=batch),
-        training=TrainingOptions(
-            optimizer=Optimizer.ADAM, learning_rate=1e-3, schedule=Schedule.CONSTANT
-        ),  # as in the article
+        memory=memory,
+        training=as_in_article,
     )
 
 
@@ -248,7 +235,7 @@ def _check(names: Sequence[str], source: str) -> None:
         for name in names
         if name not in known
     ]
-    problems += check_tree(msgspec.to_builtins(_plain(ARTICLE[0], 1, 1, source)))[1]
+    problems += check_tree(msgspec.to_builtins(_baseline(ARTICLE[0], 1, 1, source)))[1]
     folder = Path(source)
     if not problems and not scheme_of(source) and folder.is_dir() and not any(folder.iterdir()):
         problems.append(Problem("data", f"there is nothing in {source}; name a file or folder with images"))
@@ -261,7 +248,7 @@ def _notes(pair: Pair, names: Sequence[str], images: int, source: str) -> Iterat
         yield pair.reason
     if set(names) - set(SIZES):
         size = f"{PIXELS} x {PIXELS} pixels"
-        some = "all" if images >= DIGITS_THERE_ARE else _("the first {images:,} of the").format(images=images)
+        some = "all" if images >= COUNT_OF_DIGITS else _("the first {images:,} of the").format(images=images)
         if source == DIGITS:
             yield (
                 f"Images are {some} 1,797 handwritten digits that come with Hone, enlarged to {size}. The article's "

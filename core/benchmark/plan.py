@@ -1,6 +1,6 @@
-"""What a benchmark measures: variants of a run, how often and in which order. The plan of the ladder of methods.
+"""The plan of a benchmark: the variants that are measured; and the benchmark of methods.
 
-The ladder is that of transformers' guide "Efficient training on a single GPU" and some more of Hone's own.
+Its variants are those of transformers' guide "Efficient training on a single GPU" and some of Hone's own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,11 +35,11 @@ from core.options.validate import check_tree
 from core.services.memory import room_of
 
 Changes = Mapping[str, Any]
-"""Values of options by path."""
+"""Values of options by path, such as `{"device.precision": "bf16"}`."""
 
 
 class Kind(StrEnum):
-    """Which benchmark: of methods on one device, or of devices."""
+    """What is compared: methods on one device, or devices."""
 
     METHODS = "methods"
     DEVICES = "devices"
@@ -48,14 +48,16 @@ class Kind(StrEnum):
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is measured; a row of the result.
 
-    `name` is stable, such as `bf16` or `resnet18-4-cpu`: results are compared by it. `asked` are all options as plain
-    values, `changes` those by path that set it apart from the first variant. `note` is needed to read its figures,
-    `refusal` says why this machine can't run it.
-
-    Variants of one `group` (a model and its batch) differ by their `side` (`CPU`, `MPS`, `1 thread`, `bf16`); the
-    first of a group is the baseline of the others. Both are empty for methods, whose baseline is the first variant.
-
-    `steps` are timed in place of the plan's; None: the plan's.
+    Attributes:
+        name: Stable identifier, such as `bf16` or `resnet18-4-cpu`, by which results are compared.
+        title: Title for people.
+        asked: All options as builtins.
+        changes: The options by path that differ from the first variant.
+        note: What has to be known to read the figures.
+        refusal: Why this machine can't run it; empty if it can.
+        group: Model and batch size of a benchmark of devices; the first variant of a group is its baseline.
+        side: The setting that is compared within a group: `CPU`, `MPS`, `1 thread`, `bf16`. Empty for methods.
+        steps: Number of timed steps; None: the plan's.
     """
 
     name: str
@@ -75,11 +77,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"variants": "rungs"}):
-    """A whole benchmark.
+    """What a benchmark measures.
 
-    Each variant is measured `passes` times, all of them once before the first is measured again (A B A B), `steps`
-    optimizer steps each after `warm_up` steps. `notes` say how the plan came about. `model` is the size that was
-    chosen, such as `bert-base`; empty: the run is the person's own.
+    Attributes:
+        steps: Number of timed optimizer steps of each pass.
+        passes: Number of measurements of each variant; all variants are measured before any is repeated (A B A B).
+        warm_up: Number of steps before the timed ones.
+        model: The chosen size, such as `bert-base`; empty if the options are a person's own.
+        notes: How it was planned.
     """
 
     kind: Kind
@@ -96,14 +101,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"variants": "rungs
 
 
 def changed(options: RunOptions, changes: Changes) -> RunOptions:
-    """`options` with `changes`; options that no longer apply, such as LoRA's rank, get their defaults."""
-    found = with_changes(options, changes)
-    idle = {option.path: option.default for option in all_options() if not option.applies_to(found)}
-    return with_changes(found, idle)
+    """Change options, and reset those that no longer apply, such as LoRA's rank, to their defaults."""
+    options = with_changes(options, changes)
+    unused = {option.path: option.default for option in all_options() if not option.applies_to(options)}
+    return with_changes(options, unused)
 
 
 def make_variant(
-    plain: RunOptions,
+    baseline: RunOptions,
     machine: MachineReport,
     name: str,
     title: str,
@@ -114,8 +119,12 @@ def make_variant(
     refusal: str = "",
     **more: Any,
 ) -> Variant:
-    """`plain` with `changes` and other `data`, with the refusal of the machine or of the rules between options."""
-    options = changed(plain, {**changes, **(data or {})})
+    """Create a variant of `baseline`, with the reason if the machine or the rules between options refuse it.
+
+    `data` are options of the data that the method needs, which don't count as `changes`. Cautions about the device are
+    appended to `note`. `more` are other fields of `Variant`.
+    """
+    options = changed(baseline, {**changes, **(data or {})})
     device = find_device(machine, options.device.name)
     cautions = [caution(device, path, value_of(options, path)) for path in changes] if device else []
     reasons = dict.fromkeys(_in_full(options, problem) for problem in _problems(machine, options))
@@ -135,30 +144,30 @@ def _problems(machine: MachineReport, options: RunOptions) -> tuple[Problem, ...
 
 
 def _in_full(options: RunOptions, problem: Problem) -> str:
-    """A message that a form shows behind the chosen value, with that value."""
+    """The message of a problem, preceded by the value if a form would show it next to the value."""
     if problem.message.startswith(("is ", "moves ")):
         return f"{text_of(value_of(options, problem.path))} {problem.message}"
     return problem.message
 
 
-# --- Sizes of models, built from their config
+# --- Sizes of BERT, built from their config
 
 
 VOCABULARY, POSITIONS, LABELS = 30_522, 512, 2
 
 CPU_FLOPS = 35e9
-"""FLOPS a core reaches in a plain fp32 step, roughly; measured on two cores of a server."""
+"""FLOPS that a core reaches in a plain fp32 step, roughly; measured on two cores of a server."""
 
 OVERHEAD = 1 << 30
-"""Bytes of a process with PyTorch beside the tensors, on a GPU with its libraries."""
+"""Bytes of a process besides its tensors: PyTorch, and on a GPU its libraries."""
 
 LONGEST_CPU_STEP = 4.0
-"""Seconds. With longer steps sixteen variants in three passes take hours."""
+"""Seconds. With longer steps, sixteen variants in three passes take hours."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model by its name: its title and `model.source`."""
+    """A model of a certain size; `source` is for `model.source`."""
 
     name: str
     title: str
@@ -166,19 +175,19 @@ class Size:
 
     @property
     def built(self) -> ScratchModel:
-        found = scratch_model(self.source)
-        assert found is not None
-        return found
+        model = scratch_model(self.source)
+        assert model is not None
+        return model
 
     @property
     def parameters(self) -> int:
-        """Of the model with a head for two labels."""
+        """The number of weights, with a head for two labels."""
         return self.built.parameters(VOCABULARY, POSITIONS) + LABELS * (self.built.hidden + 1)
 
     def bytes(self, rows: int, length: int, kind: str) -> int:
-        """Memory of a plain run (fp32, AdamW, eager attention) on a kind of device, roughly.
+        """Approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
 
-        Weights, gradients and AdamW's two moments; activations counted per layer as by V. Korthikanti et al., Reducing
+        Weights, gradients, AdamW's two moments, and activations per layer as in V. Korthikanti et al., Reducing
         Activation Recomputation in Large Transformer Models, 2022, section 4.1, in fp32 and with dropout's masks.
         """
         model, tokens, mask = self.built, rows * length, 1 if kind == "cuda" else 4
@@ -187,7 +196,7 @@ class Size:
         return OVERHEAD + 16 * self.parameters + model.layers * (linear + attention)
 
     def flops(self, rows: int, length: int) -> float:
-        """FLOPs of a step on so many rows of so many tokens.
+        """FLOPs of a step on `rows` rows of `length` tokens.
 
         6 per weight and token, and 12 per pair of tokens, width and layer in attention (J. Kaplan et al., Scaling Laws
         for Neural Language Models, 2020, table 1).
@@ -206,11 +215,11 @@ SIZES = {
         ("tiny", "BERT-tiny", "bert-tiny"),
     )
 }
-"""By name, the largest first."""
+"""By name, largest first."""
 
 
 def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
-    """The largest size whose plain run fits, with steps of bearable length on a CPU; and the reason in a sentence."""
+    """The largest size whose plain run fits, with steps of tolerable length on a CPU; and the reason as a sentence."""
     free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
     reason = ""
     for size in SIZES.values():
@@ -234,19 +243,19 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
 
 
 def cpu_seconds(size: Size, plain: RunOptions, device: DeviceReport) -> float | None:
-    """Estimated time of a plain step on a CPU; None for other devices."""
+    """Estimated duration of a plain step on a CPU; None for other devices."""
     if device.name != "cpu":
         return None
     return size.flops(plain.effective_batch, plain.data.max_length) / (CPU_FLOPS * cores_of(device))
 
 
 def cores_of(device: DeviceReport) -> int:
-    """Threads a CPU computes with by default; 1 if unknown."""
-    found = device.automatic.get("device.threads")
-    return int(found.value) if found is not None else 1
+    """The default number of threads of a CPU; 1 if unknown."""
+    threads = device.automatic.get("device.threads")
+    return int(threads.value) if threads is not None else 1
 
 
-# --- The ladder of methods
+# --- The benchmark of methods
 
 
 PLAIN: Changes = {
@@ -257,7 +266,7 @@ PLAIN: Changes = {
     "training.optimizer": Optimizer.ADAMW.value,
     "data.padding": Padding.FIXED.value,
 }
-NOT_MODEL_OR_DATA: Changes = {
+WITHOUT_EXTRAS: Changes = {
     "memory.gradient_accumulation_steps": 1,
     "memory.deepspeed": DeepSpeed.OFF.value,
     "memory.offload_optimizer": False,
@@ -266,7 +275,7 @@ NOT_MODEL_OR_DATA: Changes = {
     "data.eval_fraction": 0.0,
     "training.max_steps": None,
 }
-"""Reset in a person's own options as well: one batch per step, one device, no evaluation."""
+"""Applied to a person's own options, too: one batch per step, one device, no evaluation."""
 
 CHECKPOINTING: Changes = {"memory.activation_checkpointing": True}
 ADAFACTOR: Changes = {"training.optimizer": Optimizer.ADAFACTOR.value}
@@ -276,22 +285,22 @@ LORA: Changes = {"model.method": Method.LORA.value, "training.learning_rate": LO
 SMALL = _("It trains small matrices, not the model.")
 SHUFFLED = "Batches are shuffled; grouped by length, less would be padding."
 
-MOST_PIECES = 16
-"""Batches a batch is divided into for accumulation, at most: 64 batches of one would be measured for hours."""
+MAX_ACCUMULATION = 16
+"""Accumulation steps at most: 64 batches of one row would take hours."""
 
 ROWS, BATCH = 512, 4
-"""The guide's: 512 sequences of 512 tokens, 4 per step."""
+"""As in the guide: 512 sequences of 512 tokens, 4 per step."""
 
-MIXED = synthetic(ROWS, POSITIONS, 64)
+VARIED = synthetic(ROWS, POSITIONS, 64)
 """As many sequences of 64 to 512 tokens."""
 
 STEPS = {"cuda": 20, "mps": 10, "cpu": 5}
-"""Timed steps by device, where the time of a step can't be estimated."""
+"""Number of timed steps by device, where the duration of a step can't be estimated."""
 
 CPU_SECONDS = 15.0
-"""Target for the timed steps of a plain pass on a CPU."""
+"""Target duration of the timed steps of a plain pass on a CPU."""
 
-FEWEST_CPU_STEPS, MOST_CPU_STEPS = 4, 20
+MIN_CPU_STEPS, MAX_CPU_STEPS = 4, 20
 
 
 def methods_plan(
@@ -305,25 +314,25 @@ def methods_plan(
     with_compile: bool = True,
     room: Room | None = None,
 ) -> Plan:
-    """The ladder for this machine; takes milliseconds.
+    """Plan the benchmark for this machine, which takes milliseconds.
 
     Args:
-        machine: What it can train on.
-        size: One of `SIZES`; None: the largest that suits the machine.
-        options: The person's own run, measured on its own data, in place of the guide's.
-        device: As in `device.name`; `auto`: that of `options`, or the machine's best.
-        steps: Timed steps per pass; None: enough for a steady median.
-        passes: How often each variant is measured.
-        with_compile: Whether the compiled variant is measured.
-        room: The free memory of the device; None: read it.
+        machine: The devices of this computer.
+        size: One of `SIZES`. Default: the largest that suits the machine.
+        options: A person's own run, measured with its model and data instead of the guide's.
+        device: As in `device.name`; `auto`: that of `options`, or the best one.
+        steps: Number of timed steps per pass. Default: enough for a stable median.
+        passes: Number of measurements of each variant.
+        with_compile: Whether to measure `torch.compile`.
+        room: The free memory of the device. Default: it is read.
 
     Raises:
         OptionsError: There is no such size or device, or the plain run is refused.
     """
-    asked = _own(options) if options is not None else _guides()
-    asked = changed(asked, {"device.name": asked.device.name if device == "auto" else device})
-    found = _device(machine, asked)
-    plain = changed(asked, {"device.name": found.name})
+    plain = _own(options) if options is not None else _guides()
+    plain = changed(plain, {"device.name": plain.device.name if device == "auto" else device})
+    found = _device(machine, plain)
+    plain = changed(plain, {"device.name": found.name})
     chosen: Size | None = None
     if options is not None:
         title = _("{source} on {train}").format(
@@ -344,12 +353,12 @@ def methods_plan(
     kind = found.name.partition(":")[0]
     seconds = cpu_seconds(chosen, plain, found) if chosen else None
     if steps is None and seconds:
-        steps = round(min(MOST_CPU_STEPS, max(FEWEST_CPU_STEPS, CPU_SECONDS / seconds)))
+        steps = round(min(MAX_CPU_STEPS, max(MIN_CPU_STEPS, CPU_SECONDS / seconds)))
     return Plan(
         kind=Kind.METHODS,
         title=title,
         variants=tuple(
-            _ladder(plain, machine, found, with_compile=with_compile, is_guide=chosen is not None)
+            _variants(plain, machine, found, with_compile=with_compile, is_guide=chosen is not None)
         ),
         steps=steps if steps is not None else STEPS.get(kind, STEPS["mps"]),
         passes=passes,
@@ -359,11 +368,11 @@ def methods_plan(
     )
 
 
-def _ladder(
+def _variants(
     plain: RunOptions, machine: MachineReport, device: DeviceReport, *, with_compile: bool, is_guide: bool
 ) -> list[Variant]:
-    """The variants that mean something for this task and model; what the machine can't do is refused in them."""
-    found: list[Variant] = []
+    """The variants that apply to the task and model; those that the machine can't run have a refusal."""
+    variants: list[Variant] = []
 
     def applies(changes: Changes) -> bool:
         options = with_changes(plain, changes)
@@ -371,31 +380,29 @@ def _ladder(
 
     def add(name: str, title: str, changes: Changes, **more: Any) -> None:
         if applies(changes):
-            found.append(make_variant(plain, machine, name, title, changes, **more))
+            variants.append(make_variant(plain, machine, name, title, changes, **more))
 
     half = (half_precision(device) or Precision.BF16).value
     lower: Changes = {"device.precision": half}
-    batch, count = plain.memory.batch_size, pieces_of(plain.memory.batch_size)
-    pieces: Changes = {}
-    if count > 1:
-        pieces = {"memory.batch_size": batch // count, "memory.gradient_accumulation_steps": count}
-    every = {**lower, **pieces, **CHECKPOINTING}
+    batch, steps = plain.memory.batch_size, accumulation_of(plain.memory.batch_size)
+    accumulated: Changes = {}
+    if steps > 1:
+        accumulated = {"memory.batch_size": batch // steps, "memory.gradient_accumulation_steps": steps}
+    combined = {**lower, **accumulated, **CHECKPOINTING}
 
     # The guide's nine, in its order.
     add("plain", "plain", {path: value for path, value in PLAIN.items() if applies({path: value})})
-    if pieces:
-        add(
-            "accumulation",
-            _("accumulation {batch} × {count}").format(batch=batch // count, count=count),
-            pieces,
-        )
-    add("checkpointing", "+ checkpointing" if pieces else "checkpointing", {**pieces, **CHECKPOINTING})
+    if accumulated:
+        title = _("accumulation {batch} × {count}").format(batch=batch // steps, count=steps)
+        add("accumulation", title, accumulated)
+    title = "+ checkpointing" if accumulated else "checkpointing"
+    add("checkpointing", title, {**accumulated, **CHECKPOINTING})
     add(half, half, lower)
-    add(f"{half}-all", f"{half}{' + accumulation' if pieces else ''} + checkpointing", every)
+    add(f"{half}-all", f"{half}{' + accumulation' if accumulated else ''} + checkpointing", combined)
     add("adafactor", "Adafactor", ADAFACTOR)
-    add(f"{half}-all-adafactor", "all + Adafactor", {**every, **ADAFACTOR})
+    add(f"{half}-all-adafactor", "all + Adafactor", {**combined, **ADAFACTOR})
     add("adamw-8bit", _("8-bit AdamW"), ADAMW_8BIT)
-    add(f"{half}-all-adamw-8bit", _("all + 8-bit AdamW"), {**every, **ADAMW_8BIT})
+    add(f"{half}-all-adamw-8bit", _("all + 8-bit AdamW"), {**combined, **ADAMW_8BIT})
 
     # Hone's own.
     is_text = plain.task.reads_text
@@ -412,7 +419,7 @@ def _ladder(
         refusal="" if with_compile else _("left out as requested"),
     )
     # Grouped by length, the first batches of an epoch are the longest and unlike the others.
-    lengths = {"data.group_by_length": Toggle.OFF.value, **({"data.train": MIXED} if is_guide else {})}
+    lengths = {"data.group_by_length": Toggle.OFF.value, **({"data.train": VARIED} if is_guide else {})}
     texts = "Texts of 64 to 512 tokens; padded to 512 they would take as long as in the other rows. "
     add(
         f"{half}-padding",
@@ -428,20 +435,16 @@ def _ladder(
         note=_("Whole batches: what the guide's leanest row saves, without accumulation."),
     )
     if plain.model.method is Method.FULL:
-        small = {**own, **LORA}
-        add(f"{half}-lora", _("LoRA, {half}").format(half=half), small, note=SMALL)
-        add(
-            f"{half}-lora-checkpointing",
-            _("LoRA, {half} + checkpointing").format(half=half),
-            {**small, **CHECKPOINTING},
-            note=SMALL,
-        )
-    return found
+        lora, title = {**own, **LORA}, _("LoRA, {half}").format(half=half)
+        add(f"{half}-lora", title, lora, note=SMALL)
+        title = _("LoRA, {half} + checkpointing").format(half=half)
+        add(f"{half}-lora-checkpointing", title, {**lora, **CHECKPOINTING}, note=SMALL)
+    return variants
 
 
-def pieces_of(batch: int) -> int:
-    """Equal batches one is divided into for accumulation: the most possible, up to 16."""
-    return max(count for count in range(1, MOST_PIECES + 1) if batch % count == 0)
+def accumulation_of(batch: int) -> int:
+    """The number of accumulation steps a batch is divided into: its largest divisor up to 16."""
+    return max(count for count in range(1, MAX_ACCUMULATION + 1) if batch % count == 0)
 
 
 def _guides() -> RunOptions:
@@ -455,20 +458,20 @@ def _guides() -> RunOptions:
 
 
 def _own(options: RunOptions) -> RunOptions:
-    """A person's own options, plain: model, data, batch and method stay."""
+    """A person's own options as a plain run with their model, data, batch size and method."""
     rate: Changes = {}
-    if options.training.learning_rate > LARGEST_RATE:  # SGD's; it has no influence on time
+    if options.training.learning_rate > LARGEST_RATE:  # suits SGD only; it doesn't affect the time
         rate = {"training.learning_rate": TrainingOptions().learning_rate}
-    return changed(options, {**NOT_MODEL_OR_DATA, **rate, **PLAIN})
+    return changed(options, {**WITHOUT_EXTRAS, **rate, **PLAIN})
 
 
 def _device(machine: MachineReport, options: RunOptions) -> DeviceReport:
     found = find_device(machine, options.device.name)
     if found is None or not found.available:
         problems = tuple(  # a benchmark has no run file whose options a fix could set
-            Problem(one.path, one.message, tuple(Fix(fix.label) for fix in one.fixes))
-            for one in machine_problems(machine, options)
-            if one.path == "device.name"
+            Problem(problem.path, problem.message, tuple(Fix(fix.label) for fix in problem.fixes))
+            for problem in machine_problems(machine, options)
+            if problem.path == "device.name"
         )
         raise OptionsError(problems, _("The benchmark"))
     return found

@@ -1,4 +1,4 @@
-"""Figures published by others, shown beside those measured here."""
+"""Figures published by others, to compare with."""
 
 from dataclasses import dataclass
 
@@ -50,7 +50,7 @@ GUIDE = {
     "adamw-8bit": GuideRow(9.15, 13_085),
     "all-adamw-8bit": GuideRow(10.35, 5_363),
 }
-"""By the name of the variant without the half precision it begins with; `half` is half precision alone.
+"""By the name of the variant without its prefix `bf16-` or `fp16-`; `half` is half precision alone.
 
 https://github.com/huggingface/transformers/blob/v4.26.0/docs/source/en/perf_train_gpu_one.mdx
 """
@@ -67,11 +67,11 @@ ARTICLE = {
     "mobilenet_v2-64": (436.7, 17.1),
     "efficientnet_b0-64": (497.7, 25.9),
 }
-"""Seconds of 1,000 images on the CPU and by MPS, by group (the model and its batch)."""
+"""Seconds for 1,000 images on the CPU and with MPS, by group (model and batch size)."""
 
 
 def guide_row(variant: Variant) -> GuideRow | None:
-    """What the guide measured of the same method; None: it didn't, or the data is a person's own."""
+    """The guide's figures for the same method; None if it has none, or the data is a person's own."""
     source = variant.asked.get("data", {}).get("train")
     if source and Scheme.SYNTHETIC.name_of(source) is None:
         return None

@@ -1,4 +1,4 @@
-"""What a benchmark has measured so far: rows of passes, with medians and spreads; and the files that keep it."""
+"""The result of a benchmark: its rows, their figures, and the JSON files it is saved in."""
 
 import platform
 import re
@@ -24,11 +24,23 @@ from core.options.device_support import MachineReport
 from core.runs.events import WhatRan
 from core.runs.folder import KeeperRecord, is_same_process
 
-# --- One measurement: what is asked of a fresh engine, and its answer
+SCHEMA = 1
+
+BUSY = 0.15
+"""A measurement counts as disturbed if other programs used more than this fraction of the CPU's cores."""
+
+GPU_HELD = 1 << 30
+"""GPU memory of other programs, in bytes, that is more than the windows of a desktop use."""
 
 
 class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`asked` is a run's options as plain values, folders absolute; `steps` are timed after `warm_up`."""
+    """The request of the engine's job `sample`.
+
+    Attributes:
+        asked: The options of a run as builtins, with absolute paths.
+        steps: Number of timed steps.
+        warm_up: Number of steps before.
+    """
 
     asked: Tree
     steps: int
@@ -38,16 +50,19 @@ class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """What one process measured.
 
-    `seconds` are the timed optimizer steps one by one, waiting for data included; `warm_up_seconds` those before them
-    and `compile_seconds` the compilation, which neither includes. A step trains on `samples_a_step` rows; an epoch has
-    `rows`.
-
-    `losses` are those of all steps, warm-up first; None: not a number. `first_loss` is that of the first batch before
-    training, without dropout: the same on all devices that compute the same. `is_random`: the model has dropout, so
-    that later losses may differ between devices.
-
-    `parts` add up to `peak`, which is as in `core.memory.model.Measurement`; `base` was held before data and model.
-    `out_of_memory` says what was needed and what was free, where memory ran out; `seconds` are empty then.
+    Attributes:
+        seconds: Duration of each timed optimizer step, including waiting for data, excluding compilation.
+        warm_up_seconds: Likewise, of the steps before.
+        compile_seconds: Duration of the compilation.
+        samples_a_step: Rows per step.
+        rows: Rows per epoch.
+        losses: The loss of each step, including warm-up; None for NaN.
+        first_loss: The loss of the first batch before training, without dropout, which is equal on correct devices.
+        is_random: Whether the model has dropout, so that later losses may differ.
+        parts: Memory by source, in bytes; adds up to `peak`.
+        peak: As in `core.memory.model.Measurement`.
+        base: Memory in use before data and model were loaded.
+        out_of_memory: What was needed and what was free if memory ran out; `seconds` is empty then.
     """
 
     device: str
@@ -66,24 +81,15 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     out_of_memory: str = ""
 
 
-# --- Rows of passes
-
-
-SCHEMA = 1
-
-BUSY = 0.15
-"""Share of the processor's cores from which on other programs disturb a pass."""
-
-GPU_HELD = 1 << 30
-"""Bytes of a GPU held by others that are more than a desktop's windows take."""
-
-
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What else the machine did while a pass was measured; None if unknown.
+    """The conditions of a measurement; None if unknown.
 
-    `other_load` is the share of all cores (0 to 1) that other programs took, `gpu_others` the bytes they held of the
-    GPU. `throttled` are the reasons for a reduced clock. `watts` is the mean power of the device during the timed
-    steps, read from `power_source`.
+    Attributes:
+        other_load: The fraction of all cores (0 to 1) that other programs used.
+        gpu_others: GPU memory used by other programs, in bytes.
+        throttled: The reasons for a reduced clock.
+        watts: Mean power of the device during the timed steps.
+        power_source: What `watts` was read from.
     """
 
     other_load: float | None = None
@@ -99,7 +105,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True, rename={"conditions": "surroundings"}):
-    """One process: what it measured, or the `problem` that stopped it."""
+    """One measurement of a variant in a process of its own: a sample, or the `problem` that prevented it."""
 
     begun: float
     sample: Sample | None = None
@@ -108,40 +114,40 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True, rename={"conditions": "sur
 
     @property
     def failure(self) -> str:
-        """Why it has no figures; empty where it has."""
+        """Why there are no figures; empty if there are."""
         return self.problem or (self.sample.out_of_memory if self.sample else "")
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A median and the quartiles."""
+    """A median and the quartiles below and above it; of fewer than four values, the minimum and maximum."""
 
     median: float
     lowest: float
     highest: float
 
     @classmethod
-    def of(cls, figures: Iterable[float]) -> "Spread | None":
-        """None without figures. Fewer than four have no quartiles: the extremes stand in."""
-        found = sorted(figures)
-        if len(found) < 4:
-            return cls(statistics.median(found), found[0], found[-1]) if found else None
-        lower, middle, upper = statistics.quantiles(found, n=4, method="inclusive")
+    def of(cls, values: Iterable[float]) -> "Spread | None":
+        ordered = sorted(values)
+        if len(ordered) < 4:
+            return cls(statistics.median(ordered), ordered[0], ordered[-1]) if ordered else None
+        lower, middle, upper = statistics.quantiles(ordered, n=4, method="inclusive")
         return cls(middle, lower, upper)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"}):
-    """A variant and its passes so far."""
+    """A variant and its passes so far. Figures are None before it has been measured."""
 
     variant: Variant
     passes: tuple[Pass, ...] = ()
 
     @property
     def samples(self) -> tuple[Sample, ...]:
+        """The samples with timed steps."""
         return tuple(one.sample for one in self.passes if one.sample is not None and one.sample.seconds)
 
     @property
     def conditions(self) -> tuple[Conditions, ...]:
-        """Of the passes that have a sample."""
+        """The conditions of the passes with a sample."""
         return tuple(one.conditions for one in self.passes if one.sample is not None)
 
     @property
@@ -150,18 +156,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def reason(self) -> str:
-        """Why it has no figures; empty where it has some or its turn is still to come."""
+        """Why there are no figures; empty if there are some, or if it is still to be measured."""
         if self.is_measured:
             return ""
         return self.variant.refusal or next((one.failure for one in self.passes if one.failure), "")
 
     @property
     def is_disturbed(self) -> bool:
-        return any(one.is_disturbed for one in self.conditions)
+        return any(conditions.is_disturbed for conditions in self.conditions)
 
     @property
     def gpu_others(self) -> int | None:
-        return max((one.gpu_others for one in self.conditions if one.gpu_others is not None), default=None)
+        held = [conditions.gpu_others for conditions in self.conditions]
+        return max((size for size in held if size is not None), default=None)
 
     @property
     def steps(self) -> int:
@@ -169,7 +176,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def step_seconds(self) -> Spread | None:
-        """Of all timed steps of all passes. Quartiles, as the slowest step tells about the computer's other work."""
+        """Of all timed steps. Quartiles, because the slowest step depends on what else the computer did."""
         return Spread.of(second for sample in self.samples for second in sample.seconds)
 
     @property
@@ -189,11 +196,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def compile_seconds(self) -> float | None:
-        found = [sample.compile_seconds for sample in self.samples]
-        return statistics.median(found) or None if found else None
+        """The median; None without compilation."""
+        seconds = [sample.compile_seconds for sample in self.samples]
+        return statistics.median(seconds) or None if seconds else None
 
     @property
     def fullest(self) -> Sample | None:
+        """The sample with the highest peak memory."""
         return max(self.samples, key=lambda sample: sample.peak, default=None)
 
     @property
@@ -202,12 +211,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def samples_per_joule(self) -> float | None:
-        found = [
+        per_pass = [
             sample.samples_a_step * len(sample.seconds) / (sum(sample.seconds) * one.conditions.watts)
             for one in self.passes
             if (sample := one.sample) is not None and sample.seconds and one.conditions.watts
         ]
-        return statistics.median(found) if found else None
+        return statistics.median(per_pass) if per_pass else None
 
     def speed_against(self, other: "Row") -> float | None:
         mine, theirs = self.samples_per_second, other.samples_per_second
@@ -217,7 +226,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
         return self.peak / other.peak if self.peak and other.peak else None
 
     def is_faster(self, other: "Row") -> bool:
-        """Whether it is faster beyond the spread of both: the quartiles of their steps don't overlap."""
+        """Whether it is faster and the interquartile ranges of both don't overlap."""
         mine, theirs = self.samples_per_second, other.samples_per_second
         return mine is not None and theirs is not None and mine.lowest > theirs.highest
 
@@ -237,12 +246,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 def this_machine(report: MachineReport) -> Machine:
     titles = {device.name: device.title for device in report.devices}
     processor = titles.get("cpu") or platform.processor() or platform.machine()
-    found = [device for device in report.devices if device.available and device.name != "cpu"]
-    accelerator = found[0].title if found else ""
-    if found and found[0].memory_bytes:
-        accelerator += f", {formats.memory(found[0].memory_bytes)}"
-    if len(found) > 1:
-        accelerator = f"{len(found)} x {accelerator}"
+    gpus = [device for device in report.devices if device.available and device.name != "cpu"]
+    accelerator = gpus[0].title if gpus else ""
+    if gpus and gpus[0].memory_bytes:
+        accelerator += f", {formats.memory(gpus[0].memory_bytes)}"
+    if len(gpus) > 1:
+        accelerator = f"{len(gpus)} x {accelerator}"
     memory = int(psutil.virtual_memory().total)
     mac = platform.mac_ver()[0]
     return Machine(
@@ -257,7 +266,7 @@ def this_machine(report: MachineReport) -> Machine:
 
 
 class Standing(StrEnum):
-    """How far a result came."""
+    """The state of a result."""
 
     WHOLE = "complete"
     CANCELLED = "cancelled"
@@ -266,9 +275,13 @@ class Standing(StrEnum):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A benchmark, finished or not. `begun` and `ended` are unix seconds; `ended` is None while it runs.
+    """A benchmark, finished or not.
 
-    `is_whole`: every pass was made, or given up with a reason. `measured_by` is the process that runs it.
+    Attributes:
+        begun: Unix time.
+        ended: Unix time; None while it runs.
+        is_whole: Whether every pass was made, or given up for a reason.
+        measured_by: The process that runs it.
     """
 
     plan: Plan
@@ -282,13 +295,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def standing(self) -> Standing:
-        """How far it came; without an end it is interrupted if its process is gone."""
+        """The state; a benchmark that hasn't ended is interrupted if its process is gone."""
         if self.is_whole:
             return Standing.WHOLE
         if self.ended is not None:
             return Standing.CANCELLED
-        by = self.measured_by
-        is_alive = by is not None and is_same_process(by.pid, by.started, by.booted)
+        process = self.measured_by
+        is_alive = process is not None and is_same_process(process.pid, process.started, process.booted)
         return Standing.UNDER_WAY if is_alive else Standing.BROKEN_OFF
 
     @property
@@ -300,31 +313,31 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(row for row in self.rows if row.is_measured)
 
     def baseline(self, row: Row) -> Row:
-        """What a row is compared with: the first of its group."""
-        return next(one for one in self.rows if one.variant.group == row.variant.group)
+        """The first row of a row's group."""
+        return next(first for first in self.rows if first.variant.group == row.variant.group)
 
     def titles(self) -> dict[str, str]:
-        """Each row's title as it stands alone, by name: with the one before it where it says only what is added."""
-        found: dict[str, str] = {}
+        """Complete titles by the names of variants: a title that begins with + follows the one before it."""
+        titles: dict[str, str] = {}
         before = ""
         for row in self.rows:
             title, side = row.variant.title, row.variant.side
             whole = f"{before} {title}" if title.startswith("+") and before else title
-            found[row.variant.name] = f"{whole}, {side}" if side and side not in whole else whole
+            titles[row.variant.name] = f"{whole}, {side}" if side and side not in whole else whole
             before = title
-        return found
+        return titles
 
 
-# --- Results as JSON files in Hone's home, readable without Hone
+# --- Files
 
 
-class CantRead(UserError):  # noqa: N818 - said as the window says it
-    """A file is not a result that this Hone can read."""
+class CantRead(UserError):  # noqa: N818 - worded as in the window
+    """A file is not a result, or can't be read."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A file of the folder: its result, or the `problem` that keeps it from being read."""
+    """A saved result, or the `problem` that prevents reading it."""
 
     path: Path
     result: Result | None = None
@@ -340,14 +353,14 @@ def folder() -> Path:
 
 
 def path_of(result: Result) -> Path:
-    """The file of a result: its date and time, its kind and its model."""
+    """The file of a result, named after its time, kind and model."""
     begun = time.strftime("%Y-%m-%d-%H%M%S", time.localtime(result.begun))
     model = re.sub(r"[^a-z0-9.]+", "-", result.plan.model.lower()).strip("-.")[:40]
     return folder() / f"{'-'.join(filter(None, (begun, result.kind.value, model)))}.json"
 
 
 def save(result: Result) -> Path:
-    """Write a result over what was saved of it before; returns its file.
+    """Save a result, replacing its earlier file, and return the path.
 
     Raises:
         OSError: It can't be written.
@@ -359,10 +372,10 @@ def save(result: Result) -> Path:
 
 
 def load(path: Path) -> Result:
-    """Read a result.
+    """Load a result.
 
     Raises:
-        CantRead: It isn't one, or is damaged.
+        CantRead: The file isn't a result, is damaged, or can't be opened.
     """
     try:
         return msgspec.json.decode(read_small(path), type=Result)
@@ -378,18 +391,17 @@ def load(path: Path) -> Result:
 
 
 def saved() -> list[Saved]:
-    """All files of the folder, newest first; those that can't be read come last."""
+    """All saved results, newest first, then the files that can't be read."""
     try:
         paths = [path for path in folder().iterdir() if path.suffix == ".json" and path.name[0] != "."]
     except OSError:
         return []
-    found = []
+    files = []
     for path in paths:
         try:
-            found.append(Saved(path, load(path)))
+            files.append(Saved(path, load(path)))
         except CantRead as error:
             problem = f"{error.title}. {error.detail}".removeprefix(f"{path.name} ")
-            found.append(Saved(path, problem=problem))
-    return sorted(
-        found, key=lambda one: (one.result.begun if one.result else 0.0, one.path.name), reverse=True
-    )
+            files.append(Saved(path, problem=problem))
+    files.sort(key=lambda file: (file.result.begun if file.result else 0.0, file.path.name), reverse=True)
+    return files

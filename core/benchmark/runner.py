@@ -1,7 +1,8 @@
-"""Runs a benchmark: every variant in a fresh guarded engine, one after the other, while no run trains on the device."""
+"""Runs a benchmark: each variant in an engine process of its own, one at a time, while no run trains on the device."""
 
 import contextlib
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,15 +30,13 @@ from core.runs.library import run_title
 from core.runs.queue import Entry
 from core.services.memory import GuardedJob, probable_device, room_of, too_large
 
-# --- A benchmark's place in the queue of runs: no run trains on its device while it measures
 
-
-class DeviceBusy(UserError):  # noqa: N818 - said as the window says it
-    """Something computes on the device."""
+class DeviceBusy(UserError):  # noqa: N818 - worded as in the window
+    """A run or another benchmark uses the device."""
 
 
 def device_of(plan: Plan) -> str:
-    """The one GPU that all variants use; else `auto`, every device: the CPU is to be free of other runs."""
+    """The one GPU that all variants use; otherwise `auto`: no run may train on any device, as the CPU must be idle."""
     names = {
         variant.asked.get("device", {}).get("name", "auto")
         for variant in plan.variants
@@ -63,22 +62,22 @@ def _busy(other: Entry) -> DeviceBusy:
     )
 
 
-# --- One measurement: a variant in a fresh engine under guard
+# --- One pass
 
 
 SILENT_SECONDS = 3600.0
-"""Timeout without output: the engine reports each step, and the first may be compiled before."""
+"""Timeout without output. The engine reports each step, and compilation precedes the first."""
 
 
 class EnginePass:
-    """One pass of one variant; made right before it runs.
+    """Measures a variant once; created right before it runs, as it reads the free memory.
 
     Args:
-        variant: What is measured.
-        plan: How many steps.
-        command: What starts the engine's job, if not Hone's own.
+        variant: The variant.
+        plan: Its plan, for the number of steps.
+        command: The command of the engine's job; Hone's own by default.
         system: Reads the computer's memory.
-        watch: Makes what watches the machine, given the device.
+        watch: Creates the watch of a device.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class EnginePass:
         self._watch = watch(self._device)
 
     def run(self) -> Pass:
-        """Measure, waiting until it is done; whatever stops it is an answer.
+        """Measure, and wait for it. A failure is returned as a pass with a problem.
 
         Raises:
             JobCancelled: `kill` was called.
@@ -109,7 +108,7 @@ class EnginePass:
             return Pass(begun=begun, problem=reason_of(OptionsError(self._problems)))
         try:
             answer = self._job.ask(
-                msgspec.json.encode(self._request), SILENT_SECONDS, self._hear, self._watch.follow
+                msgspec.json.encode(self._request), SILENT_SECONDS, self._on_progress, self._watch.follow
             )
             sample = decoded("sample", answer, Sample)
         except RanOut as ran_out:
@@ -129,16 +128,17 @@ class EnginePass:
         return Pass(begun=begun, sample=sample, problem=problem, conditions=conditions)
 
     def kill(self) -> None:
-        """End it at once, from any thread, also before it has begun."""
+        """End it at once. Can be called from any thread, also before `run`."""
         self._job.kill()
 
-    def _hear(self, progress: JobProgress) -> None:
-        """The last step of the warm-up and the last of all bound the timed steps."""
+    def _on_progress(self, progress: JobProgress) -> None:
+        """Mark the last step of the warm-up and the last step."""
         if progress.done in (progress.total - self._request.steps, progress.total):
             self._watch.mark()
 
 
 def reason_of(error: Exception) -> str:
+    """An error of a pass as one line."""
     match error:
         case UserError():
             words = f"{error.title.rstrip('.:')}. {error.detail}" if error.detail else error.title
@@ -154,18 +154,23 @@ def reason_of(error: Exception) -> str:
     return " ".join(words.split())
 
 
-# --- A benchmark: every variant once, then every variant again (A B A B)
+# --- The benchmark
 
 
-MOST_FAILURES = 2
-"""Tries of a variant that fails; one that ran out of memory has a single one."""
+MAX_FAILURES = 2
+"""Attempts at a variant that fails; running out of memory is final."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A pass that begins: of which variant, which one (from 1), and how many of the `total` are `done`.
+    """A pass that begins.
 
-    `seconds_left` is the estimate for this and all later passes; None until two are made.
+    Attributes:
+        variant: Its variant.
+        number: Which of the variant's passes, from 1.
+        done: Number of passes done.
+        total: Number of passes of the benchmark.
+        seconds_left: Estimate for this and all later passes; None before two are done.
     """
 
     variant: Variant
@@ -176,17 +181,17 @@ class Progress:
 
 
 class Bench:
-    """One benchmark, to be run once.
+    """Runs a benchmark once.
 
-    A variant that fails is a row with its reason, and the rest go on. What a stop interrupts is not kept, what was
-    measured before is. `not_saved` says why the newest result could not be saved.
+    A variant that fails is a row with its reason, and the others go on. An interrupted pass is discarded, earlier ones
+    are kept. `not_saved` is the reason why the newest result couldn't be saved.
 
     Args:
-        plan: What is measured.
-        machine: On which computer.
-        measure: Makes what measures one pass.
-        save: Saves the result, after every pass.
-        beside: Whether it is measured beside runs that train.
+        plan: The plan.
+        machine: This computer.
+        measure: Creates the pass of a variant.
+        save: Saves the result; called after every pass.
+        beside: Whether to measure while runs train.
     """
 
     def __init__(
@@ -221,17 +226,17 @@ class Bench:
         )
 
     def stop(self) -> None:
-        """End the running pass at once and keep what is done; from any thread, at any time."""
+        """End the current pass at once and keep the earlier ones. Can be called from any thread at any time."""
         self._stopped.set()
         with self._lock:
             if self._pass is not None:
                 self._pass.kill()
 
     def run(self) -> Iterator[Result]:
-        """Measure; yields the result after each pass, and once more when it has ended. Closing the iterator ends it.
+        """Measure; yield the result after each pass and at the end. Closing the iterator stops the benchmark.
 
         Raises:
-            DeviceBusy: Something computes on the device.
+            DeviceBusy: A run or another benchmark uses the device.
             OSError: A process can't be started.
         """
         order = (
@@ -240,24 +245,24 @@ class Bench:
             for place in range(len(self._plan.variants))
             if not is_given_up(self.result.rows[place])
         )
-        with self._device(), awake():
+        with self._device_held(), awake():
             try:
                 for number, place in order:
-                    measured = self._one_pass(number, place)
+                    measured = self._run_pass(number, place)
                     if measured is None:
                         break
                     rows = list(self.result.rows)
                     rows[place] = msgspec.structs.replace(rows[place], passes=(*rows[place].passes, measured))
                     self.result = msgspec.structs.replace(self.result, rows=tuple(rows))
-                    self._keep()
+                    self._try_to_save()
                     yield self.result
             finally:
-                self._end()
+                self._finish()
         yield self.result
 
     @contextlib.contextmanager
-    def _device(self) -> Iterator[None]:
-        """Hold the device in the queue, as a run does. A home that can't be written to prevents no benchmark."""
+    def _device_held(self) -> Iterator[None]:
+        """Hold the device in the queue, as a run does; a home that can't be written to is ignored."""
         others: list[Entry] = []
         with contextlib.suppress(OSError):
             others = queue.measure(self._entry, beside=self._beside)
@@ -269,8 +274,8 @@ class Bench:
             with contextlib.suppress(OSError):
                 queue.leave(RunFolder(Path(self._entry.run)))
 
-    def _one_pass(self, number: int, place: int) -> Pass | None:
-        """None: it was stopped."""
+    def _run_pass(self, number: int, place: int) -> Pass | None:
+        """None if the benchmark was stopped."""
         with contextlib.suppress(OSError):
             if not queue.is_entered(RunFolder(Path(self._entry.run))):  # the queue's file was lost
                 queue.measure(self._entry, beside=True)
@@ -291,23 +296,23 @@ class Bench:
         finally:
             with self._lock:
                 self._pass = None
-        if self._stopped.is_set() and measured.failure:
-            return None
         if not measured.failure:
             self._seconds.setdefault(variant.name, []).append(time.monotonic() - begun)
+        elif self._stopped.is_set():
+            return None
         return measured
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         rows = self.result.rows
         is_whole = all(is_given_up(row) or len(row.passes) >= self._plan.passes for row in rows)
         self.result = msgspec.structs.replace(
             self.result, ended=time.time(), is_whole=is_whole, measured_by=None
         )
         if any(row.passes for row in rows):
-            self._keep()
+            self._try_to_save()
 
-    def _keep(self) -> None:
-        """A full disk costs the file, not the hours that measuring takes."""
+    def _try_to_save(self) -> None:
+        """A full disk must not cost hours of measuring."""
         self.not_saved = ""
         try:
             self._save(self.result)
@@ -322,17 +327,17 @@ class Bench:
             for index, row in enumerate(rows)
             if not is_given_up(row)
         }
-        made = [seconds for found in self._seconds.values() for seconds in found]
+        measured = [seconds for passes in self._seconds.values() for seconds in passes]
         seconds_left = None
-        if len(made) > 1:
-            mean = {name: sum(found) / len(found) for name, found in self._seconds.items()}
-            overall = sum(made) / len(made)
+        if len(measured) > 1:
+            mean = {name: statistics.fmean(passes) for name, passes in self._seconds.items()}
+            overall = statistics.fmean(measured)
             seconds_left = sum(count * mean.get(name, overall) for name, count in left.items())
         return Progress(self._plan.variants[place], number, done, done + sum(left.values()), seconds_left)
 
 
 def is_given_up(row: Row) -> bool:
-    """Whether a variant is not tried (again): it is refused, ran out of memory, or failed too often."""
+    """Whether a variant isn't measured (again): it is refused, ran out of memory, or failed too often."""
     failed = [one for one in row.passes if one.failure]
     ran_out = any(one.sample is not None and one.sample.out_of_memory for one in failed)
-    return bool(row.variant.refusal) or ran_out or len(failed) >= MOST_FAILURES
+    return bool(row.variant.refusal) or ran_out or len(failed) >= MAX_FAILURES

@@ -1,9 +1,9 @@
-"""Results as tables of texts, the same for the window, terminals and Markdown; as CSV; and what they come to in words.
+"""Results as tables, Markdown and CSV, their conclusions in words, and the comparison of two results.
 
-Whether two devices compute the same is judged by losses before training. Later ones tell little: Adam's first step
-moves each weight by the sign of its gradient, so that rounding decides about the smallest. Measured with ResNet-18,
-batch 4, Adam at 1e-3, one thread against two in fp32: apart by 2e-6 at the first step, by 0.9 % at the second, by 17 %
-at the sixth, and both are right.
+Whether two devices compute the same is decided by the losses before training. Later losses mean little: Adam's first
+step moves each weight by the sign of its gradient, so that rounding decides about the smallest. Measured with
+ResNet-18, batch 4, Adam at 1e-3, one thread against two in fp32: the losses differ by 2e-6 at the first step, by 0.9 %
+at the second and by 17 % at the sixth, and both are right.
 """
 
 import csv as csv_files
@@ -26,11 +26,11 @@ from core.memory.model import PART_TITLES
 from core.options.choices import Method, Precision
 
 MARK = "†"
-"""Follows the title of rows that were measured while something else took its share of the machine."""
+"""Follows the title of rows that were disturbed."""
 
 
 class Tone(Enum):
-    """How a text stands out: a colour of the window's theme."""
+    """The colour of a text; the values are names of the theme's colours."""
 
     PLAIN = "text"
     QUIET = "muted"
@@ -41,7 +41,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Heading:
-    """A column's title."""
+    """The title of a column; columns of figures are aligned right."""
 
     title: str
     tip: str = ""
@@ -50,7 +50,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text; an empty tip is the line's."""
+    """A text; without a tip of its own it has the line's."""
 
     text: str = ""
     tone: Tone = Tone.PLAIN
@@ -59,7 +59,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table. `words` stand in place of all cells but the first; `note` is about what `title` names."""
+    """A row of a table.
+
+    Attributes:
+        words: A text instead of all cells but the first.
+        note: A remark about `title`, or the first cell.
+    """
 
     key: str
     cells: tuple[Cell, ...]
@@ -76,7 +81,7 @@ class Line:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Lines below their headings."""
+    """A table that the window, the terminal and Markdown show alike."""
 
     headings: tuple[Heading, ...]
     lines: tuple[Line, ...]
@@ -105,31 +110,31 @@ class ResultTable:
         return tuple(line.cell(column).text for column in range(count))
 
 
-# --- Whether two sides compute the same
+# --- Whether two devices compute the same
 
 
 FP32_TOLERANCE = 1e-3
-"""Sums in another order differ by about 1e-6; GPU kernels, which multiply in other pieces, by up to 1e-4."""
+"""Sums in another order differ by about 1e-6, matrix products of other GPU kernels by up to 1e-4."""
 
 HALF_TOLERANCE = 2e-2
-"""bf16 has 8 bits: each number is off by up to 0.4 %. Measured on a CPU from random weights: losses apart by 0.09 % at
-most (ResNet-18; BERT-base 0.04 %, AlexNet 0.002 %). Larger models and other kernels may add up more.
+"""bf16 has 8 bits, an error of up to 0.4 % per number. Measured on a CPU with random weights: losses differ by at most
+0.09 % (ResNet-18; BERT-base 0.04 %, AlexNet 0.002 %). Larger models and other kernels may differ more.
 """
 
 
 def agreement(row: Row, first: Row) -> Cell | None:
-    """Whether two rows of a group have the same losses before training, by their first passes; the tip says how.
+    """Compare the losses of two rows of a group before training, in their first passes.
 
-    With dropout only the evaluation of the first batch is compared. None: one has no figures, or neither has losses.
+    With dropout, only the evaluation of the first batch is compared. None if one has no figures, or both no losses.
     """
     if row is first or not row.samples or not first.samples:
         return None
-    one, other = first.samples[0], row.samples[0]
-    is_random = one.is_random or other.is_random
-    pairs = [(one.first_loss, other.first_loss)]
+    mine, theirs = row.samples[0], first.samples[0]
+    is_random = mine.is_random or theirs.is_random
+    pairs = [(mine.first_loss, theirs.first_loss)]
     if not is_random:
-        pairs += list(zip(one.losses, other.losses, strict=False))[:1]
-    if all(mine is None and theirs is None for mine, theirs in pairs):
+        pairs += list(zip(mine.losses, theirs.losses, strict=False))[:1]
+    if all(loss is None and expected is None for loss, expected in pairs):
         return None
     tolerance = HALF_TOLERANCE if _is_half(row) or _is_half(first) else FP32_TOLERANCE
     tip = _("The losses of the first batch before training; up to {share} counts as the same.")
@@ -137,10 +142,10 @@ def agreement(row: Row, first: Row) -> Cell | None:
     if is_random:
         tip += " " + _("The model has dropout, so later losses can't be compared.")
     difference = 0.0
-    for mine, theirs in pairs:
-        if mine is None or theirs is None:
+    for loss, expected in pairs:
+        if loss is None or expected is None:
             return Cell(_("differ: a loss is not a number"), Tone.WARNING, tip)
-        difference = max(difference, abs(mine - theirs) / max(abs(mine), abs(theirs), 1e-12))
+        difference = max(difference, abs(loss - expected) / max(abs(loss), abs(expected), 1e-12))
     if difference > tolerance:
         words = _("differ by {share}").format(share=f"{difference * 100:.2g} %")
         return Cell(words, Tone.WARNING, tip)
@@ -159,7 +164,15 @@ def _is_half(row: Row) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the `value` of a row and its baseline, called `name` in CSV (empty: not there), `text` in tables."""
+    """A column of figures.
+
+    Attributes:
+        name: Its name in CSV files; empty: it isn't written.
+        title: Its heading.
+        value: Computes the value from a row and its baseline.
+        text: Formats a value.
+        is_optional: Whether it is left out if no row has a value.
+    """
 
     name: str
     title: str
@@ -171,11 +184,11 @@ class Column:
 
 
 def columns_of(result: Result, *, published: bool = False, all_of_them: bool = False) -> list[Column]:
-    """The columns after the title; without `all_of_them`, optional ones only if a row has a value."""
+    """The columns after the title; `all_of_them` includes optional ones without values."""
     is_methods = result.kind is Kind.METHODS
     first = _("plain") if is_methods or not result.rows else result.rows[0].variant.side
     against = _("against {row}").format(row=first)
-    found = [
+    columns = [
         Column(
             "side", _("Setting"), lambda row, _first: row.variant.side or None,
             is_figure=False, is_optional=True,
@@ -212,14 +225,14 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
     ]  # fmt: skip
     if not is_methods:
         tip = _("Whether both compute the same, by the loss of the first batch")
-        found.append(Column("losses", _("Losses"), agreement, tip=tip, is_figure=False))
+        columns.append(Column("losses", _("Losses"), agreement, tip=tip, is_figure=False))
     if published:
         title = _("Published speed, memory") if is_methods else _("Published")
-        found.append(Column("published", title, _published, tip=SOURCES[result.kind]))
+        columns.append(Column("published", title, _published, tip=SOURCES[result.kind]))
     rows = result.rows
     return [
         column
-        for column in found
+        for column in columns
         if all_of_them
         or not column.is_optional
         or any(column.value(row, result.baseline(row)) is not None for row in rows)
@@ -227,10 +240,10 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
 
 
 def table_of(result: Result, *, published: bool = False, underway: str = "") -> ResultTable:
-    """A line per row. `underway` is the name of the variant that is being measured."""
+    """The table of a result; `underway` is the name of the variant that is being measured."""
     columns = columns_of(result, published=published)
     title = _("Method") if result.kind is Kind.METHODS else _("Model")
-    headings = [Heading(one.title, one.tip, one.is_figure) for one in columns]
+    headings = [Heading(column.title, column.tip, column.is_figure) for column in columns]
     lines = tuple(_line(row, result, columns, row.variant.name == underway) for row in result.rows)
     return ResultTable((Heading(title, is_figure=False), *headings), lines)
 
@@ -256,6 +269,7 @@ def _cell(column: Column, row: Row, first: Row) -> Cell:
 
 
 def reason_of(row: Row, result: Result) -> str:
+    """Why a row has no figures; empty if it has some or is still to be measured."""
     if row.is_measured or not (row.reason or result.ended is not None):
         return ""
     if not row.reason:
@@ -297,7 +311,7 @@ def remarks(row: Row) -> Iterator[str]:
 
 
 def csv(result: Result) -> str:
-    """A line per row, plain numbers in SI units; each line says when and where, so that files can be joined."""
+    """A line per row, in SI units. Each line has the time and the machine, so that files can be concatenated."""
     text, titles = io.StringIO(), result.titles()
     columns = [column for column in columns_of(result, all_of_them=True) if column.name]
 
@@ -370,7 +384,7 @@ def how_measured(result: Result, *, published: bool = False) -> list[str]:
 
 
 def amount_of(plan: Plan) -> str:
-    """How much is measured: `20 steps x 3 passes, after 2 steps of warm-up`."""
+    """The number of measurements: `20 steps x 3 passes, after 2 steps of warm-up`."""
     counts = {plan.steps_of(variant) for variant in plan.variants} or {plan.steps}
     few, most = min(counts), max(counts)
     steps = ngettext("{count} step", "{count} steps", most)
@@ -382,7 +396,7 @@ def amount_of(plan: Plan) -> str:
 
 
 def times(factor: float) -> str:
-    """How many times as much: `1.90 ×`."""
+    """A factor: `1.90 ×`."""
     decimals = 2 if factor < 9.995 else 1 if factor < 99.95 else 0
     return f"{factor:,.{decimals}f} ×"
 
@@ -397,7 +411,7 @@ def _range(spread: Spread) -> str:
 
 
 def _published(row: Row, first: Row) -> str | None:
-    """Speed and memory of the guide; seconds and device of the article, which may not be this machine's."""
+    """The guide's speed and memory, or the article's time and device, which may not be this machine's."""
     guide, seconds = guide_row(row.variant), ARTICLE.get(row.variant.group)
     if seconds is None:
         return f"{times(guide.speed)}, {times(guide.memory)}" if guide else None
@@ -412,15 +426,15 @@ def _one_line(words: str) -> str:
     return " ".join(words.split()).rstrip(".")
 
 
-# --- The conclusion in a sentence or two
+# --- The conclusion
 
 
 LESS = 0.95
-"""Memory counts as less from this share of plain's on: what a process holds differs by a few percent each time."""
+"""Less memory than plain means at most this fraction: the memory of a process varies by a few percent."""
 
 
 def conclusion(result: Result) -> str:
-    """What the figures come to; disturbed rows are left out."""
+    """The conclusion in a few sentences, without disturbed rows."""
     if not result.measured:
         return _("Nothing has been measured.")
     quiet = [row for row in result.measured if not row.is_disturbed]
@@ -485,12 +499,13 @@ def _compared(row: Row, plain: Row, titles: dict[str, str]) -> str:
 
 
 def _is_small(row: Row, plain: Row) -> bool:
-    mine, theirs = (one.variant.asked.get("model", {}).get("method", Method.FULL) for one in (row, plain))
+    """Whether a row trains only few weights, and plain doesn't."""
+    mine, theirs = (each.variant.asked.get("model", {}).get("method", Method.FULL) for each in (row, plain))
     return mine not in (theirs, Method.FULL)
 
 
 def _data(row: Row) -> object:
-    """Dynamic padding has to be measured on other texts."""
+    """The training data; dynamic padding is measured with other texts."""
     return row.variant.asked.get("data", {}).get("train")
 
 
@@ -500,12 +515,11 @@ def _of_devices(result: Result, quiet: list[Row]) -> Iterator[str]:
         first = result.baseline(row)
         speed = row.speed_against(first)
         if row is not first and speed is not None and not first.is_disturbed:
-            found = speeds.setdefault((row.variant.side, first.variant.side), {})
-            found[row.variant.title] = speed
-    for (side, first_side), found in speeds.items():
-        least, most = min(found, key=lambda title: found[title]), max(found, key=lambda title: found[title])
-        low, high = formats.three_figures(found[least]), formats.three_figures(found[most])
-        if len(found) == 1:
+            speeds.setdefault((row.variant.side, first.variant.side), {})[row.variant.title] = speed
+    for (side, first_side), by_title in speeds.items():
+        least, most = min(by_title, key=by_title.__getitem__), max(by_title, key=by_title.__getitem__)
+        low, high = formats.three_figures(by_title[least]), formats.three_figures(by_title[most])
+        if len(by_title) == 1:
             words = _("{side} is {high} times as fast as {first} ({most}).")
         else:
             words = _(
@@ -516,15 +530,15 @@ def _of_devices(result: Result, quiet: list[Row]) -> Iterator[str]:
         yield _("Nothing has been measured on both sides without disturbance.")
 
 
-# --- Two results compared
+# --- Comparison of two results
 
 
-FEWEST_STEPS = 4
-"""Fewer steps have no quartiles."""
+MIN_STEPS = 4
+"""With fewer steps there are no quartiles."""
 
 
 class Change(Enum):
-    """What became of a row's speed."""
+    """The change of a row's speed."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -534,7 +548,7 @@ class Change(Enum):
 
 @dataclass(frozen=True)
 class Compared:
-    """A row in both results; None where one lacks it."""
+    """A row of two results; None in one that doesn't have it."""
 
     key: str
     title: str
@@ -548,7 +562,7 @@ class Compared:
     @property
     def change(self) -> Change:
         old, new = self.earlier, self.later
-        if old is None or new is None or min(old.steps, new.steps) < FEWEST_STEPS:
+        if old is None or new is None or min(old.steps, new.steps) < MIN_STEPS:
             return Change.UNKNOWN
         return Change.FASTER if new.is_faster(old) else Change.SLOWER if old.is_faster(new) else Change.SAME
 
@@ -563,7 +577,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results; `notes` say what else differs."""
+    """The comparison of two results; `notes` are other differences between them."""
 
     earlier: Result
     later: Result
@@ -572,10 +586,10 @@ class Comparison:
 
 
 def compare(one: Result, other: Result) -> Comparison:
-    """Compare two results by the names of their variants; rows of both come first, in the later one's order.
+    """Match the rows of two results by the names of their variants: first those in both, in the later one's order.
 
     Raises:
-        OptionsError: One is of methods and one of devices, or both are the same.
+        OptionsError: One compares methods and the other devices, or both are the same.
     """
     earlier, later = sorted((one, other), key=lambda result: result.begun)
     if one == other or one.kind is not other.kind:
@@ -592,7 +606,7 @@ def compare(one: Result, other: Result) -> Comparison:
     return Comparison(earlier, later, rows, tuple(_differences(earlier, later, rows)))
 
 
-def comparison_table(found: Comparison) -> ResultTable:
+def comparison_table(comparison: Comparison) -> ResultTable:
     headings = (
         Heading(_("Row"), is_figure=False),
         Heading(_("Samples/s, earlier")),
@@ -610,28 +624,27 @@ def comparison_table(found: Comparison) -> ResultTable:
         Change.UNKNOWN: Cell(),
     }
     lines = []
-    for one in found.rows:
-        if one.speed is None or one.earlier is None or one.later is None:
-            reason = Cell(one.reason, Tone.QUIET)
-            lines.append(
-                Line(one.key, (Cell(one.title, Tone.QUIET),), reason, note=one.reason, tip=one.reason)
-            )
+    for row in comparison.rows:
+        if row.speed is None or row.earlier is None or row.later is None:
+            title, reason = Cell(row.title, Tone.QUIET), Cell(row.reason, Tone.QUIET)
+            lines.append(Line(row.key, (title,), reason, note=row.reason, tip=row.reason))
             continue
-        paces = [
-            Cell(f"{formats.three_figures(pace.median)}{f' {MARK}' if row.is_disturbed else ''}")
-            for row in (one.earlier, one.later)
-            if (pace := row.samples_per_second)
+        both = (row.earlier, row.later)
+        speeds = [
+            Cell(f"{formats.three_figures(speed.median)}{f' {MARK}' if each.is_disturbed else ''}")
+            for each in both
+            if (speed := each.samples_per_second)
         ]
-        peaks = [Cell(formats.memory(row.peak or None)) for row in (one.earlier, one.later)]
-        memory = one.later.memory_against(one.earlier)
+        peaks = [Cell(formats.memory(each.peak or None)) for each in both]
+        memory = row.later.memory_against(row.earlier)
         share = Cell(times(memory) if memory else formats.MISSING)
-        speed = Cell(times(one.speed))
-        lines.append(Line(one.key, (Cell(one.title), *paces, speed, words[one.change], *peaks, share)))
+        cells = (Cell(row.title), *speeds, Cell(times(row.speed)), words[row.change], *peaks, share)
+        lines.append(Line(row.key, cells))
     return ResultTable(headings, tuple(lines))
 
 
 def _differences(earlier: Result, later: Result, rows: Sequence[Compared]) -> Iterator[str]:
-    """What else differs, so that a change may come from it."""
+    """Other differences, which may be the cause of a change."""
     facts = {
         _("Plan"): (earlier.plan.title, later.plan.title),
         _("Amount"): (amount_of(earlier.plan), amount_of(later.plan)),
@@ -646,8 +659,8 @@ def _differences(earlier: Result, later: Result, rows: Sequence[Compared]) -> It
         if before != after:
             words = _("{name}: earlier {before}, later {after}.")
             yield words.format(name=name, before=before or _("none"), after=after or _("none"))
-    both = [(one.title, one.earlier, one.later) for one in rows if one.earlier and one.later]
-    changed = [title for title, one, other in both if one.variant.asked != other.variant.asked]
+    both = [(row.title, row.earlier, row.later) for row in rows if row.earlier and row.later]
+    changed = [title for title, before, after in both if before.variant.asked != after.variant.asked]
     if changed:
         yield _("Other options in: {titles}.").format(titles=", ".join(changed))
     for word, result in ((_("earlier"), earlier), (_("later"), later)):

@@ -1,6 +1,6 @@
-"""The engine's job `measure`, a dry run: a few real steps in a fresh process, the longest batch of the data first.
+"""The engine's job `measure`, a dry run: a few real steps in a process of their own, the longest batch first.
 
-A run that is too large then fails in its first two steps, not hours later when it happens to meet its longest batch.
+A run that is too large fails in the first two of them, not hours later at its longest batch.
 """
 
 import statistics
@@ -20,17 +20,17 @@ from core.options import RunOptions
 from core.options.method_rules import steps_of
 
 LONGEST_STEPS = 2
-"""Only in the backward pass of the second step is the optimizer's state there besides all else."""
+"""Only in the backward pass of the second step does the optimizer's state exist besides everything else."""
 
 ORDINARY_STEPS = 3
-"""Then one step each from the shortest, middle and longest third of the run's batches, for the mean time."""
+"""Steps from the shortest, middle and longest third of the run's batches, for the mean time."""
 
 PATIENCE_SECONDS = 60.0
-"""After this time, one ordinary step is enough."""
+"""After this time, a single ordinary step is measured."""
 
 
 def measure(options: RunOptions) -> Measurement:
-    """Train a few steps and report memory and time; running out of memory is a result, too.
+    """Train a few steps and return their memory and time, also if memory runs out.
 
     Raises:
         UserError: The options or the data can't be used.
@@ -42,7 +42,7 @@ def measure(options: RunOptions) -> Measurement:
 
 @dataclass(frozen=True)
 class DryBatches:
-    """Indices of rows: those of the longest step, and those of each ordinary one."""
+    """Indices of the rows of the longest step, which is done `repeats` times, and of each ordinary step."""
 
     longest: list[int]
     ordinary: list[list[int]]
@@ -54,7 +54,7 @@ class DryBatches:
 
 
 def fitted(options: RunOptions, rows: int) -> tuple[int, int]:
-    """Batch size and accumulation limited to `rows`; a smaller last batch of a step is filled up."""
+    """Batch size and accumulation steps, limited to `rows`; the last batch of a step is filled up."""
     size = min(options.memory.batch_size, rows)
     return size, min(options.memory.gradient_accumulation_steps, -(-rows // size))
 
@@ -63,8 +63,8 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     """Choose the rows.
 
     Args:
-        order: All rows in the order in which the run's sampler draws them.
-        lengths: Tokens of each row; None if all are equal.
+        order: All rows in the order of the run's sampler.
+        lengths: The number of tokens of each row; None if all are equal.
         options: The run's options.
     """
     total, _ = steps_of(options, len(order))
@@ -75,7 +75,7 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     if lengths is not None:
 
         def padded(rows: list[int]) -> int:
-            """Tokens of a step, each batch padded to its longest row."""
+            """The number of tokens of a step whose batches are padded to their longest row."""
             batches = [rows[start : start + size] for start in range(0, len(rows), size)]
             return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
 
@@ -90,8 +90,9 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
 class DryTrainer(WeighingTrainer):
     """Trains on the rows of `batches`.
 
-    `longest` is the padded length of the first batch in tokens, `longest_text` that of the data's longest text; None
-    without texts.
+    Attributes:
+        longest: Padded length of the first batch in tokens; None without texts.
+        longest_text: Length of the longest text in tokens; None without texts.
     """
 
     batches: DryBatches
@@ -112,12 +113,12 @@ class DryTrainer(WeighingTrainer):
 
 
 class DryRun(WeighedRun):
-    """Trains on the longest rows first."""
+    """The dry run of a run."""
 
     trainer_class = DryTrainer
 
     def shortened(self) -> RunOptions:
-        """One epoch of the rows of a few steps."""
+        """One epoch of the selected rows."""
         size, accumulated = fitted(self.options, self.rows)
         change, options = msgspec.structs.replace, self.options
         return change(

@@ -1,7 +1,7 @@
-"""Counts a model's weights and the tensors autograd saves, for the memory forecast, without allocating either.
+"""Counts a model's weights and the tensors that autograd saves, without allocating them, for the memory forecast.
 
-One forward pass under `FakeTensorMode` with `saved_tensors_hooks` counts every saved tensor of any architecture. Passes
-at two lengths give coefficients with which the window computes at once.
+A forward pass under `FakeTensorMode` with `saved_tensors_hooks` counts the saved tensors of any architecture. Passes at
+two lengths give coefficients from which the window computes forecasts without the engine.
 """
 
 import copy
@@ -20,14 +20,14 @@ from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
 
 ROWS, LENGTH = 2, 64
-"""Of the longer of two passes, or as many tokens as the model has positions; the other pass is half as long. With one
-row alone, torch makes other copies."""
+"""Of the longer of two passes, limited to the model's positions; the other pass is half as long. With a single row,
+torch makes other copies."""
 
 IMAGES, PIXELS = 2, 224
-"""Batch norm needs more than one image; every model of torchvision's accepts this size."""
+"""Batch norm needs more than one image; all of torchvision's models accept this size."""
 
 HALF = 0.5
-"""The share of a vision model's saved bytes in half precision: all layers compute in it."""
+"""The fraction of a vision model's saved bytes in half precision, which all layers use."""
 
 # --- Weights
 
@@ -37,7 +37,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
 
     Args:
         model: The model on the meta device.
-        kind: The device, `cpu`, `cuda` or `mps`: attention and dropout save other tensors on each.
+        kind: The kind of device, `cpu`, `cuda` or `mps`: attention and dropout save different tensors on each.
     """
     heads = head_names(model)
     layers = {name: model.get_submodule(name) for name in adaptable_layers(model, heads)}
@@ -76,7 +76,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
 
 
 def reads_images(model: Any) -> bool:
-    """Whether a model is a `VisionClassifier`, or one of transformers' that takes pixels."""
+    """Whether a model is a `VisionClassifier`, or a transformers model that takes pixels."""
     return getattr(model, "config", None) is None or getattr(model, "main_input_name", "") == "pixel_values"
 
 
@@ -92,7 +92,7 @@ def _numbers(weights: Iterable[torch.Tensor]) -> int:
 
 
 def _sides(layer: Any) -> tuple[int, int]:
-    """Inputs and outputs of LoRA's matrices: the first one of a convolution has the same kernel."""
+    """The numbers of inputs and outputs of LoRA's matrices; a convolution's first one has the same kernel."""
     if isinstance(layer, torch.nn.Conv2d):
         return layer.in_channels * math.prod(layer.kernel_size), layer.out_channels
     if isinstance(layer, torch.nn.Linear):
@@ -106,7 +106,7 @@ def _sides(layer: Any) -> tuple[int, int]:
 
 @dataclass
 class CountedPass:
-    """Bytes that autograd saves, each storage once, without the model's own, by the current place."""
+    """Counts the bytes that autograd saves: each storage once, without weights and buffers, by the current place."""
 
     model: torch.nn.Module
     place: Any = None
@@ -119,7 +119,7 @@ class CountedPass:
         self._alive: list[torch.Tensor] = []  # else another storage could reuse the address
 
     def watching(self) -> Any:
-        """A context that counts saved tensors."""
+        """A context manager that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -130,7 +130,7 @@ class CountedPass:
         return tensor
 
     def watch(self, first: torch.nn.Module, last: torch.nn.Module, place: Any) -> Iterator[Any]:
-        """Count tensors saved between the start of one module and the end of another at a place; yields the hooks."""
+        """Attribute tensors saved between the start of `first` and the end of `last` to `place`; yields the hooks."""
 
         def enter(_module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
             values = next(one for one in (*inputs, *named.values()) if isinstance(one, torch.Tensor))
@@ -145,7 +145,7 @@ class CountedPass:
 
 
 def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
-    """Saved tensors for trained and frozen weights, in single and half precision."""
+    """Saved tensors with trained and frozen weights, in single and half precision."""
     body = copy.deepcopy(getattr(model, "base_model", model)).train()
     body.config.use_cache = False  # as Trainer does
     copies = _shorten(body)
@@ -163,7 +163,7 @@ def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
 
 
 def _shorten(body: Any) -> dict[tuple[int, int], int]:
-    """Cut rows of equal blocks to two, in place; returns how many blocks each remaining one stands for."""
+    """Shorten lists of equal blocks to two, in place; return how many blocks each remaining one represents."""
     copies = {}
     for row_number, row in enumerate(_rows(body)):
         blocks = len(row)
@@ -176,7 +176,7 @@ def _shorten(body: Any) -> dict[tuple[int, int], int]:
 
 
 def _rows(model: Any) -> Iterator[Any]:
-    """Rows of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
+    """Lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
     taken: list[str] = []
     for name, part in model.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in taken)
@@ -257,7 +257,7 @@ def _coefficients(passes: dict[int, CountedPass], copies: dict[tuple[int, int], 
 
 
 class _Kernels(TorchFunctionMode):
-    """Makes functions save the tensors that a device's kernels save, where the CPU's save others."""
+    """Makes functions save the tensors that the kernels of a device save, where those of a CPU save others."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -280,7 +280,7 @@ class _Kernels(TorchFunctionMode):
 
 
 class _Kernel(torch.autograd.Function):
-    """Attention's shapes: saves queries, keys, values, the output, one number per query, and the mask."""
+    """Attention without values: saves queries, keys, values, the output, one number per query, and the mask."""
 
     @staticmethod
     def forward(ctx: Any, queries: Any, keys: Any, values: Any, mask: Any) -> torch.Tensor:
@@ -299,7 +299,7 @@ class _Kernel(torch.autograd.Function):
 
 
 class _Dropped(torch.autograd.Function):
-    """Dropout's shapes."""
+    """Dropout without values: saves a mask of bytes."""
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:
@@ -311,7 +311,7 @@ class _Dropped(torch.autograd.Function):
 
 
 def _kept_of_images(model: Any) -> dict[str, Kept]:
-    """Counted at the model's own image size: attention saves more per pixel of larger images."""
+    """Saved tensors at the model's own image size: attention saves more per pixel of larger images."""
     network = getattr(model, "network", model)
     side = own_size(getattr(model, "config", None)) or PIXELS
     saved, into_linears, hooks = CountedPass(network), [0], []
@@ -355,7 +355,7 @@ def _kept_of_images(model: Any) -> dict[str, Kept]:
 
 
 def _recomputed(network: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.nn.Module]]:
-    """First and last modules of what checkpointing recomputes: transformers' blocks, or segments of rows."""
+    """The first and last modules of each part that is recomputed: transformers' blocks, or segments of layers."""
     for block in network.modules():
         if any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(block).__mro__):
             yield block, block

@@ -1,4 +1,4 @@
-"""The engine's job `sample`: steps of a run, timed in a fresh process, for the benchmark."""
+"""The engine's job `sample`: times steps of a run in a process of their own, for the benchmark."""
 
 import math
 import time
@@ -18,16 +18,16 @@ from core.options.method_rules import steps_of
 from core.runs.events import WhatRan, split_non_finite
 
 OnStep = Callable[[int], None]
-"""Called with the number of full steps so far, warm-up included."""
+"""Called with the number of full steps so far, including warm-up."""
 
 
 def sample(options: RunOptions, *, steps: int, warm_up: int, tell: OnStep = lambda _done: None) -> Sample:
-    """Train a few steps and report memory and time; running out of memory is a result, too.
+    """Train a few steps and return their memory and time, also if memory runs out.
 
     Args:
-        options: The run's options; a shorter run is made longer.
+        options: The run's options; a run that is too short is extended.
         steps: Number of timed optimizer steps.
-        warm_up: Number of steps before; at least one, as the first batch is also evaluated.
+        warm_up: Number of steps before; at least one, because the first batch is also evaluated.
         tell: Called after each step.
 
     Raises:
@@ -39,10 +39,12 @@ def sample(options: RunOptions, *, steps: int, warm_up: int, tell: OnStep = lamb
 
 
 class SampledTrainer(WeighingTrainer):
-    """Trains exactly as a run does.
+    """Trains exactly as in a run.
 
-    `first_loss` is the loss of the first batch before training, without dropout (None if NaN), found in
-    `examining_seconds`. `is_random`: the model drew random numbers in its first training pass.
+    Attributes:
+        first_loss: The loss of the first batch before training, without dropout; None if NaN.
+        examining_seconds: How long computing it took.
+        is_random: Whether the model drew random numbers in its first training pass.
     """
 
     first_loss: float | None = None
@@ -65,7 +67,7 @@ class SampledTrainer(WeighingTrainer):
         return loss
 
     def _evaluate(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
-        """Evaluate the batch without changing random states or the model."""
+        """Compute `first_loss` without changing the random states or the model."""
         restore = remember_random_state(self.args.device.type)
         training = [part for part in model.modules() if part.training]
         model.eval()
@@ -82,9 +84,12 @@ class SampledTrainer(WeighingTrainer):
 
 
 class Sampling(WeighedRun):
-    """Times full steps: the last step of an epoch may have fewer rows.
+    """Times full steps; the last step of an epoch may have fewer rows.
 
-    `timed` are the seconds of full steps, `losses` those of all steps (None for NaN), `ran` is set by the first step.
+    Attributes:
+        timed: Durations of the full steps.
+        losses: Losses of all steps; None for NaN.
+        ran: What ran, set by the first step.
     """
 
     trainer_class = SampledTrainer
@@ -102,11 +107,11 @@ class Sampling(WeighedRun):
 
     @property
     def _full(self) -> int:
-        """Rows of a full step."""
+        """The number of rows of a full step."""
         return min(self.options.effective_batch, self.rows)
 
     def shortened(self) -> RunOptions:
-        """The run's options, which its schedule follows, made longer if it is too short."""
+        """The run's options, which determine its schedule; extended if the run is too short."""
         total, an_epoch = steps_of(self.options, self.rows)
         full_ones = max(1, self.rows // self.options.effective_batch)
         enough = math.ceil((self._warm_up + self._steps) / full_ones) * an_epoch

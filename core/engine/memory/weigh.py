@@ -1,7 +1,7 @@
-"""Runs a few steps in a fresh process and measures their time and memory.
+"""Runs a few training steps in a process of their own and measures their time and memory.
 
-On a CPU that is the resident set of the process and its workers; with CUDA, the context and what torch's allocator
-reserved; on MPS, what Metal's driver holds. All figures are bytes.
+The memory is, on a CPU, the resident set of the process and its workers; with CUDA, the context and what torch's
+allocator has reserved; on MPS, what Metal's driver has allocated. All figures are in bytes.
 """
 
 import contextlib
@@ -37,19 +37,19 @@ from core.runs.events import Phase
 
 INTERVAL_SECONDS = 0.02
 WITH_WORKERS_SECONDS = 0.2
-"""Finding the workers lists all processes of the computer, which would slow the timed steps."""
+"""Longer, because finding the workers lists all processes of the computer, which would slow the timed steps."""
 
 
-# --- Memory held
+# --- Memory in use
 
 
 class CurrentMemory:
-    """Samples the memory from a thread. `base` is what was held before.
+    """Samples the memory of this process from a thread. `base` is the memory in use when it was created.
 
     Args:
         kind: `cuda`, `mps` or `cpu`.
-        with_workers: Whether other processes prepare batches.
-        gpu_used_before: `gpu_used()` before torch has used the GPU.
+        with_workers: Whether to include the data loader's workers.
+        gpu_used_before: `gpu_used()` before torch used the GPU.
     """
 
     def __init__(self, kind: str, *, with_workers: bool = False, gpu_used_before: int | None = None) -> None:
@@ -72,9 +72,9 @@ class CurrentMemory:
         self._thread.join()
 
     def most(self) -> tuple[int, int]:
-        """The peak so far, and the tensors' part of it; on a CPU, all above `base`."""
+        """The peak so far, and how much of it is tensors; on a CPU, everything above `base`."""
         self._sample()
-        if self._kind == "cuda":  # the context grows with each kernel that is loaded
+        if self._kind == "cuda":  # the context grows with every loaded kernel
             self._context = max(self._context, cuda_context(self._gpu_used_before))
             reserved = int(torch.cuda.max_memory_reserved())
             return self._context + reserved, reserved
@@ -104,20 +104,20 @@ class CurrentMemory:
 
 
 def gpu_used() -> int | None:
-    """Memory that all programs use of the GPU this process sees; None if NVIDIA's driver doesn't report it."""
+    """Memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-    gpu = find_gpu(visible) if visible else None  # empty: this run must not use any
+    gpu = find_gpu(visible) if visible else None  # empty: no GPU may be used
     memory = gpu.memory() if gpu else None
     return memory.used if memory else None
 
 
 def cuda_context(used_before: int | None) -> int:
-    """Memory of CUDA's context, the increase of the GPU's used memory; 0 if unknown.
+    """Memory of CUDA's context: the increase of `gpu_used()`; 0 if unknown.
 
-    The driver doesn't report it per process on Windows and in containers.
+    On Windows and in containers the driver doesn't report memory per process.
 
     Args:
-        used_before: `gpu_used()` before torch has used the GPU.
+        used_before: `gpu_used()` before torch used the GPU.
     """
     torch.ones(1, device="cuda").sum().item()  # creates the context and loads a kernel
     used = gpu_used()
@@ -127,9 +127,9 @@ def cuda_context(used_before: int | None) -> int:
 
 
 class SavedTensors:
-    """Bytes that autograd saves in a forward pass, each storage once, without the model's own.
+    """Counts the bytes that autograd saves in a forward pass: each storage once, without weights and buffers.
 
-    `copies` are autocast's half-precision weights, `activations` all else.
+    `copies` are the weights that autocast converted to half precision, `activations` all others.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -149,7 +149,7 @@ class SavedTensors:
         return sum(self._copies.values())
 
     def watching(self) -> Any:
-        """A context that counts saved tensors."""
+        """A context manager that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -164,12 +164,12 @@ class SavedTensors:
 
 
 def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Bytes of an optimizer's state on the device."""
+    """Bytes of an optimizer's state on a kind of device."""
     return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
 
 
 def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Bytes of a model's weights on the device, shared ones once, with the states of quantized ones."""
+    """Bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
     return sum(
         {
             tensor.data_ptr(): tensor.numel() * tensor.element_size()
@@ -191,9 +191,11 @@ def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 
 class WeighingTrainer(WatchedTrainer):
-    """Trains as a run does. `options` are those of the real run.
+    """Trains as in a run.
 
-    `saved` counts the first batch; None if the model is compiled, as hooks would break its graph.
+    Attributes:
+        options: The run's options.
+        saved: Counts the first batch; None if the model is compiled, because hooks would break its graph.
     """
 
     options: RunOptions
@@ -212,8 +214,12 @@ class WeighingTrainer(WatchedTrainer):
 class WeighedRun(TrainerCallback):
     """A few steps of a run, each timed without compilation.
 
-    `options` are the run's resolved ones; `rows` is the size of its data; `seconds` are all steps so far; `gradients`
-    and `optimizer` are bytes on the device.
+    Attributes:
+        options: The run's resolved options.
+        rows: The number of rows of its training data.
+        seconds: The durations of all steps so far.
+        gradients: Bytes of the gradients on the device.
+        optimizer: Bytes of the optimizer's state on the device.
     """
 
     trainer_class: type[WeighingTrainer]
@@ -230,7 +236,7 @@ class WeighedRun(TrainerCallback):
         self._begun = self._mark = time.perf_counter()
 
     def shortened(self) -> RunOptions:
-        """The options for the few steps; `rows` is known."""
+        """The options for the few steps; called when `rows` is known."""
         raise NotImplementedError
 
     @property
@@ -248,7 +254,7 @@ class WeighedRun(TrainerCallback):
         raise NotImplementedError
 
     def train(self) -> str:
-        """Load everything and train; returns what was needed if memory ran out, else an empty text.
+        """Load everything and train; return an explanation if memory ran out, otherwise an empty string.
 
         Raises:
             UserError: The options or the data can't be used.
@@ -271,7 +277,7 @@ class WeighedRun(TrainerCallback):
         self.model, self.rows = prepared.model, len(prepared.train)
         options, change = self.shortened(), msgspec.structs.replace
         options = change(options, output=change(options.output, keep_checkpoints=0))
-        # nothing is saved; a folder of its own would remain after a kill
+        # nothing is saved; a temporary folder would remain after a kill
         nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
         trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trainer_class)
         assert isinstance(trainer, WeighingTrainer)
@@ -291,9 +297,9 @@ class WeighedRun(TrainerCallback):
         return self.trainer.compilation.seconds if self.trainer and self.trainer.compilation else 0.0
 
     def parts(self) -> Parts:
-        """The peak by source: what lives as long as the run is measured, the rest of the tensors is temporary.
+        """The peak memory by source; tensors that aren't counted as one of the others are temporary.
 
-        The parts add up to the peak; if not all of them existed at its moment, the last ones are smaller.
+        The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
         """
         models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
         saved = self.trainer.saved if self.trainer else None
@@ -348,7 +354,7 @@ def synchronize(kind: str) -> None:
 
 @contextlib.contextmanager
 def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]:
-    """Choose the device, load the libraries, and sample the memory from then on.
+    """Select the device, load the libraries, and sample the memory from then on.
 
     Raises:
         UserError: The device is not available.
@@ -358,8 +364,8 @@ def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]
         load_libraries(options)  # they are part of the base
         settled = resolved.options
         if resolved.kind == "mps":
-            # More than macOS recommends would page rather than fail, and the guard in the parent process sees only the
-            # resident set, which may not include Metal's memory. Untested.
+            # Beyond what macOS recommends, allocations are paged out rather than refused, and the parent process sees
+            # only the resident set, which may not include Metal's memory. Untested.
             torch.mps.set_per_process_memory_fraction(min(1.0, settled.device.mps_memory_limit or 1.0))
         with CurrentMemory(
             resolved.kind, with_workers=bool(settled.data.workers), gpu_used_before=used_before

@@ -1,4 +1,4 @@
-"""What else the machine does beside a pass: the figures of the timed steps, None if unknown, never a zero."""
+"""What else the machine did during the timed steps of a pass: None if unknown, never a zero."""
 
 import subprocess
 import sys
@@ -8,17 +8,18 @@ import pytest
 
 from core.base.system import ProcessorTimes
 from core.benchmark import conditions
-from core.benchmark.conditions import Load, LoadGauge, Watch, other_load
+from core.benchmark.conditions import Load, LoadReader, Watch
 from core.benchmark.result import Conditions
 from core.runs.events import BatterySampled, DeviceSampled, MemorySampled, Source, Throttle
 
 CORES = psutil.cpu_count() or 1
 BEGIN, END = 100.0, 110.0
 HOT = (Throttle.THERMAL_HARDWARE.value,)
+GIB = 1 << 30
 
 
-def load(seconds, *, others, own):
-    """After so many seconds in which others and Hone itself have taken a share of all cores each."""
+def load(seconds, others, own):
+    """After `seconds` in which other programs and Hone used these fractions of all cores."""
     total = seconds * CORES
     return Load(total, (others + own) * total, own * total)
 
@@ -26,15 +27,13 @@ def load(seconds, *, others, own):
 START = Load(0.0, 0.0, 0.0)
 
 
-class Seen:
-    """A machine of which these events are read, at once."""
-
-    def __init__(self, *events):
+class OneSample:
+    def __init__(self, events):
         self._events = list(events)
 
     def sample(self):
-        found, self._events = self._events, []
-        return found
+        events, self._events = self._events, []
+        return events
 
     def finish(self, seconds=None):
         pass
@@ -45,8 +44,8 @@ def watched(device, *events, loads=(None, None, None), is_timed=True):
     times, loads = iter((BEGIN, END)), iter(loads)
     watch = Watch(
         device,
-        sampler=lambda _pid: Seen(*events),
-        gauge=lambda _pid: lambda: next(loads),
+        sampler=lambda _pid: OneSample(events),
+        load=lambda _pid: lambda: next(loads),
         clock=lambda: next(times),
         interval=60.0,
     )
@@ -62,67 +61,49 @@ def gpu(time, watts=300.0, throttled=()):
     return DeviceSampled(time=time, source=Source.NVML, power=watts, busy=1.0, throttled=throttled)
 
 
-def held(time, all_of_it, own):
-    return MemorySampled(time=time, source=Source.NVML, bytes=all_of_it, own=own)
-
-
-@pytest.mark.parametrize(
-    ("last", "share"),
-    [
-        (load(10.0, others=0.25, own=0.5), 0.25),
-        (load(0.1, others=0.9, own=0.0), None),  # too short
-        (Load(10.0 * CORES, 1.0, 2.0), 0.0),
-        (Load(10.0 * CORES, 99.0 * CORES, 0.0), 1.0),
-    ],
-)
-def test_the_load_of_others_is_a_share_without_hones_own(last, share):
-    assert other_load(START, last, CORES) == (None if share is None else pytest.approx(share))
+def held(time, total, own):
+    return MemorySampled(time=time, source=Source.NVML, bytes=total * GIB, own=own and own * GIB)
 
 
 @pytest.mark.parametrize(
     ("loads", "share"),
     [
         ((None, None, None), None),
-        (
-            (START, load(8.0, others=0.5, own=0.5), load(8.1, others=0.5, own=0.5)),
-            0.5,
-        ),  # too short: the whole job's
-        ((START, load(8.0, others=0.75, own=0.25), load(10.0, others=0.625, own=0.375)), 0.125),
+        ((START, load(8.0, 0.75, 0.25), load(10.0, 0.625, 0.375)), 0.125),  # of the timed steps
+        ((START, load(8.0, 0.5, 0.5), load(8.1, 0.5, 0.5)), 0.5),  # too short: of the whole job
+        ((START, START, load(0.1, 0.9, 0.0)), None),
+        ((START, START, Load(10.0 * CORES, 1.0, 2.0)), 0.0),
+        ((START, START, Load(10.0 * CORES, 99.0 * CORES, 0.0)), 1.0),
     ],
 )
-def test_the_load_is_that_of_the_timed_steps(loads, share):
+def test_the_load_of_other_programs_is_a_fraction_of_all_cores(loads, share):
     assert watched("cpu", loads=loads).other_load == (None if share is None else pytest.approx(share))
 
 
 def test_the_job_and_this_process_are_hones_own(monkeypatch):
     monkeypatch.setattr(conditions, "processor_times", lambda: ProcessorTimes(busy=1.0, total=2.0))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as job:
-        gauge = LoadGauge(job.pid)
-        found = gauge()
-        this = psutil.Process().cpu_times()
-        assert found.own == pytest.approx(sum(this[:4]), abs=2)
-        assert (found.busy, found.total) == (1.0, 2.0)
+        read = LoadReader(job.pid)
+        reading = read()
+        assert reading.own == pytest.approx(sum(psutil.Process().cpu_times()[:4]), abs=2)
+        assert (reading.busy, reading.total) == (1.0, 2.0)
         job.kill()
-    assert gauge() is None
+    assert read() is None
 
 
 @pytest.mark.parametrize(
     ("device", "events", "watts"),
     [
         ("cuda:0", [gpu(BEGIN - 1, 50.0), gpu(BEGIN + 1), gpu(END, 500.0), gpu(END + 5, 60.0)], 400.0),
-        (
-            "cuda:0",
-            [gpu(BEGIN + 0.01, 50.0), gpu(END, 500.0)],
-            500.0,
-        ),  # the first is a mean of the time before
+        ("cuda:0", [gpu(BEGIN + 0.01, 50.0), gpu(END, 500.0)], 500.0),  # the first averages the time before
         ("cuda:0", [gpu(BEGIN + 0.01, 50.0)], None),
-        ("cuda:0", [gpu(BEGIN, None)], None),
-        ("cpu", [gpu(BEGIN, 300.0)], None),  # of a GPU that computes something else
+        ("cuda:0", [gpu(END, None)], None),
+        ("cpu", [gpu(END, 300.0)], None),  # of a GPU that computes something else
     ],
 )
-def test_power_is_the_mean_of_the_device_while_steps_were_timed(device, events, watts):
-    found = watched(device, *events)
-    assert (found.watts, found.power_source) == (watts, "NVML" if watts else "")
+def test_power_is_the_mean_of_the_device_during_the_timed_steps(device, events, watts):
+    result = watched(device, *events)
+    assert (result.watts, result.power_source) == (watts, "NVML" if watts else "")
 
 
 @pytest.mark.parametrize(
@@ -133,25 +114,24 @@ def test_power_is_the_mean_of_the_device_while_steps_were_timed(device, events, 
         ("cpu", [DeviceSampled(time=BEGIN, source=Source.APPLE, thermal=2)], (Throttle.PRESSURE.value,)),
     ],
 )
-def test_reasons_for_a_reduced_clock_are_told_once(device, events, throttled):
-    found = watched(device, *events)
-    assert found.throttled == throttled
-    assert found.is_disturbed is bool(throttled)
+def test_each_reason_for_a_reduced_clock_is_given_once(device, events, throttled):
+    result = watched(device, *events)
+    assert (result.throttled, result.is_disturbed) == (throttled, bool(throttled))
 
 
 @pytest.mark.parametrize(
     ("events", "others"),
     [
-        ([held(BEGIN, 10 << 30, 8 << 30), held(END, 11 << 30, 8 << 30)], 3 << 30),
-        ([held(BEGIN - 9, 1 << 30, None), held(END, 11 << 30, None)], 1 << 30),  # before the job
+        ([held(BEGIN, 10, 8), held(END, 11, 8)], 3 * GIB),
+        ([held(BEGIN - 9, 1, None), held(END, 11, None)], GIB),  # before the job used any
         ([], None),
     ],
 )
-def test_what_others_hold_of_the_gpu_is_without_the_jobs_own(events, others):
+def test_gpu_memory_of_other_programs_is_without_the_jobs_own(events, others):
     assert watched("cuda:0", *events).gpu_others == others
 
 
 @pytest.mark.parametrize(("plugged", "on_battery"), [(True, False), (False, True), (None, None)])
-def test_a_battery_is_known_to_be_used_or_not(plugged, on_battery):
-    found = watched("cuda:0", gpu(BEGIN), BatterySampled(share=0.5, is_plugged=plugged), is_timed=False)
-    assert found == Conditions(on_battery=on_battery)
+def test_whether_a_battery_is_used(plugged, on_battery):
+    result = watched("cuda:0", gpu(BEGIN), BatterySampled(share=0.5, is_plugged=plugged), is_timed=False)
+    assert result == Conditions(on_battery=on_battery)

@@ -1,15 +1,9 @@
-"""The ladder of methods on many machines: its variants, what is refused, the size that is chosen."""
+"""The benchmark of methods on many machines: its variants, what is refused, the size that is chosen."""
 
 import pytest
 
 from core.base.errors import OptionsError
-from core.benchmark.plan import (
-    BATCH,
-    SIZES,
-    choose_size,
-    methods_plan,
-    pieces_of,
-)
+from core.benchmark.plan import BATCH, SIZES, choose_size, methods_plan
 from core.benchmark.published import GUIDE, guide_row
 from core.engine.devices.choose import report
 from core.engine.environment import prepare_torchvision
@@ -26,20 +20,13 @@ from tests.fakes.machines import (
     OLD_CARD,
     PC,
     SERVER,
-    variant,
 )
+from tests.fakes.machines import variant as changed
 
 prepare_torchvision()
 GB = 1 << 30
-NATIVE = variant(PC, cpu_bf16=True)
-TEXT = {
-    "task": "text-classification",
-    "model": {"source": "bert-base-cased", "lora_rank": 4, "method": "lora"},
-    "data": {"train": "hub:somebody/reviews", "eval_fraction": 0.2},
-    "memory": {"batch_size": 16, "gradient_accumulation_steps": 2},
-    "device": {"precision": "bf16"},
-    "training": {"optimizer": "sgd", "learning_rate": 0.5, "momentum": 0.5, "max_steps": 100},
-}
+NATIVE = changed(PC, cpu_bf16=True)
+TWO_CORES = changed(PC, cores=2)
 IMAGES = {
     "task": "image-classification",
     "model": {"source": "torchvision:resnet18", "pretrained": False},
@@ -55,69 +42,56 @@ def room(gigabytes):
 def planned(facts, tree=None, **more):
     options = None
     if tree is not None:
-        options, found = check_tree(tree)
-        assert not found
+        options, problems = check_tree(tree)
+        assert not problems
     return methods_plan(report(facts), options=options, room=room(64), **more)
 
 
 def named(plan):
-    return {one.name: one for one in plan.variants}
+    return {variant.name: variant for variant in plan.variants}
 
 
-def options_of(one):
-    return read_options(one.asked)[0]
+def options_of(variant):
+    return read_options(variant.asked)[0]
 
 
 def test_the_guides_rows_come_first_and_in_its_order():
     plan = planned(SERVER)
     assert plan.title == "BERT-large, 512 sequences of 512 tokens"
-    assert [one.title for one in plan.variants] == [
-        "plain",
-        "accumulation 1 × 4",
-        "+ checkpointing",
-        "bf16",
-        "bf16 + accumulation + checkpointing",
-        "Adafactor",
-        "all + Adafactor",
-        "8-bit AdamW",
-        "all + 8-bit AdamW",
-        "tf32",
-        "bf16 + sdpa + fused",
-        "+ compile",
-        "bf16 + sdpa + dynamic padding",
-        "bf16 + sdpa + checkpointing + Adafactor",
-        "LoRA, bf16",
-        "LoRA, bf16 + checkpointing",
+    assert [variant.title for variant in plan.variants] == [
+        *("plain", "accumulation 1 × 4", "+ checkpointing", "bf16", "bf16 + accumulation + checkpointing"),
+        *("Adafactor", "all + Adafactor", "8-bit AdamW", "all + 8-bit AdamW"),
+        *("tf32", "bf16 + sdpa + fused", "+ compile", "bf16 + sdpa + dynamic padding"),
+        *("bf16 + sdpa + checkpointing + Adafactor", "LoRA, bf16", "LoRA, bf16 + checkpointing"),
     ]
     assert len(named(plan)) == len(plan.variants)
-    assert not any(one.refusal for one in plan.variants)
-
-
-@pytest.mark.parametrize("facts", EVERY_MACHINE.values(), ids=list(EVERY_MACHINE))
-def test_every_variant_that_is_not_refused_keeps_the_rules(facts):
-    for one in planned(facts).variants:
-        assert bool(check_tree(one.asked)[1]) <= bool(one.refusal)
-        options = options_of(one)
-        assert options.effective_batch == BATCH
-        assert "auto" not in (options.device.name, options.device.precision)
+    assert not any(variant.refusal for variant in plan.variants)
+    for facts in (SERVER, M2_8GB):
+        rows = [guide_row(variant) for variant in planned(facts).variants]
+        assert rows[:9] == list(GUIDE.values())
+        assert not any(rows[9:])
+    assert (GUIDE["half"].speed, GUIDE["all-adafactor"].memory) == pytest.approx((2.1, 0.324), abs=0.01)
 
 
 def test_plain_is_what_the_guide_ran():
     asked = planned(SERVER).variants[0].asked
-    wanted = {
+    for section, values in {
         "device": {"precision": "fp32"},
         "model": {"attention": "eager"},
         "training": {"optimizer": "adamw"},
         "memory": {"batch_size": 4, "activation_checkpointing": False},
-        "data": {
-            "train": "synthetic:512x512",
-            "max_length": 512,
-            "eval_fraction": 0,
-            "padding": "fixed",
-        },
-    }
-    for section, values in wanted.items():
+        "data": {"train": "synthetic:512x512", "max_length": 512, "eval_fraction": 0, "padding": "fixed"},
+    }.items():
         assert values.items() <= asked[section].items()
+
+
+@pytest.mark.parametrize("facts", EVERY_MACHINE.values(), ids=list(EVERY_MACHINE))
+def test_every_variant_that_is_not_refused_keeps_the_rules(facts):
+    for variant in planned(facts).variants:
+        assert bool(check_tree(variant.asked)[1]) <= bool(variant.refusal)
+        options = options_of(variant)
+        assert options.effective_batch == BATCH
+        assert "auto" not in (options.device.name, options.device.precision)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +106,10 @@ def test_plain_is_what_the_guide_ran():
     ],
 )
 def test_half_precision_is_what_the_machine_does_best(facts, half):
-    found = named(planned(facts))
-    assert options_of(found[half]).device.precision == half
-    assert options_of(found[f"{half}-all-adafactor"]).device.precision == half
-    assert ("slower than fp32" in found[half].note) is (facts is PC)
+    rows = named(planned(facts))
+    assert options_of(rows[half]).device.precision == half
+    assert options_of(rows[f"{half}-all-adafactor"]).device.precision == half
+    assert ("slower than fp32" in rows[half].note) is (facts is PC)
 
 
 @pytest.mark.parametrize(
@@ -156,31 +130,27 @@ def test_what_the_machine_cant_do_is_a_row_with_its_reason(facts, more, name, re
 
 
 def test_changes_carry_the_method_and_neither_model_nor_data():
-    found = named(planned(LAPTOP))
-    assert found["bf16"].changes == {"device.precision": "bf16"}
-    assert found["accumulation"].changes == {"memory.batch_size": 1, "memory.gradient_accumulation_steps": 4}
-    assert found["plain"].changes["device.precision"] == "fp32"
-    for one in found.values():
-        assert not {"model.source", "data.train", "data.max_length"} & set(one.changes)
-        options = with_changes(options_of(found["plain"]), one.changes)
-        assert (options.device, options.training) == (options_of(one).device, options_of(one).training)
-    padding = found["bf16-padding"].asked["data"]
+    rows = named(planned(LAPTOP))
+    assert rows["bf16"].changes == {"device.precision": "bf16"}
+    assert rows["accumulation"].changes == {"memory.batch_size": 1, "memory.gradient_accumulation_steps": 4}
+    plain = options_of(rows["plain"])
+    for variant in rows.values():
+        assert not {"model.source", "data.train", "data.max_length"} & set(variant.changes)
+        options, expected = with_changes(plain, variant.changes), options_of(variant)
+        assert (options.device, options.training) == (expected.device, expected.training)
+    padding = rows["bf16-padding"].asked["data"]
     assert (padding["train"], padding["padding"]) == ("synthetic:512x64-512", "dynamic")
 
 
 def test_steps_suit_the_device():
-    assert [(planned(facts).steps, planned(facts).warm_up) for facts in (SERVER, M3_MAX)] == [
-        (20, 3),
-        (10, 1),
-    ]
-    slow = variant(PC, cores=2)
-    steps = [planned(slow, size=size).steps for size in ("tiny", "minilm", "bert-base", "bert-large")]
+    assert [(plan.steps, plan.warm_up) for plan in map(planned, (SERVER, M3_MAX))] == [(20, 3), (10, 1)]
+    steps = [planned(TWO_CORES, size=size).steps for size in ("tiny", "minilm", "bert-base", "bert-large")]
     assert steps == sorted(steps, reverse=True)
     assert (steps[0], steps[-1]) == (20, 4)
-    assert planned(slow, steps=7).steps == 7
+    assert planned(TWO_CORES, steps=7).steps == 7
 
 
-def test_what_is_asked_for_is_taken_or_refused(tmp_path):
+def test_size_and_device_are_taken_or_refused(tmp_path):
     plan = planned(SERVER, size="minilm", device="cpu", passes=1)
     assert (plan.model, plan.passes, plan.variants[0].asked["device"]["name"]) == ("minilm", 1, "cpu")
     with pytest.raises(OptionsError, match="no size called 'huge'; there are bert-large"):
@@ -188,77 +158,81 @@ def test_what_is_asked_for_is_taken_or_refused(tmp_path):
     with pytest.raises(OptionsError, match="NVIDIA driver") as caught:
         planned(PC, device="cuda")
     assert [fix.is_advice for fix in caught.value.problems[0].fixes] == [True]
-    options, _ = check_tree({**TEXT, "data": {"train": str(tmp_path / "gone.csv")}})
+    gone = own("text-classification", {"source": "bert"}, data={"train": str(tmp_path / "gone.csv")})
     with pytest.raises(OptionsError, match=r"gone\.csv"):
-        methods_plan(report(LAPTOP), options=options)
+        methods_plan(report(LAPTOP), options=check_tree(gone)[0])
 
 
-def test_a_persons_own_run_keeps_model_data_and_method():
-    plan = planned(LAPTOP, TEXT)
-    found = named(plan)
-    plain = options_of(found["plain"])
-    assert (plan.model, plan.title) == ("", "bert-base-cased on somebody/reviews")
-    assert (plain.model.source, plain.model.method, plain.model.lora_rank) == ("bert-base-cased", "lora", 4)
-    assert (plain.data.train, plain.data.eval_fraction, plain.training.max_steps) == (
-        "hub:somebody/reviews",
-        0,
-        None,
-    )
-    assert (plain.device.precision, plain.training.optimizer) == ("fp32", "adamw")
-    assert (plain.memory.batch_size, plain.memory.gradient_accumulation_steps) == (16, 1)
-    assert found["accumulation"].title == "accumulation 1 × 16"
-    assert found["bf16-padding"].asked["data"]["train"] == "hub:somebody/reviews"
-    assert "bf16-lora" not in found, "all rows train so already"
-    assert not any(guide_row(one) for one in plan.variants)
-
-
-HEAD_ONLY = {"checkpointing", "bf16-all", "bf16-all-adafactor", "bf16-all-adamw-8bit", "bf16-lean"}
-LORAS = {"bf16-lora", "bf16-lora-checkpointing"}
-CHAT = {"source": "some/chat"}
+# --- A person's own run
 
 
 def own(task, model, **sections):
     return {"task": task, "model": model, "data": {"train": "hub:a/b"}, **sections}
 
 
+def test_a_persons_own_run_keeps_model_data_batch_and_method():
+    tree = own(
+        "text-classification",
+        {"source": "bert-base-cased", "lora_rank": 4, "method": "lora"},
+        data={"train": "hub:somebody/reviews", "eval_fraction": 0.2},
+        memory={"batch_size": 16, "gradient_accumulation_steps": 2},
+        device={"precision": "bf16"},
+        training={"optimizer": "sgd", "learning_rate": 0.5, "momentum": 0.5, "max_steps": 100},
+    )
+    plan = planned(LAPTOP, tree)
+    rows = named(plan)
+    plain = options_of(rows["plain"])
+    assert (plan.model, plan.title) == ("", "bert-base-cased on somebody/reviews")
+    assert (plain.model.source, plain.model.method, plain.model.lora_rank) == ("bert-base-cased", "lora", 4)
+    assert (plain.data.train, plain.data.eval_fraction) == ("hub:somebody/reviews", 0)
+    assert (plain.device.precision, plain.training.optimizer, plain.training.max_steps) == (
+        "fp32",
+        "adamw",
+        None,
+    )
+    assert (plain.memory.batch_size, plain.memory.gradient_accumulation_steps) == (16, 1)
+    assert rows["accumulation"].title == "accumulation 1 × 16"
+    assert rows["bf16-padding"].asked["data"]["train"] == "hub:somebody/reviews"
+    assert "bf16-lora" not in rows, "all rows train so already"
+    assert not any(guide_row(variant) for variant in plan.variants)
+
+
+HEAD_ONLY = {"checkpointing", "bf16-all", "bf16-all-adafactor", "bf16-all-adamw-8bit", "bf16-lean"}
+LORAS = {"bf16-lora", "bf16-lora-checkpointing"}
+CHAT = {"source": "some/chat"}
+PACKED = {"train": "hub:a/b", "packing": True}
+COMPILED = {"compile": True, "compile_mode": "max-autotune"}
+
+
 @pytest.mark.parametrize(
     ("tree", "lacks"),
     [
         (IMAGES, {"bf16-sdpa", "bf16-padding"}),
-        (
-            own(
-                "chat",
-                {**CHAT, "method": "qlora", "quantization": "int8"},
-                data={"train": "hub:a/b", "packing": True},
-            ),
-            LORAS,
-        ),
+        (own("chat", {**CHAT, "method": "qlora", "quantization": "int8"}, data=PACKED), LORAS),
         (own("preference", CHAT, memory={"deepspeed": "zero-3", "offload": "none"}), set()),
-        (
-            own(
-                "causal-lm",
-                CHAT,
-                training={"optimizer": "lion-8bit", "beta2": 0.98},
-                device={"compile": True, "compile_mode": "max-autotune"},
-            ),
-            {"bf16-padding"},
-        ),
+        (own("causal-lm", CHAT, training={"optimizer": "lion-8bit"}, device=COMPILED), {"bf16-padding"}),
         (own("token-classification", {"source": "some/bert", "method": "head"}), HEAD_ONLY | LORAS),
     ],
-    ids=lambda value: value["task"] if isinstance(value, dict) else "",
+    ids=["images", "chat", "preference", "causal-lm", "token-classification"],
 )
 def test_other_tasks_have_the_rows_that_mean_something(tree, lacks):
     plan = planned(SERVER, {**tree, "memory": {"batch_size": 4, **tree.get("memory", {})}})
     assert set(named(planned(SERVER))) - set(named(plan)) == lacks
-    assert all(one.name.startswith("bf16-lora") for one in plan.variants if one.refusal)
+    assert all(variant.name.startswith("bf16-lora") for variant in plan.variants if variant.refusal)
     assert ("padded" in plan.notes[0]) is (tree["task"] not in ("causal-lm", "image-classification"))
 
 
-def test_a_batch_of_one_is_not_divided():
-    found = named(planned(LAPTOP, {**IMAGES, "memory": {"batch_size": 1}}))
-    assert "accumulation" not in found
-    assert found["checkpointing"].title == "checkpointing"
-    assert [pieces_of(batch) for batch in (1, 4, 6, 16, 17, 64)] == [1, 4, 6, 16, 1, 16]
+@pytest.mark.parametrize(("batch", "title"), [(1, None), (6, "1 × 6"), (17, None), (64, "4 × 16")])
+def test_a_batch_is_divided_into_up_to_16(batch, title):
+    rows = named(planned(LAPTOP, {**IMAGES, "memory": {"batch_size": batch}}))
+    if title is None:
+        assert "accumulation" not in rows
+        assert rows["checkpointing"].title == "checkpointing"
+    else:
+        assert rows["accumulation"].title == f"accumulation {title}"
+
+
+# --- Sizes
 
 
 @pytest.mark.parametrize(("size", "gigabytes"), [("bert-large", 14.9), ("bert-base", 6.0), ("tiny", 1.2)])
@@ -272,28 +246,18 @@ def test_a_plain_run_of_a_size_takes_about_as_much_as_measured(size, gigabytes):
         (SERVER, 79, "bert-large", "the guide's model"),
         (LAPTOP, 13, "bert-base", ""),  # BERT-large would fit into 13 GB, but not with a tenth to spare
         (LAPTOP, 6, "bert-base", "and 6.00 GB are free"),
-        (LAPTOP, 3, "minilm", ""),
         (LAPTOP, 0.5, "tiny", "the smallest size"),
         (LAPTOP, None, "bert-large", "isn't known"),
-        (M3_MAX, 25, "bert-large", ""),
         (M2_8GB, 4.5, "minilm", ""),
         (PC, 28, "minilm", ""),
-        (variant(PC, cores=2), 28, "minilm", "BERT-base would take about"),
-        (variant(PC, cores=64), 60, "bert-large", ""),
+        (TWO_CORES, 28, "minilm", "BERT-base would take about"),
+        (changed(PC, cores=64), 60, "bert-large", ""),
     ],
 )
-def test_the_largest_size_that_suits_is_chosen_and_the_reason_said(facts, gigabytes, name, reason):
+def test_the_largest_size_that_suits_is_chosen_with_a_reason(facts, gigabytes, name, reason):
     machine = report(facts)
     options = options_of(methods_plan(machine, size="tiny", room=room(64)).variants[0])
-    device = next(one for one in machine.devices if one.name == options.device.name)
-    size, said = choose_size(options, device, room(gigabytes) if gigabytes else None)
+    device = next(device for device in machine.devices if device.name == options.device.name)
+    size, sentence = choose_size(options, device, room(gigabytes) if gigabytes else None)
     assert size.name == name
-    assert reason in said
-
-
-@pytest.mark.parametrize("facts", [SERVER, M2_8GB])
-def test_published_figures_belong_to_the_guides_nine_rows(facts):
-    rows = [guide_row(one) for one in planned(facts).variants]
-    assert rows[:9] == list(GUIDE.values())
-    assert not any(rows[9:])
-    assert (GUIDE["half"].speed, GUIDE["all-adafactor"].memory) == pytest.approx((2.1, 0.324), abs=0.01)
+    assert reason in sentence

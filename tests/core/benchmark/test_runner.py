@@ -1,5 +1,6 @@
-"""A benchmark that runs: the order of its passes, what fails, what is stopped, what is saved; and one real pass."""
+"""A benchmark that runs: the order of its passes, what fails, what is stopped and saved; and a single pass."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -21,7 +22,7 @@ from core.benchmark.runner import Bench, DeviceBusy, EnginePass
 from core.memory.model import Room
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
-from tests.fakes.bench import MACHINE, Measures, plan, sample, variant
+from tests.fakes.bench import MACHINE, MB, Measures, plan, sample, variant
 from tests.fakes.runs import FAKES
 
 SELF = KeeperRecord.of(os.getpid())
@@ -36,12 +37,11 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-def bench(asked, measures=None, **more):
-    return Bench(asked, MACHINE, measure=measures or Measures(), save=results.save, **more)
-
-
-def counts(result):
-    return [len(row.passes) for row in result.rows]
+def bench(*names, passes=2, measures=None, **more):
+    """A benchmark of the variants with these names; `c` is refused."""
+    refusals = {"c": "No GPU."}
+    planned = plan(*(variant(name, refusal=refusals.get(name, "")) for name in names), passes=passes)
+    return Bench(planned, MACHINE, **{"measure": measures or Measures(), "save": results.save, **more})
 
 
 def train(device="cpu"):
@@ -51,55 +51,53 @@ def train(device="cpu"):
 
 
 def test_every_variant_is_measured_once_before_the_first_is_measured_again():
-    one = bench(
-        plan(variant("a"), variant("c", refusal="No GPU."), variant("b"), passes=3), measures := Measures()
-    )
+    one = bench("a", "c", "b", passes=3, measures=(measures := Measures()))
     assert [row.reason for row in one.result.rows] == ["", "No GPU.", ""]
-    found = []
+    counts = []
     for result in one.run():
-        found.append(counts(result))
+        counts.append([len(row.passes) for row in result.rows])
         assert results.saved()[0].result == result
     assert measures.measured == ["a", "b", "a", "b", "a", "b"]
-    assert found[:3] == [[1, 0, 0], [1, 0, 1], [2, 0, 1]]
+    assert counts[:3] == [[1, 0, 0], [1, 0, 1], [2, 0, 1]]
     assert (one.result.is_whole, one.result.standing) == (True, Standing.WHOLE)
 
 
 @pytest.mark.parametrize(
     ("answers", "order", "reasons"),
     [
-        ({"a": [FAILED], "b": [FAILED, GOOD]}, "abcabcbc", ["It can't be done.", "", ""]),
-        ({"a": [TOO_LARGE]}, "abcbcbc", ["It needed 9 GB.", "", ""]),
+        ({"a": [FAILED], "b": [FAILED, GOOD]}, "abdabdbd", ["It can't be done.", "", ""]),
+        ({"a": [TOO_LARGE]}, "abdbdbd", ["It needed 9 GB.", "", ""]),
     ],
 )
-def test_a_variant_that_fails_has_a_second_try_unless_it_lacked_memory(answers, order, reasons):
+def test_a_variant_that_fails_is_tried_twice_unless_it_ran_out_of_memory(answers, order, reasons):
     measures = Measures(**answers)
-    *_, found = bench(plan(variant("a"), variant("b"), variant("c"), passes=3), measures).run()
+    *_, result = bench("a", "b", "d", passes=3, measures=measures).run()
     assert "".join(measures.measured) == order
-    assert [row.reason for row in found.rows] == reasons
-    assert found.is_whole
+    assert [row.reason for row in result.rows] == reasons
+    assert result.is_whole
 
 
 @pytest.mark.parametrize("answer", [GOOD, FAILED])
-def test_what_a_stop_interrupts_is_not_kept_and_what_is_done_is(answer):
+def test_what_a_stop_interrupts_is_discarded_and_what_is_done_is_kept(answer):
     measures = Measures(b=[lambda: (one.stop(), answer)[1]])
-    one = bench(plan(variant("a"), variant("b"), variant("c")), measures)
-    *_, found = one.run()
+    one = bench("a", "b", "d", measures=measures)
+    *_, result = one.run()
     assert measures.measured == ["a", "b"]
-    assert counts(found) == [1, 0, 0]
-    assert found.standing is Standing.CANCELLED
-    assert results.saved()[0].result == found
+    assert [len(row.passes) for row in result.rows] == [1, 0, 0]
+    assert result.standing is Standing.CANCELLED
+    assert results.saved()[0].result == result
     assert queue.benchmarks() == []
 
 
-def test_one_that_is_stopped_before_it_begins_measures_nothing():
-    one = bench(plan(variant("a")), measures := Measures())
+def test_a_benchmark_stopped_before_it_begins_measures_nothing():
+    one = bench("a", measures=(measures := Measures()))
     one.stop()
-    (found,) = one.run()
-    assert (measures.measured, found.is_whole, results.saved()) == ([], False, [])
+    (result,) = one.run()
+    assert (measures.measured, result.is_whole, results.saved()) == ([], False, [])
 
 
 def test_closing_the_iterator_ends_it():
-    one = bench(plan(variant("a"), variant("b")), measures := Measures())
+    one = bench("a", "b", measures=(measures := Measures()))
     running = one.run()
     assert next(running).standing is Standing.UNDER_WAY
     running.close()
@@ -111,30 +109,30 @@ def test_a_full_disk_costs_the_file_and_not_the_figures():
     def refuse(_result):
         raise OSError(28, "No space left on device")
 
-    one = Bench(plan(variant("a")), MACHINE, measure=Measures(), save=refuse)
-    *_, found = one.run()
-    assert found.rows[0].is_measured
+    one = bench("a", save=refuse)
+    *_, result = one.run()
+    assert result.rows[0].is_measured
     assert "No space left" in one.not_saved
 
 
 def test_progress_counts_what_is_left_and_estimates_its_time():
-    heard = []
-    one = bench(plan(variant("a"), variant("b"), variant("c", refusal="No.")))
-    one.on_begin = heard.append
-    list(one.run())
-    told = [(step.variant.name, step.number, step.done, step.total) for step in heard]
-    assert told == [("a", 1, 0, 4), ("b", 1, 1, 4), ("a", 2, 2, 4), ("b", 2, 3, 4)]
-    assert [step.seconds_left is None for step in heard] == [True, True, False, False]
-    assert heard[2].seconds_left > heard[3].seconds_left >= 0
-    heard.clear()
-    one = bench(plan(variant("a"), variant("b"), passes=3), Measures(a=[TOO_LARGE]))
-    one.on_begin = heard.append
-    list(one.run())
-    assert [(step.done, step.total) for step in heard] == [(0, 6), (1, 4), (2, 4), (3, 4)]
+    def progress(one):
+        steps = []
+        one.on_begin = steps.append
+        list(one.run())
+        return steps
+
+    steps = progress(bench("a", "b", "c"))
+    counts = [(step.variant.name, step.number, step.done, step.total) for step in steps]
+    assert counts == [("a", 1, 0, 4), ("b", 1, 1, 4), ("a", 2, 2, 4), ("b", 2, 3, 4)]
+    assert [step.seconds_left is None for step in steps] == [True, True, False, False]
+    assert steps[2].seconds_left > steps[3].seconds_left >= 0
+    steps = progress(bench("a", "b", passes=3, measures=Measures(a=[TOO_LARGE])))
+    assert [(step.done, step.total) for step in steps] == [(0, 6), (1, 4), (2, 4), (3, 4)]
 
 
 def test_no_run_may_begin_on_the_device_meanwhile(home):
-    running = bench(plan(variant("a"), variant("b"))).run()
+    running = bench("a", "b").run()
     assert queue.ahead_of("cpu") is None
     next(running)
     awaited = queue.ahead_of("cpu")
@@ -143,7 +141,7 @@ def test_no_run_may_begin_on_the_device_meanwhile(home):
     assert queue.take_turn(waits, "cpu", SELF) is not None
     assert (queue.training(), queue.waiting()) == ([], [waits])
     with pytest.raises(DeviceBusy, match="already"):
-        list(bench(plan(variant("a"))).run())
+        list(bench("a").run())
     (home / "queue" / "order.json").unlink()  # lost
     next(running)
     assert [entry.benchmark for entry in queue.benchmarks()] == ["Tiny BERT, 64 rows"]
@@ -153,28 +151,29 @@ def test_no_run_may_begin_on_the_device_meanwhile(home):
 
 def test_it_is_measured_beside_a_run_only_where_that_is_wanted():
     run = train()
+    one = bench("a", measures=(measures := Measures()))
     with pytest.raises(DeviceBusy, match="training") as caught:
-        list(bench(plan(variant("a")), measures := Measures()).run())
+        list(one.run())
     assert "hone pause digits" in str(caught.value)
     assert measures.measured == []
-    *_, found = bench(plan(variant("a")), beside=True).run()
-    assert found.is_whole
+    *_, result = bench("a", beside=True).run()
+    assert result.is_whole
     assert queue.training() == [run]
 
 
-def test_a_run_on_another_gpu_is_no_hindrance():
+@pytest.mark.parametrize(("device", "is_free"), [("cuda:0", True), ("cuda:1", False), ("auto", False)])
+def test_a_run_on_another_gpu_is_no_hindrance(device, is_free):
     train("cuda:1")
-    first = Variant(name="a", title="A", asked={"device": {"name": "cuda:0"}})
-    *_, found = bench(plan(first)).run()
-    assert found.is_whole
-    with pytest.raises(DeviceBusy):
-        list(bench(plan(Variant(name="a", title="A", asked={"device": {"name": "auto"}}))).run())
+    planned = plan(Variant(name="a", title="A", asked={"device": {"name": device}}))
+    one = Bench(planned, MACHINE, measure=Measures(), save=results.save)
+    with contextlib.nullcontext() if is_free else pytest.raises(DeviceBusy):
+        list(one.run())
+    assert one.result.is_whole is is_free
 
 
 # --- One pass, with a stand-in for the engine
 
 
-MB = 1 << 20
 PLAN = Plan(kind=Kind.METHODS, title="Bert", variants=(), steps=3, passes=1, warm_up=2)
 ASKED = {
     "task": "text-classification",
@@ -186,24 +185,25 @@ ASKED = {
 
 
 class Watched(Watch):
-    """Notes what it is told, and reads nothing."""
+    """Records its calls, and reads nothing."""
 
-    told = []
+    calls = []
 
     def follow(self, pid):
-        self.told[:] = ["follow" if pid > 0 else "nobody"]
+        assert pid > 0
+        self.calls[:] = ["follow"]
 
     def mark(self):
-        self.told.append("mark")
+        self.calls.append("mark")
 
     def stop(self):
-        self.told.append("stop")
+        self.calls.append("stop")
         return Conditions(other_load=0.5, watts=40.0, power_source="NVML")
 
 
 @pytest.fixture
 def measure(monkeypatch):
-    """Makes a pass of a scenario. No engine is left behind, and the computer ends none."""
+    """Creates a pass whose engine plays a scenario of `measuring_job.py`; none is left behind."""
     monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: 0)
     before = {child.pid for child in psutil.Process().children()}
 
@@ -219,24 +219,21 @@ def measure(monkeypatch):
 
 
 def test_a_pass_has_what_the_engine_measured_and_the_conditions(measure, monkeypatch):
-    found = measure("sample").run()
-    assert (found.sample.device, found.sample.seconds, found.problem) == ("cpu", (1.0, 1.0, 1.0), "")
-    assert (found.conditions.is_disturbed, found.conditions.watts) == (True, 40.0)
-    assert found.begun > 1.7e9
-    assert Watched.told == ["follow", "mark", "mark", "stop"]
-    monkeypatch.setattr(runner, "probable_device", lambda _options: "cuda:0")
-    assert measure("sample").run().conditions.watts is None, "it is that of a GPU that did not compute"
-
-
-def test_the_real_machine_is_watched(measure):
-    found = measure("sample", watch=Watch).run()
-    assert (found.failure, found.conditions.throttled) == ("", ())
+    result = measure("sample").run()
+    assert (result.sample.device, result.sample.seconds, result.problem) == ("cpu", (1.0, 1.0, 1.0), "")
+    assert (result.conditions.is_disturbed, result.conditions.watts) == (True, 40.0)
+    assert result.begun > 1.7e9
+    assert Watched.calls == ["follow", "mark", "mark", "stop"]
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "probable_device", lambda _options: "cuda:0")
+        assert measure("sample").run().conditions.watts is None, "it is that of a GPU that did not compute"
+    real = measure("sample", watch=Watch).run()
+    assert (real.failure, real.conditions.throttled) == ("", ())
 
 
 @pytest.mark.parametrize(
     ("scenario", "more", "words"),
     [
-        ("die", {}, "SIGKILL"),
         ("die", {}, "killed by another process"),
         ("refuse", {}, "The data has one class only"),
         ("crash", {}, "The engine failed: RuntimeError: a bug in the fake dry run"),
@@ -244,24 +241,24 @@ def test_the_real_machine_is_watched(measure):
         ("", {"command": ["/no/such/python"]}, "can't be started"),
     ],
 )
-def test_whatever_stops_a_pass_is_an_answer(measure, scenario, more, words):
-    found = measure(scenario, **more).run()
-    assert found.sample is None
-    assert words in found.problem
+def test_whatever_prevents_a_sample_is_the_problem_of_the_pass(measure, scenario, more, words):
+    result = measure(scenario, **more).run()
+    assert result.sample is None
+    assert words in result.problem
 
 
-def test_what_lacks_memory_did_not_fit(measure, monkeypatch):
+def test_running_out_of_memory_is_a_sample_that_says_so(measure, monkeypatch):
     kills = iter([4, 5])
     monkeypatch.setattr(jobs, "out_of_memory_kills", partial(next, kills))
-    found = measure("die").run()
-    assert found.sample.seconds == ()
-    assert "stopped it because memory ran out" in found.failure
+    result = measure("die").run()
+    assert result.sample.seconds == ()
+    assert "stopped it because memory ran out" in result.failure
     monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: 0)
     free = 150 * MB
     monkeypatch.setattr(runner, "room_of", lambda _device: Room(free=free, ceiling=64 << 30))
-    found = measure("grow").run()
-    assert "A batch of 48 rows didn't fit" in found.failure
-    assert 0.9 * free < found.sample.peak == found.sample.parts.total
+    result = measure("grow").run()
+    assert "A batch of 48 rows didn't fit" in result.failure
+    assert 0.9 * free < result.sample.peak == result.sample.parts.total
 
 
 def test_a_pass_can_be_given_up_from_another_thread_or_before_it_began(measure):

@@ -1,4 +1,4 @@
-"""Results as tables, Markdown and CSV; whether losses agree; conclusions; two results compared."""
+"""Results as tables, Markdown and CSV; whether losses agree; conclusions; the comparison of two results."""
 
 import csv
 import io
@@ -19,6 +19,7 @@ BUSY = Conditions(other_load=0.34, throttled=("too hot",), on_battery=True)
 
 
 def methods():
+    """Three measured rows, one that failed, one refused, and one that isn't measured yet."""
     failed = Row(variant=variant("adafactor"), passes=(Pass(begun=1.0, problem="It ran\nout of patience."),))
     return result(
         measured(variant("plain"), *STEADY, peak=800 * MB),
@@ -32,6 +33,7 @@ def methods():
 
 
 def devices(**first):
+    """ResNet-18 in two batches on two devices; `first` changes the first row."""
     rows = []
     for batch in (4, 64):
         for side, seconds in (("CPU", STEADY), ("MPS", FAST)):
@@ -43,29 +45,43 @@ def devices(**first):
     return result(*rows, kind=Kind.DEVICES)
 
 
-def column(found, title, place=0, **more):
-    table = table_of(found, **more)
-    titles = [heading.title for heading in table.headings]
-    at = [number for number, one in enumerate(titles) if one == title][place]
+def column(of, title, place=0, **more):
+    """The texts below a heading, or below the next one of the same title; None where words take their place."""
+    table = table_of(of, **more)
+    at = [number for number, heading in enumerate(table.headings) if heading.title == title][place]
     return [line.cell(at).text if line.words is None else None for line in table.lines]
 
 
+def lines_of(of):
+    return list(csv.DictReader(io.StringIO(tables.csv(of))))
+
+
 def test_methods_are_compared_with_plain():
-    figures = {
+    for (title, place), texts in {
         ("Epoch", 0): ["8.00 s", "4.00 s", "8.00 s"],
         ("Samples/s", 0): ["8.00", "16.0", "8.00"],
         ("middle half", 0): ["", "", "7.62 – 8.42"],
         ("against plain", 0): ["1.00 ×", "2.00 ×", "1.00 ×"],
         ("Peak memory", 0): ["800 MB", "200 MB", "400 MB"],
         ("against plain", 1): ["1.00 ×", "0.25 ×", "0.50 ×"],
-    }
-    for (title, place), texts in figures.items():
+    }.items():
         assert column(methods(), title, place) == [*texts, None, None, None]
 
 
+def test_devices_are_compared_with_the_first_of_their_group():
+    both = devices()
+    assert column(both, "Setting") == ["CPU", "MPS", "CPU", "MPS"]
+    assert column(both, "Epoch") == ["8.00 s", "4.00 s", "8.00 s", "4.00 s"]
+    assert column(both, "against CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
+    assert column(both, "Losses") == ["", "agree (exactly)", "", "agree (exactly)"]
+    failed = devices(passes=(Pass(begun=1.0, problem="It was killed."),))
+    assert column(failed, "against CPU") == [None, "", "1.00 ×", "2.00 ×"]
+    assert column(failed, "Losses") == [None, "", "", "agree (exactly)"]
+    assert table_of(failed).lines[0].cells[0].text == "ResNet-18, batch 4, CPU"
+
+
 def test_a_row_without_figures_says_why():
-    table = table_of(methods())
-    words = [line.words and line.words.text for line in table.lines]
+    words = [line.words and line.words.text for line in table_of(methods()).lines]
     assert words[2:] == [
         None,
         "failed: It ran out of patience",
@@ -77,30 +93,26 @@ def test_a_row_without_figures_says_why():
     assert table_of(running, underway="compile").lines[5].words.text == "being measured…"
 
 
-def test_notes_say_what_has_to_be_known():
-    found = measured(variant("plain"), *STEADY, conditions=BUSY)
-    failed = Pass(begun=1.0, problem="It fell.")
-    found = msgspec.structs.replace(found, passes=(*found.passes, failed))
-    (line,) = table_of(result(found)).lines
+def test_a_note_has_what_must_be_known_and_a_tip_the_details():
+    disturbed = measured(variant("plain"), *STEADY, conditions=BUSY)
+    passes = (*disturbed.passes, Pass(begun=1.0, problem="It fell."))
+    (line,) = table_of(result(msgspec.structs.replace(disturbed, passes=passes))).lines
     assert line.note == "disturbed: other load of 34 %, too hot; on battery; 1 of 2 passes failed: It fell"
     assert line.cells[0].text == "Plain †"
-    assert table_of(methods()).lines[2].note == "Losses are scaled"
     assert "4 steps in 1 passes" in line.tip
     assert "Peak memory: 100 MB (weights 50.0 MB, activations 50.0 MB)" in line.tip
+    assert table_of(methods()).lines[2].note == "Losses are scaled"
 
 
 def test_optional_columns_are_there_where_they_have_a_value():
-    titles = [heading.title for heading in table_of(methods()).headings]
-    assert not {"Compiling", "Samples/J", "Setting"} & set(titles)
-    compiled = Pass(
-        begun=1.0,
-        sample=sample(*STEADY, compile_seconds=31.4),
-        conditions=Conditions(watts=4.0, power_source="NVML"),
-    )
-    found = result(measured(variant("plain")), Row(variant=variant("compile"), passes=(compiled,)))
-    assert column(found, "Compiling") == ["", "31.4 s"]
-    assert column(found, "Samples/J") == ["", "2.00"]
-    assert "by the power of the GPU alone, read from NVML" in tables.markdown(found)
+    titles = {heading.title for heading in table_of(methods()).headings}
+    assert not titles & {"Compiling", "Samples/J", "Setting"}
+    conditions = Conditions(watts=4.0, power_source="NVML")
+    compiled = Pass(begun=1.0, sample=sample(*STEADY, compile_seconds=31.4), conditions=conditions)
+    both = result(measured(variant("plain")), Row(variant=variant("compile"), passes=(compiled,)))
+    assert column(both, "Compiling") == ["", "31.4 s"]
+    assert column(both, "Samples/J") == ["", "2.00"]
+    assert "by the power of the GPU alone, read from NVML" in tables.markdown(both)
 
 
 def test_published_figures_are_columns():
@@ -111,18 +123,6 @@ def test_published_figures_are_columns():
     own = msgspec.structs.replace(devices().rows[0], variant=variant("own-4-cpu", group="own-4", side="CPU"))
     assert column(result(own, kind=Kind.DEVICES), "Published", published=True) == [""]
     assert "ublished" not in tables.markdown(devices())
-
-
-def test_devices_are_compared_with_the_first_of_their_group():
-    found = devices()
-    assert column(found, "Setting") == ["CPU", "MPS", "CPU", "MPS"]
-    assert column(found, "Epoch") == ["8.00 s", "4.00 s", "8.00 s", "4.00 s"]
-    assert column(found, "against CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
-    assert column(found, "Losses") == ["", "agree (exactly)", "", "agree (exactly)"]
-    failed = devices(passes=(Pass(begun=1.0, problem="It was killed."),))
-    assert column(failed, "against CPU") == [None, "", "1.00 ×", "2.00 ×"]
-    assert column(failed, "Losses") == [None, "", "", "agree (exactly)"]
-    assert table_of(failed).lines[0].cells[0].text == "ResNet-18, batch 4, CPU"
 
 
 def test_markdown_is_a_table_with_the_conditions_of_measuring():
@@ -136,32 +136,28 @@ def test_markdown_is_a_table_with_the_conditions_of_measuring():
     assert "4 steps x 1 pass, after 1 step of warm-up" in text
     unfinished = tables.markdown(msgspec.structs.replace(methods(), is_whole=False))
     assert len(unfinished.splitlines()) == len(lines) + 1
-    text = tables.markdown(result(Row(variant=variant("a|b <b>*", refusal="no | <script>\nyes"))))
-    assert "| A\\|B &lt;B&gt;\\* |" in text
-    assert "no \\| &lt;script&gt; yes" in text
+    escaped = tables.markdown(result(Row(variant=variant("a|b <b>*", refusal="no | <script>\nyes"))))
+    assert "| A\\|B &lt;B&gt;\\* |" in escaped
+    assert "no \\| &lt;script&gt; yes" in escaped
     empty = msgspec.structs.replace(result(), plan=plan())
-    assert "| Method |" in tables.markdown(empty)
-    assert tables.csv(empty) == ""
+    assert ("| Method |" in tables.markdown(empty), tables.csv(empty)) == (True, "")
 
 
 def test_csv_has_a_line_per_row_in_plain_numbers():
-    lines = list(csv.DictReader(io.StringIO(tables.csv(methods()))))
-    plain, bf16, *_, refused, waiting = lines
-    assert [line["name"] for line in lines][:3] == ["plain", "bf16", "fp16"]
+    plain, bf16, *_, refused, waiting = lines_of(methods())
+    assert (plain["name"], bf16["name"]) == ("plain", "bf16")
     assert (float(bf16["samples_per_second"]), float(bf16["speed_ratio"])) == (16.0, 2.0)
     assert int(bf16["peak_bytes"]) == 200 * MB
     assert int(bf16["weights_bytes"]) + int(bf16["activations_bytes"]) == 200 * MB
     assert (plain["machine"], plain["steps"], plain["disturbed"]) == ("Test GPU, 24 GB", "4", "0")
     assert (waiting["step_seconds_median"], waiting["peak_bytes"], waiting["disturbed"]) == ("", "", "")
     assert refused["reason"] == "it needs a CUDA GPU"
-    lines = list(csv.DictReader(io.StringIO(tables.csv(devices()))))
-    assert [(line["batch_size"], line["side"], float(line["speed_ratio"])) for line in lines[:2]] == [
-        ("4", "CPU", 1.0),
-        ("4", "MPS", 2.0),
-    ]
+    first, second, *_ = lines_of(devices())
+    assert (first["batch_size"], first["side"], float(first["speed_ratio"])) == ("4", "CPU", 1.0)
+    assert (second["batch_size"], second["side"], float(second["speed_ratio"])) == ("4", "MPS", 2.0)
     added = msgspec.structs.replace(variant("b"), title="+ checkpointing")
-    lines = list(csv.DictReader(io.StringIO(tables.csv(result(measured(variant("a")), measured(added))))))
-    assert lines[1]["title"] == "A + checkpointing", "a spreadsheet takes what begins with + for a formula"
+    titles = [line["title"] for line in lines_of(result(measured(variant("a")), measured(added)))]
+    assert titles[1] == "A + checkpointing", "a spreadsheet takes what begins with + for a formula"
 
 
 # --- Agreement
@@ -171,8 +167,8 @@ def losing(precision="fp32", **changes):
     first = Sample(
         device="cpu", seconds=(1.0,), samples_a_step=4, rows=8, first_loss=2.5, losses=(2.4, 2.3, 2.2)
     )
-    one = Variant(name="one", title="one", asked={"device": {"precision": precision}})
-    return Row(variant=one, passes=(Pass(begun=0.0, sample=msgspec.structs.replace(first, **changes)),))
+    of = Variant(name="one", title="one", asked={"device": {"precision": precision}})
+    return Row(variant=of, passes=(Pass(begun=0.0, sample=msgspec.structs.replace(first, **changes)),))
 
 
 CLOSE = 2.5 * (1 + 0.9 * HALF_TOLERANCE)
@@ -186,7 +182,7 @@ CLOSE = 2.5 * (1 + 0.9 * HALF_TOLERANCE)
         (losing(first_loss=2.3), False),
         (losing(losses=(2.4 * 1.02, 2.3, 2.2)), False),
         (losing(is_random=True, losses=(9.0,)), True),
-        (losing(losses=(2.4, 2.3, 2.0)), True),  # later steps aren't judged
+        (losing(losses=(2.4, 2.3, 2.0)), True),  # later steps aren't compared
         *((losing(precision, first_loss=CLOSE), True) for precision in ("bf16", "fp16", "tf32")),
         (losing(first_loss=CLOSE), False),
         (losing("bf16", first_loss=2.5 * (1 + 2 * HALF_TOLERANCE)), False),
@@ -199,9 +195,7 @@ def test_losses_before_training_are_compared(row, agrees):
     assert agreement(row, losing()).tone is (Tone.GOOD if agrees else Tone.WARNING)
 
 
-def test_what_was_compared_is_explained():
-    assert "up to 0.1 %" in agreement(losing(), losing()).tip
-    assert "dropout" in agreement(losing(is_random=True), losing()).tip
+def test_nothing_is_compared_without_losses():
     empty = Row(variant=Variant(name="two", title="two", asked={}, refusal="no such device"))
     lacking = losing(first_loss=None, losses=())
     assert agreement(losing(), empty) is agreement(lacking, losing(first_loss=None, losses=())) is None
@@ -213,10 +207,10 @@ def test_what_was_compared_is_explained():
 def row(title, steps=(), peak=1000, load=0.0, **more):
     seconds = tuple(steps) if isinstance(steps, Sequence) else (steps,)
     asked = {"model": {"method": more.pop("method", "full")}, "data": {"train": more.pop("data", "same")}}
-    one = Variant(name=f"{title}{more.get('side', '')}", title=title, asked=asked, **more)
-    found = Sample(device="cpu", seconds=seconds, samples_a_step=4, rows=512, peak=peak)
-    passes = (Pass(begun=0.0, sample=found, conditions=Conditions(other_load=load)),) if seconds else ()
-    return Row(variant=one, passes=passes)
+    of = Variant(name=f"{title}{more.get('side', '')}", title=title, asked=asked, **more)
+    taken = Sample(device="cpu", seconds=seconds, samples_a_step=4, rows=512, peak=peak)
+    passes = (Pass(begun=0.0, sample=taken, conditions=Conditions(other_load=load)),) if seconds else ()
+    return Row(variant=of, passes=passes)
 
 
 PLAIN = row("plain", (1.0, 1.0, 1.1, 1.2))
@@ -280,7 +274,7 @@ def test_the_conclusion_on_devices():
         assert words in conclusion(result(*part, kind=Kind.DEVICES))
 
 
-# --- Two results compared
+# --- The comparison of two results
 
 
 SLOW = (1.0, 1.02, 0.98, 1.01)
@@ -292,19 +286,16 @@ def later(*rows, **more):
 
 def test_rows_are_matched_by_their_variant():
     earlier = result(measured(variant("plain"), *SLOW, peak=200 * MB), measured(variant("gone")))
-    found = compare(
-        later(measured(variant("new")), measured(variant("plain"), *FAST, peak=100 * MB)), earlier
-    )
-    plain, new, gone = found.rows
-    assert [one.title for one in found.rows] == ["Plain", "New", "Gone"]
+    newer = later(measured(variant("new")), measured(variant("plain"), *FAST, peak=100 * MB))
+    comparison = compare(newer, earlier)
+    plain, new, gone = comparison.rows
+    assert [row.title for row in comparison.rows] == ["Plain", "New", "Gone"]
     assert plain.speed == pytest.approx(2.01)
-    assert (new.earlier, new.speed, new.change) == (None, None, Change.UNKNOWN)
-    assert gone.later is None
+    assert (new.earlier, new.speed, new.change, gone.later) == (None, None, Change.UNKNOWN, None)
     assert new.reason != gone.reason
-    line, *others = tables.comparison_table(found).lines
-    assert [cell.text for cell in line.cells] == [
-        *("Plain", "7.96", "16.0", "2.01 ×", "faster", "200 MB", "100 MB", "0.50 ×")
-    ]
+    line, *others = tables.comparison_table(comparison).lines
+    texts = [cell.text for cell in line.cells]
+    assert texts == ["Plain", "7.96", "16.0", "2.01 ×", "faster", "200 MB", "100 MB", "0.50 ×"]
     assert all(other.words is not None for other in others)
 
 
@@ -314,43 +305,31 @@ def test_rows_are_matched_by_their_variant():
         (SLOW, FAST, Change.FASTER),
         (FAST, SLOW, Change.SLOWER),
         (SLOW, (0.6, 1.4, 0.7, 1.2), Change.SAME),
-        (SLOW, SLOW, Change.SAME),
         (SLOW[:2], FAST[:2], Change.UNKNOWN),
     ],
 )
 def test_a_change_is_one_beyond_both_spreads(before, after, change):
-    found = compare(result(measured(variant("a"), *before)), later(measured(variant("a"), *after)))
-    assert found.rows[0].change is change
-    assert found.notes == ()
+    comparison = compare(result(measured(variant("a"), *before)), later(measured(variant("a"), *after)))
+    assert (comparison.rows[0].change, comparison.notes) == (change, ())
 
 
-def test_what_else_differs_is_said():
+def test_other_differences_are_notes():
     versions = {"hone": "0.1.0", "torch": "2.14.0", "peft": "1"}
     machine = msgspec.structs.replace(MACHINE, title="Mac", accelerator="", versions=versions)
     asked = msgspec.structs.replace(variant("b"), asked={"device": {"name": "mps"}}, title="+ b")
-    other = later(
+    newer = later(
         measured(variant("a"), conditions=BUSY), measured(asked), machine=machine, steps=9, passes=1
     )
     earlier = result(measured(variant("a")), measured(variant("b")))
-    notes = compare(earlier, msgspec.structs.replace(other, is_whole=False)).notes
-    beginnings = (
-        "Amount",
-        "Computer",
-        "Accelerator",
-        "torch",
-        "peft",
-        "Other options",
-        "Disturbed",
-        "The later",
-    )
-    assert len(notes) == len(beginnings)
-    assert all(note.startswith(words) for note, words in zip(notes, beginnings, strict=True))
+    notes = compare(earlier, msgspec.structs.replace(newer, is_whole=False)).notes
+    topics = ["Amount", "Computer", "Accelerator", "torch", "peft", "Other options", "Disturbed", "The later"]
+    assert [note[: len(topic)] for note, topic in zip(notes, topics, strict=True)] == topics
     assert notes[3:5] == ("torch: earlier 2.13.0, later 2.14.0.", "peft: earlier none, later 1.")
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_only_two_different_results_of_one_kind_are_compared(kind):
+def test_only_two_different_results_of_one_kind_are_compared():
     one = result(measured(variant("a")))
-    other = one if kind is Kind.METHODS else later(measured(variant("a")), kind=kind)
-    with pytest.raises(OptionsError, match=r"the same result|one is a benchmark of methods"):
-        compare(one, other)
+    with pytest.raises(OptionsError, match="the same result"):
+        compare(one, one)
+    with pytest.raises(OptionsError, match="one is a benchmark of methods"):
+        compare(one, later(measured(variant("a")), kind=Kind.DEVICES))

@@ -210,12 +210,7 @@ def test_the_longest_row(data, length, taken, note):
     assert bool(found.notes) is bool(note)
 
 
-def test_assumptions_are_notes():
-    notes = estimate.forecast(asked(memory={"deepspeed": "zero-2"}), BERT, CUDA, length=80).notes
-    assert ["DeepSpeed" in note for note in notes] == [True, False]
-
-
-def test_what_is_left_to_hone_is_settled_first():
+def test_automatic_options_are_resolved_first():
     automatic = replace(CPU, automatic={"device.precision": Settled("bf16", "it can")})
     options = asked(device={"precision": "auto"})
     assert case_of(options, BERT, automatic).is_half
@@ -248,9 +243,9 @@ def test_a_correction_and_the_room_come_with_the_forecast():
     assert (plain.verdict, taught.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
 
 
-EVERY_RUN = {
+EVERY_RUN: dict[str, dict[str, Any]] = {
     "plain": {},
-    "packed": {"model": {"method": "qlora"}},
+    "QLoRA": {"model": {"method": "qlora"}},
     "LoRA": {"model": {"method": "lora"}},
     "last layer": {"model": {"method": "head"}},
     "recomputed": {"memory": {"activation_checkpointing": True}},
@@ -265,30 +260,26 @@ EVERY_RUN = {
 @pytest.mark.parametrize("device", [CPU, CUDA, MPS], ids=lambda device: device.name)
 def test_every_part_is_explained(name, device):
     options = asked(**EVERY_RUN[name])
-    found = estimate.forecast(options, BERT, device)
-    assert found.parts.overhead >= LEAST_OVERHEAD[device.name.partition(":")[0]] > 0
-    told = explain_parts(options, BERT, device, found)
-    assert [part.name for part in told] == list(Parts.__struct_fields__)
-    assert sum(part.bytes for part in told) == found.parts.total
-    for part in told:
-        assert part.sentence.endswith(".")
-        assert part.formula
-        assert part.source
+    forecast = estimate.forecast(options, BERT, device)
+    assert forecast.parts.overhead >= LEAST_OVERHEAD[device.name.partition(":")[0]] > 0
+    assert any("DeepSpeed" in note for note in forecast.notes) is (name == "DeepSpeed")
+    explained = explain_parts(options, BERT, device, forecast)
+    assert [part.name for part in explained] == list(Parts.__struct_fields__)
+    assert sum(part.bytes for part in explained) == forecast.parts.total
+    assert all(part.sentence.endswith(".") and part.formula and part.source for part in explained)
 
 
-def test_a_formula_has_the_numbers_of_the_run():
+def test_a_formula_has_the_numbers_of_the_run_even_of_a_measured_figure():
     options = asked(memory={"batch_size": 32})
-    by_name = {
-        part.name: part for part in explain_parts(options, BERT, CUDA, estimate.forecast(options, BERT, CUDA))
-    }
-    assert by_name["weights"].formula == "109 million weights × 4 bytes"
-    assert by_name["optimizer"].formula == "109 million trained weights × 8 bytes"
-    assert by_name["activations"].formula.startswith("32 rows × 128 tokens × 12 blocks × ")
-    assert by_name["gradients"].formula.startswith("at another moment")
-
-
-def test_a_measured_figure_is_explained_by_the_formula_too():
+    parts_of = explain_parts(options, BERT, CUDA, estimate.forecast(options, BERT, CUDA))
+    formulas = {part.name: part.formula for part in parts_of}
+    assert formulas["weights"] == "109 million weights × 4 bytes"
+    assert formulas["optimizer"] == "109 million trained weights × 8 bytes"
+    assert formulas["activations"].startswith("32 rows × 128 tokens × 12 blocks × ")
+    assert formulas["gradients"].startswith("at another moment")
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=5, activations=7), length=80)
-    told = {part.name: part for part in explain_parts(asked(), BERT, CPU, measured)}
-    assert told["weights"].bytes == 5
-    assert "80 tokens" in told["activations"].formula
+    weights, *_, activations = (
+        next(part for part in explain_parts(asked(), BERT, CPU, measured) if part.name == name)
+        for name in ("weights", "activations")
+    )
+    assert (weights.bytes, "80 tokens" in activations.formula) == (5, True)

@@ -1,4 +1,4 @@
-"""What forecasts have been worth is remembered, and teaches one factor a device."""
+"""Forecasts and measured peaks of past runs, which correct later forecasts by one factor per device."""
 
 import pytest
 
@@ -19,11 +19,11 @@ def kept(forecast: int, measured: int, device: str = "a CPU", **more: object) ->
 def test_the_newest_are_read_back_oldest_first():
     for measured in (100, 200):
         remember(kept(110, measured))
-    assert [one.measured for one in read()] == [100, 200]
+    assert [run.measured for run in read()] == [100, 200]
     lines = (b'{"device":"a","basis":"formula","forecast":1,"measured":%d}\n' % n for n in range(1, 501))
     (settings.home() / "memory.jsonl").write_bytes(b"".join(lines))
     remember(kept(1, 501))
-    assert [one.measured for one in read()] == list(range(302, 502))
+    assert [run.measured for run in read()] == list(range(302, 502))
 
 
 def test_a_damaged_line_costs_only_itself_and_a_folder_nothing():
@@ -53,11 +53,11 @@ OTHERS = {
         ([kept(100, 300)] * 3, 1.35),
         ([kept(100, 10)] * 3, 0.8),
         ([kept(120, 120, correction=1.2)] * 5, 1.2),  # not corrected twice
-        ([kept(100, 130)] * 30 + [kept(100, 110)] * 20, 1.1),  # only the newest teach
+        ([kept(100, 130)] * 30 + [kept(100, 110)] * 20, 1.1),  # only the newest count
         *((past, 1.0) for past in OTHERS.values()),
     ],
 )
-def test_the_median_of_enough_forecasts_on_a_device_corrects(past, factor):
+def test_the_median_of_enough_forecasts_on_a_device_is_the_correction(past, factor):
     assert correction("a CPU", past) == pytest.approx(factor)
 
 

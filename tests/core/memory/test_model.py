@@ -1,3 +1,5 @@
+"""Which options change the memory of a run."""
+
 import msgspec
 import pytest
 
@@ -7,7 +9,7 @@ from core.options.catalogue import all_options
 from core.options.choices import Optimizer, Task
 from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
 
-ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION)
+PLAIN = RunOptions(task=Task.TEXT_CLASSIFICATION)
 
 
 @pytest.mark.parametrize(
@@ -21,14 +23,14 @@ ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION)
         ({"task": Task.IMAGE_CLASSIFICATION}, False),
     ],
 )
-def test_what_changes_memory_is_told_apart(changed, is_same):
-    other = msgspec.structs.replace(ASKED, **changed)
-    assert (that_matter(other) == that_matter(ASKED)) is is_same
-    assert (key_of(other) == key_of(ASKED)) is is_same
+def test_options_that_change_memory_change_the_key(changed, is_same):
+    other = msgspec.structs.replace(PLAIN, **changed)
+    assert (that_matter(other) == that_matter(PLAIN)) is is_same
+    assert (key_of(other) == key_of(PLAIN)) is is_same
 
 
-def test_each_option_is_said_to_matter_or_not_as_it_does():
-    quiet = {option.path for option in all_options() if not matters(option.path)}
-    assert {"training.epochs", "training.learning_rate", "output.name"} <= quiet
-    assert not {path for path in quiet if path.split(".")[0] not in ("training", "output")}
-    assert "training.optimizer" not in quiet
+def test_only_options_of_training_and_output_don_t_matter():
+    unimportant = {option.path for option in all_options() if not matters(option.path)}
+    assert {"training.epochs", "training.learning_rate", "output.name"} <= unimportant
+    assert not {path for path in unimportant if path.split(".")[0] not in ("training", "output")}
+    assert "training.optimizer" not in unimportant

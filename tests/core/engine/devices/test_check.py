@@ -39,17 +39,12 @@ from tests.fakes.jobs import CPU_ONLY
 
 REFERENCE = Side("cpu", "Old processor, 2 threads", 2, is_reference=True)
 CANDIDATE = Side("cpu", "Old processor, 1 thread", 1)
-MAC = MachineReport(
-    devices=(
-        DeviceReport(name="mps", title="Apple M2", available=True),
-        DeviceReport(name="cpu", title="Apple M2", available=True),
-    ),
-    automatic="mps",
-)
+DEVICES = [DeviceReport(name=name, title="Apple M2", available=True) for name in ("mps", "cpu")]
+MAC = MachineReport(devices=tuple(DEVICES), automatic="mps")
 
 
 def check(name: str) -> Check:
-    return next(found for found in CHECKS if found.name == name)
+    return next(known for known in CHECKS if known.name == name)
 
 
 def compare(*checks: Check) -> tuple[Comparison, ...]:
@@ -57,122 +52,126 @@ def compare(*checks: Check) -> tuple[Comparison, ...]:
 
 
 def changed(name: str, change: Callable[[Tensors], object]) -> Check:
-    """A check whose candidate computes what `change` makes of it."""
-    found = check(name)
+    """A check whose candidate's tensors are changed."""
+    probe_of = check(name).probe
 
     def probe(side: Side) -> Tensors:
-        tensors = found.probe(side)
+        tensors = probe_of(side)
         if not side.is_reference:
             change(tensors)
         return tensors
 
-    return replace(found, probe=probe)
+    return replace(check(name), probe=probe)
 
 
-class TestForReal:
-    def test_one_thread_computes_what_several_do(self, monkeypatch):
-        monkeypatch.setattr(device_check, "SHORT_SECONDS", math.inf)  # on a busy machine, too
-        threads, numbers = torch.get_num_threads(), torch.get_rng_state()
-        report = check_device(DeviceCheckRequest(device="cpu", short=True))
-        short = ["Loss", "Gradients", "More than 32,768 tokens", "Large vocabulary", "Optimizer step"]
-        assert [comparison.name for comparison in report.comparisons] == short
-        assert all(comparison.agrees for comparison in report.comparisons), report
-        assert "agree in 5 comparisons" in report.conclusion
-        assert torch.get_num_threads() == threads
-        assert torch.equal(torch.get_rng_state(), numbers)
-
-    @pytest.mark.parametrize("name", [found.name for found in CHECKS if not found.short])
-    def test_the_other_comparisons_agree_too(self, name):
-        (comparison,) = compare(check(name))
-        assert comparison.agrees, comparison
-
-    def test_every_trained_weight_is_compared(self):
-        found = CANDIDATE.compute(all_gradients)
-        assert {name.partition(": ")[0] for name in found} == {"encoder", "decoder"}
-        assert "decoder: gradient of layers.layers.1.self_attn.in_proj_weight" in found
-        assert all(value.abs().max() > 0 for value in found.values())
-
-    def test_the_limit_is_crossed_twice(self):
-        found = CANDIDATE.compute(check("More than 32,768 tokens").probe)
-        shapes = {name.partition(" tokens")[0] for name in found}
-        assert shapes == {"8194 x 4", "259 x 127"}
-        assert all(math.prod(map(int, shape.split(" x "))) > LIMIT for shape in shapes)
+# --- On this computer
 
 
-class TestWrongDevices:
-    def test_a_wrong_gradient_is_named(self):
-        name = "encoder: gradient of layers.layers.1.linear1.weight"
-        (comparison,) = compare(changed("Gradients", lambda found: found[name].mul_(1.01)))
-        assert (comparison.agreement, comparison.worst_tensor) == (Agreement.DIFFERS, name)
-        assert comparison.worst_error == pytest.approx(0.01, rel=1e-3)
-        assert comparison.detail == check("Gradients").remedy
+def test_one_thread_computes_what_several_do(monkeypatch):
+    monkeypatch.setattr(device_check, "SHORT_SECONDS", math.inf)  # on a busy machine, too
+    threads, random_state = torch.get_num_threads(), torch.get_rng_state()
+    report = check_device(DeviceCheckRequest(device="cpu", short=True))
+    short = ["Loss", "Gradients", "More than 32,768 tokens", "Large vocabulary", "Optimizer step"]
+    assert [(comparison.name, comparison.agrees) for comparison in report.comparisons] == [
+        (name, True) for name in short
+    ]
+    assert "agree in 5 comparisons" in report.conclusion
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), random_state)
 
-    def test_a_causal_mask_that_leaks_is_found(self, monkeypatch):
-        attention = torch.nn.functional.scaled_dot_product_attention
 
-        def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **_: object) -> torch.Tensor:
-            """As in pytorch issue 195910: one mask for four queries, in half precision and without gradients."""
-            is_right = query.dtype == torch.float32 or torch.is_grad_enabled()
-            place = torch.arange(query.shape[-2])
-            seen = place if is_right else place // 4 * 4 + 3
-            return attention(query, key, value, attn_mask=place <= seen.unsqueeze(1))
+@pytest.mark.parametrize("name", [known.name for known in CHECKS if not known.short])
+def test_the_other_comparisons_agree_too(name):
+    (comparison,) = compare(check(name))
+    assert comparison.agrees, comparison
 
-        monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", leaking)
-        for comparison in compare(check("Causal mask in bf16"), check("Causal mask in fp16")):
-            assert comparison.differs
-            assert comparison.worst_tensor == "output in evaluation"
-            assert (comparison.worst_error or 0) > 0.3
 
-    def test_one_token_lost_from_a_sum_over_many_is_found(self, monkeypatch):
-        entropy = torch.nn.functional.cross_entropy
+def test_every_trained_weight_and_both_sides_of_the_limit_are_compared():
+    gradients = CANDIDATE.compute(all_gradients)
+    assert {name.partition(": ")[0] for name in gradients} == {"encoder", "decoder"}
+    assert "decoder: gradient of layers.layers.1.self_attn.in_proj_weight" in gradients
+    assert all(value.abs().max() > 0 for value in gradients.values())
+    many = CANDIDATE.compute(check("More than 32,768 tokens").probe)
+    shapes = {name.partition(" tokens")[0] for name in many}
+    assert shapes == {"8194 x 4", "259 x 127"}
+    assert all(math.prod(map(int, shape.split(" x "))) > LIMIT for shape in shapes)
 
-        def losing(logits: torch.Tensor, labels: torch.Tensor, **options: object) -> torch.Tensor:
-            if len(labels) > 20_000 and torch.get_num_threads() == CANDIDATE.threads:
-                return entropy(logits[:-1], labels[:-1], reduction="sum", **options) / len(labels)
-            return entropy(logits, labels, **options)
 
-        monkeypatch.setattr("torch.nn.functional.cross_entropy", losing)
-        (comparison,) = compare(check("More than 32,768 tokens"))
+# --- Devices that compute wrongly
+
+
+def test_a_wrong_gradient_is_named():
+    name = "encoder: gradient of layers.layers.1.linear1.weight"
+    comparisons = compare(changed("Gradients", lambda tensors: tensors[name].mul_(1.01)))
+    (comparison,) = comparisons
+    assert (comparison.agreement, comparison.worst_tensor) == (Agreement.DIFFERS, name)
+    assert comparison.worst_error == pytest.approx(0.01, rel=1e-3)
+    assert comparison.detail == check("Gradients").remedy
+    assert "differ in: Gradients." in conclusion(comparisons, REFERENCE, CANDIDATE)
+    assert "could not be compared" in conclusion((), REFERENCE, CANDIDATE)
+
+
+def test_a_causal_mask_that_leaks_is_found(monkeypatch):
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **_: object) -> torch.Tensor:
+        """As in pytorch issue 195910: one mask for four queries, in half precision and without gradients."""
+        is_right = query.dtype == torch.float32 or torch.is_grad_enabled()
+        place = torch.arange(query.shape[-2])
+        seen = place if is_right else place // 4 * 4 + 3
+        return attention(query, key, value, attn_mask=place <= seen.unsqueeze(1))
+
+    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", leaking)
+    for comparison in compare(check("Causal mask in bf16"), check("Causal mask in fp16")):
         assert comparison.differs
+        assert comparison.worst_tensor == "output in evaluation"
+        assert (comparison.worst_error or 0) > 0.3
 
-    def test_what_is_no_number_differs_and_can_be_written_down(self):
-        (comparison,) = compare(changed("Loss", lambda found: found["decoder"].fill_(math.nan)))
-        assert comparison.differs
-        assert (comparison.worst_error, comparison.worst_tensor) == (None, "decoder")
-        assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
 
-    @pytest.mark.parametrize(("second", "agrees"), [(1.0, True), (1.000001, True), (2.0, False)])
-    def test_a_repetition_need_not_be_the_same_bit_for_bit(self, second, agrees):
-        values = iter((1.0, second))
-        repeated = replace(check("Repeated"), probe=lambda _: {"loss": torch.tensor([next(values)])})
-        (comparison,) = compare(repeated)
-        assert comparison.agrees is agrees
-        assert comparison.detail.startswith("Bit for bit" if second == 1.0 else "Not bit for bit")
+def test_one_token_lost_from_a_sum_over_many_is_found(monkeypatch):
+    entropy = torch.nn.functional.cross_entropy
 
-    def test_what_cannot_be_computed_is_not_run_and_the_rest_is(self):
-        def raising(_: Side) -> Tensors:
-            raise NotImplementedError("The operator 'aten::x' is not implemented.\nraised at Fallback.mm:25")
+    def losing(logits: torch.Tensor, labels: torch.Tensor, **options: object) -> torch.Tensor:
+        if len(labels) > 20_000 and torch.get_num_threads() == CANDIDATE.threads:
+            return entropy(logits[:-1], labels[:-1], reduction="sum", **options) / len(labels)
+        return entropy(logits, labels, **options)
 
-        first, second = compare(
-            replace(check("Gradients"), probe=raising), check("Layer norm on frozen layers")
-        )
-        assert first.agreement is Agreement.NOT_RUN
-        assert first.detail == "NotImplementedError: The operator 'aten::x' is not implemented."
-        assert second.agrees
+    monkeypatch.setattr("torch.nn.functional.cross_entropy", losing)
+    (comparison,) = compare(check("More than 32,768 tokens"))
+    assert comparison.differs
 
-    def test_what_would_begin_after_the_time_is_not_run(self):
-        times = iter((0.0, 0.0, 3.0, 3.0, 6.0, 6.0))
-        quick = Check("Quick", "", lambda _: {"loss": torch.ones(1)})
-        found = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=lambda: next(times))
-        assert [one.agreement.value for one in found] == ["agrees", "agrees", "not run"]
-        assert [one.seconds for one in found] == [3.0, 3.0, 0.0]
-        text = conclusion(found, REFERENCE, CANDIDATE)
-        assert text.endswith("agree in 2 comparisons. 1 comparison was not run.")
 
-    def test_the_conclusion_names_what_differs(self):
-        found = compare(changed("Loss", lambda tensors: tensors["encoder"].add_(1)))
-        assert "differ in: Loss." in conclusion(found, REFERENCE, CANDIDATE)
-        assert "could not be compared" in conclusion((), REFERENCE, CANDIDATE)
+def test_nan_differs_and_can_be_encoded():
+    (comparison,) = compare(changed("Loss", lambda tensors: tensors["decoder"].fill_(math.nan)))
+    assert comparison.differs
+    assert (comparison.worst_error, comparison.worst_tensor) == (None, "decoder")
+    assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
+
+
+@pytest.mark.parametrize(("second", "agrees"), [(1.0, True), (1.000001, True), (2.0, False)])
+def test_a_repetition_need_not_be_the_same_bit_for_bit(second, agrees):
+    values = iter((1.0, second))
+    repeated = replace(check("Repeated"), probe=lambda _: {"loss": torch.tensor([next(values)])})
+    (comparison,) = compare(repeated)
+    assert comparison.agrees is agrees
+    assert comparison.detail.startswith("Bit for bit" if second == 1.0 else "Not bit for bit")
+
+
+def test_what_cannot_be_computed_or_comes_too_late_is_not_run_and_the_rest_is():
+    def raising(_: Side) -> Tensors:
+        raise NotImplementedError("The operator 'aten::x' is not implemented.\nraised at Fallback.mm:25")
+
+    first, second = compare(replace(check("Gradients"), probe=raising), check("Layer norm on frozen layers"))
+    assert first.agreement is Agreement.NOT_RUN
+    assert first.detail == "NotImplementedError: The operator 'aten::x' is not implemented."
+    assert second.agrees
+    times = iter((0.0, 0.0, 3.0, 3.0, 6.0, 6.0))
+    quick = Check("Quick", "", lambda _: {"loss": torch.ones(1)})
+    comparisons = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=lambda: next(times))
+    assert [comparison.agreement.value for comparison in comparisons] == ["agrees", "agrees", "not run"]
+    assert [comparison.seconds for comparison in comparisons] == [3.0, 3.0, 0.0]
+    text = conclusion(comparisons, REFERENCE, CANDIDATE)
+    assert text.endswith("agree in 2 comparisons. 1 comparison was not run.")
 
 
 @pytest.mark.parametrize(
@@ -189,44 +188,42 @@ def test_errors_are_shares_of_the_largest_value(reference, candidate, error):
     assert relative_error(torch.tensor(reference), torch.tensor(candidate)) == pytest.approx(error)
 
 
-def test_the_worst_tensor_is_named_and_others_are_not_compared():
-    ones = torch.ones(1)
-    assert worst_difference({"a": ones, "b": ones}, {"a": ones, "b": ones * 2}) == (1.0, "b")
+def test_only_the_same_tensors_can_be_compared():
     with pytest.raises(ValueError, match="can't be compared"):
-        worst_difference({"a": ones}, {"b": ones})
+        worst_difference({"a": torch.ones(1)}, {"b": torch.ones(1)})
 
 
-class TestSides:
-    def test_an_accelerator_is_compared_with_all_threads(self):
-        reference, candidate = sides(MAC, "auto", threads=8)
-        assert (candidate.device, candidate.title) == ("mps", "Apple M2")
-        assert (reference.device, reference.title, reference.threads) == ("cpu", "Apple M2, 8 threads", 8)
-        assert (reference.is_reference, candidate.is_reference) == (True, False)
-
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_without_one_the_cpu_is_compared_with_itself(self, threads):
+def test_an_accelerator_is_compared_with_all_threads_and_a_cpu_with_itself():
+    reference, candidate = sides(MAC, "auto", threads=8)
+    assert (candidate.device, candidate.title, candidate.is_reference) == ("mps", "Apple M2", False)
+    assert (reference.device, reference.threads, reference.is_reference) == ("cpu", 8, True)
+    for threads in (1, 2):
         reference, candidate = sides(CPU_ONLY, "auto", threads)
         assert (reference.threads, candidate.threads) == (2, 1)
 
-    @pytest.mark.parametrize("device", ["mps", "cuda:7"])
-    def test_a_device_that_is_not_here_is_refused(self, device):
-        with pytest.raises(DeviceError, match=f"{device} is not available here"):
-            sides(CPU_ONLY, device, threads=2)
-        if sys.platform != "darwin":
-            with pytest.raises(DeviceError):
-                check_device(DeviceCheckRequest(device=device, short=True))
+
+@pytest.mark.parametrize("device", ["mps", "cuda:7"])
+def test_a_device_that_is_not_here_is_refused(device):
+    with pytest.raises(DeviceError, match=f"{device} is not available here"):
+        sides(CPU_ONLY, device, threads=2)
+    if sys.platform != "darwin":
+        with pytest.raises(DeviceError):
+            check_device(DeviceCheckRequest(device=device, short=True))
+
+
+# --- The first run on a Mac
 
 
 class FakeCheck:
-    """Answers a report of one comparison, or raises; `requests` are those it was asked."""
+    """Answers a report of one comparison, or raises; `requests` counts how often it was made."""
 
     def __init__(self, answer: Agreement | Exception, error: float | None = 0.5) -> None:
-        self._answer = answer
-        self._error = error
-        self.requests: list[DeviceCheckRequest] = []
+        self._answer, self._error = answer, error
+        self.requests = 0
 
     def __call__(self, request: DeviceCheckRequest) -> DeviceCheckReport:
-        self.requests.append(request)
+        assert request == DeviceCheckRequest(device="mps", short=True)
+        self.requests += 1
         if isinstance(self._answer, Exception):
             raise self._answer
         comparison = Comparison(
@@ -248,78 +245,78 @@ class FakeCheck:
         )
 
 
-class TestTheFirstRunOnAMac:
-    @pytest.fixture(autouse=True)
-    def home(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-        monkeypatch.setattr("platform.mac_ver", lambda: ("15.5", ("", "", ""), "arm64"))
-        return tmp_path / "home"
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("platform.mac_ver", lambda: ("15.5", ("", "", ""), "arm64"))
+    return tmp_path / "home"
 
-    @pytest.fixture
-    def messages(self, tmp_path):
-        """What stands on the page of one more run after the check."""
-        count = iter(range(10))
 
-        def warn(check: FakeCheck) -> list[MessageRaised]:
-            run = RunFolder(tmp_path / f"run-{next(count)}")
-            run.path.mkdir()
-            warn_of_wrong_numbers(Reporter(run), check)
-            status = RunStatus()
-            for event in EventReader(run.events_file).read_all():
-                status.apply(event)
-            return list(status.messages.values())
+@pytest.fixture
+def messages(home, tmp_path):
+    """The warnings that one more run gets from a check."""
+    count = iter(range(10))
 
-        return warn
+    def warn(check: FakeCheck) -> list[MessageRaised]:
+        run = RunFolder(tmp_path / f"run-{next(count)}")
+        run.path.mkdir()
+        warn_of_wrong_numbers(Reporter(run), check)
+        status = RunStatus()
+        for event in EventReader(run.events_file).read_all():
+            status.apply(event)
+        return list(status.messages.values())
 
-    @pytest.mark.parametrize("answer", [Agreement.AGREES, Agreement.NOT_RUN])
-    def test_a_sound_gpu_is_checked_once_and_nothing_is_said(self, answer, messages):
-        check = FakeCheck(answer)
-        assert messages(check) == messages(check) == []
-        assert check.requests == [DeviceCheckRequest(device="mps", short=True)]
+    return warn
 
-    @pytest.mark.parametrize(("error", "size"), [(0.5, "0.5"), (None, "inf")])
-    def test_a_difference_is_reported_to_every_run_and_checked_once(self, error, size, messages):
-        check = FakeCheck(Agreement.DIFFERS, error)
-        for _ in range(2):
-            (message,) = messages(check)
-            assert (message.id, message.level) == ("device-check", Level.WARNING)
-            first, second = message.detail.splitlines()
-            assert first == f"Gradients: error {size} in gradient of head.weight. Train on the CPU."
-            assert second.startswith("PyTorch 2.13.0, macOS 15.5. ")
-            assert message.fixes[0].changes == {"device.name": "cpu"}
-        assert len(check.requests) == 1
 
-    @pytest.mark.parametrize(
-        "error", [EngineCrashed("check-device", -6, "Gradients"), UserError("No answer")]
-    )
-    def test_without_an_answer_it_is_made_three_times_at_most(self, error, messages):
-        check = FakeCheck(error)
-        for _ in range(4):
-            (message,) = messages(check)
-            assert str(error) in message.detail
-        assert len(check.requests) == 3
+@pytest.mark.parametrize("answer", [Agreement.AGREES, Agreement.NOT_RUN])
+def test_a_sound_gpu_is_checked_once_and_nothing_is_said(answer, messages):
+    check = FakeCheck(answer)
+    assert messages(check) == messages(check) == []
+    assert check.requests == 1
 
-    def test_one_failure_is_forgotten_once_a_check_is_made(self, messages):
-        assert len(messages(FakeCheck(UserError("No answer in time")))) == 1
-        sound = FakeCheck(Agreement.AGREES)
-        assert messages(sound) == messages(sound) == []
-        assert len(sound.requests) == 1
 
-    def test_another_macos_is_checked_again(self, messages, monkeypatch):
-        check = FakeCheck(Agreement.DIFFERS)
-        messages(check)
-        monkeypatch.setattr("platform.mac_ver", lambda: ("15.6", ("", "", ""), "arm64"))
-        messages(check)
-        assert [key.rpartition(", ")[2] for key in stored_checks()] == ["macOS 15.5", "macOS 15.6"]
+@pytest.mark.parametrize(("error", "size"), [(0.5, "0.5"), (None, "inf")])
+def test_a_difference_is_reported_to_every_run_and_checked_once_per_macos(error, size, messages, monkeypatch):
+    check = FakeCheck(Agreement.DIFFERS, error)
+    for _ in range(2):
+        (message,) = messages(check)
+        assert (message.id, message.level) == ("device-check", Level.WARNING)
+        first, second = message.detail.splitlines()
+        assert first == f"Gradients: error {size} in gradient of head.weight. Train on the CPU."
+        assert second.startswith("PyTorch 2.13.0, macOS 15.5. ")
+        assert message.fixes[0].changes == {"device.name": "cpu"}
+    assert check.requests == 1
+    monkeypatch.setattr("platform.mac_ver", lambda: ("15.6", ("", "", ""), "arm64"))
+    messages(check)
+    assert [key.rpartition(", ")[2] for key in stored_checks()] == ["macOS 15.5", "macOS 15.6"]
 
-    @pytest.mark.parametrize("content", [b"", b"{", b'{"PyTorch 2, macOS 15": 3}'])
-    def test_a_damaged_memory_is_as_good_as_none(self, home, content, messages):
-        home.mkdir()
-        (home / "device-checks.json").write_bytes(content)
-        assert messages(FakeCheck(Agreement.AGREES)) == []
-        assert len(stored_checks()) == 1
 
-    def test_where_nothing_can_be_kept_the_run_goes_on(self, home, messages):
-        home.write_text("a file where the folder should be")
-        assert len(messages(FakeCheck(Agreement.DIFFERS))) == 1
-        assert stored_checks() == {}
+@pytest.mark.parametrize(
+    ("error", "is_sound_at_last"),
+    [(EngineCrashed("check-device", -6, "Gradients"), False), (UserError("No answer"), True)],
+)
+def test_a_check_that_fails_is_made_three_times_at_most(error, is_sound_at_last, messages):
+    check = FakeCheck(error)
+    for _ in range(2):
+        (message,) = messages(check)
+        assert str(error) in message.detail
+    if is_sound_at_last:
+        assert messages(sound := FakeCheck(Agreement.AGREES)) == messages(sound) == []
+        assert sound.requests == 1
+    else:
+        assert len(messages(check)) == len(messages(check)) == 1
+        assert check.requests == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"PyTorch 2, macOS 15": 3}'])
+def test_a_damaged_file_of_checks_counts_as_none(home, content, messages):
+    home.mkdir()
+    (home / "device-checks.json").write_bytes(content)
+    assert messages(FakeCheck(Agreement.AGREES)) == []
+    assert len(stored_checks()) == 1
+
+
+def test_a_home_that_can_t_be_written_to_stops_no_run(home, messages):
+    home.write_text("a file where the folder should be")
+    assert len(messages(FakeCheck(Agreement.DIFFERS))) == 1

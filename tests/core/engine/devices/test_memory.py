@@ -1,6 +1,5 @@
-"""The memory of GPUs nobody of us has, by what PyTorch documents of its counters; and the thread that reports it."""
+"""The memory of GPUs, by what PyTorch documents of its counters; and the thread that reports it."""
 
-import io
 import threading
 from types import SimpleNamespace
 
@@ -17,35 +16,27 @@ MB = 1 << 20
 
 
 class FakeCuda:
-    """torch.cuda as far as memory goes, before and after it is set up."""
+    """torch.cuda as far as memory goes; reading it before it is initialized would initialize it."""
 
-    def __init__(self) -> None:
-        self.is_set_up = False
-        self.is_integrated = 0
+    initialized = False
+    is_integrated = 0
 
     def is_initialized(self) -> bool:
-        return self.is_set_up
+        return self.initialized
 
     def current_device(self) -> int:
-        assert self.is_set_up, "this would set CUDA up"
+        assert self.initialized
         return 0
 
     def get_device_properties(self, device: int) -> SimpleNamespace:
         return SimpleNamespace(total_memory=24_000 * MB, is_integrated=self.is_integrated)
 
     def memory_allocated(self) -> int:
-        assert self.is_set_up, "this would set CUDA up"
+        assert self.initialized
         return 900 * MB
 
     def memory_reserved(self) -> int:
         return 1200 * MB
-
-
-@pytest.fixture
-def cuda(monkeypatch):
-    fake = FakeCuda()
-    monkeypatch.setattr(torch, "cuda", fake)
-    return fake
 
 
 @pytest.fixture
@@ -62,20 +53,19 @@ def mps(monkeypatch):
 
 
 def figures(sample: MemorySampled | None) -> tuple[object, ...]:
+    """MB used, reserved and at most, and whether the memory is shared with the CPU."""
     assert sample is not None
     assert sample.source is Source.TORCH
     return sample.bytes // MB, (sample.reserved or 0) // MB, (sample.ceiling or 0) // MB, sample.unified
 
 
-def test_cuda_is_left_alone_until_the_run_uses_it(cuda):
-    memory = DeviceMemory("cuda")
-    assert memory.sample() is None
-    cuda.is_set_up = True
-    assert figures(memory.sample()) == (900, 1200, 24_000, False)
-
-
-def test_a_gpu_that_shares_the_computers_memory_says_so(cuda):
-    cuda.is_set_up, cuda.is_integrated = True, 1
+def test_cuda_is_left_alone_until_the_run_uses_it(monkeypatch):
+    cuda = FakeCuda()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    assert DeviceMemory("cuda").sample() is None
+    cuda.initialized = True
+    assert figures(DeviceMemory("cuda").sample()) == (900, 1200, 24_000, False)
+    cuda.is_integrated = 1
     assert figures(DeviceMemory("cuda").sample())[-1] is True
 
 
@@ -88,20 +78,26 @@ def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps):
 
 
 def test_a_cpu_has_no_memory_of_its_own_and_no_thread(tmp_path):
-    assert DeviceMemory("cpu").sample() is None
-    assert DeviceMemory("cpu").peak() is None
+    memory = DeviceMemory("cpu")
+    assert (memory.sample(), memory.peak()) == (None, None)
     before = threading.active_count()
-    with MemoryReports(DeviceMemory("cpu"), Reporter(RunFolder(tmp_path))):
+    with MemoryReports(memory, Reporter(RunFolder(tmp_path))):
         assert threading.active_count() == before
 
 
-class Counted(Reporter):
-    """Tells when it has written so many events."""
+def test_the_peak_is_that_of_this_process_alone(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
+    assert process_peak(status) == 512 * 1024
 
-    def __init__(self, run: RunFolder, wanted: int) -> None:
+
+class CountingReporter(Reporter):
+    """Sets `reached` when it has written three events."""
+
+    def __init__(self, run: RunFolder) -> None:
         super().__init__(run)
         self.reached = threading.Event()
-        self._left = wanted
+        self._left = 3
 
     def write(self, event: object) -> None:
         super().write(event)
@@ -110,17 +106,17 @@ class Counted(Reporter):
             self.reached.set()
 
 
-def test_reports_come_by_themselves_while_the_run_is_busy_and_end_with_it(tmp_path, mps):
+def test_the_thread_reports_while_the_run_is_busy_and_ends_with_it(tmp_path, mps):
     run = RunFolder(tmp_path)
-    reporter = Counted(run, 3)
+    reporter = CountingReporter(run)
     with MemoryReports(DeviceMemory("mps"), reporter, interval=0.001) as reports:
-        assert reporter.reached.wait(10), "nobody but the thread writes"
+        assert reporter.reached.wait(10)
         reports.stop()
-        told = len(EventReader(run.events_file).read_all())
+        count = len(EventReader(run.events_file).read_all())
         reporter.write(RunStarted())
     events = EventReader(run.events_file).read_all()
-    assert all(isinstance(event, MemorySampled) for event in events[:told])
-    assert events[told:] == [events[-1]]
+    assert all(isinstance(event, MemorySampled) for event in events[:count])
+    assert events[count:] == [events[-1]]
 
 
 def test_figures_that_cannot_be_read_end_the_reports_and_not_the_run(tmp_path, monkeypatch, capsys):
@@ -129,41 +125,16 @@ def test_figures_that_cannot_be_read_end_the_reports_and_not_the_run(tmp_path, m
 
     monkeypatch.setattr(torch, "mps", SimpleNamespace(driver_allocated_memory=fail))
     run = RunFolder(tmp_path)
-    reports = MemoryReports(DeviceMemory("mps"), Reporter(run), interval=0.001)
-    with reports:
+    with MemoryReports(DeviceMemory("mps"), Reporter(run), interval=0.001) as reports:
         reports._thread.join(10)
     assert EventReader(run.events_file).read_all() == []
     assert "no such device" in capsys.readouterr().err
 
 
-def test_two_threads_write_whole_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    run = RunFolder(tmp_path)
-    reporter = Reporter(run)
-    file = SlowFile(reporter._writer._file)
-    reporter._writer._file = file
-
-    def write(first: int) -> None:
-        for number in range(first, first + 200):
-            reporter.write(
-                StepFinished(step=number, epoch=0.1, seconds=0.1, learning_rate=1e-3, samples=8, loss=0.5)
-            )
-
-    threads = [threading.Thread(target=write, args=(first,)) for first in (0, 1000)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    reader = EventReader(run.events_file)
-    assert len(reader.read_all()) == 400
-    assert reader.skipped == 0
-    assert file.most == 1, "never two at once"
-
-
 class SlowFile:
     """A file that takes a line in two pieces, as an unbuffered one may, and counts who is writing."""
 
-    def __init__(self, file: io.BufferedIOBase) -> None:
+    def __init__(self, file: object) -> None:
         self._file = file
         self._inside = 0
         self.most = 0
@@ -181,7 +152,22 @@ class SlowFile:
         return written
 
 
-def test_the_peak_is_that_of_this_process_alone(tmp_path):
-    status = tmp_path / "status"
-    status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
-    assert process_peak(status) == 512 * 1024
+def test_two_threads_write_whole_lines(tmp_path, capsys):
+    run = RunFolder(tmp_path)
+    reporter = Reporter(run)
+    file = SlowFile(reporter._writer._file)
+    reporter._writer._file = file
+    step = StepFinished(step=1, epoch=0.1, seconds=0.1, learning_rate=1e-3, samples=8, loss=0.5)
+
+    def write() -> None:
+        for _ in range(200):
+            reporter.write(step)
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    reader = EventReader(run.events_file)
+    assert (len(reader.read_all()), reader.skipped) == (400, 0)
+    assert file.most == 1, "never two at once"
