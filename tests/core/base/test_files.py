@@ -8,34 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from core.base import files
 from core.base.errors import TargetError, UserError
-from core.base.files import (
-    is_there,
-    read_small,
-    read_text,
-    remove,
-    why_missing,
-    without_tilde,
-    write_atomically,
-    writing,
-)
 
 not_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do all")
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     path, taken = tmp_path / "exit.json", tmp_path / "taken"
-    write_atomically(path, b"first and long")
-    write_atomically(path, b"second")
+    files.write_atomically(path, b"first and long")
+    files.write_atomically(path, b"second")
     with pytest.raises(TypeError):
-        write_atomically(path, "a text")  # type: ignore[arg-type]
+        files.write_atomically(path, "a text")  # type: ignore[arg-type]
     assert path.read_bytes() == b"second"
     taken.mkdir()
     with pytest.raises(OSError, match="taken"):
-        write_atomically(taken, b"x")
+        files.write_atomically(taken, b"x")
     assert sorted(tmp_path.iterdir()) == [path, taken]
-    remove(path)
-    remove(path)
+    files.remove(path)
+    files.remove(path)
     assert not path.exists()
 
 
@@ -43,7 +34,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
 def test_a_file_may_be_read_by_whom_other_new_files_may_be_read(tmp_path):
     before = os.umask(0o022)
     try:
-        write_atomically(tmp_path / "run.toml", b"x")
+        files.write_atomically(tmp_path / "run.toml", b"x")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "run.toml").stat().st_mode) == 0o644
@@ -60,7 +51,7 @@ def test_a_file_may_be_read_by_whom_other_new_files_may_be_read(tmp_path):
 def test_texts_of_every_encoding_read_alike(content, tmp_path):
     path = tmp_path / "my.hone"
     path.write_bytes(content)
-    assert read_text(path) == "Größe\n"
+    assert files.read_text(path) == "Größe\n"
 
 
 @pytest.mark.parametrize(
@@ -75,31 +66,31 @@ def test_texts_of_every_encoding_read_alike(content, tmp_path):
 )
 def test_a_path_says_why_it_can_not_be_used(name, reason, tmp_path):
     (tmp_path / "file").touch()
-    found = why_missing(tmp_path / name)
+    found = files.why_missing(tmp_path / name)
     assert reason in found
-    assert (is_there(tmp_path / name), bool(found)) == (not reason, bool(reason))
+    assert (files.is_there(tmp_path / name), bool(found)) == (not reason, bool(reason))
 
 
 @not_root
 def test_a_folder_without_permission(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError):
-        write_atomically(tmp_path / "x", b"")
+        files.write_atomically(tmp_path / "x", b"")
     tmp_path.chmod(0o600)
-    assert "can't be read" in why_missing(tmp_path / "data.csv")
-    assert not is_there(tmp_path / "data.csv")
+    assert "can't be read" in files.why_missing(tmp_path / "data.csv")
+    assert not files.is_there(tmp_path / "data.csv")
 
 
 def test_a_tilde_without_such_a_user_is_part_of_the_name():
-    assert without_tilde("~nobody-is-called-so.csv") == Path("~nobody-is-called-so.csv")
-    assert without_tilde("~/data.csv").is_absolute()
+    assert files.without_tilde("~nobody-is-called-so.csv") == Path("~nobody-is-called-so.csv")
+    assert files.without_tilde("~/data.csv").is_absolute()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 def test_files_that_the_system_makes_up_are_not_read():
     """Such as /proc/kmsg, which waits for messages; all of them are ordinary files of no length."""
     assert Path("/proc/self/status").read_bytes()
-    assert read_small(Path("/proc/self/status")) == b""
+    assert files.read_small(Path("/proc/self/status")) == b""
 
 
 @pytest.mark.parametrize(
@@ -113,7 +104,7 @@ def test_files_that_the_system_makes_up_are_not_read():
 )
 def test_what_the_system_refuses_is_explained_with_its_remedy(tmp_path, number, kind, text):
     target = tmp_path / "x.html"
-    with pytest.raises(UserError) as caught, writing(target):
+    with pytest.raises(UserError) as caught, files.writing(target):
         raise OSError(number, os.strerror(number), str(tmp_path / ".x.html.0123"))
     assert type(caught.value) is kind
     for part in ("x.html can't be written", text, str(target)):

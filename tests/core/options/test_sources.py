@@ -6,26 +6,11 @@ import pytest
 import torch
 
 from core.engine.models.vision import load_vision_model
-from core.options import RunOptions
+from core.options import RunOptions, sources
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
-from core.options.sources import (
-    SCRATCH_MODELS,
-    TIMED_MODELS,
-    VISION_MODELS,
-    Lack,
-    Scheme,
-    parse_synthetic,
-    positions_of,
-    scheme_of,
-    scratch_model,
-    short_name,
-    synthetic,
-    synthetic_lengths,
-    unknown_scheme,
-    what_lacks,
-)
+from core.options.sources import VISION_MODELS, Lack, Scheme
 from core.services.hub import is_complete, question_about
 
 
@@ -34,8 +19,8 @@ from core.services.hub import is_complete, question_about
     [
         ("synthetic:512x128", (512, 128), (128, 128)),
         ("synthetic:512x64-128", (512, 128), (64, 128)),
-        (synthetic(3, 4), (3, 4), (4, 4)),
-        (synthetic(512, 128, 64), (512, 128), (64, 128)),
+        (sources.synthetic(3, 4), (3, 4), (4, 4)),
+        (sources.synthetic(512, 128, 64), (512, 128), (64, 128)),
         *((f"synthetic:{size}", None, None) for size in ("", "5", "0x3", "5x9-8", "5x0-8", "5x8-", "5x-8", "5x1-2-3")),
         ("synthetic:5x²", None, None),
         ("synthetic:" + "9" * 5000 + "x5", None, None),
@@ -44,7 +29,7 @@ from core.services.hub import is_complete, question_about
     ids=lambda value: value[:20] if isinstance(value, str) else None,
 )  # fmt: skip
 def test_synthetic_data_has_rows_and_lengths(source, size, lengths):
-    assert (parse_synthetic(source), synthetic_lengths(source)) == (size, lengths)
+    assert (sources.parse_synthetic(source), sources.synthetic_lengths(source)) == (size, lengths)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +46,15 @@ def test_synthetic_data_has_rows_and_lengths(source, size, lengths):
     ],
 )
 def test_a_scheme_is_what_is_before_the_colon(source, scheme, unknown, short):
-    assert (scheme_of(source), unknown_scheme(source), short_name(source)) == (scheme, unknown, short)
+    assert sources.scheme_of(source) is scheme
+    assert (sources.unknown_scheme(source), sources.short_name(source)) == (unknown, short)
 
 
 def test_a_model_from_scratch_needs_no_download():
-    assert scratch_model("scratch:llama-small") is SCRATCH_MODELS["llama-small"]
-    assert scratch_model("scratch:bert-large") is TIMED_MODELS["bert-large"]
-    assert scratch_model("scratch:llama") is scratch_model("llama-small") is None
-    assert (positions_of(8), positions_of(1024)) == (256, 1024)
+    assert sources.scratch_model("scratch:llama-small") is sources.SCRATCH_MODELS["llama-small"]
+    assert sources.scratch_model("scratch:bert-large") is sources.TIMED_MODELS["bert-large"]
+    assert sources.scratch_model("scratch:llama") is sources.scratch_model("llama-small") is None
+    assert (sources.positions_of(8), sources.positions_of(1024)) == (256, 1024)
     options = RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source="scratch:llama-tiny"))
     longer = RunOptions(task=options.task, model=options.model, data=DataOptions(max_length=512))
     assert is_complete(options)
@@ -108,8 +94,8 @@ ADAPTER = {"adapter_config.json": "", "adapter_model.bin": ""}
 def test_what_a_model_folder_lacks(tmp_path, files, lack, lack_without_weights):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    assert what_lacks(tmp_path, needs_weights=True) is lack
-    assert what_lacks(tmp_path, needs_weights=False) is lack_without_weights
+    assert sources.what_lacks(tmp_path, needs_weights=True) is lack
+    assert sources.what_lacks(tmp_path, needs_weights=False) is lack_without_weights
 
 
 @pytest.mark.parametrize(
@@ -131,6 +117,6 @@ def test_an_index_may_name_only_safetensors_beside_it(tmp_path, part):
         (folder / name).touch()
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "part.safetensors"}}))
-    assert what_lacks(folder, needs_weights=True) is None
+    assert sources.what_lacks(folder, needs_weights=True) is None
     index.write_text(json.dumps({"weight_map": {"a": "part.safetensors", "b": part}}))
-    assert what_lacks(folder, needs_weights=True) is Lack.PARTS
+    assert sources.what_lacks(folder, needs_weights=True) is Lack.PARTS

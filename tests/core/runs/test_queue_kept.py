@@ -52,10 +52,6 @@ class Keepers:
     def until_over(self, follower: RunFollower) -> None:
         follow_until(follower, self.processes[follower.run.path], lambda: follower.is_over)
 
-    def until_behind(self, follower: RunFollower, run: RunFolder) -> None:
-        keeper = self.processes[follower.run.path]
-        follow_until(follower, keeper, lambda: follower.status.awaited.behind == run.name)
-
     def stop(self, follower: RunFollower) -> None:
         follower.run.request(Action.STOP)
         self.until_over(follower)
@@ -117,18 +113,21 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(keep
 
 
 def test_a_run_taken_out_of_the_queue_has_trained_nothing_and_can_be_started_later(keepers, held):
-    stopped, killed, paused, last = (keepers.add(name, "finish") for name in ("a", "b", "c", "d"))
-    for waits in (stopped, killed, paused, last):
+    stopped, killed, paused, ended, last = (keepers.add(name, "finish") for name in "abcde")
+    for waits in (stopped, killed, paused, ended, last):
         keepers.until(waits, State.QUEUED)
-    assert (last.status.awaited.ahead, last.status.awaited.behind) == (4, paused.run.name)
+    assert (last.status.awaited.ahead, last.status.awaited.behind) == (5, ended.run.name)
     saving = stopped.run.request(Action.SAVE)
     follow_until(stopped, keepers.processes[stopped.run.path], lambda: not stopped.run.open_requests())
+    keepers.processes[ended.run.path].terminate()
     for waits, action, state in (
         (stopped, Action.STOP, State.STOPPED),
         (killed, Action.KILL, State.STOPPED),
         (paused, Action.PAUSE, State.PAUSED),
+        (ended, None, State.STOPPED),
     ):
-        waits.run.request(action)
+        if action is not None:
+            waits.run.request(action)
         keepers.until_over(waits)
         assert waits.state is waits.run.state(read_status(waits.run)) is state
         assert not waits.run.events_file.exists()
@@ -144,38 +143,22 @@ def test_a_run_taken_out_of_the_queue_has_trained_nothing_and_can_be_started_lat
     assert last.run.state(read_status(last.run)) is State.QUEUED
 
 
-def test_waiting_runs_are_moved_and_one_whose_keeper_is_asked_to_end_leaves_with_its_crash_before(
-    keepers, held
-):
+def test_waiting_runs_are_moved_and_one_that_leaves_keeps_the_record_of_its_crash(keepers, held):
     crashed = keepers.add("a", "crash", queued=False)
     keepers.until_over(crashed)
-    first, second, third = keepers.add("first"), keepers.resume(crashed, queued=True), keepers.add("third")
-    for waits in (first, second, third):
-        keepers.until(waits, State.QUEUED)
-    assert queue.waiting() == [first.run, second.run, third.run]
-    queue.move(third.run, Move.FIRST)
-    keepers.until_behind(first, third.run)
-    keepers.processes[second.run.path].terminate()
-    keepers.until_over(second)
+    first, second = keepers.add("first"), keepers.resume(crashed, queued=True)
+    keepers.until(first, State.QUEUED)
+    keepers.until(second, State.QUEUED)
+    queue.move(second.run, Move.FIRST)
+    follow_until(
+        first,
+        keepers.processes[first.run.path],
+        lambda: first.status.awaited.behind == second.run.name,
+    )
+    keepers.stop(second)
     assert (second.state, second.exit_record.before) == (State.STOPPED, crashed.exit_record)
     queue.leave(held)
-    keepers.until(third, State.TRAINING)
-    assert first.run.state(read_status(first.run)) is State.QUEUED
-
-
-def test_a_killed_keeper_lets_the_next_run_in_only_when_its_engine_has_ended_too(keepers):
-    trains, killed, waits = keepers.add("trains"), keepers.add("killed"), keepers.add("waits")
-    keepers.until(waits, State.QUEUED)
-    keepers.processes[killed.run.path].kill()
-    keepers.until_over(killed)
-    assert killed.state is State.CRASHED
-    keepers.until(trains, State.TRAINING)
-    keepers.processes[trains.run.path].kill()
-    keepers.processes[trains.run.path].wait()
-    keepers.until_behind(waits, trains.run)
-    trains.run.request(Action.STOP)
-    keepers.until(waits, State.TRAINING)
-    assert trains.run.state(read_status(trains.run)) is State.STOPPED
+    keepers.until(first, State.TRAINING)
 
 
 def test_a_queue_that_is_deleted_and_runs_that_are_renamed_find_their_places_again(keepers):

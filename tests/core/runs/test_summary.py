@@ -22,7 +22,15 @@ from core.runs.events import (
 )
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import State
-from core.runs.summary import BLOCK_BYTES, TAIL_BYTES, RunSummary, seconds_spent, state_at_end, summarize
+from core.runs.summary import (
+    BLOCK_BYTES,
+    TAIL_BYTES,
+    RunSummary,
+    seconds_spent,
+    state_at_end,
+    status_at_end,
+    summarize,
+)
 from tests.fakes.runs import new_run, plan, step, write_events
 
 PLAN = plan(device="cpu", time=101)
@@ -124,6 +132,8 @@ def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(run,
     assert (summary.best, summary.last, summary.state) == (0.99, 0.5, State.FINISHED)
     assert (summary.started, summary.seconds, summary.device) == (100, 90, "cpu")
     assert sum(map(len, read)) < TAIL_BYTES + 3 * BLOCK_BYTES
+    ends = status_at_end(run, and_beginning=True, and_between=False)
+    assert (ends.started, [evaluation.step for evaluation in ends.evaluations]) == (100, [6])
 
 
 @pytest.mark.parametrize(
@@ -143,7 +153,7 @@ def test_the_end_of_a_long_run_tells_how_it_ended(run, last, state):
 
 def test_a_line_without_end_is_searched_once(run):
     """Ten megabytes of one line took minutes as long as each hit looked for the line's start."""
-    nonsense = b'"type":"evaluated" ' * 550_000 + b"\n" + b"0" * (LARGEST_LINE + BLOCK_BYTES) + b"\n"
+    nonsense = b'{"type":"evaluated" ' * 550_000 + b"\n" + b"0" * (LARGEST_LINE + BLOCK_BYTES) + b"\n"
     write(run, RunStarted(time=100), evaluated(3, accuracy=0.9), nonsense)
     write(run, evaluated(6, accuracy=0.95), finished(160))
     assert (summarize(run).best, summarize(run).seconds) == (0.95, 60)

@@ -16,6 +16,7 @@ from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions
+from core.runs import words
 from core.runs.events import (
     Evaluated,
     Event,
@@ -35,16 +36,6 @@ from core.runs.folder import ExitRecord
 from core.runs.progress import Progress
 from core.runs.queue import BENCHMARK
 from core.runs.status import RunStatus, State
-from core.runs.words import (
-    Statement,
-    ending_text,
-    first_aid,
-    message_text,
-    out_of_memory,
-    queued_text,
-    statements,
-    time_spent_text,
-)
 from tests.fakes.runs import FORECAST, GB, plan, save_checkpoint, step
 
 # --- Out of memory
@@ -64,7 +55,7 @@ def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
     forecast = MemoryForecast(
         device="mps", basis=Basis.FORMULA, parts=parts, room=room, length=128, fixes=(remedy,)
     )
-    found = out_of_memory(TEXTS, forecast, MPS)
+    found = words.out_of_memory(TEXTS, forecast, MPS)
     assert found.detail == (
         "A batch of 16 rows of up to 128 tokens didn't fit. The run takes 8.0 GB by forecast. 6.0 GB of 16 GB were "
         "free. The largest part: activations, 5.0 GB. Allocating 256 MB more failed."
@@ -85,11 +76,11 @@ def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
     ],
 )
 def test_the_size_that_failed(report, text):
-    assert text in out_of_memory(TEXTS, None, report).detail
+    assert text in words.out_of_memory(TEXTS, None, report).detail
 
 
 def test_without_a_forecast_simple_remedies_are_offered():
-    found = out_of_memory(TEXTS, None)
+    found = words.out_of_memory(TEXTS, None)
     assert found.fixes[0].changes == {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2}
     last_layer = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
@@ -97,7 +88,7 @@ def test_without_a_forecast_simple_remedies_are_offered():
         data=DataOptions(max_length=40),
         memory=MemoryOptions(batch_size=1),
     )
-    assert [fix.changes for fix in first_aid(last_layer)] == [{"data.max_length": 32}]
+    assert [fix.changes for fix in words.first_aid(last_layer)] == [{"data.max_length": 32}]
 
 
 # --- What ran
@@ -116,7 +107,7 @@ PLAIN = WhatRan(
 
 
 def values(ran: WhatRan) -> dict[str, str]:
-    return {statement.title: statement.value for statement in statements(ran, size)}
+    return {statement.title: statement.value for statement in words.statements(ran, size)}
 
 
 def test_what_ran_on_a_cpu():
@@ -166,25 +157,25 @@ def test_a_reason_belongs_to_its_statement_or_is_one_of_its_own():
         "data.pin_memory": "off: only NVIDIA GPUs fetch from it",
         "memory.something_new": "so it is",
     }
-    found = statements(replace(PLAIN, reasons=reasons), size)
+    found = words.statements(replace(PLAIN, reasons=reasons), size)
     assert [(one.title, one.reason) for one in found[:3] if one.reason] == [
         ("Computed in", "this CPU has no bf16")
     ]
     group = "Chosen automatically"
     assert found[-2:] == (
-        Statement(group, "Pinned memory", "off", "only NVIDIA GPUs fetch from it"),
-        Statement(group, "Something new", "so it is"),
+        words.Statement(group, "Pinned memory", "off", "only NVIDIA GPUs fetch from it"),
+        words.Statement(group, "Something new", "so it is"),
     )
 
 
 def test_versions_and_the_error_of_the_forecast_are_statements_too():
-    assert statements(None, size) == ()
-    assert [found.value for found in statements(None, size, {"torch": "2.13.0"})] == ["torch 2.13.0"]
+    assert words.statements(None, size) == ()
+    assert [found.value for found in words.statements(None, size, {"torch": "2.13.0"})] == ["torch 2.13.0"]
     status = status_of(FORECAST)
-    assert "Forecast" not in {found.title for found in statements(PLAIN, size, status=status)}
+    assert "Forecast" not in {found.title for found in words.statements(PLAIN, size, status=status)}
     status.apply(RunFinished(state=Outcome.FINISHED, seconds=3, steps=7, peak_bytes=25 << 27))
-    off = Statement("Memory", "Forecast", "2.5 GB", "20 % below the peak of 3.1 GB")
-    assert off in statements(PLAIN, size, status=status)
+    off = words.Statement("Memory", "Forecast", "2.5 GB", "20 % below the peak of 3.1 GB")
+    assert off in words.statements(PLAIN, size, status=status)
 
 
 # --- The end of a run
@@ -229,47 +220,47 @@ def ended(outcome: Outcome, **more: Any) -> RunFinished:
     ],
 )
 def test_figures_of_a_run_that_ended_by_itself(run, events, state, expected):
-    text = ending_text(run, status_of(*events), state, None)
+    text = words.ending_text(run, status_of(*events), state, None)
     assert text.splitlines()[: len(expected)] == expected
 
 
 def test_a_crash_is_still_shown_once_the_run_left_the_queue(run):
     left = ExitRecord(time=1, code=None, reason="It was taken out of the queue.", attempt=2, before=KILLED)
     status = status_of(RunStarted(), step(1))
-    text = ending_text(run, status, State.STOPPED, left)
+    text = words.ending_text(run, status, State.STOPPED, left)
     for fact in (left.reason, "step 1", "SIGKILL", KILLED.reason, "starts again"):
         assert fact in text
     save_checkpoint(run, 1)
-    assert "continues from step 1" in ending_text(run, status, State.STOPPED, None)
+    assert "continues from step 1" in words.ending_text(run, status, State.STOPPED, None)
     status.apply(RunFinished(state=Outcome.PAUSED, steps=1))
-    assert "SIGKILL" not in ending_text(run, status, State.STOPPED, left)
+    assert "SIGKILL" not in words.ending_text(run, status, State.STOPPED, left)
 
 
 def test_where_a_queued_run_continues_and_why_a_damaged_one_can_not(run):
-    assert queued_text(run, RunStatus()) == ""
+    assert words.queued_text(run, RunStatus()) == ""
     status = status_of(RunStarted())
-    assert "starts again" in queued_text(run, status)
+    assert "starts again" in words.queued_text(run, status)
     save_checkpoint(run, 3)
-    assert "continues from step 3" in queued_text(run, status)
+    assert "continues from step 3" in words.queued_text(run, status)
     run.options_file.unlink()
-    text = ending_text(run, RunStatus(), State.PAUSED, None)
+    text = words.ending_text(run, RunStatus(), State.PAUSED, None)
     assert "hone resume" not in text
     assert str(run.options_file) in text
 
 
 def test_a_run_that_the_system_ended_for_lack_of_memory_has_remedies(run):
     status = status_of(FORECAST)
-    text = ending_text(run, status, State.CRASHED, replace(KILLED, out_of_memory=True))
+    text = words.ending_text(run, status, State.CRASHED, replace(KILLED, out_of_memory=True))
     assert "The largest part: activations, 2.0 GB." in text
     assert "(--set memory.batch_size=8)" in text
-    assert "--set" not in ending_text(run, status, State.CRASHED, KILLED)
+    assert "--set" not in words.ending_text(run, status, State.CRASHED, KILLED)
 
 
 def test_where_a_steps_time_goes():
-    assert time_spent_text(RunStatus().time_spent) == ""
+    assert words.time_spent_text(RunStatus().time_spent) == ""
     parts = {"data_seconds": 0.1, "forward_seconds": 0.5, "backward_seconds": 1.2, "optimizer_seconds": 0.1}
     status = status_of(step(1, seconds=2.0, **parts), step(2, seconds=9.0, data_seconds=1.0))
-    assert time_spent_text(status.time_spent) == (
+    assert words.time_spent_text(status.time_spent) == (
         "A step's time goes into: waiting for data 5%, forward 25%, backward 60%, optimizer 5%, the rest 5%"
     )
 
@@ -277,12 +268,12 @@ def test_where_a_steps_time_goes():
 def test_fixes_are_commands(tmp_path):
     message = MessageRaised(id="a", level=Level.WARNING, title="T", fixes=(STOP, END, REVEAL, Fix("Wait")))
     here, elsewhere = settings.runs_folder() / "my run", tmp_path / "there"
-    text = message_text(message, here)
+    text = words.message_text(message, here)
     for fix in ("(hone stop 'my run')", "(hone stop --now 'my run')", f"({here})", "Try: Wait"):
         assert fix in text
-    assert f"(hone stop {elsewhere})" in message_text(message, elsewhere)
-    assert "(hone stop RUN)" in message_text(message)
-    assert "hone stop" not in message_text(message, here, is_over=True)
+    assert f"(hone stop {elsewhere})" in words.message_text(message, elsewhere)
+    assert "(hone stop RUN)" in words.message_text(message)
+    assert "hone stop" not in words.message_text(message, here, is_over=True)
 
 
 # --- Progress
@@ -295,8 +286,9 @@ class Terminal(io.StringIO):
 
 PLAN = plan(total_steps=100, epochs=2, train_samples=800, eval_samples=8, effective_batch=16, device="mps")
 STEPS = [step(number, loss=2.5) for number in range(1, 101)]
-SAVING = PhaseChanged(phase=Phase.SAVING)
-PAGING = MessageRaised(id="paging", level=Level.WARNING, title="The run is paging")
+LOADING = PhaseChanged(phase=Phase.LOADING_MODEL, detail="torchvision:resnet18")
+FIXES = (Fix("Halve it", {"memory.batch_size": 8, "model.pretrained": False}), STOP)
+PAGING = MessageRaised(id="slow", level=Level.WARNING, title="Paging", detail="Memory is full.", fixes=FIXES)
 
 
 def shown(stream: io.StringIO, *events: Event) -> list[str]:
@@ -309,59 +301,44 @@ def shown(stream: io.StringIO, *events: Event) -> list[str]:
     return stream.getvalue().splitlines()
 
 
+LINES = [
+    "Loading the model: torchvision:resnet18",
+    "100 steps, 16 samples each, on mps: 800 training samples, 8 for validation, 2 epochs",
+    "Step 50, evaluated: accuracy 0.25, F1 0.5",
+    "Warning: Paging",
+    "Memory is full.",
+    "  Try: Halve it (--set memory.batch_size=8 --set model.pretrained=false)",
+    "  Try: Stop and keep (hone stop /runs/here)",
+]
+
+
+def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
+    evaluated = Evaluated(step=50, epoch=1, metrics={"eval_f1": 0.5, "eval_accuracy": 0.25}, seconds=1)
+    events = (LOADING, PLAN, evaluated, PAGING)
+    assert shown(io.StringIO(), *events, *STEPS[:25]) == [
+        *LINES,
+        "Step 10 of 100, loss 2.5, about 45 s left",
+        "Step 20 of 100, loss 2.5, about 40 s left",
+    ]
+    *lines, bar = (
+        line.rpartition("\r")[2]
+        for line in shown(Terminal(), *events, PhaseChanged(phase=Phase.TRAINING), *STEPS)
+    )
+    assert [line for line in lines if line in LINES] == LINES
+    for part in ("Training: 100%", "100/100", "loss 2.5"):
+        assert part in bar
+
+
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
-        (
-            [PLAN, *STEPS[:35]],
-            [
-                "100 steps, 16 samples each, on mps: 800 training samples, 8 for validation, 2 epochs",
-                "Step 10 of 100, loss 2.5, about 45 s left",
-                "Step 20 of 100, loss 2.5, about 40 s left",
-                "Step 30 of 100, loss 2.5, about 35 s left",
-            ],
-        ),
-        (
-            [PAGING, MessageWithdrawn(id="paging"), MessageWithdrawn(id="x")],
-            ["Warning: The run is paging", "No longer so: The run is paging"],
-        ),
-        (
-            [TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
-            [
-                "Waiting for its turn, 2 runs ahead; it comes after other",
-                "Waiting for its turn, until a benchmark is done",
-            ],
-        ),
-        ([SAVING], ["Saving"]),
+        ([MessageRaised(id="a", level=Level.WARNING, title="T"), MessageWithdrawn(id="a"), MessageWithdrawn(id="x")],
+            ["Warning: T", "No longer so: T"]),
+        ([TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
+            ["Waiting for its turn, 2 runs ahead; it comes after other",
+             "Waiting for its turn, until a benchmark is done"]),
+        ([PhaseChanged(phase=Phase.SAVING)], ["Saving"]),
     ],
-)
-def test_progress_without_a_terminal(events, expected):
+)  # fmt: skip
+def test_waiting_withdrawn_messages_and_saving_are_lines(events, expected):
     assert shown(io.StringIO(), *events) == expected
-
-
-def test_a_terminal_has_one_bar_with_phase_step_and_loss():
-    last = shown(Terminal(), PLAN, PhaseChanged(phase=Phase.TRAINING), *STEPS)[-1].rpartition("\r")[2]
-    assert last.startswith("Training: 100%")
-    assert "100/100" in last
-    assert "loss 2.5" in last
-
-
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["file", "terminal"])
-def test_loading_evaluations_and_messages_are_lines_of_their_own(stream):
-    fixes = (Fix("Halve it", {"memory.batch_size": 8, "model.pretrained": False}), STOP)
-    lines = shown(
-        stream,
-        PhaseChanged(phase=Phase.LOADING_MODEL, detail="torchvision:resnet18"),
-        PLAN,
-        Evaluated(step=50, epoch=1, metrics={"eval_f1": 0.5, "eval_accuracy": 0.25}, seconds=1),
-        MessageRaised(id="slow", level=Level.WARNING, title="Paging", detail="Memory is full.", fixes=fixes),
-    )
-    for line in (
-        "Loading the model: torchvision:resnet18",
-        "Step 50, evaluated: accuracy 0.25, F1 0.5",
-        "Warning: Paging",
-        "Memory is full.",
-        "  Try: Halve it (--set memory.batch_size=8 --set model.pretrained=false)",
-        "  Try: Stop and keep (hone stop /runs/here)",
-    ):
-        assert line in [part.rpartition("\r")[2] for part in lines]

@@ -29,7 +29,7 @@ from core.runs.events import (
     Source,
 )
 from core.runs.folder import ExitRecord
-from core.sharing.report import WIDTH, page_of, read_history, thinned, ticks
+from core.sharing.report import WIDTH, page_of, read_history, thinned
 from tests.fakes.runs import OPTIONS, Plot, finish, make_folder, step, write_events, write_story
 
 NASTY = "<script>alert(1)</script>|`x`"
@@ -186,11 +186,6 @@ def test_a_spike_among_many_steps_is_drawn_and_a_gap_stays_one():
     assert min(y for _, y in found if math.isfinite(y)) == 1.0
     assert any(math.isnan(y) and 30_000 <= x < 40_000 for x, y in found)
     assert [x for x, _ in found] == sorted(x for x, _ in found)
-
-
-def test_ticks_are_round():
-    assert ticks(0.0, 1.0) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert ticks(1, 11_345) == [2000, 4000, 6000, 8000, 10_000]
 
 
 def test_the_command_writes_a_new_file_and_no_other(run, tmp_path):
