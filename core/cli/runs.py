@@ -368,15 +368,15 @@ def show_predictions(run: RunFolder, *, as_json: bool) -> int:
     log.apply_all(reader.read_all())
     if reader.trouble:
         raise RunFolderError(_("The run can't be read"), reader.trouble)
-    answer = {"examples": log.examples, "told": log.told, "confusion": log.confusion}
+    answer = {"examples": log.examples, "told": log.predicted, "confusion": log.confusion}
     print_answer(answer, _prediction_lines(log), as_json=as_json)
     return 0
 
 
 def _prediction_lines(log: PredictionLog) -> list[str]:
-    if not log.told:
+    if not log.predicted:
         return [_("This run saved no predictions.")]
-    lines, first, last = [], log.told[0], log.told[-1]
+    lines, first, last = [], log.predicted[0], log.predicted[-1]
     for number, example in enumerate(log.examples):
         lines.append(_shorten(f"{number + 1:>3} ", example.image or example.given))
         if example.expected:
@@ -387,7 +387,7 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
         ]
         lines.append("")
     rows = []
-    for predicted in log.told:
+    for predicted in log.predicted:
         if judged := [said.right for said in predicted.said if said.right is not None]:
             right = _("{right} of {count}").format(right=sum(judged), count=len(judged))
             rows.append((_moment(predicted), right))

@@ -18,7 +18,7 @@ from core.runs.summary import RunSummary, status_at_end, summarize
 from core.runs.words import statements
 
 FEWEST, MOST = 2, 8
-"""Numbers of runs that can be compared: more curves can't be told apart."""
+"""Numbers of runs that can be compared: more curves can't be distinguished."""
 
 
 class Absent(StrEnum):

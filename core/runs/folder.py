@@ -374,7 +374,7 @@ def _changed_at(path: Path) -> float:
 
 
 def _is_gone(path: Path) -> bool:
-    """Whether there is surely no such file; a disk may fail to answer for a moment."""
+    """Whether the file certainly doesn't exist; other errors of a disk may be temporary."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -44,7 +44,7 @@ class Checkpoint:
 
 
 def newest(run: RunFolder) -> Checkpoint | None:
-    """The checkpoint a run would be resumed from, by names and sizes alone; None if it would begin anew."""
+    """The checkpoint a run would be resumed from, by names and sizes alone; None if it would start again."""
     return next(iter(newest_first(run.checkpoints)), None)
 
 

@@ -59,19 +59,21 @@ class PredictionLog:
     """
 
     examples: tuple[Example, ...] = ()
-    told: list[Predicted] = field(default_factory=list)
+    predicted: list[Predicted] = field(default_factory=list)
     confusion: ConfusionCounted | None = None
 
     def apply(self, event: Event) -> None:
         match event:
             case RunStarted():
-                self.told = [one for one in self.told if one.step <= event.from_step and event.from_step]
+                self.predicted = [
+                    one for one in self.predicted if one.step <= event.from_step and event.from_step
+                ]
                 if self.confusion is not None and self.confusion.step > event.from_step:
                     self.confusion = None
             case ExamplesChosen():
                 self.examples = event.examples
             case Predicted():
-                self.told = [*(one for one in self.told if one.step != event.step), event]
+                self.predicted = [*(one for one in self.predicted if one.step != event.step), event]
             case ConfusionCounted():
                 self.confusion = event.within_limits()
 

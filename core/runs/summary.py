@@ -107,7 +107,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
 def _lines(path: Path, and_beginning: bool, and_between: bool) -> Iterator[bytes]:
     """Complete lines of a file: of its last block, or of its first one, its tail, and of evaluations and attempts.
 
-    The line before each attempt belongs to them: it tells when the attempt before it ended.
+    The line before each attempt is included: it has the time at which the attempt before it ended.
     """
     with contextlib.suppress(OSError), open_plain(path) as file:
         length = file.seek(0, os.SEEK_END)
@@ -146,7 +146,7 @@ class RunSummary:
     loss); None: not evaluated yet. `seconds` is how long it has been worked on, `peak_bytes` the most memory its
     processes held, `samples_per_second` the pace over all of it, or of its last steps, `forecast_error` by which share
     the forecast was off (positive: too high), `started` unix seconds.
-    `problem` says what of the folder can't be read.
+    `problem` is what can't be read of the folder.
     """
 
     run: RunFolder

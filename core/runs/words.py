@@ -31,7 +31,7 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 
 ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
-"""In the environment of a run that is to end where its forecast doesn't fit: nobody has agreed to that."""
+"""Environment variable of a run that ends if its forecast doesn't fit, because the person hasn't confirmed it."""
 
 Size = Callable[[float], str]
 """Formats bytes."""
@@ -114,12 +114,12 @@ def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False)
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
 AS_ASKED = _("as requested")
-"""The reason that tells nothing."""
+"""A reason that is left out."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One line below the heading `group`. `reason` tells why it came out so; empty: nothing had to be chosen."""
+    """One line below the heading `group`. `reason` is why Hone chose this value; empty: nothing had to be chosen."""
 
     group: str
     title: str

@@ -282,9 +282,9 @@ def _evaluations(evaluations: list[Evaluated]) -> str:
 
 
 def _predictions(run: RunFolder, log: PredictionLog) -> str:
-    if not log.examples or not log.told:
+    if not log.examples or not log.predicted:
         return ""
-    first, last = log.told[0], log.told[-1]
+    first, last = log.predicted[0], log.predicted[-1]
     rows = [
         (_input(run, example), example.expected or "-", _said(first.said[place:]), _said(last.said[place:]))
         for place, example in enumerate(log.examples)

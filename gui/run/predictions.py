@@ -311,11 +311,11 @@ class RunPredictions(QWidget):
         self.refresh(is_over=False)
 
     def refresh(self, *, is_over: bool) -> None:
-        told = self._predictions.told
-        if (shown := (self._predictions.examples, told, is_over)) == self._shown:
+        predicted = self._predictions.predicted
+        if (shown := (self._predictions.examples, predicted, is_over)) == self._shown:
             return
         self._shown = shown
-        self._stack.setCurrentIndex(1 if told and self._predictions.examples else 0)
+        self._stack.setCurrentIndex(1 if predicted and self._predictions.examples else 0)
         self._empty.setText(
             _("This run has no predictions.")
             if is_over
@@ -323,11 +323,11 @@ class RunPredictions(QWidget):
         )
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
-        self.slider.setMaximum(max(0, len(told) - 1))
+        self.slider.setMaximum(max(0, len(predicted) - 1))
         if was_at_end:
             self.slider.setValue(self.slider.maximum())
         self.slider.blockSignals(blocked)
-        self.slider.setVisible(len(told) > 1)
+        self.slider.setVisible(len(predicted) > 1)
         self._show_moment()
 
     def _lay_out(self) -> QWidget:
@@ -372,19 +372,19 @@ class RunPredictions(QWidget):
     @property
     def _chosen(self) -> Predicted | None:
         """The predictions at the slider's moment."""
-        told = self._predictions.told
-        return told[min(self.slider.value(), len(told) - 1)] if told else None
+        predicted = self._predictions.predicted
+        return predicted[min(self.slider.value(), len(predicted) - 1)] if predicted else None
 
     def _show_moment(self, _value: int = 0) -> None:
-        told, chosen = self._predictions.told, self._chosen
+        predicted, chosen = self._predictions.predicted, self._chosen
         if chosen is None:
             return
-        self.model.show(self._predictions.examples, told[0], chosen)
-        self._fit_table(is_one_moment=len(told) == 1)
+        self.model.show(self._predictions.examples, predicted[0], chosen)
+        self._fit_table(is_one_moment=len(predicted) == 1)
         self._moment.setText(moment_text(chosen))
-        now, then = right_text(chosen), right_text(told[0])
+        now, then = right_text(chosen), right_text(predicted[0])
         both = _("{now} · before training {then}").format(now=now, then=then)
-        self._right.setText(both if now and chosen is not told[0] else now)
+        self._right.setText(both if now and chosen is not predicted[0] else now)
         if not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
         self._show_example()
@@ -394,7 +394,7 @@ class RunPredictions(QWidget):
         has_images = any(example.image for example in examples)
         row = PICTURE + SPACING if has_images else self.table.fontMetrics().height() + SPACING + 2
         self.table.verticalHeader().setDefaultSectionSize(row)
-        is_long = are_long(examples, self._predictions.told)
+        is_long = are_long(examples, self._predictions.predicted)
         has_expected = any(example.expected for example in examples)
         self.table.setColumnHidden(Column.BEFORE, is_one_moment or is_long)
         self.table.setColumnHidden(Column.EXPECTED, is_long or not has_expected)
@@ -433,7 +433,7 @@ class RunPredictions(QWidget):
         texts = [(title, example.given)] if example.given else []
         if example.expected:
             texts.append((_("Expected"), visible(example.expected)))
-        chosen, before = self._chosen, next(iter(self._predictions.told), None)
+        chosen, before = self._chosen, next(iter(self._predictions.predicted), None)
         for predicted in (chosen, before if before is not chosen else None):
             said = said_of(row, predicted)
             if predicted is not None and said is not None:

@@ -10,16 +10,7 @@ from core.cli.runs import find_run
 from core.options import RunOptions, past_runs
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.past_runs import (
-    RunNotes,
-    asked_title,
-    model_folder,
-    read,
-    retagged,
-    tags_in,
-    title_of,
-    write,
-)
+from core.options.past_runs import RunNotes
 from core.options.sections import ModelOptions
 from core.options.validate import problems_of
 from core.runs import library
@@ -42,7 +33,7 @@ NOTES = RunNotes(title="The long one", tags=("night", "lr"), text="Slower, and\n
 
 
 def test_notes_are_read_wherever_the_run_is_named(run):
-    write(run.path, NOTES)
+    past_runs.write(run.path, NOTES)
     summary = summarize(run)
     assert (summary.title, summary.tags, summary.note) == (NOTES.title, NOTES.tags, NOTES.text)
     assert find_run("The long one") == run
@@ -50,13 +41,13 @@ def test_notes_are_read_wherever_the_run_is_named(run):
     live = LiveRuns()
     live.follow(run)
     assert live.live[0].title == NOTES.title
-    write(run.path, msgspec.structs.replace(NOTES, title="Renamed while it trains"))
+    past_runs.write(run.path, msgspec.structs.replace(NOTES, title="Renamed while it trains"))
     live.look(run.path.parent)
     assert live.live[0].title == "Renamed while it trains"
-    write(run.path, RunNotes())
-    assert title_of(run.path, digits_options("Digits")) == "Digits"
-    assert title_of(run.path, digits_options(None)) == "resnet18 on digits"
-    assert title_of(run.path, None) == run.name
+    past_runs.write(run.path, RunNotes())
+    assert past_runs.title_of(run.path, digits_options("Digits")) == "Digits"
+    assert past_runs.title_of(run.path, digits_options(None)) == "resnet18 on digits"
+    assert past_runs.title_of(run.path, None) == run.name
 
 
 @pytest.mark.parametrize(
@@ -68,15 +59,15 @@ def test_notes_are_read_wherever_the_run_is_named(run):
 )
 def test_a_damaged_file_is_no_notes(run, content):
     (run.path / "notes.json").write_bytes(content)
-    assert read(run.path) == RunNotes()
-    write(run.path, NOTES)
-    assert read(run.path) == NOTES
+    assert past_runs.read(run.path) == RunNotes()
+    past_runs.write(run.path, NOTES)
+    assert past_runs.read(run.path) == NOTES
 
 
 def test_no_more_of_a_strangers_notes_is_shown_than_the_limits_allow(run):
     wild = RunNotes(title="a\nb" * 500, tags=("x y", *(f"t{n}" * 40 for n in range(90))), text="z" * 30_000)
     (run.path / "notes.json").write_bytes(msgspec.json.encode(wild))
-    found = read(run.path)
+    found = past_runs.read(run.path)
     assert "\n" not in found.title
     assert len(found.title) <= past_runs.LONGEST_TITLE
     assert len(found.tags) <= past_runs.MOST_TAGS
@@ -96,15 +87,15 @@ def test_no_more_of_a_strangers_notes_is_shown_than_the_limits_allow(run):
     ],
 )
 def test_what_is_too_long_is_refused_and_nothing_changes(run, notes):
-    write(run.path, NOTES)
+    past_runs.write(run.path, NOTES)
     with pytest.raises(OptionsError):
-        write(run.path, notes)
-    assert read(run.path) == NOTES
+        past_runs.write(run.path, notes)
+    assert past_runs.read(run.path) == NOTES
 
 
 def test_tags_are_separated_by_spaces_and_commas_and_each_is_there_once():
-    assert tags_in("#night, lr  Night,,") == ("night", "lr")
-    assert retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
+    assert past_runs.tags_in("#night, lr  Night,,") == ("night", "lr")
+    assert past_runs.retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
 
 
 # --- Models
@@ -140,10 +131,10 @@ def test_a_run_from_another_one_is_named_after_what_that_is_called(tmp_path):
         if model:
             text = f'[model]\nsource = "{model}"\n[data]\ntrain = "/d/text.txt"\n'
             (past / "run.toml").write_text(text)
-        return asked_title(options(f"run:{past}", Task.CHAT, "/d/chat.jsonl"))
+        return past_runs.asked_title(options(f"run:{past}", Task.CHAT, "/d/chat.jsonl"))
 
     assert title("scratch:llama-small") == "llama-small on text on chat"
-    write(past, RunNotes(title="Sea"))
+    past_runs.write(past, RunNotes(title="Sea"))
     assert title() == "Sea on chat"
     (past / "notes.json").unlink()
     assert title(f"run:{past}").count(" on text") == past_runs.MOST_GENERATIONS, "it may name itself"
@@ -155,7 +146,7 @@ def test_a_run_is_found_by_folder_path_and_given_name_and_its_path_is_kept(runs,
     first = past_run(runs, "2026-01-01-1200-sea", name="my sea")
     for source in (f"run:{first.name}", f"run:{first}", "run:my sea"):
         assert message(source) == ""
-        assert model_folder(source) == first / "model"
+        assert past_runs.model_folder(source) == first / "model"
         made = library.create(options(source), tmp_path / "elsewhere")
         assert made.options().model.source == f"run:{first}"
     second = past_run(runs, "2026-02-02-1200-sea", name="my sea")
@@ -164,7 +155,7 @@ def test_a_run_is_found_by_folder_path_and_given_name_and_its_path_is_kept(runs,
     assert "2 runs are called “my sea”" in found.message
     assert found.fixes[0].changes == {"model.source": f"run:{second.name}"}, "the newest first"
     folder = past_run(runs, "my sea")
-    assert model_folder("run:my sea") == folder / "model", "a folder's own name goes first"
+    assert past_runs.model_folder("run:my sea") == folder / "model", "a folder's own name goes first"
 
 
 def test_a_run_that_is_not_there_comes_with_those_of_similar_names(runs):

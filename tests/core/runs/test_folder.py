@@ -8,8 +8,6 @@ import time
 import pytest
 
 from core.base.errors import OptionsError, RunFolderError
-from core.options import run_file
-from core.options.data import DataOptions
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action
@@ -61,14 +59,6 @@ def test_a_chosen_run_folder_must_be_empty_or_absent(tmp_path):
     with pytest.raises(RunFolderError) as refused:
         create(digits_options(), tmp_path / "file" / "runs")
     assert str(tmp_path / "file") in refused.value.detail
-
-
-def test_options_are_read_without_looking_for_data_and_model(run, tmp_path, monkeypatch):
-    gone = digits_options()
-    gone = type(gone)(task=gone.task, model=gone.model, data=DataOptions(train=str(tmp_path / ("x" * 5000))))
-    run_file.write(gone, run.options_file)
-    monkeypatch.setattr("core.options.validate.why_missing", lambda *_: pytest.fail("the disk was read"))
-    assert run.options() == gone
 
 
 def test_runs_are_listed_newest_first_damaged_ones_too(tmp_path):

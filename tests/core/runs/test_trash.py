@@ -14,7 +14,6 @@ from core.cli import main
 from core.options.sections import ModelOptions
 from core.runs import start, trash
 from core.runs.events import Outcome, RunFinished, RunStarted
-from core.runs.folder import RunFolder
 from core.runs.library import create
 from tests.fakes.runs import digits_options, keep_alive, new_run, write_events
 
@@ -108,18 +107,3 @@ def test_the_command_asks_for_a_yes_and_deletes_permanently_only_on_request(run,
     assert run.options_file.is_file()
     assert main.main([*command, "--yes", "--permanently"]) == 0
     assert not run.path.exists()
-
-
-@pytest.mark.skipif(
-    os.name != "posix" or os.uname().sysname == "Darwin", reason="a bin in a folder of our own"
-)
-def test_what_lies_in_the_real_bin_can_be_put_back(run, tmp_path, monkeypatch):
-    from send2trash import plat_other
-
-    bin_folder = tmp_path / "Trash"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(plat_other, "HOMETRASH_B", os.fsencode(bin_folder))
-    monkeypatch.setattr(plat_other, "XDG_DATA_HOME", os.fsencode(tmp_path))
-    trash.move(run, lambda path: plat_other.send2trash(str(path)))
-    assert not run.path.exists()
-    assert RunFolder(bin_folder / "files" / run.name).options() == digits_options()
