@@ -1,4 +1,4 @@
-"""Benchmarks for tests: small plans, invented samples, passes that measure nothing, and whole invented results."""
+"""Benchmarks for tests: small plans, passes that measure nothing, and whole invented results."""
 
 import errno
 import random
@@ -19,9 +19,6 @@ from core.options.device_support import MachineReport
 from core.options.sources import VISION_MODELS
 from core.runs.events import TurnAwaited
 from gui.benchmark.page import Tools
-
-# --- Benchmarks for tests: small plans, invented samples, passes that measure nothing
-
 
 MB = 1 << 20
 MACHINE = Machine(
@@ -118,26 +115,27 @@ BEGUN = 1_795_000_000.0
 GB = 1 << 30
 NEW = {"hone": "0.8.0", "torch": "2.13.0", "transformers": "5.23.0"}
 OLD = {"hone": "0.7.2", "torch": "2.12.1", "transformers": "5.22.0"}
-
-
-def _machine(title: str, processor: str, cores: int, gigabytes: int, system: str, **more: Any) -> Machine:
-    asked = {"title": title, "processor": processor, "cores": cores, "system": system, "versions": NEW}
-    return Machine(**{**asked, **more}, memory=gigabytes * GB)
-
-
-MAC = _machine(
-    *("Invented Mac", "Invented M9 Max", 14, 36, "macOS 16.1"), accelerator="Invented M9 Max GPU (MPS)"
+MAC = Machine(
+    title="Invented Mac",
+    processor="Invented M9 Max",
+    cores=14,
+    memory=36 * GB,
+    accelerator="Invented M9 Max GPU (MPS)",
+    system="macOS 16.1",
+    versions=NEW,
 )
-PC = _machine("Invented PC", "Invented Core 12", 12, 64, "Windows 11", accelerator="Invented RTX 24 GB")
-NOTEBOOK = _machine("Invented notebook", "Invented i5", 4, 16, "Linux 6.8", versions=OLD)
+NOTEBOOK = Machine(
+    title="Invented notebook",
+    processor="Invented i5",
+    cores=4,
+    memory=16 * GB,
+    system="Linux 6.8",
+    versions=OLD,
+)
 
 
-class Told(NamedTuple):
-    """What is invented of a variant.
-
-    `seconds` are those of a batch of four on the Mac, `held` the gigabytes of weights, gradients, optimizer,
-    activations, temporary buffers and overhead.
-    """
+class Figures(NamedTuple):
+    """The figures of a variant: seconds of a batch of four on the Mac, and gigabytes of the parts of memory."""
 
     name: str
     title: str
@@ -150,6 +148,7 @@ class Told(NamedTuple):
     other_load: float = 0.04
 
 
+PARTS = ("weights", "gradients", "optimizer", "activations", "temporary", "overhead")
 BF16 = {"device.precision": "bf16"}
 SDPA = {**BF16, "model.attention": "sdpa"}
 TEXTS = {"task": "text-classification", "memory": {"batch_size": 4}}
@@ -159,89 +158,67 @@ ADAFACTOR = {"training.optimizer": "adafactor"}
 NO_8_BIT = "needs an NVIDIA GPU; the 8-bit optimizers have no kernels for Metal."
 RAN_OUT = "Memory ran out: 9.1 GB were asked for where 1.3 GB were free."
 LADDER = (
-    Told("plain", "plain", 1.29, (1.25, 1.25, 2.5, 7.9, 0.9, 0.8)),
-    Told("accumulation", "accumulation 1 × 4", 1.43, (1.25, 1.25, 2.5, 2.1, 0.6, 0.8), ACCUMULATED),
-    Told("checkpointing", "+ checkpointing", 1.82, (1.25, 1.25, 2.5, 0.5, 0.3, 0.8), CHECKPOINTED),
-    Told("bf16", "bf16", 0.68, (1.25, 1.25, 2.5, 4.4, 1.4, 0.8), BF16),
-    Told(
+    Figures("plain", "plain", 1.29, (1.25, 1.25, 2.5, 7.9, 0.9, 0.8)),
+    Figures("accumulation", "accumulation 1 × 4", 1.43, (1.25, 1.25, 2.5, 2.1, 0.6, 0.8), ACCUMULATED),
+    Figures("checkpointing", "+ checkpointing", 1.82, (1.25, 1.25, 2.5, 0.5, 0.3, 0.8), CHECKPOINTED),
+    Figures("bf16", "bf16", 0.68, (1.25, 1.25, 2.5, 4.4, 1.4, 0.8), BF16),
+    Figures(
         *("bf16-all", "bf16 + accumulation + checkpointing", 0.98, (1.25, 1.25, 2.5, 0.4, 0.9, 0.8)),
         {**BF16, **CHECKPOINTED},
     ),
-    Told("adafactor", "Adafactor", 1.38, (1.25, 1.25, 0.02, 7.9, 0.8, 0.8), ADAFACTOR, other_load=0.31),
-    Told("adamw-8bit", "8-bit AdamW", refusal=NO_8_BIT),
-    Told("bf16-sdpa", "bf16 + sdpa + fused", 0.625, (1.25, 1.25, 2.5, 4.1, 1.4, 0.8), SDPA),
-    Told(
+    Figures("adafactor", "Adafactor", 1.38, (1.25, 1.25, 0.02, 7.9, 0.8, 0.8), ADAFACTOR, other_load=0.31),
+    Figures("adamw-8bit", "8-bit AdamW", refusal=NO_8_BIT),
+    Figures("bf16-sdpa", "bf16 + sdpa + fused", 0.625, (1.25, 1.25, 2.5, 4.1, 1.4, 0.8), SDPA),
+    Figures(
         *("bf16-compile", "+ compile", 0.58, (1.25, 1.25, 2.5, 3.2, 1.1, 1.1)),
         *({**SDPA, "device.compile": True}, 47.2),
     ),
-    Told(
+    Figures(
         *("bf16-padding", "bf16 + sdpa + dynamic padding", 0.555, (1.25, 1.25, 2.5, 2.3, 1.0, 0.8)),
         {**BF16, "data.padding": "dynamic"},
     ),
-    Told(
+    Figures(
         *("bf16-lora", "LoRA, bf16", 0.455, (1.3, 0.02, 0.03, 2.4, 0.6, 0.8)),
         {**BF16, "model.method": "lora"},
     ),
-    Told("large-batch", "batch of 64", changes={"memory.batch_size": 64}, problem=RAN_OUT),
+    Figures("large-batch", "batch of 64", changes={"memory.batch_size": 64}, problem=RAN_OUT),
 )
 
 
 def methods_result(
     machine: Machine = MAC,
     *,
-    speed: float = 1.0,
     done: int | None = None,
     faster: Mapping[str, float] = MappingProxyType({}),
     begun: float = BEGUN,
 ) -> Result:
-    """The ladder, as some machine would have measured it; no such machine has.
+    """The ladder, as a machine might measure it.
 
     Args:
-        machine: Which.
-        speed: How many times as fast as the invented Mac.
-        done: So many variants have all their passes, and it goes on; None: it is finished.
-        faster: How many times as fast as that some variants are, by their names.
-        begun: When, in unix seconds.
+        machine: The machine.
+        done: How many variants have all their passes, if it is under way; None: it is finished.
+        faster: How many times as fast as on the Mac some variants are, by their names.
+        begun: Unix seconds.
     """
     chance = random.Random(machine.title)
-    rows: list[Row] = []
-    for place, told in enumerate(LADDER):
-        of = msgspec.structs.replace(
-            variant(told.name, refusal=told.refusal),
-            title=told.title,
-            changes=dict(told.changes),
-            asked=TEXTS,
-        )
+    rows = []
+    for place, of in enumerate(LADDER):
+        named = variant(of.name, refusal=of.refusal)
+        named = msgspec.structs.replace(named, title=of.title, changes=dict(of.changes), asked=TEXTS)
         is_done = done is None or place < done
-        rows.append(
-            Row(
-                variant=of,
-                passes=_passes(told, chance, speed * faster.get(told.name, 1.0)) if is_done else (),
-            )
-        )
-    return _result(
-        rows,
-        machine,
-        begun,
-        2400,
-        done,
-        title="BERT-large, 512 sequences of 512 tokens",
-        passes=3,
-        model="bert-large",
-    )
+        passes = _passes(of, chance, faster.get(of.name, 1.0)) if is_done else ()
+        rows.append(Row(variant=named, passes=passes))
+    title = "BERT-large, 512 sequences of 512 tokens"
+    return _result(rows, machine, begun, 2400, done, title=title, passes=3, model="bert-large")
 
 
 def _result(
     rows: list[Row], machine: Machine, begun: float, seconds: float, done: int | None, **of_plan: Any
 ) -> Result:
-    """Of rows of which so many are `done`; None: all, and it has ended."""
-    asked = Plan(
-        **{"kind": Kind.METHODS, "steps": 12, **of_plan}, variants=tuple(row.variant for row in rows)
-    )
-    ended = begun + seconds if done is None else None
-    return Result(
-        plan=asked, machine=machine, begun=begun, ended=ended, rows=tuple(rows), is_whole=done is None
-    )
+    variants = tuple(row.variant for row in rows)
+    asked = Plan(**{"kind": Kind.METHODS, "steps": 12, **of_plan}, variants=variants)
+    is_whole, ended = done is None, begun + seconds if done is None else None
+    return Result(plan=asked, machine=machine, begun=begun, ended=ended, rows=tuple(rows), is_whole=is_whole)
 
 
 def updated_result() -> Result:
@@ -251,34 +228,29 @@ def updated_result() -> Result:
     return methods_result(machine, faster=faster, begun=BEGUN + 30 * 86_400)
 
 
-def _passes(told: Told, chance: random.Random, speed: float) -> tuple[Pass, ...]:
-    if told.refusal:
+def _passes(of: Figures, chance: random.Random, speed: float) -> tuple[Pass, ...]:
+    if of.refusal:
         return ()
-    if told.problem:
-        return (Pass(begun=BEGUN, problem=told.problem),)
-    names = ("weights", "gradients", "optimizer", "activations", "temporary", "overhead")
-    parts = Parts(**{name: int(size * GB) for name, size in zip(names, told.held, strict=True)})
-    return tuple(
-        Pass(
-            begun=BEGUN + 60 * number,
-            sample=sample(
-                *_steps(told.seconds / speed, chance),
-                device="mps",
-                compile_seconds=told.compile_seconds,
-                samples_a_step=4,
-                rows=512,
-                parts=parts,
-                peak=parts.total,
-            ),
-            conditions=Conditions(
-                other_load=told.other_load if number == 1 else 0.04,
-                watts=31 + chance.random(),
-                power_source="Apple",
-                on_battery=False,
-            ),
+    if of.problem:
+        return (Pass(begun=BEGUN, problem=of.problem),)
+    parts = Parts(**{name: int(size * GB) for name, size in zip(PARTS, of.held, strict=True)})
+    passes = []
+    for number in range(3):
+        taken = sample(
+            *_steps(of.seconds / speed, chance),
+            device="mps",
+            compile_seconds=of.compile_seconds,
+            samples_a_step=4,
+            rows=512,
+            parts=parts,
+            peak=parts.total,
         )
-        for number in range(3)
-    )
+        load = of.other_load if number == 1 else 0.04
+        conditions = Conditions(
+            other_load=load, watts=31 + chance.random(), power_source="Apple", on_battery=False
+        )
+        passes.append(Pass(begun=BEGUN + 60 * number, sample=taken, conditions=conditions))
+    return tuple(passes)
 
 
 def _steps(seconds: float, chance: random.Random) -> tuple[float, ...]:
@@ -295,21 +267,13 @@ EPOCHS = {
 """Seconds of 1,000 images on the invented CPU and GPU, in batches of 4 and of 64."""
 
 
-def devices_result(
-    machine: Machine = MAC, *, done: int | None = None, sides: tuple[str, str] = ("CPU", "MPS")
-) -> Result:
-    """The table of devices, as some machine would have measured it.
-
-    Args:
-        machine: Which.
-        done: So many variants are measured, and it goes on; None: it is finished.
-        sides: What the two devices are called.
-    """
-    chance = random.Random(machine.title)
+def devices_result(done: int | None = None) -> Result:
+    """The table of devices on the invented Mac; `done` as in `methods_result`."""
+    chance = random.Random(MAC.title)
     rows: list[Row] = []
     for place, batch in enumerate((4, 64)):
         for model, epochs in EPOCHS.items():
-            for side, seconds in zip(sides, epochs[place], strict=True):
+            for side, seconds in zip(("CPU", "MPS"), epochs[place], strict=True):
                 of = msgspec.structs.replace(
                     variant(f"{model}-{batch}-{side.lower()}", group=f"{model}-{batch}", side=side),
                     title=f"{VISION_MODELS[model].title}, batch {batch}",
@@ -321,11 +285,10 @@ def devices_result(
                     },
                 )
                 is_done = done is None or len(rows) < done
-                rows.append(
-                    Row(variant=of, passes=(_epoch(seconds, batch, chance, side),) if is_done else ())
-                )
+                passes = (_epoch(seconds, batch, chance, side),) if is_done else ()
+                rows.append(Row(variant=of, passes=passes))
     title = "Five vision models, 1,000 images of 224 x 224"
-    return _result(rows, machine, BEGUN + 86_400, 3600, done, kind=Kind.DEVICES, title=title, passes=1)
+    return _result(rows, MAC, BEGUN + 86_400, 3600, done, kind=Kind.DEVICES, title=title, passes=1)
 
 
 def _epoch(seconds: float, batch: int, chance: random.Random, side: str) -> Pass:
@@ -342,9 +305,6 @@ def _epoch(seconds: float, batch: int, chance: random.Random, side: str) -> Pass
     )
     load = 0.42 if side == "CPU" and 140 < seconds < 150 else 0.03
     return Pass(begun=BEGUN, sample=taken, conditions=Conditions(other_load=load))
-
-
-# --- Benchmarks for tests of the window: the real `Bench`, whose passes measure nothing
 
 
 PLAIN = variant("plain")
@@ -371,12 +331,12 @@ class _HeldPass:
 
 
 class HeldBenches:
-    """What the page needs of the core, answered here.
+    """The real `Bench` for the page, with passes that measure nothing.
 
-    `waiting` are the names of variants whose passes don't end until they are taken out, or killed; `failing` those that
-    fail. `kept` is what was saved, `is_full` whether nothing can be, `asked` and `asked_devices` the wishes that
-    plans were made of, `ahead` what is in the way, `paused` who was asked to pause, and `beside` whether each
-    benchmark was made beside others.
+    `waiting` are the names of variants whose passes don't end until they are removed from it, or killed; `failing`
+    those that fail. `kept` is what was saved, `is_full` whether nothing can be, `asked` and `asked_devices` the
+    options of plans, `ahead` the run that is waited for, `paused` the runs that were paused, and `beside` whether
+    each benchmark was made beside others.
     """
 
     def __init__(self) -> None:
@@ -393,12 +353,10 @@ class HeldBenches:
         self.is_full = False
 
     def make_methods(self, _machine: MachineReport, **asked: object) -> Plan:
-        """Makes plans of methods."""
         self.asked.append(asked)
         return self._made()
 
     def make_devices(self, _machine: MachineReport, **asked: object) -> Plan:
-        """Makes plans of devices."""
         self.asked_devices.append(asked)
         return self._made()
 
@@ -425,7 +383,6 @@ class HeldBenches:
 
     @property
     def tools(self) -> Tools:
-        """All of it."""
         return Tools(
             methods=self.make_methods,
             devices=self.make_devices,

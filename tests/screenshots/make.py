@@ -47,7 +47,7 @@ from gui.run.header import RunAction
 from gui.run.share import SupportSheet
 from gui.try_it.input import Question as Asked
 from gui.try_it.page import TryPage
-from tests.fakes.bench import BEGUN, NOTEBOOK, PC, devices_result, methods_result, updated_result
+from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
 from tests.fakes.memory import RAN_OUT, FakeMemory
 from tests.fakes.runs import (
     Plot,
@@ -150,9 +150,8 @@ class Stage:
         self.window.try_it = self.page
         self.two = self.methods, updated = methods_result(), updated_result()
         self.devices = devices_result()
-        on_pc = methods_result(PC, speed=2.4, begun=BEGUN + 3 * DAY)
-        broken_off = methods_result(NOTEBOOK, speed=0.2, done=3, begun=BEGUN - 20 * DAY)
-        for result in (self.methods, self.devices, updated, on_pc, broken_off):
+        broken_off = methods_result(NOTEBOOK, done=3, begun=BEGUN - 20 * DAY)
+        for result in (self.methods, self.devices, updated, broken_off):
             benchmark_result.save(result)
         self.box: QMessageBox | None = None
         self.window.show()
