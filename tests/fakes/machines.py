@@ -1,5 +1,6 @@
-"""Machines nobody of us has at hand: their facts, written down from the makers' and PyTorch's documentation."""
+"""Facts and figures of many machines, from the makers' and PyTorch's documentation; an NVIDIA GPU and a clock."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,6 @@ import msgspec
 from core.engine.devices.capabilities import CudaDevice, MachineFacts
 from core.monitor.sampler import MachinePicture
 from core.runs.events import BatterySampled, DeviceSampled, MemorySampled, Pressure, Source
-
-# --- Machines nobody of us has at hand: their facts
-
 
 GB = 1 << 30
 BACKENDS = ("inductor", "cudagraphs", "openxla", "tvm")
@@ -108,9 +106,6 @@ EVERY_MACHINE = {
 }
 
 
-# --- What machines that nobody of us has at hand would show at one moment, at the time 0
-
-
 def memory(used: float, total: float, **more: Any) -> MemorySampled:
     return MemorySampled(
         time=0.0, source=Source.SYSTEM, bytes=int(used * GB), ceiling=int(total * GB), **more
@@ -159,7 +154,7 @@ def changed(picture: MachinePicture, **parts: Any) -> MachinePicture:
     return replace(picture, **made)
 
 
-# --- A stand-in for the module `pynvml` with one GPU
+SM_CLOCK = 1
 
 
 class NVMLError(Exception):
@@ -167,100 +162,60 @@ class NVMLError(Exception):
 
 
 class FakeNvml:
-    """Set `broken` to the names of functions that fail, `total` to the GPU's memory, `reasons` to what slows it."""
+    """The module `pynvml` with `count` GPUs of `total` bytes of memory.
+
+    `broken` are the names of functions that fail, `calls` those that were called, `reasons` the bits of what slows the
+    GPU, and `running` bytes by process; None: the driver doesn't give them.
+    """
 
     NVMLError = NVMLError
     nvmlMemory_v2 = 33554472  # noqa: N815 - the library's name
 
     def __init__(self, broken: set[str] | None = None, total: int = 8 << 30, count: int = 1) -> None:
         self.broken = broken or set()
-        self.total = total
-        self.count = count
         self.reasons = 0
         self.running: dict[int, int | None] = {}
         self.calls: list[str] = []
+        memory = SimpleNamespace(used=3 << 30, total=total, reserved=1 << 30)
+        self._count = count
+        self._answers: dict[str, Callable[..., object]] = {
+            "nvmlInit": lambda: None,
+            "nvmlSystemGetDriverVersion": lambda: "580.65.06",
+            "nvmlDeviceGetHandleByIndex": self._handle,
+            "nvmlDeviceGetHandleByUUID": lambda uuid: self._handle(int(uuid.split("-")[1])),  # `GPU-1-uuid`
+            "nvmlDeviceGetName": lambda gpu: f"Fake GPU {gpu}",
+            "nvmlDeviceGetCudaComputeCapability": lambda gpu: [8, 6],
+            "nvmlDeviceGetMemoryInfo": lambda gpu, version: {self.nvmlMemory_v2: memory}[version],
+            "nvmlDeviceGetComputeRunningProcesses": lambda gpu: [
+                SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in self.running.items()
+            ],
+            "nvmlDeviceGetUtilizationRates": lambda gpu: SimpleNamespace(gpu=40),
+            "nvmlDeviceGetPowerUsage": lambda gpu: 123_400,
+            "nvmlDeviceGetEnforcedPowerLimit": lambda gpu: 200_000,
+            "nvmlDeviceGetTemperatureV": lambda gpu, sensor: 61,
+            "nvmlDeviceGetTemperature": lambda gpu, sensor: 60,
+            "nvmlDeviceGetClockInfo": lambda gpu, clock: {SM_CLOCK: 1410}[clock],
+            "nvmlDeviceGetMaxClockInfo": lambda gpu, clock: {SM_CLOCK: 1980}[clock],
+            "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: self.reasons,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda gpu: self.reasons,
+        }
 
-    def _call(self, name: str) -> None:
-        self.calls.append(name)
-        if name in self.broken:
-            raise NVMLError(name)
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        if name not in self._answers:
+            raise AttributeError(name)
 
-    def nvmlInit(self) -> None:  # noqa: N802
-        self._call("nvmlInit")
+        def answer(*arguments: object, **options: object) -> object:
+            self.calls.append(name)
+            if name in self.broken:
+                raise NVMLError(name)
+            return self._answers[name](*arguments, **options)
 
-    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
-        self._call("nvmlSystemGetDriverVersion")
-        return "580.65.06"
+        return answer
 
-    def nvmlDeviceGetCudaComputeCapability(self, handle: int) -> list[int]:  # noqa: N802
-        self._call("nvmlDeviceGetCudaComputeCapability")
-        return [8, 6]
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetHandleByIndex")
-        if index >= self.count:
+    def _handle(self, index: int) -> int:
+        if index >= self._count:
             raise NVMLError("no such GPU")
         return index
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:  # noqa: N802
-        """The UUID of GPU 1 is `GPU-1-uuid`."""
-        self._call("nvmlDeviceGetHandleByUUID")
-        return self.nvmlDeviceGetHandleByIndex(int(uuid.split("-")[1]))
-
-    def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
-        self._call("nvmlDeviceGetName")
-        return f"Fake GPU {handle}"
-
-    def nvmlDeviceGetMemoryInfo(self, handle: int, version: int) -> Any:  # noqa: N802
-        self._call("nvmlDeviceGetMemoryInfo")
-        assert version == self.nvmlMemory_v2
-        return SimpleNamespace(used=3 << 30, total=self.total, reserved=1 << 30)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:  # noqa: N802
-        """As `running` tells: bytes by process id; None where the driver keeps them to itself."""
-        self._call("nvmlDeviceGetComputeRunningProcesses")
-        return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in self.running.items()]
-
-    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:  # noqa: N802
-        self._call("nvmlDeviceGetUtilizationRates")
-        return SimpleNamespace(gpu=40)
-
-    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetPowerUsage")
-        return 123_400
-
-    def nvmlDeviceGetTemperatureV(self, handle: int, sensor: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetTemperatureV")
-        return 61
-
-    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetTemperature")
-        return 60
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetEnforcedPowerLimit")
-        return 200_000
-
-    def nvmlDeviceGetClockInfo(self, handle: int, clock: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetClockInfo")
-        assert clock == 1, "NVML_CLOCK_SM"
-        return 1410
-
-    def nvmlDeviceGetMaxClockInfo(self, handle: int, clock: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetMaxClockInfo")
-        assert clock == 1, "NVML_CLOCK_SM"
-        return 1980
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetCurrentClocksEventReasons")
-        return self.reasons
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:  # noqa: N802
-        self._call("nvmlDeviceGetCurrentClocksThrottleReasons")
-        return self.reasons
-
-
-# --- A clock that stands still until it is told the time
 
 
 class FakeClock:
