@@ -207,8 +207,6 @@ class Stage:
             shown.hide()
         if self.window.runs is not None:
             self.window.runs.queue.show_waiting(())
-        if self.window.benchmark is not None:
-            self.window.benchmark.measuring.cancel()
 
     def settle(self) -> None:
         """Wait until all is there that is to be seen."""
