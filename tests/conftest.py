@@ -73,6 +73,45 @@ def qapp(qapp):
     return qapp
 
 
+@pytest.fixture
+def own_home(tmp_path, monkeypatch):
+    """A home that this test shares with no other."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HONE_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def make_window(qtbot, tmp_path, own_home):
+    """Make Hone's window with its runs in tmp_path / "runs" and no real engine; its work ends with the test.
+
+    Of unfinished runs it says that they are to go on, and of a busy device that the run is to start now.
+    """
+    from core.base.settings import Appearance, Settings
+    from gui.app.closing import Closing
+    from gui.app.window import MainWindow
+    from gui.base.theme import Theme
+    from gui.run.words import Turn
+    from tests.fakes.jobs import FakeEngine
+
+    made = []
+
+    def make(engine=None, on_close=lambda *_, **_more: Closing.KEEP_TRAINING, *, is_shown=True, **how):
+        chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
+        how = {"ask_turn": lambda *_: Turn.NOW, **how}
+        window = MainWindow(Theme(Appearance.LIGHT), chosen, engine or FakeEngine(), on_close, **how)
+        qtbot.addWidget(window)
+        made.append(window)
+        if is_shown:
+            window.show()
+        return window
+
+    yield make
+    for window in made:
+        window.end_work()
+
+
 @pytest.fixture(autouse=True)
 def own_environment():
     """Take back whatever a test, or the code it calls, sets in this process's environment."""

@@ -1,7 +1,6 @@
-"""Checks that every page has to pass, in light and dark, left to right and right to left."""
+"""Every page in the smallest window: no text is cut off, and every control has a name and is reached by Tab."""
 
-import tempfile
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -19,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.settings import Appearance, Settings
+from core.base.settings import Appearance
 from core.benchmark.result import Saved
 from core.memory.model import Room
 from core.options.choices import Task
@@ -27,8 +26,6 @@ from core.options.presets import presets
 from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
-from gui.app.window import MainWindow
-from gui.base.theme import Theme
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
@@ -36,146 +33,150 @@ from tests.fakes.memory import MEASURED, FakeMemory
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 from tests.screenshots.answers import make_tried
 
-PAGES = (
-    *("new-run-images", "new-run-texts", "new-run-talks", "new-run-more", "new-run-short"),
-    *("try-talk", "run", "runs", "compare", "settings"),
-    *("bench-methods", "bench-devices", "bench-measuring", "bench-earlier"),
-)
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
 
 
-def write_finished(run):
-    plot = Plot(steps=16, reached=16)
-    finish(run, plot, write_story(run, plot))
+class Pages:
+    """Opens each page of a window, with what makes it fullest."""
+
+    def __init__(self, qtbot, window, folder):
+        self.qtbot, self.window, self.folder = qtbot, window, folder
+        self.data = folder / "pairs.tsv"
+        self.data.write_text("first\tsecond\tsame\n")
+
+    def edit(self, **options):
+        self.window.edit({"task": "text-classification", "data": {"train": str(self.data)}, **options})
+        self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
+
+    def images(self):
+        self.window.go_to(Place.NEW_RUN)
+        self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
+
+    def texts(self):
+        self.edit()
+
+    def lora_with_all_options(self):
+        self.edit(data={}, model={"source": "", "method": "lora"}, device={"compile": True})
+        self.window.new_run.open_more()
+        self.window.new_run.apply_preset(presets()[0])
+
+    def too_little_memory(self):
+        """The card "Will it fit?" at its fullest: measured, too little memory, the ladder with all its rows."""
+        model = self.folder / "model"
+        model.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            (model / name).touch()
+        self.edit(model={"source": str(model)})
+        page = self.window.new_run
+        self.qtbot.waitUntil(lambda: not (page._reading.is_waiting or page._questions.model.is_waiting))
+        page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
+        page._fit.read_room()
+        page._fit.add_measurement(page._fit.case.options, MEASURED)
+        assert page._outcome.fit.ladder.is_open
+
+    def conversations(self):
+        data = self.folder / "talks.json"
+        data.write_text("[]")
+        self.window._ask.answers["inspect"] = report_for(Task.CHAT, str(data))
+        self.edit(task="chat", data={"train": str(data)})
+        self.qtbot.waitUntil(lambda: bool(self.window.new_run._options.data.findings.summary.text()))
+
+    def run(self):
+        self.window.open_path(self.folder / "runs" / "done")
+
+    def runs(self):
+        self.window.go_to(Place.RUNS)
+        self.qtbot.waitUntil(lambda: self.window.runs.model.rowCount() == 1)
+
+    def compare(self):
+        run = RunFolder(self.folder / "runs" / "done")
+        self.window.compare_runs([run, run])
+        self.qtbot.waitUntil(lambda: self.window.compare.table.model.rowCount() > 0)
+
+    def try_it(self):
+        (self.folder / "tried").mkdir()
+        self.window.try_run(make_tried(self.folder / "tried")["chat"])
+        self.qtbot.waitUntil(self.window.try_it.input.examples.isVisible)
+        self.window.try_it.input.more.setChecked(True)
+
+    def settings(self):
+        self.window.go_to(Place.SETTINGS)
+
+    def benchmark_of_methods(self):
+        self.window.go_to(Place.BENCHMARK)
+        page = self.window.benchmark
+        self.qtbot.waitUntil(page.methods.start.isEnabled)
+        page.methods.setup.models.setCurrentIndex(page.methods.setup.models.findData("file"))
+
+    def benchmark_of_devices(self):
+        page = self.window.benchmark
+        page.tabs.setCurrentWidget(page.devices)
+        page.devices.setup.data.setCurrentIndex(page.devices.setup.data.findData("folder"))
+
+    def benchmark_under_way(self):
+        page = self.window.benchmark
+        page.tabs.setCurrentWidget(page.methods)
+        page.methods.show_result(methods_result(done=7))
+        page.methods.show_progress(page.measuring)
+
+    def earlier_benchmarks(self):
+        page = self.window.benchmark
+        page.tabs.setCurrentWidget(page.earlier)
+        page.earlier.show_saved([Saved(self.folder / "one.json", methods_result())])
+
+    def all(self) -> list[Callable[[], None]]:
+        return [
+            *(
+                self.images,
+                self.texts,
+                self.lora_with_all_options,
+                self.too_little_memory,
+                self.conversations,
+            ),
+            *(self.run, self.runs, self.compare, self.try_it, self.settings),
+            *(self.benchmark_of_methods, self.benchmark_of_devices, self.benchmark_under_way),
+            self.earlier_benchmarks,
+        ]
 
 
-@pytest.fixture(scope="module")
-def runs_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pages") / "runs"
-    run = make_folder(folder / "done")
-    write_finished(run)
-    return folder
-
-
-@pytest.fixture(
-    scope="module",
-    params=[(Appearance.LIGHT, False), (Appearance.DARK, True)],
-    ids=["light", "dark-right-to-left"],
-)
-def theme(request, qapp):
-    """The application in one appearance, for all tests in turn: each style sheet set costs every window there is."""
-    appearance, right_to_left = request.param
+@pytest.fixture
+def turn_to(qapp):
+    """Sets the direction of reading of the whole application."""
     set_up(qapp)
-    theme = Theme(appearance)
-    theme.apply()
-    qapp.setLayoutDirection(
-        Qt.LayoutDirection.RightToLeft if right_to_left else Qt.LayoutDirection.LeftToRight
-    )
-    yield theme
+    yield qapp.setLayoutDirection
     qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
     qapp.setStyleSheet("")
 
 
-@pytest.fixture
-def window(qtbot, theme, runs_folder):
-    memory = FakeMemory()
-    window = MainWindow(theme, Settings(runs_folder=str(runs_folder)), FakeEngine(), tools=memory.tools)
-    qtbot.addWidget(window)
+@pytest.mark.parametrize(
+    "look",
+    [(Appearance.LIGHT, Qt.LayoutDirection.LeftToRight), (Appearance.DARK, Qt.LayoutDirection.RightToLeft)],
+    ids=["light", "dark-right-to-left"],
+)
+def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path, make_window, turn_to, look):
+    colours, direction = look
+    run, plot = make_folder(tmp_path / "runs" / "done"), Plot(steps=16, reached=16)
+    finish(run, plot, write_story(run, plot))
+    turn_to(direction)
+    window = make_window(FakeEngine(), is_shown=False, tools=FakeMemory().tools)
+    window._theme.set_appearance(colours)
+    window._theme.apply()
     window.resize(1024, 700)
     window.show()
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
-    yield window
-    window.end_work()
+    for open_page in Pages(qtbot, window, tmp_path).all():
+        open_page()
+        QApplication.sendPostedEvents()
+        assert (window.width(), window.height()) == (1024, 700), open_page.__name__
+        page = window.pages.currentWidget()
 
+        def all_can_be_read(name=open_page.__name__):
+            assert cut_off(window) == [], name
 
-def open_page(qtbot, window, name, runs_folder):
-    match name:
-        case "new-run-images":
-            window.go_to(Place.NEW_RUN)
-            qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
-        case "new-run-texts":
-            data = runs_folder / "pairs.tsv"
-            data.write_text("first\tsecond\tsame\n")
-            window.edit({"task": "text-classification", "data": {"train": str(data)}})
-            qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
-        case "new-run-talks":
-            data = runs_folder / "talks.json"
-            data.write_text("[]")
-            window._ask.answers["inspect"] = report_for(Task.CHAT, str(data))
-            window.edit({"task": "chat", "data": {"train": str(data)}})
-            qtbot.waitUntil(lambda: bool(window.new_run._options.data.findings.summary.text()))
-        case "new-run-more":
-            window.edit(
-                {
-                    "task": "text-classification",
-                    "model": {"source": "", "method": "lora"},
-                    "device": {"compile": True},
-                }
-            )
-            window.new_run.open_more()
-            window.new_run.apply_preset(presets()[0])
-        case "new-run-short":
-            show_short_memory(qtbot, window, runs_folder)
-        case "run":
-            window.open_path(runs_folder / "done")
-        case "try-talk" | "try-images":
-            kind = name.removeprefix("try-")
-            place = Path(tempfile.mkdtemp(dir=runs_folder.parent))
-            run = make_tried(place)["chat" if kind == "talk" else "image"]
-            window.try_run(run)
-            qtbot.waitUntil(window.try_it.input.examples.isVisible)
-            window.try_it.input.more.setChecked(True)
-        case "runs":
-            window.go_to(Place.RUNS)
-            qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1)
-        case "compare":
-            run = RunFolder(runs_folder / "done")
-            window.compare_runs([run, run])
-            qtbot.waitUntil(lambda: window.compare.table.model.rowCount() > 0)
-        case "settings":
-            window.go_to(Place.SETTINGS)
-        case _:
-            show_benchmark(qtbot, window, name, runs_folder)
-    QApplication.sendPostedEvents()
-    assert (window.width(), window.height()) == (1024, 700)
-    return window.pages.currentWidget()
-
-
-def show_benchmark(qtbot, window, name, runs_folder):
-    """The page Benchmark: what can be chosen, figures that come in, or those of earlier."""
-    window.go_to(Place.BENCHMARK)
-    page = window.benchmark
-    qtbot.waitUntil(page.methods.start.isEnabled)
-    match name:
-        case "bench-methods":
-            page.methods.setup.models.setCurrentIndex(page.methods.setup.models.findData("file"))
-        case "bench-devices":
-            page.tabs.setCurrentWidget(page.devices)
-            page.devices.setup.data.setCurrentIndex(page.devices.setup.data.findData("folder"))
-        case "bench-measuring":
-            page.methods.show_result(methods_result(done=7))
-            page.methods.show_progress(page.measuring)
-        case "bench-earlier":
-            page.tabs.setCurrentWidget(page.earlier)
-            page.earlier.show_saved([Saved(runs_folder / "one.json", methods_result())])
-
-
-def show_short_memory(qtbot, window, runs_folder):
-    """The card "Will it fit?" at its fullest: measured, too little memory, the ladder with all its rows."""
-    data, model = runs_folder / "pairs.tsv", runs_folder / "model"
-    data.write_text("first\tsecond\tsame\n")
-    model.mkdir(exist_ok=True)
-    for name in ("config.json", "model.safetensors"):
-        (model / name).touch()
-    texts = {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(data)}}
-    page = window.new_run
-    window.edit(texts)
-    qtbot.waitUntil(lambda: not (page._reading.is_waiting or page._questions.model.is_waiting))
-    page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
-    page._fit.read_room()
-    page._fit.add_measurement(page._fit.case.options, MEASURED)
-    assert page._outcome.fit.ladder.is_open
+        qtbot.waitUntil(all_can_be_read)  # texts that wrap make Qt's layouts go round more than once
+        assert unreachable_by_tab(window, page) == [], open_page.__name__
+        assert background_beside(window, page) == window._theme.tokens.background, open_page.__name__
 
 
 def seen(root: QWidget, kind: type[QWidget] | tuple[type[QWidget], ...]) -> list[QWidget]:
@@ -228,26 +229,16 @@ def cut_off(window: QWidget) -> list[str]:
     return cut
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_can_be_read_and_reached_and_has_its_colours(qtbot, window, runs_folder, name):
-    page = open_page(qtbot, window, name, runs_folder)
-
-    def all_can_be_read() -> None:  # texts that wrap make Qt's layouts go round more than once
-        assert cut_off(window) == [], "a text is cut off at the smallest size"
-
-    qtbot.waitUntil(all_can_be_read)
-    assert_reachable_by_tab(window, page)
-    assert_painted_in_its_colours(window, page)
-
-
-def assert_reachable_by_tab(window, page):
+def unreachable_by_tab(window: QWidget, page: QWidget) -> list[str]:
+    """The controls without a name, and those at which Tab doesn't stop."""
     controls = [control for control in seen(page, CONTROLS) if not is_inner(control) and control.isEnabled()]
     assert controls
-    nameless = [type(control).__name__ for control in controls if not spoken_name(control)]
-    assert nameless == []
     reachable = tab_chain(window)
-    lost = [described(control) for control in controls if not takes_tab(control, reachable)]
-    assert lost == []
+    return [
+        described(control)
+        for control in controls
+        if not spoken_name(control) or not takes_tab(control, reachable)
+    ]
 
 
 def spoken_name(control: QWidget) -> str:
@@ -274,9 +265,8 @@ def takes_tab(control: QWidget, reachable: set[QWidget]) -> bool:
     return control in reachable
 
 
-def assert_painted_in_its_colours(window, page):
-    corner = window.grab().toImage()
-    tokens = window._theme.tokens
-    at = page.mapTo(window, QPoint(page.width() - 2, page.height() // 2))
-    assert corner.pixelColor(at).name() == tokens.background
+def background_beside(window: QWidget, page: QWidget) -> str:
+    """The colour painted at the page's edge."""
     assert not any(isinstance(area, QAbstractScrollArea) and area.isWindow() for area in seen(page, QWidget))
+    edge = page.mapTo(window, QPoint(page.width() - 2, page.height() // 2))
+    return window.grab().toImage().pixelColor(edge).name()

@@ -1,4 +1,4 @@
-"""The window's process stays light: it never imports what trains, and is up before torch could be."""
+"""The window's process stays light: it never imports what trains, and charts only once a run is shown."""
 
 import json
 import os
@@ -11,15 +11,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SHOW_ALL_PAGES = """
 import json, sys
 from pathlib import Path
-from PySide6.QtWidgets import QApplication
 from core.base.settings import Appearance, Settings
 from gui.app.application import HoneApplication, set_up
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
 from gui.app.window import MainWindow
 from tests.fakes.jobs import FakeEngine
-from tests.fakes.runs import (Plot, finish, write_story)
-from tests.fakes.runs import (make_folder)
+from tests.fakes.runs import Plot, finish, make_folder, write_story
 
 folder = Path(sys.argv[1])
 run = make_folder(folder / "done")
@@ -32,57 +30,44 @@ theme.apply()
 window = MainWindow(theme, Settings(runs_folder=str(folder)), FakeEngine())
 window.show()
 at_start = set(sys.modules)
-window.open_path(run.path)
 window.go_to(Place.RUNS)
-window.go_to(Place.BENCHMARK)
-window.go_to(Place.SETTINGS)
+with_list = set(sys.modules)
+window.open_path(run.path)
+for place in Place:
+    window.go_to(place)
 window.end_work()
-print(json.dumps([sorted(at_start), sorted(sys.modules)]))
+print(json.dumps([sorted(at_start), sorted(with_list), sorted(sys.modules)]))
 """
 
 HEAVY = {
-    "torch",
-    "torchvision",
-    "transformers",
-    "datasets",
-    "accelerate",
-    "sklearn",
-    "pyarrow",
-    "pandas",
-    "PIL",
+    *("torch", "torchvision", "transformers", "datasets", "accelerate", "sklearn"),
+    *("pyarrow", "pandas", "PIL"),
 }
-LATER = {"numpy", "pyqtgraph"}
+CHARTS = {"numpy", "pyqtgraph"}
 
 
-def test_no_page_brings_the_training_libraries_along(tmp_path):
-    environment = {**os.environ, "HONE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        [sys.executable, "-c", SHOW_ALL_PAGES, str(tmp_path / "runs")],
+def run_python(home, *arguments, **variables):
+    return subprocess.run(
+        [sys.executable, *arguments],
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "HONE_HOME": str(home), "PYTHONPATH": str(ROOT), **variables},
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
-    )
-    at_start, in_the_end = map(set, json.loads(ended.stdout))
+    ).stdout
+
+
+def test_no_page_imports_the_training_libraries(tmp_path):
+    found = json.loads(run_python(tmp_path / "home", "-c", SHOW_ALL_PAGES, str(tmp_path / "runs")))
+    at_start, with_list, in_the_end = map(set, found)
     assert HEAVY & in_the_end == set()
-    assert LATER & at_start == set()
-    assert in_the_end >= LATER  # the run page was really shown
+    assert CHARTS & at_start == CHARTS & with_list == set()
+    assert in_the_end >= CHARTS  # the run's page was really shown
 
 
-def test_the_program_says_when_it_has_painted(tmp_path):
-    environment = {**os.environ, "HONE_HOME": str(tmp_path), "HONE_QUIT_AFTER_PAINT": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "gui"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    words = ended.stdout.split()
+def test_the_program_prints_when_it_has_painted(tmp_path):
+    words = run_python(tmp_path, "-m", "gui", HONE_QUIT_AFTER_PAINT="1").split()
     assert words[0] == "first-paint"
     assert float(words[1]) > 0
     assert (tmp_path / "hone.log").is_file()

@@ -1,4 +1,4 @@
-"""Files come to the window by argument, by events of a Mac, from a second start, by drop; wrong ones are told of."""
+"""Files are opened in the one window by argument, by events of a Mac, from a second start, and by drop."""
 
 import errno
 import os
@@ -8,13 +8,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QLabel
 
-from core.base.settings import Appearance, Settings
 from gui.app.sidebar import Place
-from gui.app.window import MainWindow
-from gui.base.theme import Theme
-from tests.fakes.jobs import FakeEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,31 +81,20 @@ def run_file(path, steps):
     return path
 
 
-@pytest.fixture
-def runtime():
-    """A private folder with a path short enough for a socket."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        yield folder
-
-
 @pytest.mark.skipif(os.name != "posix", reason="its environment is one of POSIX")
-def test_the_first_opens_in_the_one_window_whichever_way_they_come(tmp_path, runtime):
+def test_the_one_window_opens_files_whichever_way_they_come(tmp_path, own_home):
     files = [run_file(tmp_path / f"ä run {steps}.hone", steps) for steps in (5, 7, 9)]
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST, *map(str, files)],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "HONE_HOME": str(tmp_path / "home"),
-            "XDG_RUNTIME_DIR": runtime,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    with tempfile.TemporaryDirectory(dir="/tmp") as runtime:  # a path short enough for a socket
+        ended = subprocess.run(
+            [sys.executable, "-c", FIRST, *map(str, files)],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": runtime},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == [
         "argument 5 Not opened: argument.csv",
         "event 7 Not opened: event.csv",
         "second 9 Not opened: second.csv 0 Hone is open already: its window was brought to the front.",
@@ -115,75 +102,70 @@ def test_the_first_opens_in_the_one_window_whichever_way_they_come(tmp_path, run
 
 
 @pytest.fixture
-def window(qtbot, tmp_path):
-    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path / "runs")), FakeEngine())
-    qtbot.addWidget(window)
-    window.show()
+def window(make_window):
+    window = make_window()
     window.go_to(Place.SETTINGS)
-    yield window
-    window.end_work()
+    return window
 
 
-def said(window):
+def message(window):
     strip = window.new_run._strip
     assert strip.isVisible()
     return "\n".join(label.text() for label in strip.findChildren(QLabel))
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"= = no TOML", "is not a run file, or is damaged"),
-        (b"", "is not a run file: it contains no option"),
-        (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
-        (b'schema = 99\ntask = "image-classification"\n', "a newer Hone may read it"),
-        (None, None),
-    ],
-    ids=["not TOML", "empty", "not text", "of a newer Hone", "gone"],
-)
-def test_a_wrong_run_file_is_told_of_in_the_window(window, tmp_path, content, words):
-    path = tmp_path / "wrong.hone"
-    if content is not None:
-        path.write_bytes(content)
-    window.open_path(path)
-    assert window.pages.currentWidget() is window.new_run
-    assert "wrong.hone" in said(window)
-    assert (words or os.strerror(errno.ENOENT)) in said(window)
-    assert (path.read_bytes() if path.exists() else None) == content  # as whoever wrote it left it
-
-
-@pytest.mark.parametrize("content", ["", "schema = 1\n", "= = no TOML"])
-def test_what_is_no_run_file_leaves_the_form_as_it_is(window, tmp_path, content):
+def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window, tmp_path):
     window.open_path(run_file(tmp_path / "right.hone", 5))
     before = window.new_run.tree()
+    assert before["training"]["max_steps"] == 5
     wrong = tmp_path / "wrong.hone"
-    wrong.write_text(content)
-    window.open_path(wrong)
-    assert window.new_run.tree() == before
-
-
-def test_data_that_is_gone_is_told_of_and_the_form_stays(window, tmp_path):
-    before = window.new_run.tree()
+    for content, words in (
+        (b"= = no TOML", "is not a run file, or is damaged"),
+        (b"schema = 1\n", "is not a run file: it contains no option"),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
+        (b'schema = 99\ntask = "image-classification"\n', "a newer Hone may read it"),
+        (None, os.strerror(errno.ENOENT)),
+    ):
+        window.go_to(Place.SETTINGS)
+        wrong.write_bytes(content or b"")
+        if content is None:
+            wrong.unlink()
+        window.open_path(wrong)
+        assert window.pages.currentWidget() is window.new_run
+        assert "wrong.hone" in message(window)
+        assert words in message(window)
+        assert (wrong.read_bytes() if wrong.exists() else None) == content
+        assert window.new_run.tree() == before, content
     window.open_paths([tmp_path / "gone.csv"])
-    assert window.pages.currentWidget() is window.new_run
-    assert "“gone.csv” can't be opened" in said(window)
-    assert f"There is no file or folder at {tmp_path / 'gone.csv'}." in said(window)
+    assert f"There is no file or folder at {tmp_path / 'gone.csv'}." in message(window)
     assert window.new_run.tree() == before
     there = tmp_path / "there.csv"
     there.write_text("text,label\n")
     window.open_paths([there])
-    assert not window.new_run._strip.isVisible() or "gone" not in said(window)
+    assert not window.new_run._strip.isVisible() or "gone" not in message(window)
 
 
-def test_of_several_the_first_is_opened_and_the_others_are_named(window, tmp_path):
+def drop(window, *paths):
+    content = QMimeData()
+    content.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    none = Qt.KeyboardModifier.NoModifier
+    window.dropEvent(
+        QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, content, Qt.MouseButton.LeftButton, none)
+    )
+
+
+def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, tmp_path):
     paths = [run_file(tmp_path / "a.hone", 5), *(tmp_path / f"{name}.csv" for name in "bcdef")]
     window.open_paths([*paths, paths[0], paths[1]])
     assert window.new_run.tree()["training"]["max_steps"] == 5
     strip = window.found.strip.aside
-    assert strip.isVisible()
-    words = [label.text() for label in strip.findChildren(QLabel)]
-    assert words == ["Hone opens one file or folder at a time", "Not opened: b.csv, c.csv, d.csv + 2"]
+    assert strip._detail.text() == "Not opened: b.csv, c.csv, d.csv + 2"
     window.open_paths([])
     assert strip.isVisible()
     window.open_paths(paths[:1])
     assert not strip.isVisible()
+    data = tmp_path / "photos"
+    data.mkdir()
+    drop(window, data, paths[0])
+    assert window.new_run.tree()["data"]["train"] == str(data)
+    assert "a.hone" in strip._detail.text()

@@ -1,4 +1,4 @@
-"""A window that is killed takes no run along: the next one finds it. A second start hands over to the first."""
+"""A window that is killed ends no run: the next window finds it and shows it from its first step."""
 
 import os
 import signal
@@ -6,17 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from core.base.settings import Appearance, Settings
 from core.runs.folder import Action
 from core.runs.status import State
-from gui.app.closing import Closing
-from gui.app.single_instance import socket_name
-from gui.app.window import MainWindow
-from gui.base.theme import Theme
-from gui.new_run.header import DIGITS
-from tests.fakes.jobs import FakeEngine
 from tests.fakes.runs import make_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,29 +39,16 @@ application.exec()
 """
 
 
-@pytest.fixture
-def environment(tmp_path, tmp_path_factory, monkeypatch):
-    runtime = tmp_path_factory.mktemp("r")
-    runtime.chmod(0o700)
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    return {**os.environ, "QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(ROOT)}
-
-
-def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, environment):
+def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, make_window):
     run = make_folder(tmp_path / "runs" / "run")
     command = [sys.executable, "-c", FIRST_WINDOW, str(run.path), str(KEEPER)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     assert first.stdout.readline() == "trains\n"
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
-    window = MainWindow(
-        Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
-    )
-    qtbot.addWidget(window)
+    window = make_window()
     try:
-        window.show()
         qtbot.waitUntil(lambda: window.run is not None and window.run.view is not None, timeout=5000)
         view = window.run.view
         qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
@@ -81,18 +59,3 @@ def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, environme
     finally:
         run.request(Action.STOP)
         qtbot.waitUntil(lambda: run.exit_record() is not None, timeout=10_000)
-        window.end_work()
-
-
-def test_a_second_start_of_the_program_ends_well(qtbot, tmp_path, environment):
-    command = [sys.executable, "-m", "gui"]
-    first = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
-        qtbot.waitUntil(Path(socket_name(tmp_path / "home")).exists, timeout=20_000)
-        second = subprocess.Popen([*command, str(DIGITS)], cwd=ROOT, env=environment)
-        qtbot.waitUntil(lambda: second.poll() is not None, timeout=20_000)
-        assert second.returncode == 0
-        assert first.poll() is None
-    finally:
-        first.kill()
-        first.wait()

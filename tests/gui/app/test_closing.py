@@ -1,7 +1,8 @@
-"""What is asked as the window closes or the computer shuts down, and what becomes of the runs."""
+"""The question about unfinished runs as the window closes or the computer shuts down, and what becomes of them."""
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt, QTimer
@@ -14,19 +15,20 @@ from gui.app import closing
 from gui.app.closing import Closing, Underway, may_close, question_about, underway
 from tests.fakes.runs import Plot, keep_alive, make_folder, write_events, write_story
 
+pytestmark = pytest.mark.usefixtures("own_home")
+BENCHMARK = "The benchmark ends with this window"
 
-def one(name, is_waiting=False):
+
+def unfinished(name, is_waiting=False):
     return Underway(RunFolder(Path(name)), name, is_waiting)
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
+def requests(run):
+    return [request.action for request in run.open_requests()]
 
 
 @pytest.fixture
-def training(tmp_path):
+def training(tmp_path, own_home):
     run = make_folder(tmp_path / "runs" / "one")
     keep_alive(run)
     write_story(run, Plot(reached=20, start=time.time() - 10))
@@ -34,8 +36,8 @@ def training(tmp_path):
 
 
 @pytest.fixture
-def waiting(tmp_path):
-    """A run outside the folder, which only the queue knows of."""
+def waiting(tmp_path, own_home):
+    """A run outside the runs' folder, which only the queue knows of."""
     run = make_folder(tmp_path / "elsewhere" / "two")
     keep_alive(run)
     write_events(run.machine_file, TurnAwaited(time=time.time(), ahead=1, behind="one"))
@@ -43,151 +45,110 @@ def waiting(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(("choice", "action"), [(Closing.PAUSE, Action.PAUSE), (Closing.STOP, Action.STOP)])
-def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice, action):
-    seen = []
+@pytest.mark.parametrize(
+    ("answer", "closes", "requested"),
+    [
+        (Closing.PAUSE, True, [Action.PAUSE]),
+        (Closing.STOP, True, [Action.STOP]),
+        (Closing.KEEP_TRAINING, True, []),
+        (Closing.CANCEL, False, []),
+    ],
+)
+@pytest.mark.usefixtures("training", "waiting")
+def test_the_answer_applies_to_every_run_that_trains_or_waits(tmp_path, answer, closes, requested):
+    asked = []
+    found = underway(tmp_path / "runs")
+    assert may_close(found, None, lambda runs, _parent, **_more: asked.extend(runs) or answer) == closes
+    assert [(run.run.name, run.is_waiting) for run in asked] == [("one", False), ("two", True)]
+    assert [requests(run.run) for run in asked] == [requested] * 2
 
-    def answer(found, _parent, **_more):
-        seen.extend((found.run, found.is_waiting) for found in found)
-        return choice
 
-    assert may_close(underway(tmp_path / "runs"), None, answer)
-    assert seen == [(training, False), (waiting, True)]
-    for run in (training, waiting):
-        assert [request.action for request in run.open_requests()] == [action]
-
-
-def test_going_on_and_calling_it_off_ask_nothing_of_them(tmp_path, training):
-    assert may_close([], None, None), "nothing is asked where nothing goes on"
-    assert may_close(underway(tmp_path / "runs"), None, lambda *_, **_more: Closing.KEEP_TRAINING)
-    assert not may_close(underway(tmp_path / "runs"), None, lambda *_, **_more: Closing.CANCEL)
-    assert training.open_requests() == []
+def test_nothing_is_asked_where_nothing_goes_on_and_a_benchmark_is_asked_about():
     asked = []
 
-    def answer(found, _parent, *, is_measuring):
-        asked.append((list(found), is_measuring))
+    def answer(runs, _parent, *, is_measuring):
+        asked.append((list(runs), is_measuring))
         return Closing.CANCEL
 
+    assert may_close([], None, None)
     assert not may_close([], None, answer, is_measuring=True)
     assert asked == [([], True)]
 
 
-def test_of_runs_that_nobody_works_on_no_file_is_read(tmp_path, training, waiting, monkeypatch):
-    over = make_folder(tmp_path / "runs" / "over")
-    read = []
-    monkeypatch.setattr(RunFolder, "exit_record", lambda run: read.append(run) and None)
-    assert [found.run for found in underway(tmp_path / "runs", [training])] == [training, waiting]
-    assert over not in read
-
-
-def test_a_run_that_cant_be_asked_keeps_nobody_from_the_others(training, tmp_path):
-    gone = one(str(tmp_path / "no such folder"))
+def test_a_folder_that_is_gone_keeps_no_other_run_from_its_request(training, tmp_path):
+    gone = unfinished(str(tmp_path / "no such folder"))
     closing.request_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
-    assert [request.action for request in training.open_requests()] == [Action.PAUSE]
+    assert requests(training) == [Action.PAUSE]
 
 
-MEASURING = "The benchmark ends with this window"
+def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp_path, monkeypatch):
+    def refuse(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("gui.app.closing.list_runs", refuse)
+    assert underway(tmp_path / "runs") == []
+    assert make_window().close()
 
 
 @pytest.mark.parametrize(
     ("runs", "is_measuring", "title", "parts"),
     [
-        ([one("Digits")], False, "“Digits” is training", []),
+        ([unfinished("Digits")], False, "“Digits” is training", []),
         (
-            [one("A"), one("B"), one("C", True)],
+            [unfinished("A"), unfinished("B"), unfinished("C", True)],
             True,
             "2 runs are training",
-            ["“A”, “B”", "Waiting for their turn: “C”", "remove waiting runs", MEASURING],
+            ["“A”, “B”", "Waiting for their turn: “C”", "remove waiting runs", BENCHMARK],
         ),
-        ([one("C", True)], False, "“C” waits for its turn", ["remove waiting runs"]),
-        ([one(f"R{number}") for number in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
-        ([], True, "A benchmark is being measured", [MEASURING]),
+        ([unfinished("C", True)], False, "“C” waits for its turn", ["remove waiting runs"]),
+        ([unfinished(f"R{n}") for n in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
+        ([], True, "A benchmark is being measured", [BENCHMARK]),
     ],
     ids=["one", "several", "waiting", "many", "benchmark"],
 )
 def test_the_question_names_what_is_unfinished(qtbot, runs, is_measuring, title, parts):
-    asked = question_about(runs, None, is_measuring=is_measuring)
-    qtbot.addWidget(asked)
-    assert asked.text() == title
-    assert all(part in asked.informativeText() for part in parts)
-    assert (MEASURING in asked.informativeText()) == is_measuring
-    assert ("queue" in asked.informativeText()) == any(run.is_waiting for run in runs)
-    if not runs:
-        assert list(asked.says()) == ["End it and close"]
+    question = question_about(runs, None, is_measuring=is_measuring)
+    qtbot.addWidget(question)
+    assert question.text() == title
+    assert all(part in question.informativeText() for part in parts)
+    assert (BENCHMARK in question.informativeText()) == is_measuring
+    assert ("queue" in question.informativeText()) == any(run.is_waiting for run in runs)
 
 
-def test_each_button_says_what_it_stands_for(qtbot):
-    asked = question_about([one("a<b>c</b>")], None)
-    qtbot.addWidget(asked)
-    (named,) = [label for label in asked.findChildren(QLabel) if "<b>" in label.text()]
+def test_buttons_give_their_answer_and_names_are_plain_text(qtbot):
+    question = question_about([unfinished("a<b>c</b>")], None)
+    qtbot.addWidget(question)
+    (named,) = [label for label in question.findChildren(QLabel) if "<b>" in label.text()]
     assert named.textFormat() is Qt.TextFormat.PlainText
-    assert asked.says() == {
-        "Keep training": Closing.KEEP_TRAINING,
-        "Pause": Closing.PAUSE,
-        "Stop and keep": Closing.STOP,
-    }
-    assert asked.defaultButton().text() == "Keep training"
-    QTimer.singleShot(0, next(button for button in asked.buttons() if button.text() == "Pause").click)
-    assert asked.ask(Closing.CANCEL) is Closing.PAUSE
-    QTimer.singleShot(0, asked.reject)
-    assert asked.ask(Closing.CANCEL) is Closing.CANCEL
+    assert list(question.says().values()) == [Closing.KEEP_TRAINING, Closing.PAUSE, Closing.STOP]
+    assert question.says()[question.defaultButton().text()] is Closing.KEEP_TRAINING
+    QTimer.singleShot(0, next(button for button in question.buttons() if button.text() == "Pause").click)
+    assert question.ask(Closing.CANCEL) is Closing.PAUSE
+    QTimer.singleShot(0, question.reject)
+    assert question.ask(Closing.CANCEL) is Closing.CANCEL
 
 
-def test_a_shutdown_leaves_nothing_going_on(qtbot):
-    asked = question_about([one("A")], None, is_shutting_down=True)
-    qtbot.addWidget(asked)
-    assert list(asked.says()) == ["Pause", "Stop and keep"]
-    assert asked.defaultButton().text() == "Pause"
+def test_a_shutdown_doesnt_offer_to_keep_training(qtbot):
+    question = question_about([unfinished("A")], None, is_shutting_down=True)
+    qtbot.addWidget(question)
+    assert list(question.says().values()) == [Closing.PAUSE, Closing.STOP]
+    assert question.says()[question.defaultButton().text()] is Closing.PAUSE
 
 
-class Session:
-    """Stands in for the session's manager."""
-
-    def __init__(self, interacts):
-        self._interacts, self.cancelled = interacts, False
-
-    def allowsInteraction(self):  # noqa: N802 - Qt's name
-        return self._interacts
-
-    def cancel(self):
-        self.cancelled = True
-
-    def release(self):
-        pass
-
-
-def test_at_shutdown_runs_are_paused_where_nobody_may_be_asked(make_window, training):
-    make_window().end_session(Session(interacts=False))
-    assert [request.action for request in training.open_requests()] == [Action.PAUSE]
-
-
-def test_a_shutdown_can_be_called_off(make_window, training, monkeypatch):
+def test_a_shutdown_pauses_runs_where_no_question_is_allowed_and_can_be_called_off_elsewhere(
+    make_window, training, monkeypatch
+):
     monkeypatch.setattr("gui.app.window.ask_on_shutdown", lambda *_, **_more: Closing.CANCEL)
-    window, session = make_window(), Session(interacts=True)
-    window.end_session(session)
-    assert session.cancelled
-    assert window.isVisible()
+    window, cancelled = make_window(), []
 
-
-@pytest.fixture
-def make_window(qtbot, tmp_path):
-    from core.base.settings import Appearance, Settings
-    from gui.app.window import MainWindow
-    from gui.base.theme import Theme
-    from tests.fakes.jobs import FakeEngine
-
-    made = []
-
-    def make():
-        chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
-        window = MainWindow(
-            Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
+    def session(is_interactive):
+        return SimpleNamespace(
+            allowsInteraction=lambda: is_interactive,
+            cancel=lambda: cancelled.append(True),
+            release=lambda: None,
         )
-        qtbot.addWidget(window)
-        window.show()
-        made.append(window)
-        return window
 
-    yield make
-    for window in made:
-        window.end_work()
+    window.end_session(session(is_interactive=True))
+    assert (cancelled, window.isVisible(), requests(training)) == ([True], True, [])
+    window.end_session(session(is_interactive=False))
+    assert requests(training) == [Action.PAUSE]

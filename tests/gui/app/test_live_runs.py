@@ -1,30 +1,30 @@
-"""Runs that train are followed whichever page is shown, those of the terminal too."""
+"""Runs that train or wait are followed whichever page is shown, and those found at the start are offered."""
+
+import time
+from dataclasses import replace
 
 import pytest
+from PySide6.QtWidgets import QLineEdit, QPushButton
 
-from core.base.settings import Appearance, Settings
+from core.base.errors import UserError
+from core.runs import crash as runs_crash
+from core.runs import queue
+from core.runs.crash import Interrupted
+from core.runs.events import TurnAwaited
+from core.runs.folder import Action, RunFolder
+from core.runs.queue import LiveRun
 from core.runs.status import State
-from gui.app.closing import Closing
 from gui.app.live_runs import LiveRunsThread
-from gui.app.window import MainWindow
-from gui.base.theme import Theme
-from tests.fakes.jobs import FakeEngine
-from tests.fakes.runs import Plot, finish, keep_alive, make_folder, write_story
+from gui.app.sidebar import Place
+from gui.run.words import Turn
+from tests.fakes.runs import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_events, write_story
 
 HALF = Plot(reached=180)
 
 
-class Ear:
-    """Keeps what a thread tells."""
-
-    def __init__(self, thread):
-        self.live, self.ends = [], []
-        thread.changed.connect(self.live.append)
-        thread.run_ended.connect(self.ends.append)
-
-    @property
-    def told(self):
-        return [(end.run.name, end.state) for end in self.ends]
+@pytest.fixture(autouse=True)
+def quick_first_poll(own_home, monkeypatch):
+    monkeypatch.setattr("gui.app.live_runs.FIRST_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -35,72 +35,210 @@ def folder(tmp_path):
 @pytest.fixture
 def thread(folder):
     thread = LiveRunsThread(lambda: folder)
+    thread.seen, thread.ends = [], []
+    thread.changed.connect(thread.seen.append)
+    thread.run_ended.connect(lambda end: thread.ends.append((end.run.name, end.state)))
     yield thread
     thread.stop()
 
 
-@pytest.fixture
-def window(qtbot, folder):
-    chosen = Settings(runs_folder=str(folder), appearance=Appearance.LIGHT)
-    window = MainWindow(
-        Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
-    )
-    qtbot.addWidget(window)
-    window.show()
-    yield window
-    window.end_work()
-
-
-def training(path, plot=HALF):
-    """A live run, and the time at which its story has arrived."""
+def start_training(path, plot=HALF):
+    """A live run, and the time of its last event."""
     run = make_folder(path)
     keep_alive(run)
     return run, write_story(run, plot)
 
 
-def test_it_tells_what_it_sees_once_and_each_end(qtbot, thread, folder):
-    run, clock = training(folder / "terminal")
-    ear = Ear(thread)
-    assert (thread.known(), thread.trains()) == (None, False), "nobody has looked"
+def wait_in_queue(run):
+    keep_alive(run)
+    write_events(run.machine_file, TurnAwaited(time=time.time(), ahead=1, behind="training"))
+    queue.enter(run, "cpu", run.keeper_record())
+
+
+def interrupt(path):
+    run, clock = start_training(path, Plot(reached=100))
+    crash(run, clock)
+    return run
+
+
+@pytest.fixture
+def training(folder):
+    return start_training(folder / "training", replace(HALF, start=time.time() - 60))[0]
+
+
+@pytest.fixture
+def open_window(qtbot, make_window):
+    """A window that has polled the runs once."""
+
+    def make(**how):
+        window = make_window(is_shown=False, **how)
+        with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
+            window.show()
+        return window
+
+    return make
+
+
+def press(strip, title):
+    next(button for button in strip.findChildren(QPushButton) if button.text() == title).click()
+
+
+# --- The thread
+
+
+def test_a_change_and_an_end_are_each_emitted_once(qtbot, thread, folder):
+    run, clock = start_training(folder / "terminal")
+    assert (thread.known(), thread.trains()) == (None, False)
     thread.begin()
-    qtbot.waitUntil(lambda: bool(ear.live))
-    qtbot.waitUntil(lambda: thread.has_polled)
+    qtbot.waitUntil(lambda: thread.has_polled and bool(thread.seen))
     assert (thread.known(), thread.trains()) == ([run], True)
-    assert [(one.run, int(100 * one.share)) for one in ear.live[0]] == [(run, 50)]
+    assert [(live.run, int(100 * live.share)) for live in thread.seen[0]] == [(run, 50)]
     finish(run, HALF, clock)
     thread.poll_soon()
-    qtbot.waitUntil(lambda: bool(ear.ends))
-    assert ear.told == [("terminal", State.FINISHED)]
-    assert ear.live[1:] == [()]
+    qtbot.waitUntil(lambda: thread.ends == [("terminal", State.FINISHED)])
+    assert thread.seen[1:] == [()]
     assert (thread.known(), thread.trains()) == ([], False)
 
 
-def test_it_stops_and_goes_on(qtbot, thread, folder):
-    ear = Ear(thread)
+def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(qtbot, thread, tmp_path):
     thread.begin()
     thread.stop()
     assert thread.isFinished()
-    training(folder / "later")
-    thread.begin()
-    qtbot.waitUntil(lambda: bool(ear.live))
-
-
-def test_a_run_elsewhere_is_followed_once_it_was_opened(qtbot, thread, tmp_path):
-    run, _ = training(tmp_path / "elsewhere" / "run")
-    ear = Ear(thread)
+    run, _ = start_training(tmp_path / "elsewhere" / "run")
     thread.follow(run, starts=False)
     thread.begin()
-    qtbot.waitUntil(lambda: bool(ear.live))
-    assert ear.live[0][0].run == run
+    qtbot.waitUntil(lambda: bool(thread.seen))
+    assert thread.seen[0][0].run == run
 
 
-def test_the_end_of_a_run_is_heard_while_another_one_is_shown(qtbot, window, folder):
-    first, clock = training(folder / "first")
-    second, _ = training(folder / "second")
-    ear = Ear(window._live_runs)
-    window.show_run(first)
-    window.show_run(second)
-    qtbot.waitUntil(lambda: any(len(live) == 2 for live in ear.live), timeout=5000)
-    finish(first, HALF, clock)
+# --- In the window
+
+
+def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, training):
+    window = open_window()
+    assert window.run.view.run == training
+    assert window.sidebar._group.button(Place.RUNS).text() == "Runs (1)"
+    qtbot.waitUntil(lambda: len(window.run.view._history.loss) == 180, timeout=5000)
+
+
+def test_while_the_form_is_edited_a_notice_offers_the_run_instead(qtbot, make_window, training, monkeypatch):
+    monkeypatch.setattr("gui.app.live_runs.FIRST_SECONDS", 60.0)
+    window = make_window()
+    window.activateWindow()
+    field = next(found for found in window.new_run.findChildren(QLineEdit) if found.isVisible())
+    field.setFocus()
+    qtbot.waitUntil(field.hasFocus, timeout=2000)
+    with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
+        window._live_runs.poll_soon()
+    strip = window.found.strip.training
+    assert strip.isVisible()
+    assert strip.accessibleName() == "“Handwritten digits” is training"
+    press(strip, "Show it")
+    assert window.run.view.run == training
+    assert not window.found.strip.isVisible()
+
+
+def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, folder):
+    other = make_folder(folder / "other")
+    window = make_window()
+    strip, seen = window.found.strip, []
+    strip.seen.connect(lambda: seen.append(True))
+    live = [LiveRun(training, "Digits", 0.0, State.TRAINING), LiveRun(other, "Reviews", 0.0, State.TRAINING)]
+    strip.show_training(live)
+    assert strip.training.accessibleName() == "2 runs are training"
+    window.found._on_live((live[1],))
+    assert strip.training.accessibleName() == "“Reviews” is training"
+    window.show_run(other)
+    assert strip.isHidden()
+    for now in ((replace(live[0], state=State.QUEUED),), ()):
+        strip.show_training(live[:1])
+        window.found._on_live(now)
+        assert strip.isHidden()
+    strip.show_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
+    window.found._on_live((live[0],))
+    strip.show_error(UserError("The queue can't be written", "No space left"))
+    assert strip.trouble.accessibleName() == "The queue can't be written"
+    assert strip.interrupted.accessibleName() == "“Reviews” was interrupted"
+    assert not seen
+    window.show_run(other)
+    assert strip.interrupted.isHidden()
+    assert seen
+
+
+def test_an_interrupted_run_is_offered_once(qtbot, open_window, folder, monkeypatch):
+    run = interrupt(folder / "lost")
+    window = open_window()
+    strip = window.found.strip.interrupted
+    assert strip.accessibleName() == "“Handwritten digits” was interrupted"
+    resumed = []
+    monkeypatch.setattr(window, "resume_run", resumed.append)
+    press(strip, "Resume")
+    assert resumed == [run]
+    assert not strip.isVisible()
+    qtbot.waitUntil(lambda: runs_crash.seen_until() > time.time() - 60, timeout=2000)
+
+
+def test_several_interrupted_runs_are_resumed_one_after_the_other(qtbot, open_window, folder, monkeypatch):
+    for name in ("first", "second"):
+        interrupt(folder / name)
+    resumed = []
+    monkeypatch.setattr("core.runs.start.resume", lambda run, **how: resumed.append(how))
+    window = open_window()
+    press(window.found.strip.interrupted, "Resume all")
+    qtbot.waitUntil(lambda: len(resumed) == 2, timeout=2000)
+    assert resumed == [{"queued": True}] * 2
+    assert window.pages.currentWidget() is window.runs
+
+
+def test_a_run_that_is_resumed_elsewhere_goes_on_where_it_is_shown(qtbot, open_window, folder):
+    run = interrupt(folder / "lost")
+    window = open_window()
+    window.show_run(RunFolder(run.path))
+    qtbot.waitUntil(lambda: window.run.view.state is State.CRASHED, timeout=5000)
+    keep_alive(run, attempt=2)
     window._live_runs.poll_soon()
-    qtbot.waitUntil(lambda: ear.told == [("first", State.FINISHED)], timeout=5000)
+    qtbot.waitUntil(lambda: window.run.view.state is State.STARTING, timeout=5000)
+
+
+def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_window, training, folder):
+    first, second = make_folder(folder / "a"), make_folder(folder / "b")
+    for run in (first, second):
+        wait_in_queue(run)
+    window = open_window()
+    window.go_to(Place.RUNS)
+    card = window.runs.queue
+
+    def buttons(title):
+        return [button for button in card._rows.findChildren(QPushButton) if button.text() == title]
+
+    qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [first, second], timeout=5000)
+    assert card.isVisible()
+    assert [button.isEnabled() for button in buttons("Move up")] == [False, True]
+    buttons("Move up")[1].click()
+    qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [second, first], timeout=5000)
+    buttons("Leave the queue")[0].click()
+    qtbot.waitUntil(lambda: bool(second.open_requests()), timeout=5000)
+    assert [request.action for request in second.open_requests()] == [Action.STOP]
+    queue.leave(first)
+    queue.leave(second)
+    window._live_runs.poll_soon()
+    qtbot.waitUntil(card.isHidden, timeout=5000)
+
+
+# --- A start beside another run
+
+
+@pytest.mark.parametrize(
+    ("turn", "started"), [(Turn.WAIT, [{"queued": True}]), (Turn.NOW, [{"queued": False}]), (Turn.NEVER, [])]
+)
+def test_a_start_on_a_busy_device_is_asked_about(make_window, training, turn, started, monkeypatch):
+    queue.enter(training, "cpu", training.keeper_record())
+    asked, begun = [], []
+    monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
+    window = make_window(is_shown=False, ask_turn=lambda awaited, _: asked.append(awaited) or turn)
+    window.found._on_live((LiveRun(training, "Handwritten digits", 0.0, State.TRAINING),))
+    monkeypatch.setattr(window, "show_run", lambda run, begin: begin())
+    window.start_run(OPTIONS)
+    assert (asked[0].ahead, asked[0].behind) == (1, "“Handwritten digits”")
+    assert begun == started
+    assert len(list(training.path.parent.iterdir())) == 1 + len(started)

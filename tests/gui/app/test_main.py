@@ -1,6 +1,5 @@
-"""The program's start, and what it reports if it can't: no screen, no library, no folder of its own."""
+"""The start of the program, and what it reports where it can't: no screen, no library, no folder of its own."""
 
-import gc
 import io
 import os
 import subprocess
@@ -23,6 +22,7 @@ LINUX_ONLY = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="as
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 X11, WAYLAND = {"DISPLAY": ":3"}, {"WAYLAND_DISPLAY": "wayland-0"}
 OFFSCREEN = {"QT_QPA_PLATFORM": "offscreen"}
+LD_LIBRARY_PATHS = {"LD_LIBRARY_PATH": "/opt/hone/_internal", "LD_LIBRARY_PATH_ORIG": "/own"}
 
 
 def start(home, *arguments, **variables):
@@ -36,6 +36,9 @@ def start(home, *arguments, **variables):
         check=False,
         timeout=60,
     )
+
+
+# --- Systems and libraries
 
 
 @pytest.mark.parametrize(
@@ -56,9 +59,74 @@ def test_the_set_up_refuses_systems_that_are_too_old(system, mac, libc, words):
     assert ".".join(map(str, old_systems.OLDEST_MACOS)) == about.OLDEST_MACOS
 
 
-def test_debian_packages_are_named_by_rule():
+def without(*names):
+    """Loads all plugins but these, each of which lacks a library of this name."""
+
+    def load(path):
+        for name in names:
+            if name in path:
+                raise OSError(f"lib{name}.so.0: cannot open shared object file")
+
+    return load
+
+
+@LINUX_ONLY
+@pytest.mark.parametrize(
+    ("environment", "lacking", "answering", "words"),
+    [
+        ({}, (), None, "no screen here"),
+        (X11, ("xcb",), None, "apt-get install libxcb0\n"),
+        ({**X11, **WAYLAND, "QT_QPA_PLATFORM": "xcb"}, ("xcb",), None, "apt-get install libxcb0\n"),
+        ({**X11, **WAYLAND}, ("xcb",), None, ""),
+        (WAYLAND, ("wayland",), None, "libwayland0"),
+        ({**X11, **OFFSCREEN}, ("xcb",), None, ""),
+        ({**X11, "QT_QPA_PLATFORM": "foo;bar:1"}, (), None, "QT_QPA_PLATFORM=foo;bar:1 names no platform"),
+        ({**X11, "QT_QPA_PLATFORM": "foo;offscreen"}, (), None, ""),
+        ({"QT_QPA_PLATFORM": "wayland-egl"}, (), None, ""),
+        ({"QT_QPA_PLATFORM": "VNC:size=800x600"}, (), None, ""),
+        (X11, (), (), "DISPLAY=:3"),
+        ({**X11, **WAYLAND}, (), (), "WAYLAND_DISPLAY=wayland-0"),
+        ({**X11, **WAYLAND}, (), ("xcb",), ""),
+        ({**X11, "QT_QPA_PLATFORM": "wayland"}, (), ("xcb",), "start Hone without it"),
+        ({**X11, **OFFSCREEN}, (), (), ""),
+    ],
+)
+def test_a_missing_library_or_a_screen_that_doesnt_answer_is_named(
+    monkeypatch, environment, lacking, answering, words
+):
+    monkeypatch.setenv("PATH", "")  # without ldd
+    answers = (lambda _: True) if answering is None else (lambda platform: platform in answering)
+    reason = why_no_window(environment, without(*lacking), answers)
+    assert words in reason
+    assert bool(words) == bool(reason)
+
+
+def test_missing_libraries_are_read_from_the_loaders_error_and_named_as_debian_packages(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    wrapped = OSError("Failed to load dynlib/dll")
+    wrapped.__cause__ = OSError("libxcb.so.1: cannot open shared object file: No such file or directory")
+    assert missing_libraries(Path("libqxcb.so"), wrapped) == ["libxcb.so.1"]
+    assert missing_libraries(Path("libqxcb.so"), OSError("no")) == ["libqxcb.so"]
     libraries = system_libraries.ALWAYS | system_libraries.ON_X11 | system_libraries.ON_WAYLAND
     assert {name: debian_package(name) for name in libraries} == libraries
+
+
+@LINUX_ONLY
+def test_without_a_screen_the_program_reports_it_before_qt_is_imported(tmp_path):
+    code = """
+import sys
+from gui import __main__
+status = __main__.open_window()
+assert not [name for name in sys.modules if name.startswith("PySide6")]
+sys.exit(status)
+"""
+    ended = start(tmp_path, "-c", code, DISPLAY=":98765")
+    assert ended.returncode == 1, ended.stderr
+    assert "DISPLAY=:98765" in ended.stderr
+    assert "`hone train RUN.hone`" in ended.stderr
+
+
+# --- Messages without a window
 
 
 @pytest.mark.parametrize("name", ["zenity", "kdialog", "notify-send"])
@@ -72,7 +140,7 @@ def test_each_desktops_dialog_is_found(name):
 
 
 @LINUX_ONLY
-def test_without_a_terminal_a_box_is_shown(tmp_path, monkeypatch, qtbot):
+def test_without_a_terminal_a_message_is_shown_in_a_box(tmp_path, monkeypatch, qtbot):
     shown, stand_in = tmp_path / "shown", tmp_path / "zenity"
     stand_in.write_text(
         f'#!/bin/sh\nfor last; do :; done\nprintf %s "$last" > "{shown}.part"\nmv "{shown}.part" "{shown}"\n'
@@ -90,20 +158,18 @@ def test_without_a_terminal_a_box_is_shown(tmp_path, monkeypatch, qtbot):
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_in_a_terminal_no_box_is_shown(monkeypatch, stream):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(sys, stream, Terminal())
+    monkeypatch.setattr(sys, stream, terminal)
     monkeypatch.setattr(program, "dialog_command", lambda: pytest.fail("a box beside the terminal"))
     show_message("Too old")
     assert sys.stderr.getvalue() == "Too old\n"
 
 
 def test_other_programs_get_none_of_a_bundles_library_paths(monkeypatch):
-    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/hone/_internal")
-    monkeypatch.setenv("LD_LIBRARY_PATH_ORIG", "/own")
+    for name, value in LD_LIBRARY_PATHS.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("QT_PLUGIN_PATH", "/opt/hone/_internal/PySide6")
     monkeypatch.setenv("_PYI_ARCHIVE_FILE", "/opt/hone/hone")
     assert foreign_environment()["LD_LIBRARY_PATH"] == "/opt/hone/_internal"
@@ -113,147 +179,71 @@ def test_other_programs_get_none_of_a_bundles_library_paths(monkeypatch):
     assert not {"LD_LIBRARY_PATH_ORIG", "QT_PLUGIN_PATH", "_PYI_ARCHIVE_FILE"} & set(given)
 
 
-def without(*names):
-    """Loads all plugins but these, each of which lacks a library of this name."""
-
-    def load(path):
-        for name in names:
-            if name in path:
-                raise OSError(f"lib{name}.so.0: cannot open shared object file")
-
-    return load
+def test_unknown_arguments_are_reported(tmp_path):
+    ended = start(tmp_path, "-m", "gui", "nonsense")
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "“nonsense”" in line
 
 
-@LINUX_ONLY
-@pytest.mark.parametrize(
-    ("environment", "lacking", "words"),
-    [
-        ({}, (), "no screen here"),
-        (X11, ("xcb",), "apt-get install libxcb0\n"),
-        ({**X11, **WAYLAND, "QT_QPA_PLATFORM": "xcb"}, ("xcb",), "apt-get install libxcb0\n"),
-        ({**X11, **WAYLAND}, ("xcb",), ""),
-        (WAYLAND, ("wayland",), "libwayland0"),
-        ({**X11, **OFFSCREEN}, ("xcb",), ""),
-        ({**X11, "QT_QPA_PLATFORM": "foo;bar:1"}, (), "QT_QPA_PLATFORM=foo;bar:1 names no platform"),
-        ({**X11, "QT_QPA_PLATFORM": "foo;offscreen"}, (), ""),
-        ({"QT_QPA_PLATFORM": "wayland-egl"}, (), ""),
-        ({"QT_QPA_PLATFORM": "VNC:size=800x600"}, (), ""),
-    ],
-)
-def test_what_qt_lacks_is_named(monkeypatch, environment, lacking, words):
-    monkeypatch.setenv("PATH", "")  # without ldd
-    reason = why_no_window(environment, without(*lacking), lambda _platform: True)
-    assert words in reason
-    assert bool(words) == bool(reason)
+# --- The home
 
 
-@LINUX_ONLY
-@pytest.mark.parametrize(
-    ("environment", "answering", "words"),
-    [
-        (X11, (), "DISPLAY=:3"),
-        ({**X11, **WAYLAND}, (), "WAYLAND_DISPLAY=wayland-0"),
-        ({**X11, **WAYLAND}, ("xcb",), ""),
-        ({**X11, "QT_QPA_PLATFORM": "wayland"}, ("xcb",), "start Hone without it"),
-        ({**X11, **OFFSCREEN}, (), ""),
-    ],
-)
-def test_a_screen_that_does_not_answer_is_named(environment, answering, words):
-    reason = why_no_window(environment, without(), lambda platform: platform in answering)
-    assert words in reason
-    assert bool(words) == bool(reason)
-
-
-def test_the_loaders_error_names_the_missing_file(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    wrapped = OSError("Failed to load dynlib/dll")
-    wrapped.__cause__ = OSError("libxcb.so.1: cannot open shared object file: No such file or directory")
-    assert missing_libraries(Path("libqxcb.so"), wrapped) == ["libxcb.so.1"]
-    assert missing_libraries(Path("libqxcb.so"), OSError("no")) == ["libqxcb.so"]
-
-
-@LINUX_ONLY
-@pytest.mark.parametrize(
-    ("variables", "words"), [({}, "There is no screen here"), ({"DISPLAY": ":98765"}, "DISPLAY=:98765")]
-)
-def test_the_program_reports_it_before_qt_is_imported(tmp_path, variables, words):
-    code = """
-import sys
-from gui import __main__
-status = __main__.open_window()
-assert not [name for name in sys.modules if name.startswith("PySide6")]
-sys.exit(status)
-"""
-    done = start(tmp_path, "-c", code, **variables)
-    assert done.returncode == 1, done.stderr
-    assert words in done.stderr
-    assert "`hone train RUN.hone`" in done.stderr
-
-
-@pytest.mark.parametrize("is_file", [True, False])
-def test_a_home_that_cant_be_used_gives_the_defaults(tmp_path, monkeypatch, is_file):
-    home = tmp_path / "home"
-    if is_file:
-        home.write_text("")
-    else:
-        (home / "settings.json").mkdir(parents=True)
+def test_a_home_that_cant_be_used_and_damaged_settings_give_the_defaults(tmp_path, monkeypatch):
+    file, folder, damaged = tmp_path / "file", tmp_path / "folder", tmp_path / "damaged"
+    file.write_text("")
+    (folder / "settings.json").mkdir(parents=True)
+    damaged.mkdir()
+    (damaged / "settings.json").write_text('{"runs_folder": 7, "appearance": "pink"}')
+    for home, name in ((file, file), (folder, folder / "settings.json")):
+        monkeypatch.setenv("HONE_HOME", str(home))
+        chosen, error, _ = open_home()
+        assert chosen == Settings()
+        assert error.filename == str(name)
         monkeypatch.setattr(application, "open_log", lambda path: None)
-    monkeypatch.setenv("HONE_HOME", str(home))
-    chosen, error, _ = open_home()
-    assert chosen == Settings()
-    assert isinstance(error, OSError)
-    assert error.filename == str(home if is_file else home / "settings.json")
+    monkeypatch.setenv("HONE_HOME", str(damaged))
+    chosen, error, trouble = open_home()
+    assert (chosen, error) == (Settings(), None)
+    assert str(damaged / "settings.damaged.json") in str(trouble)
 
 
-def test_damaged_settings_are_named_in_the_window_and_the_log(tmp_path):
-    (tmp_path / "settings.json").write_text('{"runs_folder": 7, "appearance": "pink"}')
-    code = """
-from PySide6.QtWidgets import QApplication, QLabel
-from gui.app import application as app
-def look():
-    (window,) = [one for one in QApplication.topLevelWidgets() if isinstance(one, app.MainWindow)]
-    print(*[label.text() for label in window.found.strip.trouble.findChildren(QLabel) if label.isVisible()])
-    QApplication.quit()
-app._report_paint = look
-app.run_app(["hone"])
-"""
-    done = start(tmp_path, "-c", code, HONE_QUIT_AFTER_PAINT="1", **OFFSCREEN)
-    for text in (done.stdout, (tmp_path / "hone.log").read_text(encoding="utf-8")):
-        assert str(tmp_path / "settings.damaged.json") in text
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            b"\xff.csv", marks=pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
-        ),
-        "",
-    ],
-)
-def test_the_window_opens_without_a_home_and_for_any_name(tmp_path, name):
+@pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
+def test_the_window_opens_without_a_home_and_for_a_name_that_is_no_text(tmp_path):
     home = tmp_path / "file"
     home.write_text("")
-    done = start(home, "-m", "gui", *filter(None, [name]), HONE_QUIT_AFTER_PAINT="1", **OFFSCREEN)
-    assert (done.returncode, done.stdout[:12]) == (0, "first-paint "), done.stderr
-    assert "Hone's folder can't be used" in done.stderr
+    ended = start(home, "-m", "gui", b"\xff.csv", HONE_QUIT_AFTER_PAINT="1", **OFFSCREEN)
+    assert (ended.returncode, ended.stdout[:12]) == (0, "first-paint "), ended.stderr
+    assert "Hone's folder can't be used" in ended.stderr
     assert home.is_file()
 
 
-def test_unknown_arguments_are_reported_without_a_terminal(tmp_path):
-    """Such as files dropped on its icon."""
-    done = start(tmp_path, "-m", "gui", "nonsense")
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("Hone doesn't understand “nonsense”.")
+# --- What is set once for the whole process
+
+GERMAN = """
+import sys, time
+from PySide6.QtTest import QTest
+from core.options.catalogue import options_by_path
+from gui.app.application import HoneApplication, import_charts, set_up
+from gui.widgets.fields import make_field
+set_up(HoneApplication(["hone"]))
+print(time.strftime("%b", time.gmtime(6e6)))
+for text in ("12.5", "12,5"):
+    share = make_field(options_by_path()["data.eval_fraction"])
+    share.control.selectAll()
+    QTest.keyClicks(share.control, text)
+    print(share.value(), share.control.text())
+longest = make_field(options_by_path()["data.max_length"])
+longest.set_value(1024)
+print(longest.control.text())
+before = "pyqtgraph" in sys.modules
+import_charts().join()
+print(before, "pyqtgraph" in sys.modules)
+"""
 
 
-def test_garbage_is_collected_again_once_the_window_has_settled():
-    gc.disable()
-    try:
-        application.collect_garbage()
-        assert gc.isenabled()
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.enable()
-        gc.unfreeze()
+def test_numbers_and_dates_are_english_whatever_the_system_speaks_and_charts_are_imported_in_a_thread(
+    tmp_path,
+):
+    ended = start(tmp_path, "-c", GERMAN, LC_ALL="de_DE.UTF-8", **OFFSCREEN)
+    assert ended.stdout.splitlines() == ["Mar", "0.125 12.5 %", "0.125 12.5 %", "1,024", "False True"]
+    assert ended.stderr == ""

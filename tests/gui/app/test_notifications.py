@@ -1,4 +1,4 @@
-"""What runs say outside their page, while they train and when they end."""
+"""Progress in the window's title and on its icon, and notifications of runs that end."""
 
 from pathlib import Path
 
@@ -29,18 +29,21 @@ DONE = ended(
     RunStarted(time=100.0, pid=1),
     RunFinished(time=160.0, state=Outcome.FINISHED, metrics={"eval_accuracy": 0.97}, steps=9),
 )
+FAILED = ended(
+    MessageRaised(id="failed", level=Level.ERROR, title="The data can't be read"),
+    RunFinished(state=Outcome.FAILED),
+    state=State.FAILED,
+)
 
 
-class Told:
-    """A window, its notifications, and all that this has shown."""
+class Desktop:
+    """A window, its notifications, and what they show."""
 
     def __init__(self, window):
-        self.window = window
-        self.badges = []
-        self.on_screen = None
-        self.wants = True
-        self.attention = Notifications(
-            window, lambda: self.wants, lambda: self.on_screen, self.badges.append, FakeTray
+        self.window, self.badges = window, []
+        self.on_screen, self.is_enabled = None, True
+        self.notifications = Notifications(
+            window, lambda: self.is_enabled, lambda: self.on_screen, self.badges.append, FakeTray
         )
 
     @property
@@ -49,13 +52,12 @@ class Told:
 
 
 @pytest.fixture
-def told(qtbot):
+def desktop(qtbot, monkeypatch):
     FakeTray.made.clear()
-    FakeTray.can_notify = True
     window = QMainWindow()
     window.setWindowTitle("Hone")
     qtbot.addWidget(window)
-    return Told(window)
+    return Desktop(window)
 
 
 WAITING = live(LETTERS, 0.5, State.QUEUED)
@@ -77,48 +79,50 @@ BOTH = (live(LETTERS, 0.1), live(DIGITS, 0.5))
     ],
 )
 def test_title_and_badge_show_the_run_on_screen_else_the_newest_that_trains(
-    told, runs, on_screen, title, badge
+    desktop, runs, on_screen, title, badge
 ):
-    told.attention.show_live((live(DIGITS, 0.3),))
-    told.on_screen = on_screen
-    told.attention.show_live(runs)
-    assert (told.window.windowTitle(), told.badges[-1]) == (title, badge)
+    desktop.notifications.show_live((live(DIGITS, 0.3),))
+    desktop.on_screen = on_screen
+    desktop.notifications.show_live(runs)
+    assert (desktop.window.windowTitle(), desktop.badges[-1]) == (title, badge)
 
 
-def test_an_end_that_nobody_saw_is_told_where_the_person_wants_it(told):
-    told.attention.notify_end(DONE)
-    told.wants = False
-    told.attention.notify_end(ended(state=State.FAILED))
-    assert told.notes == [("Finished: Digits", "Accuracy 97.0 %, Time 1 min 00 s", True)]
+@pytest.mark.parametrize(
+    ("end", "note"),
+    [
+        (DONE, ("Finished: Digits", "Accuracy 97.0 %, Time 1 min 00 s", True)),
+        (FAILED, ("Failed: Digits", "The data can't be read", True)),
+    ],
+)
+def test_an_end_is_notified_with_its_result_unless_notifications_are_off(desktop, end, note):
+    desktop.is_enabled = False
+    desktop.notifications.notify_end(end)
+    assert desktop.notes == []
+    desktop.is_enabled = True
+    desktop.notifications.notify_end(end)
+    assert desktop.notes == [note]
 
 
-def test_a_failure_is_told_with_its_reason(told):
-    why = MessageRaised(id="failed", level=Level.ERROR, title="The data can't be read")
-    told.attention.notify_end(ended(why, RunFinished(state=Outcome.FAILED), state=State.FAILED))
-    assert told.notes == [("Failed: Digits", "The data can't be read", True)]
-
-
-def test_an_end_that_was_seen_needs_no_telling_and_one_beside_it_does(qtbot, told):
-    told.window.show()
-    told.window.activateWindow()
-    qtbot.waitUntil(told.window.isActiveWindow)
-    told.on_screen = DIGITS
-    told.attention.notify_end(DONE)
-    assert told.notes == []
-    told.attention.notify_end(ended(run=LETTERS, state=State.CRASHED))
-    assert [title for title, *_ in told.notes] == ["Crashed: Letters"]
+def test_of_the_run_on_screen_no_end_is_notified(qtbot, desktop):
+    desktop.window.show()
+    desktop.window.activateWindow()
+    qtbot.waitUntil(desktop.window.isActiveWindow)
+    desktop.on_screen = DIGITS
+    desktop.notifications.notify_end(DONE)
+    desktop.notifications.notify_end(ended(run=LETTERS, state=State.CRASHED))
+    assert [title for title, *_ in desktop.notes] == ["Crashed: Letters"]
 
 
 @pytest.mark.qt_log_ignore("does not support raise")  # no screen
-def test_a_press_on_the_note_brings_the_window_back(told):
-    told.window.showMinimized()
-    told.attention.notify_end(DONE)
+def test_a_click_on_the_notification_brings_the_window_back(desktop):
+    desktop.window.showMinimized()
+    desktop.notifications.notify_end(DONE)
     FakeTray.made[0].messageClicked.emit()
-    assert told.window.isVisible()
-    assert not told.window.isMinimized()
+    assert desktop.window.isVisible()
+    assert not desktop.window.isMinimized()
 
 
-def test_where_there_is_no_tray_nothing_is_made(told):
-    FakeTray.can_notify = False
-    told.attention.notify_end(DONE)
+def test_without_a_tray_no_icon_is_made(desktop, monkeypatch):
+    monkeypatch.setattr(FakeTray, "can_notify", False)
+    desktop.notifications.notify_end(DONE)
     assert FakeTray.made == []

@@ -1,3 +1,5 @@
+"""Colours that can be read, sizes that follow the font, and a change of appearance."""
+
 import dataclasses
 
 import pytest
@@ -23,43 +25,42 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-READ_ON = [
-    ("text", ("background", "surface", "sidebar", "warn_soft", "bad_soft", "accent_soft")),
-    ("muted", ("background", "surface", "sidebar")),
-    ("accent", ("surface", "accent_soft")),
-    ("on_accent", ("accent",)),
-    ("ok", ("surface",)),
-    ("warn", ("surface",)),
-    ("bad", ("surface",)),
-]
+READ_ON = {
+    "text": (4.5, ("background", "surface", "sidebar", "warn_soft", "bad_soft", "accent_soft")),
+    "muted": (4.5, ("background", "surface", "sidebar")),
+    "accent": (4.5, ("surface", "accent_soft")),
+    "on_accent": (4.5, ("accent",)),
+    "ok": (4.5, ("surface",)),
+    "warn": (4.5, ("surface",)),
+    "bad": (4.5, ("surface",)),
+    "faint": (3.0, ("surface",)),  # disabled
+}
+
+both_appearances = pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
 
 
-@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
-@pytest.mark.parametrize(("ink", "papers"), READ_ON)
-def test_what_is_to_be_read_stands_out(tokens, ink, papers):
-    for paper in papers:
-        ratio = contrast(getattr(tokens, ink), getattr(tokens, paper))
-        assert ratio >= 4.5, f"{ink} on {paper}: {ratio:.2f}"
+@both_appearances
+def test_texts_have_enough_contrast_and_every_colour_is_valid(tokens):
+    low = {
+        f"{ink} on {paper}": ratio
+        for ink, (least, papers) in READ_ON.items()
+        for paper in papers
+        if (ratio := contrast(getattr(tokens, ink), getattr(tokens, paper))) < least
+    }
+    assert low == {}
+    names = [value for value in dataclasses.asdict(tokens).values() if isinstance(value, str)]
+    assert all(QColor(name).isValid() for name in names)
 
 
-@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
-def test_disabled_words_stay_legible(tokens):
-    assert contrast(tokens.faint, tokens.surface) >= 3.0
-
-
-@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
-def test_every_colour_is_one(tokens):
-    for field in dataclasses.fields(tokens):
-        if field.type is str or field.type == "str":
-            assert QColor(getattr(tokens, field.name)).isValid(), field.name
-
-
-@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
-def test_buttons_of_dialogs_bear_no_icons_of_the_desktop(qtbot, qapp, tokens):
-    as_desktops_have_it = (
-        "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 1; }\n"  # black on dark, too
-    )
-    qapp.setStyleSheet(as_desktops_have_it + style_sheet(tokens, qapp.font()))
+@both_appearances
+def test_the_style_sheet_is_valid_has_its_icons_and_hides_those_of_the_desktop(qtbot, qapp, tokens):
+    sheet = style_sheet(tokens, qapp.font())
+    shade = "dark" if tokens.is_dark else "light"
+    for name in ("chevron-down", "chevron-up", "check"):
+        assert f"{name}-{shade}.svg" in sheet
+        assert (ICONS / f"{name}-{shade}.svg").is_file()
+    desktop = "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 1; }\n"  # black on dark, too
+    qapp.setStyleSheet(desktop + sheet)  # a sheet Qt can't parse is a warning, which fails a test
     try:
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         qtbot.addWidget(box)
@@ -69,53 +70,37 @@ def test_buttons_of_dialogs_bear_no_icons_of_the_desktop(qtbot, qapp, tokens):
         qapp.setStyleSheet("")
 
 
-@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
-def test_the_style_sheet_is_understood_and_its_icons_are_there(qtbot, qapp, tokens):
-    sheet = style_sheet(tokens, qapp.font())
-    qapp.setStyleSheet(sheet)  # a sheet Qt can't parse is a warning, which fails a test
-    shade = "dark" if tokens.is_dark else "light"
-    for name in ("chevron-down", "chevron-up", "check"):
-        assert f"{name}-{shade}.svg" in sheet
-        assert (ICONS / f"{name}-{shade}.svg").is_file()
-    qapp.setStyleSheet("")
-
-
-def test_larger_letters_get_larger_controls():
-    small, large = QFont(), QFont()
+def test_controls_grow_with_the_font():
+    small, large, pixels = QFont(), QFont(), QFont()
     small.setPointSizeF(9)
     large.setPointSizeF(18)
-    assert sizes_for(large)["control"] > sizes_for(small)["control"]
-    pixels = QFont()
     pixels.setPixelSize(20)
+    assert sizes_for(large)["control"] > sizes_for(small)["control"]
     assert sizes_for(pixels)["title_font"].endswith("px")
 
 
-def test_changing_the_appearance_tells_whoever_paints(qtbot, qapp):
-    theme = Theme(Appearance.LIGHT)
-    with qtbot.waitSignal(theme.changed):
-        theme.set_appearance(Appearance.DARK)
-    assert theme.tokens is DARK
-    assert qapp.palette().window().color() == palette(DARK).window().color()
-    with qtbot.assertNotEmitted(theme.changed):
-        theme.set_appearance(Appearance.DARK)
-    theme.set_appearance(Appearance.LIGHT)
-    qapp.setStyleSheet("")
-
-
-def test_links_follow_the_theme(qtbot):
-    label, theme = LinkLabel(), Theme(Appearance.LIGHT)
+def test_a_change_of_appearance_is_signalled_once_and_recolours_links(qtbot, qapp):
+    theme, label = Theme(Appearance.LIGHT), LinkLabel()
     qtbot.addWidget(label)
     theme.apply()
     label.setText('<a href="1">1</a>')
     label.resize(60, 30)
     label.show()
     label.grab()
-    theme.set_appearance(Appearance.DARK)
-    image = label.grab().toImage()
-    painted = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
-    assert QColor(DARK.accent).name() in painted
-    assert QColor(LIGHT.accent).name() not in painted
-    theme.set_appearance(Appearance.LIGHT)
+    try:
+        with qtbot.waitSignal(theme.changed):
+            theme.set_appearance(Appearance.DARK)
+        assert theme.tokens is DARK
+        assert qapp.palette().window().color() == palette(DARK).window().color()
+        with qtbot.assertNotEmitted(theme.changed):
+            theme.set_appearance(Appearance.DARK)
+        image = label.grab().toImage()
+        painted = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+        assert QColor(DARK.accent).name() in painted
+        assert QColor(LIGHT.accent).name() not in painted
+    finally:
+        theme.set_appearance(Appearance.LIGHT)
+        qapp.setStyleSheet("")
 
 
 def test_a_window_that_is_deleted_meanwhile_is_passed_over(qapp):
@@ -124,9 +109,9 @@ def test_a_window_that_is_deleted_meanwhile_is_passed_over(qapp):
             if shiboken6.isValid(other[self]):
                 shiboken6.delete(other[self])
 
-    theme, one, two = Theme(Appearance.LIGHT), Fleeting(), Fleeting()
-    other = {one: two, two: one}
-    for window in (one, two):
+    theme, first, second = Theme(Appearance.LIGHT), Fleeting(), Fleeting()
+    other = {first: second, second: first}
+    for window in (first, second):
         window.show()
     theme.set_appearance(Appearance.DARK)
     theme.set_appearance(Appearance.LIGHT)

@@ -1,7 +1,8 @@
-"""Showing a folder in the file manager, or saying where it is."""
+"""Showing a folder in the file manager, and titles that tell runs of one name apart."""
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,49 +11,29 @@ from gui.base import trash
 from gui.base.trash import distinct_titles, reveal
 
 
-class FileManager:
-    """Stands in for the desktop: keeps what it was asked to open, and answers as told."""
-
-    def __init__(self):
-        self.answers = True
-        self.opened = []
-
-    def openUrl(self, url):  # noqa: N802 - Qt's name
-        self.opened.append(url.toLocalFile())
-        return self.answers
-
-
-@pytest.fixture
-def manager(monkeypatch):
-    manager = FileManager()
-    monkeypatch.setattr(trash, "QDesktopServices", manager)
-    return manager
-
-
-def test_a_folder_is_opened(manager, tmp_path):
-    assert reveal(tmp_path) is None
-    assert manager.opened == [tmp_path.as_posix()]
-
-
-def test_where_no_file_manager_answers_the_folder_is_named(manager, tmp_path):
-    manager.answers = False
-    error = reveal(tmp_path)
-    assert error.title == "The folder can't be shown"
-    assert str(tmp_path) in error.detail
-
-
-def test_a_folder_that_is_gone_is_not_asked_for(manager, tmp_path):
-    error = reveal(tmp_path / "gone")
-    assert error.title == "The folder does not exist"
-    assert str(tmp_path / "gone") in error.detail
-    assert manager.opened == []
+@pytest.mark.parametrize(
+    ("folder", "answers", "title"),
+    [
+        ("", True, None),
+        ("", False, "The folder can't be shown"),
+        ("gone", True, "The folder does not exist"),
+    ],
+)
+def test_a_folder_is_opened_or_named(tmp_path, monkeypatch, folder, answers, title):
+    opened = []
+    desktop = SimpleNamespace(openUrl=lambda url: (opened.append(url.toLocalFile()), answers)[1])
+    monkeypatch.setattr(trash, "QDesktopServices", desktop)
+    error = reveal(tmp_path / folder)
+    assert opened == ([] if folder else [tmp_path.as_posix()])
+    assert (error and error.title) == title
+    assert error is None or str(tmp_path / folder) in error.detail
 
 
 def made_at(moment):
     return formats.moment(time.mktime(time.strptime(moment, "%Y-%m-%d-%H%M")))
 
 
-def test_titles_that_several_runs_bear_say_when_each_was_made_or_their_folders():
+def test_equal_titles_get_the_time_or_the_folder_of_their_run():
     runs = [("2026-03-01-0915-a", "a"), ("2026-03-01-0915-b", "b"), ("2026-03-02-1000-a", "a"), ("mine", "a")]
     found = distinct_titles([(Path("/runs") / folder, title) for folder, title in runs])
     assert found == [

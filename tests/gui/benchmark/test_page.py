@@ -1,4 +1,4 @@
-"""The page Benchmark: chosen, started, followed, cancelled, and used in New run."""
+"""The page Benchmark: what is chosen, started, followed and cancelled, and a variant used in New run."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.base.errors import OptionsError, Problem
-from core.base.settings import Appearance, Settings
+from core.base.settings import Appearance
 from core.benchmark.plan import Kind, Variant
 from core.options import RunOptions
 from core.options.choices import Task
@@ -16,21 +16,15 @@ from core.runs.events import TurnAwaited
 from core.runs.folder import KeeperRecord
 from gui.app.closing import Closing
 from gui.app.sidebar import Place
-from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.benchmark.page import Benchmarking, BenchmarkPage, Ending, Turn, turn_question
 from gui.widgets.layout import PageScroll
-from tests.fakes.bench import BF16_VARIANT as BF16
-from tests.fakes.bench import HeldBenches, always, devices_result, plan
-from tests.fakes.jobs import CPU_ONLY, FakeEngine
+from tests.fakes.bench import HeldBenches, always, plan
+from tests.fakes.jobs import CPU_ONLY
 from tests.gui.new_run.steps import press
 
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+RUN_FILE = 'task = "image-classification"\n[model]\nsource = "resnet18"\n[data]\ntrain = "builtin:digits"\n'
 
 
 @pytest.fixture
@@ -39,7 +33,7 @@ def benches():
 
 
 @pytest.fixture
-def page(qtbot, benches):
+def page(qtbot, benches, own_home):
     page = BenchmarkPage(
         Theme(Appearance.LIGHT),
         lambda: page.form,
@@ -58,17 +52,8 @@ def page(qtbot, benches):
 def ready(qtbot, page):
     """A page that knows the machine and what it would measure."""
     page.set_machine(CPU_ONLY)
-    settle(qtbot, page.methods)
+    qtbot.waitUntil(lambda: page.methods.planned is not None)
     return page
-
-
-def settle(qtbot, tab):
-    qtbot.waitUntil(lambda: tab.planned is not None or bool(tab.setup.obstacle()))
-
-
-def measure(qtbot, page):
-    with qtbot.waitSignal(page.measuring.ended):
-        page.start()
 
 
 def choose(box, value):
@@ -87,35 +72,7 @@ def measuring(qtbot):
     measuring.close()
 
 
-def test_results_come_pass_by_pass_and_then_the_end(qtbot, measuring, benches):
-    begun = []
-    measuring.changed.connect(lambda: begun.append(measuring.progress and measuring.progress.variant.name))
-    with qtbot.waitSignal(measuring.ended) as ended:
-        measuring.start(Kind.METHODS, always(benches.plan), benches.make)
-        assert measuring.is_running
-    assert ended.args == [Ending.DONE]
-    assert not measuring.is_running
-    figures = [[row.is_measured for row in result.rows] for result in measuring.results]
-    assert figures[:3] == [[False, False, False], [True, False, False], [True, True, False]]
-    assert measuring.results[-1].is_whole
-    assert [name for name in begun if name] == ["plain", "bf16"]
-    assert measuring.plan is benches.plan
-
-
-def test_cancelling_keeps_what_is_done(qtbot, measuring, benches):
-    benches.waiting.add("bf16")
-    measuring.start(Kind.METHODS, always(benches.plan), benches.make)
-    measuring.start(Kind.DEVICES, always(plan(BF16)), benches.make)  # one at a time
-    qtbot.waitUntil(lambda: measuring.progress is not None and measuring.progress.variant.name == "bf16")
-    with qtbot.waitSignal(measuring.ended) as ended:
-        measuring.cancel()
-        assert measuring.is_stopping
-    assert (ended.args, measuring.kind, len(benches.beside)) == ([Ending.CANCELLED], Kind.METHODS, 1)
-    assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
-    assert not benches.kept[-1].is_whole
-
-
-def test_one_cancelled_before_its_plan_is_made_measures_nothing(qtbot, measuring, benches):
+def test_cancelled_before_its_plan_is_made_nothing_is_measured(qtbot, measuring, benches):
     is_wanted = threading.Event()
     measuring.start(Kind.DEVICES, lambda: (is_wanted.wait(), benches.plan)[1], benches.make)
     with qtbot.waitSignal(measuring.ended) as ended:
@@ -124,18 +81,12 @@ def test_one_cancelled_before_its_plan_is_made_measures_nothing(qtbot, measuring
     assert (ended.args, benches.beside, measuring.results) == ([Ending.CANCELLED], [], [])
 
 
-def test_a_plan_that_cant_be_made_is_told_and_the_next_is_measured(qtbot, measuring, benches):
+def test_a_plan_that_cant_be_made_and_a_result_that_cant_be_saved_are_reported(qtbot, measuring, benches):
     def refuse():
         raise OptionsError((Problem("model.source", "isn't there"),), "The benchmark")
 
     with qtbot.waitSignals([measuring.failed, measuring.ended]):
         measuring.start(Kind.METHODS, refuse, benches.make)
-    with qtbot.waitSignal(measuring.ended) as ended:
-        measuring.start(Kind.METHODS, always(benches.plan), benches.make)
-    assert ended.args == [Ending.DONE]
-
-
-def test_a_result_that_cant_be_saved_is_told(qtbot, measuring, benches):
     benches.is_full = True
     with qtbot.waitSignal(measuring.failed) as failed:
         measuring.start(Kind.METHODS, always(benches.plan), benches.make)
@@ -143,10 +94,10 @@ def test_a_result_that_cant_be_saved_is_told(qtbot, measuring, benches):
     assert measuring.results[-1].rows[1].is_measured
 
 
-# --- Choosing
+# --- What to measure
 
 
-def test_before_the_machine_is_known_it_says_what_it_waits_for(qtbot, page):
+def test_before_the_machine_is_known_nothing_can_be_started(qtbot, page):
     tab = page.methods
     assert not tab.start.isEnabled()
     assert tab.said.text() == "Detecting what this computer can do…"
@@ -170,7 +121,7 @@ def test_what_is_chosen_is_what_is_planned(qtbot, ready, benches):
     assert (asked["size"], asked["device"], asked["passes"], asked["options"]) == ("minilm", "cpu", 2, None)
 
 
-def test_own_options_have_to_be_right(qtbot, ready, tmp_path, benches):
+def test_options_of_the_form_or_a_run_file_have_to_be_valid(qtbot, ready, tmp_path, benches):
     setup, tab = ready.methods.setup, ready.methods
     choose(setup.models, "form")
     assert "contains errors" in tab.said.text()
@@ -187,17 +138,14 @@ def test_own_options_have_to_be_right(qtbot, ready, tmp_path, benches):
     setup.file.setText(str(file))
     assert "task" in tab.said.text()
     assert not tab.start.isEnabled()
-    file.write_text(
-        'task = "image-classification"\n[model]\nsource = "resnet18"\n[data]\ntrain = "builtin:digits"\n'
-    )
+    file.write_text(RUN_FILE)
     setup.file.setText(f"{file} ")
     qtbot.waitUntil(lambda: benches.asked[-1]["options"] not in (None, ready.form))
     assert benches.asked[-1]["options"].data.train == "builtin:digits"
 
 
-def test_devices_are_planned_as_chosen(qtbot, ready, benches, tmp_path):
+def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benches, tmp_path):
     tab, setup = ready.devices, ready.devices.setup
-    settle(qtbot, tab)
     for name, box in setup.models.items():
         box.setChecked(name in ("resnet18", "alexnet"))
     for wrong in ("4, x", "0", ""):
@@ -218,10 +166,10 @@ def test_devices_are_planned_as_chosen(qtbot, ready, benches, tmp_path):
     assert tab.said.text() == "Choose a model."
 
 
-# --- Measuring
+# --- While it is measured
 
 
-def test_figures_come_row_by_row_with_the_variant_under_way_named(qtbot, ready, benches):
+def test_figures_appear_row_by_row_with_the_variant_that_is_measured(qtbot, ready, benches):
     benches.waiting.add("bf16")
     shares = []
     ready.progressed.connect(shares.append)
@@ -249,7 +197,7 @@ def test_figures_come_row_by_row_with_the_variant_under_way_named(qtbot, ready, 
     assert tab.card.isVisible()
 
 
-def test_cancelling_leaves_in_view_what_is_said_of_it(qtbot, ready, benches):
+def test_cancelling_keeps_its_message_in_view(qtbot, ready, benches):
     benches.waiting.add("bf16")
     ready.resize(900, 300)
     ready.start()
@@ -269,33 +217,11 @@ def test_cancelling_leaves_in_view_what_is_said_of_it(qtbot, ready, benches):
 # --- While something else computes
 
 
-def test_a_run_that_trains_is_asked_about(qtbot, ready, benches):
+def test_a_benchmark_beside_a_run_is_asked_about_and_may_pause_it_first(qtbot, ready, benches):
     benches.ahead = AHEAD
     ready.start()
     assert ready.asked == [AHEAD]
     assert not ready.measuring.is_running
-    ready.turn = Turn.BESIDE
-    measure(qtbot, ready)
-    assert benches.beside == [True]
-
-
-def test_a_device_that_is_taken_meanwhile_is_said_with_a_way_out(qtbot, ready, benches):
-    taken = KeeperRecord.of(os.getpid())
-    queue.measure(
-        queue.Entry(run="/elsewhere", device="auto", keeper=taken, benchmark="Another"), beside=True
-    )
-    measure(qtbot, ready)
-    strip = ready.methods.strip
-    assert strip.isVisible()
-    beside = next(button for button in strip.findChildren(QPushButton) if "same time" in button.text())
-    with qtbot.waitSignal(ready.measuring.ended):
-        beside.click()
-    assert benches.beside == [False, True]
-    assert ready.methods.view.result.is_whole
-
-
-def test_a_run_can_be_paused_first(qtbot, ready, benches):
-    benches.ahead = AHEAD
     ready.turn = Turn.AFTER_PAUSE
     ready.start()
     assert benches.paused == [AHEAD]
@@ -306,19 +232,39 @@ def test_a_run_can_be_paused_first(qtbot, ready, benches):
     benches.ahead = None
     with qtbot.waitSignal(ready.measuring.ended):
         ready.look_for_turn()
-    assert benches.beside == [False]
+    benches.ahead, ready.turn = AHEAD, Turn.BESIDE
+    ready.methods.again.click()
+    with qtbot.waitSignal(ready.measuring.ended):
+        ready.start()
+    assert benches.beside == [False, True]
+
+
+def test_on_a_device_that_is_taken_meanwhile_it_can_be_measured_all_the_same(qtbot, ready, benches):
+    keeper = KeeperRecord.of(os.getpid())
+    queue.measure(
+        queue.Entry(run="/elsewhere", device="auto", keeper=keeper, benchmark="Another"), beside=True
+    )
+    with qtbot.waitSignal(ready.measuring.ended):
+        ready.start()
+    strip = ready.methods.strip
+    assert strip.isVisible()
+    beside = next(button for button in strip.findChildren(QPushButton) if "same time" in button.text())
+    with qtbot.waitSignal(ready.measuring.ended):
+        beside.click()
+    assert benches.beside == [False, True]
+    assert ready.methods.view.result.is_whole
 
 
 @pytest.mark.parametrize(
-    ("awaited", "answers"),
+    ("ahead", "behind", "answers"),
     [
-        (AHEAD, {Turn.AFTER_PAUSE, Turn.BESIDE}),
-        (TurnAwaited(ahead=2, behind="x", time=0.0, attempt=1), {Turn.BESIDE}),
-        (TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), {Turn.BESIDE}),
+        (1, "2026-digits", {Turn.AFTER_PAUSE, Turn.BESIDE}),
+        (2, "2026-digits", {Turn.BESIDE}),
+        (1, queue.BENCHMARK, {Turn.BESIDE}),
     ],
 )
-def test_the_question_offers_a_pause_only_where_that_helps(qtbot, awaited, answers):
-    question = turn_question(awaited, None)
+def test_a_pause_is_offered_only_where_it_frees_the_device(qtbot, ahead, behind, answers):
+    question = turn_question(TurnAwaited(ahead=ahead, behind=behind, time=0.0, attempt=1), None)
     qtbot.addWidget(question)
     assert set(question.says().values()) == answers
 
@@ -327,30 +273,25 @@ def test_the_question_offers_a_pause_only_where_that_helps(qtbot, awaited, answe
 
 
 @pytest.fixture
-def window(qtbot, tmp_path, benches):
-    theme = Theme(Appearance.LIGHT)
-
+def window(qtbot, make_window, benches):
     def ask(_runs, _parent, *, is_measuring):
         window.measuring.append(is_measuring)
         return window.answer
 
-    window = MainWindow(theme, Settings(runs_folder=str(tmp_path / "runs")), FakeEngine(), ask)
+    window = make_window(on_close=ask)
     window.measuring, window.answer = [], Closing.KEEP_TRAINING
-    window.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
-    qtbot.addWidget(window)
-    window.show()
+    window.benchmark = BenchmarkPage(window._theme, lambda: window.new_run.ready, benches.tools)
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
-    yield window
-    window.end_work()
+    window.go_to(Place.BENCHMARK)
+    qtbot.waitUntil(window.benchmark.methods.start.isEnabled)
+    return window
 
 
-def test_use_this_fills_the_form_and_says_what_it_changed(qtbot, window, benches):
+def test_a_measured_variant_fills_the_form_and_can_be_undone(qtbot, window, benches):
     changes = {"training.learning_rate": 0.5, "memory.batch_size": 3}
     fast = Variant(name="bf16", title="bf16", asked={"device": {"name": "cpu"}}, changes=changes)
     benches.plan = plan(fast, passes=1)
-    window.go_to(Place.BENCHMARK)
-    qtbot.waitUntil(window.benchmark.methods.start.isEnabled)
     start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
     with qtbot.waitSignal(window.benchmark.measuring.ended):
         start.trigger()
@@ -366,10 +307,8 @@ def test_use_this_fills_the_form_and_says_what_it_changed(qtbot, window, benches
     assert window.new_run.tree() == before
 
 
-def test_the_sidebar_tells_the_progress_and_closing_says_what_is_kept(qtbot, window, benches):
+def test_the_sidebar_shows_the_progress_and_closing_asks_and_keeps_what_is_measured(qtbot, window, benches):
     benches.waiting.add("bf16")
-    window.go_to(Place.BENCHMARK)
-    qtbot.waitUntil(window.benchmark.methods.start.isEnabled)
     window.benchmark.start()
     button = window.sidebar._group.button(Place.BENCHMARK)
     qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
@@ -382,16 +321,11 @@ def test_the_sidebar_tells_the_progress_and_closing_says_what_is_kept(qtbot, win
     assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
 
 
-def test_the_page_is_made_when_it_is_wanted_and_makes_real_plans(qtbot, tmp_path):
-    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path / "runs")), FakeEngine())
-    qtbot.addWidget(window)
-    window.show()
+def test_without_stand_ins_the_page_plans_for_this_machine(qtbot, make_window):
+    window = make_window()
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
-    assert window.benchmark is None
     window.go_to(Place.BENCHMARK)
     tab = window.benchmark.methods
     qtbot.waitUntil(tab.start.isEnabled)
     assert "512 sequences of 512 tokens" in tab.said.text()
-    window.benchmark.devices.show_result(devices_result())
-    window.end_work()

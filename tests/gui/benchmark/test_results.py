@@ -1,4 +1,4 @@
-"""A result as its page shows it: the figures, the reasons, the marks, and what can be pressed."""
+"""A result on its page: the figures, the reasons, the marks, and what can be pressed."""
 
 import csv
 import io
@@ -19,39 +19,35 @@ from gui.benchmark.results import ResultView
 from gui.widgets.layout import PageScroll
 from tests.fakes.bench import devices_result, methods_result
 
-WIDE, NARROW = 1150, 420
 RESULT = methods_result()
 DEVICES = devices_result()
 
 
 @pytest.fixture
-def shown(qtbot):
-    """Shows a view as its page does, in what scrolls."""
+def show(qtbot):
+    """Shows a result in a scroll area, as its page does."""
 
-    def show(kind, width=WIDE):
-        view, inner = ResultView(Theme(Appearance.LIGHT), kind), QWidget()
+    def make(result, *underway):
+        view, inner = ResultView(Theme(Appearance.LIGHT), result.kind), QWidget()
         QVBoxLayout(inner).addWidget(view)
         view.page = PageScroll(inner)
         qtbot.addWidget(view.page)
-        view.page.resize(width, 640)
+        view.page.resize(1150, 640)
         view.page.show()
+        view.show_result(result, *underway)
         return view
 
-    return show
+    return make
 
 
 @pytest.fixture
-def methods(shown):
-    view = shown(Kind.METHODS)
-    view.show_result(RESULT)
-    return view
+def methods(show):
+    return show(RESULT)
 
 
 @pytest.fixture
-def devices(shown):
-    view = shown(Kind.DEVICES)
-    view.show_result(DEVICES)
-    return view
+def devices(show):
+    return show(DEVICES)
 
 
 def texts(view, key):
@@ -67,7 +63,7 @@ def bar_of(chart, title):
     return next(bar for bar in chart.bars.bars if bar.title == title)
 
 
-def test_figures_are_those_of_the_result(methods):
+def test_methods_are_shown_with_their_figures_reasons_and_marks(qtbot, methods):
     plain, bf16 = RESULT.rows[0], RESULT.rows[3]
     cells = texts(methods, "bf16")
     assert (cells[0], cells[3]) == ("bf16", three_figures(bf16.samples_per_second.median))
@@ -79,49 +75,38 @@ def test_figures_are_those_of_the_result(methods):
     speed, held = bar_of(methods.speed, "bf16"), bar_of(methods.memory, "bf16")
     assert (speed.length, speed.highest) == (bf16.samples_per_second.median, bf16.samples_per_second.highest)
     assert sum(piece.length for piece in held.pieces) == held.length == bf16.peak
-    assert bar_of(methods.speed, "plain").colour == "others"
     assert methods.conclusion.text().startswith("Fastest, with the least memory: LoRA")
     assert any("torch 2.13.0" in fact for fact in methods.facts.details)
-
-
-def test_what_was_not_measured_says_why_and_cant_be_used(qtbot, methods):
     assert texts(methods, "adamw-8bit")[1].startswith("not measured: needs an NVIDIA GPU")
     assert texts(methods, "large-batch")[1].startswith("failed: Memory ran out: 9.1 GB")
     assert methods.table.columnSpan(6, 1) == len(titles(methods)) - 1
-    assert methods.table.columnSpan(5, 1) == 1
     assert bar_of(methods.speed, "8-bit AdamW").length is None
     with qtbot.assertNotEmitted(methods.use_requested):
         methods.table.opened.emit("adamw-8bit")
-
-
-def test_a_row_measured_beside_other_load_is_marked(methods):
     assert texts(methods, "adafactor")[0] == f"Adafactor {MARK}"
-    assert texts(methods, "bf16")[0] == "bf16"
     adafactor = bar_of(methods.speed, "Adafactor")
     assert adafactor.text.endswith(MARK)
     assert "other load of 31 %" in adafactor.tip
     assert MARK in methods.note.text()
 
 
-@pytest.mark.parametrize("by", ["link", "enter"])
-def test_a_variant_can_be_used_by_mouse_and_keyboard(qtbot, methods, by):
-    index = methods.table.model().index(10, 1)
-    assert index.data() == "Use this"
-    with qtbot.waitSignal(methods.use_requested) as told:
-        if by == "link":
-            methods.table.clicked.emit(index)
-        else:
-            methods.table.setCurrentIndex(index)
-            qtbot.keyClick(methods.table, Qt.Key.Key_Return)
-    assert told.args == [RESULT.plan.variants[10]]
+def test_a_variant_is_used_by_mouse_and_by_keyboard(qtbot, methods):
+    link = methods.table.model().index(10, 1)
+    assert link.data() == "Use this"
+    with qtbot.waitSignal(methods.use_requested) as used:
+        methods.table.clicked.emit(link)
+    assert used.args == [RESULT.plan.variants[10]]
+    methods.table.setCurrentIndex(link)
+    with qtbot.waitSignal(methods.use_requested) as used:
+        qtbot.keyClick(methods.table, Qt.Key.Key_Return)
+    assert used.args == [RESULT.plan.variants[10]]
     with qtbot.assertNotEmitted(methods.use_requested):
         methods.table.clicked.emit(methods.table.model().index(10, 0))
 
 
-def test_news_leaves_selection_and_place_as_they_are(qtbot, shown):
-    view = shown(Kind.METHODS)
-    view.page.resize(WIDE, 420)
-    view.show_result(methods_result(done=4), "bf16-all")
+def test_new_figures_leave_selection_and_scroll_position(qtbot, show):
+    view = show(methods_result(done=4), "bf16-all")
+    view.page.resize(1150, 420)
     view.table.select("bf16")
     bar = view.page.verticalScrollBar()
     qtbot.waitUntil(lambda: bar.maximum() > 120)
@@ -131,14 +116,6 @@ def test_news_leaves_selection_and_place_as_they_are(qtbot, shown):
     view.show_result(methods_result(done=5), "adafactor")
     assert view.table.selected == ("bf16",)
     assert bar.value() == 120
-
-
-def test_without_room_columns_are_scrolled_to(qtbot, methods):
-    bar = methods.table.horizontalScrollBar()
-    assert bar.maximum() == 0
-    methods.page.resize(NARROW, 640)
-    qtbot.waitUntil(lambda: bar.maximum() > 0)
-    assert methods.table.height() >= methods.table.verticalHeader().length()
 
 
 def test_devices_are_compared_with_the_first(devices):
@@ -152,36 +129,28 @@ def test_devices_are_compared_with_the_first(devices):
     assert not devices.memory.isVisible()
 
 
-def test_a_device_that_fails_leaves_the_other_its_figure(devices):
-    failed = Pass(begun=0.0, problem="The GPU was lost.")
-    rows = (DEVICES.rows[0], msgspec.structs.replace(DEVICES.rows[1], passes=(failed,)), *DEVICES.rows[2:])
-    devices.show_result(msgspec.structs.replace(DEVICES, rows=rows))
+def test_a_device_that_fails_or_computes_something_else_is_shown(devices):
+    cpu, mps, *others = DEVICES.rows
+    failed = msgspec.structs.replace(mps, passes=(Pass(begun=0.0, problem="The GPU was lost."),))
+    devices.show_result(msgspec.structs.replace(DEVICES, rows=(cpu, failed, *others)))
     assert texts(devices, "vgg16-4-cpu")[2].endswith(" s")
     assert texts(devices, "vgg16-4-mps")[:2] == ["VGG-16, batch 4, MPS", "failed: The GPU was lost"]
     assert bar_of(devices.speed, "VGG-16, batch 4").words == "MPS: failed: The GPU was lost"
+    wrong = msgspec.structs.replace(mps.passes[0].sample, first_loss=2.9)
+    apart = msgspec.structs.replace(mps, passes=(msgspec.structs.replace(mps.passes[0], sample=wrong),))
+    devices.show_result(msgspec.structs.replace(DEVICES, rows=(cpu, apart, *others)))
+    losses = titles(devices).index("Losses")
+    cells = {line.key: line.cell(losses) for line in devices.table.table.lines}
+    good, bad = cells["alexnet-4-mps"], cells["vgg16-4-mps"]
+    assert (good.text, good.tone) == (agreement(others[1], others[0]).text, Tone.GOOD)
+    assert (bad.text, bad.tone) == ("differ by 20 %", Tone.WARNING)
     devices.show_result(devices_result(done=5), "resnet18-4-mps")
     assert bar_of(devices.speed, "MobileNet V2, batch 4").words == ""
 
 
-def test_whether_losses_agree_stands_beside(devices):
-    cpu, mps, *others = DEVICES.rows
-    wrong = msgspec.structs.replace(mps.passes[0].sample, first_loss=2.9)
-    apart = msgspec.structs.replace(mps, passes=(msgspec.structs.replace(mps.passes[0], sample=wrong),))
-    devices.show_result(msgspec.structs.replace(DEVICES, rows=(cpu, apart, *others)))
-    place = titles(devices).index("Losses")
-    cells = {line.key: line.cell(place) for line in devices.table.table.lines}
-    good, bad = cells["alexnet-4-mps"], cells["vgg16-4-mps"]
-    assert (good.text, good.tone) == (agreement(others[1], others[0]).text, Tone.GOOD)
-    assert (bad.text, bad.tone) == ("differ by 20 %", Tone.WARNING)
-    assert "before training" in bad.tip
-
-
-@pytest.mark.parametrize(
-    ("kind", "result", "source"), [("methods", RESULT, "V100"), ("devices", DEVICES, "M1 Max")]
-)
-def test_published_figures_are_shown_and_copied_where_asked_for(shown, kind, result, source):
-    view = shown(Kind(kind))
-    view.show_result(result)
+@pytest.mark.parametrize(("result", "source"), [(RESULT, "V100"), (DEVICES, "M1 Max")], ids=list(Kind))
+def test_published_figures_are_shown_and_copied_where_they_are_chosen(show, result, source):
+    view = show(result)
     columns = len(titles(view))
     view.copy_markdown.click()
     assert "ublished" not in QGuiApplication.clipboard().text()
@@ -195,9 +164,8 @@ def test_published_figures_are_shown_and_copied_where_asked_for(shown, kind, res
 
 
 def test_csv_on_the_clipboard_has_the_figures_of_the_result(qtbot, methods):
-    with qtbot.waitSignal(methods.copied) as told:
+    with qtbot.waitSignal(methods.copied):
         methods.copy_csv.click()
-    assert told.args == ["CSV"]
     lines = {line["name"]: line for line in csv.DictReader(io.StringIO(QGuiApplication.clipboard().text()))}
     bf16 = RESULT.rows[3]
     assert float(lines["bf16"]["samples_per_second"]) == bf16.samples_per_second.median

@@ -1,6 +1,5 @@
 """Earlier results: the list, one of them opened, two compared, and the trash."""
 
-import msgspec
 import pytest
 
 from core.base.settings import Appearance
@@ -51,55 +50,48 @@ def texts(line):
     return [cell.text for cell in line.cells]
 
 
-def test_the_newest_come_first_with_where_and_how_far(page):
+def buttons(page):
+    return [button.isEnabled() for button in (page.open, page.compare, page.bin)]
+
+
+def test_results_are_listed_newest_first_and_the_selection_stays(qtbot, home, page):
     lines = lines_of(page.table)
-    assert list(lines) == [path_of(one) for one in (NEW, DEVICES, OLD, INTERRUPTED)]
+    assert list(lines) == [path_of(saved) for saved in (NEW, DEVICES, OLD, INTERRUPTED)]
     assert texts(lines[path_of(INTERRUPTED)])[:3] == [OLD.plan.title, "Methods", "Invented notebook"]
     assert texts(lines[path_of(INTERRUPTED)])[4:] == ["3 of 12", "interrupted"]
     assert texts(lines[path_of(NEW)])[4:] == ["10 of 12", "complete"]
-
-
-def test_a_damaged_file_says_why_and_only_goes_to_the_bin(qtbot, home, page):
+    page.table.select(path_of(OLD))
     (home / "2020-01-01-methods.json").write_bytes(b"\xff{")
     page.refresh()
     qtbot.waitUntil(lambda: len(lines_of(page.table)) == 5)
-    line = list(lines_of(page.table).values())[-1]
-    assert texts(line) == ["2020-01-01-methods.json"]
-    assert "is damaged" in line.words.text
-    page.table.select(line.key)
-    assert not page.open.isEnabled()
-    assert page.bin.isEnabled()
-    page.table.opened.emit(line.key)
+    assert page.table.selected == (path_of(OLD),)
+    damaged = list(lines_of(page.table).values())[-1]
+    assert texts(damaged) == ["2020-01-01-methods.json"]
+    assert "is damaged" in damaged.words.text
+    page.table.select(damaged.key)
+    assert buttons(page) == [False, False, True]
+    page.table.opened.emit(damaged.key)
     assert page.shown == "list"
 
 
-def test_one_is_opened_in_the_view_of_its_kind(page):
+def test_a_result_is_opened_in_the_view_of_its_kind(qtbot, page):
     page.table.select(path_of(DEVICES))
     page.open.click()
     assert page.shown == "opened"
     assert page.views[Kind.DEVICES].isVisible()
     assert page.views[Kind.DEVICES].result == DEVICES
     page.show_list()
-    page.table.opened.emit(path_of(OLD))
-    assert page.views[Kind.METHODS].isVisible()
+    page.table.opened.emit(path_of(INTERRUPTED))
+    view = page.views[Kind.METHODS]
+    assert view.isVisible()
     assert not page.views[Kind.DEVICES].isVisible()
-    assert page.title.text() == OLD.plan.title
-    page.views[Kind.METHODS].copy_csv.click()
+    assert page.title.text() == INTERRUPTED.plan.title
+    assert lines_of(view.table)["bf16"].words.text == "not measured"
+    with qtbot.waitSignal(page.use_requested) as used:
+        view.table.opened.emit("plain")
+    assert used.args == [INTERRUPTED.plan.variants[0]]
+    view.copy_csv.click()
     assert "CSV" in page.strip.accessibleName()
-
-
-def test_what_was_interrupted_waits_for_nothing(page):
-    page.show_result(INTERRUPTED)
-    lines = lines_of(page.views[Kind.METHODS].table)
-    assert lines["bf16"].words.text == "not measured"
-    assert lines["plain"].words is None
-
-
-def test_a_row_of_an_earlier_result_can_be_used(qtbot, page):
-    page.show_result(OLD)
-    with qtbot.waitSignal(page.use_requested) as told:
-        page.views[Kind.METHODS].table.opened.emit("bf16")
-    assert told.args == [OLD.plan.variants[3]]
 
 
 def test_two_of_a_kind_are_compared(page):
@@ -111,11 +103,9 @@ def test_two_of_a_kind_are_compared(page):
     assert texts(lines["plain"])[4] == "within the spread"
     assert texts(lines["adafactor"])[4] == "slower"
     assert "torch: earlier 2.13.0, later 2.14.0." in page.notes.text()
-    bars = {bar.title: bar for bar in page.chart.bars.bars}
-    assert (bars["bf16"].colour, bars["Adafactor"].colour) == ("activations", "optimizer")
-    placed = {row.bar.title: row for row in page.chart.bars.placed().rows}
-    assert placed["Adafactor"].body.right() == pytest.approx(placed["bf16"].body.left())
-    assert placed["Adafactor"].text.left() > placed["Adafactor"].body.right()
+    bars = {row.bar.title: row for row in page.chart.bars.placed().rows}
+    assert (bars["bf16"].bar.colour, bars["Adafactor"].bar.colour) == ("activations", "optimizer")
+    assert bars["Adafactor"].body.right() == pytest.approx(bars["bf16"].body.left())
 
 
 @pytest.mark.parametrize(
@@ -126,21 +116,13 @@ def test_two_of_a_kind_are_compared(page):
         ((OLD, NEW, INTERRUPTED), "Only two"),
     ],
 )
-def test_others_are_not(page, selected, reason):
+def test_others_cant_be_compared_and_the_reason_is_shown(page, selected, reason):
     page.table.select(*map(path_of, selected))
     assert not page.compare.isEnabled()
     assert reason in page.said.text()
 
 
-def test_the_list_read_again_keeps_what_is_selected(qtbot, page):
-    page.table.select(path_of(OLD))
-    results.save(msgspec.structs.replace(DEVICES, begun=BEGUN + 99 * 86_400))
-    page.refresh()
-    qtbot.waitUntil(lambda: len(lines_of(page.table)) == 5)
-    assert page.table.selected == (path_of(OLD),)
-
-
-def test_some_go_to_the_bin_when_that_is_agreed_to(qtbot, page):
+def test_results_are_moved_to_the_trash_once_that_is_confirmed(qtbot, page):
     page.table.select(path_of(OLD))
     page.table.delete_pressed.emit()
     page.question.put_away()
@@ -152,4 +134,4 @@ def test_some_go_to_the_bin_when_that_is_agreed_to(qtbot, page):
     assert OLD.plan.title in box.informativeText()
     next(button for button in box.buttons() if "trash" in button.text()).click()
     qtbot.waitUntil(lambda: len(lines_of(page.table)) == 2)
-    assert sorted(page.gone) == sorted(results.path_of(one).name for one in (OLD, DEVICES))
+    assert sorted(page.gone) == sorted(results.path_of(result).name for result in (OLD, DEVICES))

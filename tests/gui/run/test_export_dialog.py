@@ -1,4 +1,4 @@
-"""The sheet "Export", with exports that do as a test wants."""
+"""The dialog Export with exports that end as a test wants."""
 
 import threading
 
@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import JobCancelled, JobProgress
 from core.runs.folder import RunFolder
-from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer, Wanted
+from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer
 from gui.run.export_dialog import ExportSheet
 
 NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
@@ -32,161 +32,153 @@ AGREEMENT = Agreement(
 )
 
 
-class InventedExport:
-    """Waits for its gate, then ends as it should."""
+class FakeExports:
+    """Exports that wait for `gate`, then end with `end`: an error, or what is missing."""
 
-    def __init__(self, wanted: Wanted, ends: object, gate: threading.Event) -> None:
-        self.wanted, self._ends, self._gate = wanted, ends, gate
-        self.is_killed = False
+    def __init__(self):
+        self.wanted, self.end, self.gate, self.is_killed = None, "", threading.Event(), False
 
-    def run(self, tell=None) -> ExportReport:
+    def __call__(self, wanted):
+        self.wanted = wanted
+        return self
+
+    def run(self, tell):
         tell(JobProgress(done=2, total=6, what="Writing the model"))
-        self._gate.wait()
+        self.gate.wait()
         if self.is_killed:
             raise JobCancelled("export")
-        if isinstance(self._ends, Exception):
-            raise self._ends
+        if isinstance(self.end, Exception):
+            raise self.end
+        path = self.wanted.folder or "https://huggingface.co/me/mine"
+        files = ("README.md",)
         return ExportReport(
-            kind=self.wanted.kind,
-            path=self.wanted.folder or "https://huggingface.co/me/mine",
-            files=("README.md",),
-            size=3 << 20,
-            agreement=AGREEMENT,
-            missing=self._ends or "",
+            self.wanted.kind, path, files, size=3 << 20, agreement=AGREEMENT, missing=self.end
         )
 
-    def kill(self) -> None:
+    def kill(self):
         self.is_killed = True
-        self._gate.set()
-
-
-class Exports:
-    """Makes them; `ends` is what the next one comes to."""
-
-    def __init__(self) -> None:
-        self.made: list[InventedExport] = []
-        self.ends: object = None
-        self.gate = threading.Event()
-
-    def __call__(self, wanted: Wanted) -> InventedExport:
-        self.made.append(InventedExport(wanted, self.ends, self.gate))
-        return self.made[-1]
+        self.gate.set()
 
 
 @pytest.fixture
 def exports():
-    return Exports()
+    return FakeExports()
 
 
 @pytest.fixture
-def sheet(qtbot, exports, tmp_path):
-    sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews", make=exports, find=lambda _run: OFFERS)
-    qtbot.addWidget(sheet)
-    sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    sheet.place.propose_in(tmp_path)
-    sheet.show()
+def make_sheet(qtbot, exports, tmp_path):
+    made = []
+
+    def make(find=lambda _run: OFFERS):
+        sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews", make=exports, find=find)
+        qtbot.addWidget(sheet)
+        sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+        sheet.place.propose_in(tmp_path)
+        made.append(sheet)
+        sheet.show()
+        return sheet
+
+    yield make
+    for sheet in made:
+        sheet.reject()
+
+
+@pytest.fixture
+def sheet(qtbot, make_sheet):
+    sheet = make_sheet()
     qtbot.waitUntil(lambda: bool(sheet.kinds.rows))
-    yield sheet
-    sheet.reject()
+    return sheet
 
 
-def said(sheet) -> str:
+def message(sheet):
     return "\n".join(label.text() for label in sheet.strip.findChildren(QLabel) if label.text())
 
 
-def test_what_can_be_made_comes_first_and_the_rest_says_why_not(sheet):
+def begin(qtbot, sheet):
+    sheet.take.click()
+    qtbot.waitUntil(lambda: sheet.status == "Writing the model…")
+
+
+def export(qtbot, sheet, exports):
+    exports.gate.set()
+    sheet.take.click()
+    qtbot.waitUntil(lambda: not sheet.is_running)
+
+
+def test_kinds_that_cant_be_exported_come_last_with_the_reason(sheet):
     assert list(sheet.kinds.rows) == [ExportKind.FOLDER, ExportKind.ONNX, ExportKind.HUB, ExportKind.ADAPTER]
     assert sheet.kinds.chosen is ExportKind.FOLDER
     row = sheet.kinds.rows[ExportKind.ADAPTER]
     assert not row.button.isEnabled()
-    assert row.words.text() == NO_ADAPTER
-    assert row.button.accessibleDescription() == NO_ADAPTER
+    assert row.words.text() == row.button.accessibleDescription() == NO_ADAPTER
 
 
-def test_it_exports_and_says_how_the_two_models_agree(qtbot, sheet, exports, tmp_path):
+def test_an_export_shows_its_progress_and_how_the_two_models_agree(qtbot, sheet, exports, tmp_path):
     sheet.place._numbers.setCurrentIndex(2)
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.status == "Writing the model…")
+    begin(qtbot, sheet)
     assert sheet._bar.value() == 2
     assert not sheet.take.isEnabled()
     assert not sheet.kinds.isEnabled()
-    (tmp_path / "reviews-folder").mkdir()
+    folder = tmp_path / "reviews-folder"
+    folder.mkdir()
     exports.gate.set()
     qtbot.waitUntil(lambda: not sheet.is_running)
-    wanted = exports.made[0].wanted
+    wanted = exports.wanted
     assert (wanted.kind, wanted.numbers) == (ExportKind.FOLDER, NumberFormat.BF16)
-    assert wanted.folder == str(tmp_path / "reviews-folder")
-    assert "answers as the trained model" in said(sheet)
-    assert "16 of 16 labels are the same" in said(sheet)
-    assert "3.00 MB in" in said(sheet)
+    assert wanted.folder == str(folder)
+    assert "16 of 16 labels are the same" in message(sheet)
+    assert "3.00 MB in" in message(sheet)
     assert sheet.show_folder.isVisible()
-    assert sheet.place.folder == str(tmp_path / "reviews-folder-2"), "the other one is taken now"
+    assert sheet.place.folder == f"{folder}-2", "the other one exists now"
 
 
-def test_the_hub_takes_a_repository(qtbot, sheet, exports):
+def test_the_hub_takes_a_repository_and_a_typed_folder_stays(qtbot, sheet, exports, tmp_path):
+    sheet.place._line.clear()
+    qtbot.keyClicks(sheet.place._line, "/elsewhere/mine")
+    sheet.kinds.choose(ExportKind.ONNX)
+    assert sheet.place.folder == "/elsewhere/mine"
+    assert sheet.place.wanted(RunFolder(tmp_path)).numbers is NumberFormat.AUTO
     sheet.kinds.choose(ExportKind.HUB)
-    assert sheet.take.text() == "Export and upload"
     sheet.place._repo.setText(" me/mine ")
-    exports.gate.set()
-    sheet.take.click()
-    qtbot.waitUntil(lambda: not sheet.is_running)
-    wanted = exports.made[0].wanted
-    assert (wanted.repo, wanted.private, wanted.folder) == ("me/mine", True, "")
-    assert "https://huggingface.co/me/mine" in said(sheet)
+    export(qtbot, sheet, exports)
+    assert (exports.wanted.repo, exports.wanted.private, exports.wanted.folder) == ("me/mine", True, "")
+    assert "https://huggingface.co/me/mine" in message(sheet)
     assert not sheet.show_folder.isVisible()
 
 
-def test_it_can_be_cancelled(qtbot, sheet, exports):
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.status == "Writing the model…")
-    sheet.stop.click()
+@pytest.mark.parametrize("by_closing", [False, True])
+def test_an_export_is_cancelled_by_its_button_and_by_closing(qtbot, sheet, exports, by_closing):
+    begin(qtbot, sheet)
+    if by_closing:
+        sheet.reject()
+    else:
+        sheet.stop.click()
     qtbot.waitUntil(lambda: not sheet.is_running)
-    assert exports.made[0].is_killed
-    assert "cancelled" in said(sheet)
+    assert exports.is_killed
+    assert by_closing or "cancelled" in message(sheet)
     assert sheet.take.isEnabled()
 
 
-def test_closing_it_ends_what_is_under_way(qtbot, sheet, exports):
-    sheet.take.click()
-    qtbot.waitUntil(lambda: sheet.status == "Writing the model…")
-    sheet.reject()
-    assert exports.made[0].is_killed
-
-
 @pytest.mark.parametrize(
-    ("ends", "words"),
+    ("end", "words"),
     [
         (UserError("It doesn't answer as the trained one", "200 of 384"), "200 of 384"),
         (OptionsError((Problem("", "/there is not empty"),)), "/there is not empty"),
         ("The GGUF file is missing", "incomplete"),
     ],
 )
-def test_what_went_wrong_is_said(qtbot, sheet, exports, ends, words):
-    exports.ends = ends
-    exports.gate.set()
-    sheet.take.click()
-    qtbot.waitUntil(lambda: not sheet.is_running)
-    assert words in said(sheet)
+def test_why_an_export_failed_is_shown(qtbot, sheet, exports, end, words):
+    exports.end = end
+    export(qtbot, sheet, exports)
+    assert words in message(sheet)
 
 
-def test_a_folder_that_was_typed_stays(sheet, qtbot, tmp_path):
-    sheet.place._line.clear()
-    qtbot.keyClicks(sheet.place._line, "/elsewhere/mine")
-    sheet.kinds.choose(ExportKind.ONNX)
-    assert sheet.place.folder == "/elsewhere/mine"
-    assert sheet.place.wanted(RunFolder(tmp_path)).numbers is NumberFormat.AUTO
-
-
-def test_a_run_without_a_model_is_told(qtbot, tmp_path):
+def test_a_run_without_a_model_offers_nothing(qtbot, make_sheet):
     def find(_run):
         raise UserError("reviews has no model to export")
 
-    sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews", find=find)
-    qtbot.addWidget(sheet)
-    sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    sheet.show()
-    qtbot.waitUntil(lambda: "no model" in said(sheet))
+    sheet = make_sheet(find)
+    qtbot.waitUntil(lambda: "no model" in message(sheet))
     assert not sheet.take.isEnabled()
     assert not sheet.place.isVisible()
     assert all(button.text() for button in sheet.findChildren(QPushButton) if button.isVisible())
-    sheet.reject()

@@ -1,44 +1,43 @@
-import sys
+"""A run followed by its thread: from its start, while it is written, after its end, and one with a long past."""
+
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject
 
-from core.runs import start
 from core.runs.event_log import EventWriter
-from core.runs.events import RunFinished, TurnAwaited
-from core.runs.folder import Action, ExitRecord
+from core.runs.events import TurnAwaited
+from core.runs.folder import Action
 from core.runs.library import read_status
 from core.runs.status import RunStatus, State
 from gui.charts.history import RunHistory
 from gui.run import follower
 from gui.run.follower import FIRST_BYTES, JobThread, LogTail
-from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, opening, write_story
+from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, write_story
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 
 
 class Listener(QObject):
-    """Keeps all that a thread tells, in order. Of a QObject Qt knows when it is gone, and calls it no more."""
+    """Collects all that a thread emits, in order. Qt disconnects a QObject when it is deleted."""
 
     def __init__(self, thread):
         super().__init__()
-        self.history, self.status, self.news = RunHistory(), RunStatus(), 0
-        self.states, self.log, self.failures, self.order = [], "", [], []
+        self.history, self.status = RunHistory(), RunStatus()
+        self.updates, self.states, self.log, self.failures, self.order = [], [], "", [], []
         thread.updated.connect(self.on_update)
         thread.state_changed.connect(self.on_state)
         thread.log_arrived.connect(self.on_log)
-        thread.job_failed.connect(self.on_failure)
-        thread.ended.connect(self.on_end)
+        thread.job_failed.connect(self.failures.append)
+        thread.ended.connect(self.order.append)
 
     def on_update(self, news):
-        self.news += 1
+        self.updates.append((news.is_complete, news.status.step))
         self.status = news.status
         for batch in news.batches:
             self.history.add(batch)
-        self.order.append("news")
+        self.order.append("update")
 
     def on_state(self, state):
         self.states.append(state)
@@ -47,18 +46,10 @@ class Listener(QObject):
     def on_log(self, text):
         self.log += text
 
-    def on_failure(self, error):
-        self.failures.append(error)
-
-    def on_end(self, record):
-        self.order.append(record)
-
 
 @pytest.fixture
-def live(tmp_path):
-    run = make_folder(tmp_path / "run")
-    keep_alive(run)
-    return run
+def run(tmp_path):
+    return make_folder(tmp_path / "run")
 
 
 @pytest.fixture
@@ -76,123 +67,62 @@ def follow(qtbot):
         assert thread.wait(5000)
 
 
-def test_reads_a_run_that_is_long_over_and_ends(qtbot, tmp_path, follow):
-    run = make_folder(tmp_path / "run")
-    plot = Plot()
-    finish(run, plot, write_story(run, plot))
-    run.log_file.write_text("first\nlast, without a newline")
+def test_a_request_is_passed_on_a_killed_engine_is_reported_and_following_stops_at_once(qtbot, run, follow):
+    keep_alive(run)
+    write_story(run, Plot(reached=20, start=time.time()))
+    other, _ = follow(run)
     thread, listener = follow(run)
-    with qtbot.waitSignal(thread.finished, timeout=5000):
+    with qtbot.waitSignals([thread.state_changed, other.state_changed], timeout=5000):
         thread.start()
-    qtbot.waitUntil(lambda: listener.states == [State.FINISHED], timeout=2000)
-    assert (listener.status.step, len(listener.history.step_seconds)) == (plot.reached, plot.reached)
-    assert listener.log == "first\nlast, without a newline"
-    assert [said for said in listener.order if said != "news"] == [run.exit_record(), State.FINISHED]
-    assert listener.status.finished is not None
-
-
-def test_follows_a_run_as_it_is_written(qtbot, live, follow):
-    plot = Plot(reached=0, start=time.time())
-    writer = EventWriter(live.events_file)
-    for event in opening(plot)[:2]:
-        writer.write(event)
-    thread, listener = follow(live)
-    with qtbot.waitSignal(thread.state_changed, timeout=5000):
-        thread.start()
-    assert listener.states == [State.STARTING]
-    with qtbot.waitSignal(thread.state_changed, timeout=5000):
-        for event in opening(plot)[2:]:
-            writer.write(event)
-    assert listener.states == [State.STARTING, State.TRAINING]
-    with qtbot.waitSignal(thread.finished, timeout=5000):
-        writer.write(RunFinished(state="finished", steps=0))
-        live.record_exit(ExitRecord(time=time.time(), code=0))
-    writer.close()
-    qtbot.waitUntil(lambda: listener.states[-1] is State.FINISHED, timeout=2000)
-
-
-def test_a_stop_is_passed_on_and_a_killed_engine_is_reported_within_two_seconds(qtbot, live, follow):
-    write_story(live, Plot(reached=20, start=time.time()))
-    thread, listener = follow(live)
-    with qtbot.waitSignal(thread.state_changed, timeout=5000):
-        thread.start()
+        other.start()
+    before = time.monotonic()
+    other.stop_following()
+    assert other.wait(2000)
+    assert time.monotonic() - before < 0.5
+    assert (run.exit_record(), run.open_requests()) == (None, [])
     with qtbot.waitSignal(thread.state_changed, timeout=5000):
         thread.request(Action.STOP)
-    assert [request.action for request in live.open_requests()] == [Action.STOP]
+    assert [request.action for request in run.open_requests()] == [Action.STOP]
     with qtbot.waitSignal(thread.ended, timeout=2000):
-        crash(live, time.time())
+        crash(run, time.time())
     qtbot.waitUntil(lambda: listener.states == [State.TRAINING, State.STOPPING, State.CRASHED], timeout=2000)
 
 
-def test_stops_following_at_once_and_leaves_the_run_alone(qtbot, live, follow):
-    write_story(live, Plot(reached=20, start=time.time()))
-    thread, _ = follow(live)
-    with qtbot.waitSignal(thread.state_changed, timeout=5000):
-        thread.start()
-    before = time.monotonic()
-    thread.stop_following()
-    assert thread.wait(2000)
-    assert time.monotonic() - before < 0.5
-    assert live.exit_record() is None
-    assert live.open_requests() == []
-
-
-def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
-    run = make_folder(tmp_path / "run")
-    thread, listener = follow(
-        run, begin=partial(start.start, run, [sys.executable, "-P", str(KEEPER), "finish", str(run.path)])
-    )
-    with qtbot.waitSignal(thread.finished, timeout=10_000):
-        thread.start()
-    qtbot.waitUntil(lambda: State.FINISHED in listener.states, timeout=2000)
-    assert listener.failures == []
-    assert "The fake engine is here." in listener.log
-    assert (listener.status.step, len(listener.history.step_seconds)) == (3, 3)
-
-
-def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
+def test_a_long_past_is_read_whole_in_parts_after_the_state(qtbot, run, follow, monkeypatch):
     monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
-    run = make_folder(tmp_path / "run")
     plot = Plot(steps=4000, reached=4000)
     finish(run, plot, write_story(run, plot))
     thread, listener = follow(run)
     with qtbot.waitSignal(thread.finished, timeout=20_000):
         thread.start()
     qtbot.waitUntil(lambda: listener.status.finished is not None, timeout=2000)
-    assert listener.news > 5
-    assert listener.order[:3] == ["news", run.exit_record(), State.FINISHED], (
-        "known from the end of the file, before all of it is read"
-    )
+    assert len(listener.updates) > 5
+    assert listener.order[:3] == ["update", run.exit_record(), State.FINISHED]
     assert listener.states == [State.FINISHED]
     assert listener.history.loss.x.tolist() == list(range(1, 4001))
     assert len(listener.history.evaluations) == plot.epochs
-    status = read_status(run)
-    assert listener.status == status
+    assert listener.status == read_status(run)
 
 
-def test_a_run_that_waits_with_a_long_past_is_listener_as_waiting_from_the_first_moment(
-    qtbot, tmp_path, follow, monkeypatch
+def test_a_waiting_run_with_a_long_past_is_waiting_and_as_far_as_it_is_from_the_start(
+    qtbot, run, follow, monkeypatch
 ):
     monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
-    run = make_folder(tmp_path / "run")
-    plot = Plot(steps=4000, reached=2000)
-    write_story(run, plot)
+    write_story(run, Plot(steps=4000, reached=2000))
     keep_alive(run, attempt=2)
     keeper = EventWriter(run.machine_file, attempt=2)
     keeper.write(TurnAwaited(ahead=1, behind="other"))
     keeper.close()
     thread, listener = follow(run)
-    wholes = []
-    thread.updated.connect(lambda news: wholes.append((news.is_complete, news.status.step)))
     thread.start()
-    qtbot.waitUntil(lambda: (True, 2000) in wholes, timeout=20_000)
+    qtbot.waitUntil(lambda: (True, 2000) in listener.updates, timeout=20_000)
+    assert listener.order[:2] == ["update", State.QUEUED]
     assert listener.states == [State.QUEUED]
-    assert listener.order[:2] == ["news", State.QUEUED]
-    assert wholes[0] == (False, 2000), "how far it is, from the ends of its files"
-    assert {step for _, step in wholes} == {2000}, "never further back meanwhile"
+    assert listener.updates[0] == (False, 2000), "how far it is, from the ends of its files"
+    assert {step for _, step in listener.updates} == {2000}
 
 
-def test_a_log_is_read_in_whole_lines_of_which_only_the_last_state_is_kept(tmp_path):
+def test_a_log_is_read_in_whole_lines_as_a_terminal_would_show_them(tmp_path):
     path = tmp_path / "log.txt"
     tail = LogTail(path)
     assert tail.read() == ""
@@ -204,7 +134,7 @@ def test_a_log_is_read_in_whole_lines_of_which_only_the_last_state_is_kept(tmp_p
     assert tail.read_rest() == "no newline"
 
 
-def test_of_a_long_log_the_end(tmp_path):
+def test_of_a_long_log_only_the_end_is_read(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"".join(b"%07d\n" % number for number in range(FIRST_BYTES // 8)))
     text = LogTail(path).read()

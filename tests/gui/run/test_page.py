@@ -1,4 +1,4 @@
-"""The page of a run in each of its states: what is said, what is offered, what goes on."""
+"""The page of a run in each of its states: what it shows, what it offers, what goes on."""
 
 import os
 import shutil
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from core.base.errors import RunFolderError, UserError
@@ -36,7 +34,7 @@ from core.runs.status import State
 from gui.base.theme import Theme
 from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
-from gui.run.header import RunAction, RunFigures
+from gui.run.header import RunAction
 from gui.run.page import RunPage, RunView
 from tests.fakes.charts import legend_of
 from tests.fakes.runs import (
@@ -62,28 +60,24 @@ def command(run, scenario):
 
 
 @pytest.fixture
-def theme(qapp):
-    return Theme(Appearance.LIGHT)
-
-
-@pytest.fixture
 def run(tmp_path):
     return make_folder(tmp_path / "run")
 
 
 @pytest.fixture
-def show(qtbot, theme, run):
-    """Opens a view of the run, and waits for a state."""
+def show(qtbot, run):
+    """Opens a view of the run and waits for a state."""
     shown = []
 
     def make(state, **how):
-        view = RunView(theme, run, **how)
+        view = RunView(Theme(Appearance.LIGHT), run, **how)
         shown.append(view)
         qtbot.addWidget(view)
         view.resize(1000, 780)
         view.show()
-        qtbot.waitUntil(lambda: view.state is state, timeout=10_000)
-        QApplication.processEvents()  # a button is shown an event after its layout has it
+        if state is not None:
+            qtbot.waitUntil(lambda: view.state is state, timeout=10_000)
+            QApplication.processEvents()  # a button is shown an event after its layout has it
         return view
 
     yield make
@@ -92,8 +86,8 @@ def show(qtbot, theme, run):
 
 
 @pytest.fixture
-def page(qtbot, theme):
-    page = RunPage(theme)
+def page(qtbot):
+    page = RunPage(Theme(Appearance.LIGHT))
     qtbot.addWidget(page)
     page.resize(1000, 780)
     page.show()
@@ -101,25 +95,23 @@ def page(qtbot, theme):
     page.close_run()
 
 
-def training(run, reached=40, **plot):
+# --- Runs in each state
+
+
+def train(run, reached=40, **plot):
     """A live run that has come so far."""
     keep_alive(run)
     return write_story(run, Plot(reached=reached, start=time.time() - 20, **plot))
 
 
-def finished(run):
+def finish_all(run):
     finish(run, Plot(), write_story(run, Plot()))
 
 
-def crashed(run, reached=100):
+def kill(run, reached=100):
     clock = write_story(run, Plot(reached=reached))
     crash(run, clock)
     return clock
-
-
-def with_model(run):
-    run.model.mkdir()
-    (run.model / "model.safetensors").touch()
 
 
 def write_second(file, *events):
@@ -134,21 +126,8 @@ def await_turn(run, **figures):
     write_events(run.machine_file, TurnAwaited(time=time.time(), **figures))
 
 
-def words(view):
-    return "\n".join(label.text() for label in view.messages.findChildren(QLabel))
-
-
-def fixes(view):
-    shown = [button for button in view.messages.findChildren(QPushButton) if not button.isHidden()]
-    return {button.text(): button for button in shown if button.text()}
-
-
-def requests(run):
-    return [request.action for request in run.open_requests()]
-
-
 def wait_without_checkpoint(run):
-    clock = crashed(run, 20)
+    clock = kill(run, 20)
     keep_alive(run, attempt=2)
     write_second(run.machine_file, TurnAwaited(time=clock + 1, ahead=1, behind="digits"))
 
@@ -160,12 +139,12 @@ def fail_at_once(run):
 
 
 def run_by_newer(run):
-    finished_at = RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0)
-    write_events(run.events_file, RunStarted(time=100.0, pid=1, schema=SCHEMA + 1), finished_at)
+    finished = RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0)
+    write_events(run.events_file, RunStarted(time=100.0, pid=1, schema=SCHEMA + 1), finished)
 
 
 def damage(run):
-    finished(run)
+    finish_all(run)
     with run.events_file.open("a") as file:
         file.write("no event\nnor this\n")
 
@@ -179,7 +158,7 @@ def lose_keeper(run):
 
 
 def leave_queue(run):
-    clock = crashed(run)
+    clock = kill(run)
     before = run.exit_record()
     keep_alive(run, attempt=2)
     write_second(run.machine_file, RequestAnswered(time=clock + 2, request="r", action="stop", accepted=True))
@@ -193,74 +172,72 @@ def run_out_of_memory(run):
     run.record_exit(ExitRecord(time=time.time(), code=-9, signal="SIGKILL", out_of_memory=True))
 
 
+# --- What a view shows
+
+
+def words(view):
+    return "\n".join(label.text() for label in view.messages.findChildren(QLabel))
+
+
+def fixes(view):
+    """The buttons of the messages by their text."""
+    shown = [button for button in view.messages.findChildren(QPushButton) if not button.isHidden()]
+    return {button.text(): button for button in shown if button.text()}
+
+
+def requests(run):
+    return [request.action for request in run.open_requests()]
+
+
 BEHIND = partial(await_turn, ahead=3, behind="digits")
 BY_TITLE = partial(await_turn, ahead=1, behind="x", title="My run")
-
-
-KILLED = "The training process was ended by SIGKILL"
 TRAINED = "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8"
+FINISHED = "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16"
 WAITS = "Waiting for its turn behind "
-STATES = [
-    (partial(training, reached=90), State.TRAINING, TRAINED, "Pause, Stop and keep"),
-    (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Leave the queue"),
-    (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Leave the queue"),
-    (wait_without_checkpoint, State.QUEUED, WAITS + "digits · starts over", "Leave the queue"),
-    (finished, State.FINISHED, "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16", ""),
-    (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again"),
-    (run_by_newer, State.FINISHED, "Finished · after ", "", "Not all of this run can be read"),
-    (damage, State.FINISHED, "Finished · ", "", "Not all of this run can be read"),
-    (crashed, State.CRASHED, "Crashed · after ", "Resume", KILLED),
-    (partial(crashed, reached=20), State.CRASHED, "Crashed · after ", "Start again", KILLED),
-    (
-        lose_keeper,
-        State.CRASHED,
-        "Crashed",
-        "Resume",
-        "The training process has ended, and the reason is unknown",
-    ),
-    (run_out_of_memory, State.CRASHED, "Crashed", "Resume", "Memory ran out"),
-    (leave_queue, State.STOPPED, "Stopped", "Resume", "Removed from the queue before it resumed"),
-]
+KILLED = "The training process was ended by SIGKILL"
+UNREAD = "Not all of this run can be read"
+UNKNOWN = "The training process has ended, and the reason is unknown"
+REMOVED = "Removed from the queue before it resumed"
 
 
-@pytest.mark.parametrize("case", STATES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        (partial(train, reached=90), State.TRAINING, TRAINED, "Pause, Stop and keep", {}),
+        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Leave the queue", {}),
+        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Leave the queue", {}),
+        (wait_without_checkpoint, State.QUEUED, WAITS + "digits · starts over", "Leave the queue", {}),
+        (finish_all, State.FINISHED, FINISHED, "", {}),
+        (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again", {}),
+        (run_by_newer, State.FINISHED, "Finished · after ", "", {UNREAD: ""}),
+        (damage, State.FINISHED, "Finished · ", "", {UNREAD: ""}),
+        (kill, State.CRASHED, "Crashed · after ", "Resume", {KILLED: "checkpoint of step 90 is complete"}),
+        (partial(kill, reached=20), State.CRASHED, "Crashed · after ", "Start again", {KILLED: ""}),
+        (lose_keeper, State.CRASHED, "Crashed", "Resume", {UNKNOWN: "The computer was restarted"}),
+        (run_out_of_memory, State.CRASHED, "Crashed", "Resume", {"Memory ran out": ""}),
+        (leave_queue, State.STOPPED, "Stopped", "Resume", {REMOVED: "killed by another process"}),
+    ],
+)
 def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
-    prepare, state, line, offered, *titles = case
+    prepare, state, line, offered, messages = case
     prepare(run)
     view = show(state)
     buttons = view.header.buttons
     assert view.header.state_line.text().startswith(line)
     shown = (buttons.resume, buttons.pause, buttons.stop, buttons.end)
     assert ", ".join(button.text() for button in shown if button.isVisible()) == offered
-    assert view.messages.titles() == titles
+    assert view.messages.titles() == list(messages)
+    assert all(part in words(view) for part in messages.values())
     assert view.header.progress.isVisible() == (not state.is_over)
     assert all(button.text() for button in view.findChildren(QPushButton))
 
 
-LEFT = ["removed from the queue", "step 100", "checkpoint of step 90", "SIGKILL", "killed by another process"]
+# --- While it trains
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        (crashed, State.CRASHED, ["Its checkpoint of step 90 is complete."], "Resume from step 90"),
-        (partial(crashed, reached=20), State.CRASHED, [], "Start again"),
-        (lose_keeper, State.CRASHED, ["The computer was restarted or switched off"], "Resume from step 90"),
-        (leave_queue, State.STOPPED, LEFT, "Resume from step 90"),
-    ],
-)
-def test_a_run_that_ended_badly_says_how_and_offers_to_go_on(qtbot, run, show, case):
-    prepare, state, parts, fix = case
-    prepare(run)
-    resumed = []
-    view = show(state, resume=resumed.append)
-    assert all(part in words(view) for part in parts)
-    fixes(view)[fix].click()
-    qtbot.waitUntil(lambda: resumed == [run], timeout=2000)
-
-
-def test_a_training_run_shows_how_far_it_is(qtbot, run, show):
-    training(run, 90)
+def test_a_training_run_shows_how_far_it_is_and_what_would_help(qtbot, run, show):
+    train(run, 90)
+    warn(run)
     view = show(State.TRAINING)
     header = view.header
     assert header.name.text() == "Handwritten digits"
@@ -270,9 +247,29 @@ def test_a_training_run_shows_how_far_it_is(qtbot, run, show):
     qtbot.waitUntil(lambda: "train" in legend_of(view.charts.loss), timeout=3000)
     assert legend_of(view.charts.metrics) == "Accuracy 87.0 % · F1 86.6 %"
     assert all(chart._canvas.accessibleName() for chart in view.charts.charts)
+    opened = []
+    view.edit_requested.connect(opened.append)
+    next(button for title, button in fixes(view).items() if "batch size" in title).click()
+    header.buttons.entries[RunAction.DUPLICATE].trigger()
+    assert [tree["memory"]["batch_size"] for tree in opened] == [8, 32]
+    assert opened[0]["model"]["source"] == OPTIONS.model.source
+    other = MessageRaised(id="other", level=Level.INFO, title="Another")
+    write_events(run.events_file, other, MessageWithdrawn(id="memory-low"))
+    qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
 
 
-def test_before_the_first_step_the_phase_stands_in_words(qtbot, run, show):
+def test_nothing_is_offered_before_the_state_is_known(run, show):
+    finish_all(run)
+    view = show(None)
+    header = view.header
+    assert not any(b.isVisible() for b in (header.buttons.pause, header.buttons.stop, header.progress))
+    assert not header.buttons.more.isEnabled()
+    for chart in view.charts.charts:
+        chart.redraw()
+        assert chart._empty.text() == " "
+
+
+def test_before_the_first_step_the_phase_is_shown(qtbot, run, show):
     keep_alive(run)
     write_events(run.events_file, *opening(Plot(start=time.time()))[:3])
     view = show(State.STARTING)
@@ -282,101 +279,21 @@ def test_before_the_first_step_the_phase_stands_in_words(qtbot, run, show):
     assert view.header.time_left.text() == ""
 
 
-def test_nothing_is_offered_before_it_is_known_where_the_run_stands(run, theme, qtbot):
-    finished(run)
-    view = RunView(theme, run)
-    qtbot.addWidget(view)
-    view.show()
-    header = view.header
-    assert not any(b.isVisible() for b in (header.buttons.pause, header.buttons.stop, header.progress))
-    assert not header.buttons.more.isEnabled()
-    for chart in view.charts.charts:
-        chart.redraw()
-        assert chart._empty.text() == " "
-    view.close_view()
-
-
-def test_a_finished_run_sums_up(run, show):
-    clock = write_story(run, Plot())
-    write_events(run.events_file, FORECAST)
-    finish(run, Plot(), clock)
-    view = show(State.FINISHED)
-    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 rows/s" in view.figures.text
-    assert view.figures.text.endswith("Peak memory 2.60 GB")
-    assert view.details.metrics.rowCount() == 8
-    assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
-    assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
-    assert not view.model.isVisible()
-
-
-def test_what_was_measured_before_the_last_steps_is_no_result(run, show):
-    write_story(run, Plot(reached=50))
-    write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
-    run.record_exit(ExitRecord(time=time.time(), code=0))
-    text = show(State.STOPPED).figures.text
-    assert text.startswith("Last evaluated at step 45 Loss ")
-    assert ", Accuracy" not in text
-
-
-def test_one_number_says_how_long_it_was_worked_on(run, show):
-    saved = CheckpointSaved(time=1060.0, step=5, path="c", bytes=1, seconds=1.0)
-    paused = RunFinished(time=1060.0, state=Outcome.PAUSED, steps=5)
-    write_events(run.events_file, RunStarted(time=1000.0, pid=1), saved, paused)
-    done = RunFinished(time=5060.0, state=Outcome.FINISHED, steps=9, seconds=3.0)
-    write_second(run.events_file, RunStarted(time=5000.0, pid=2, from_step=5), done)
-    run.record_exit(ExitRecord(time=5061.0, code=0, attempt=2))
-    assert "Time 2 min" in show(State.FINISHED).figures.text
-
-
-@pytest.mark.parametrize(("nan_from", "is_blank"), [(50, False), (1, True)])
-def test_nan_losses_are_said_so(qtbot, run, show, nan_from, is_blank):
-    training(run, 60, nan_from=nan_from)
+@pytest.mark.parametrize(
+    ("nan_from", "text"), [(50, "not a number since step 50"), (1, "Every loss so far is NaN")]
+)
+def test_nan_losses_are_named(qtbot, run, show, nan_from, text):
+    train(run, 60, nan_from=nan_from)
     loss = show(State.TRAINING).charts.loss
-    text = "Every loss so far is NaN" if is_blank else f"not a number since step {nan_from}"
     qtbot.waitUntil(lambda: text in legend_of(loss), timeout=3000)
 
 
-def test_a_crash_is_shown_with_the_end_of_the_log(qtbot, run, page):
-    training(run)
-    page.show_run(run)
-    view = page.view
-    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
-    with qtbot.waitSignal(page.run_changed, timeout=2000):
-        crash(run, time.time())
-    qtbot.waitUntil(lambda: view.details.log.toPlainText().endswith("Training on cpu"), timeout=2000)
-    assert view.details.log.isVisible()
-
-
-def test_after_lack_of_memory_its_remedies_come_before_going_on(qtbot, run, show):
-    run_out_of_memory(run)
-    view = show(State.CRASHED)
-    titles = list(fixes(view))
-    assert (titles[0], titles[-1]) == (FORECAST.fixes[0].label, "Resume from step 90")
-    with qtbot.waitSignal(view.edit_requested, timeout=2000) as wished:
-        fixes(view)[titles[0]].click()
-    assert wished.args[0]["memory"]["batch_size"] == 8
-
-
-def test_a_fix_or_duplicate_opens_the_same_options(qtbot, run, show):
-    training(run)
-    warn(run)
-    view = show(State.TRAINING)
-    opened = []
-    view.edit_requested.connect(opened.append)
-    next(button for title, button in fixes(view).items() if "batch size" in title).click()
-    view.header.buttons.entries[RunAction.DUPLICATE].trigger()
-    assert [tree["memory"]["batch_size"] for tree in opened] == [8, 32]
-    assert opened[0]["model"]["source"] == OPTIONS.model.source
-    other = MessageRaised(id="other", level=Level.INFO, title="Another")
-    write_events(run.events_file, other, MessageWithdrawn(id="memory-low"))
-    qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
-
-
-def test_a_message_does_what_the_buttons_do(qtbot, run, show, monkeypatch):
-    keep_alive(run)
+def test_stop_and_end_now_by_the_buttons_and_by_a_message(qtbot, run, show, monkeypatch):
+    train(run)
     stuck = MessageRaised(id="a", level=Level.WARNING, title="Stuck?", fixes=(STOP, END, REVEAL))
     write_events(run.machine_file, stuck)
-    view = show(State.STARTING)
+    view = show(State.TRAINING)
+    buttons = view.header.buttons
     qtbot.waitUntil(lambda: view.messages.titles() == ["Stuck?"], timeout=5000)
     shown = []
     monkeypatch.setattr("gui.run.page.reveal", shown.append)
@@ -384,30 +301,19 @@ def test_a_message_does_what_the_buttons_do(qtbot, run, show, monkeypatch):
     assert (shown, requests(run)) == ([run.path], [])
     for _ in range(2):
         fixes(view)["Stop and keep"].click()
-    qtbot.waitUntil(lambda: requests(run) == [Action.STOP], timeout=2000)
-    assert not view.header.buttons.stop.isEnabled()
-    fixes(view)["End now"].click()
-    qtbot.waitUntil(lambda: sorted(requests(run)) == [Action.KILL, Action.STOP], timeout=2000)
-    run.record_exit(ExitRecord(time=time.time(), code=-9))
-    qtbot.waitUntil(lambda: sorted(fixes(view)) == ["Show the folder", "Start again"], timeout=5000)
-
-
-def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, run, show, monkeypatch):
-    training(run)
-    view = show(State.TRAINING)
-    buttons = view.header.buttons
-    buttons.stop.click()
     qtbot.waitUntil(lambda: view.state is State.STOPPING, timeout=2000)
     assert requests(run) == [Action.STOP]
     assert not buttons.stop.isEnabled()
     assert not buttons.end.isVisible()
     monkeypatch.setattr(run_header, "PATIENCE_SECONDS", 0.0)
     qtbot.waitUntil(buttons.end.isVisible, timeout=2000)
-    buttons.end.click()
-    qtbot.waitUntil(lambda: Action.KILL in requests(run), timeout=2000)
+    fixes(view)["End now"].click()
+    qtbot.waitUntil(lambda: sorted(requests(run)) == [Action.KILL, Action.STOP], timeout=2000)
+    run.record_exit(ExitRecord(time=time.time(), code=-9))
+    qtbot.waitUntil(lambda: sorted(fixes(view)) == ["Show the folder", "Start again"], timeout=5000)
 
 
-def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, run, show):
+def test_a_paused_run_is_resumed_on_the_same_page(qtbot, run, show):
     begin = partial(start.start, run, command(run, "wait"))
     view = show(State.TRAINING, begin=begin, resume=lambda run: start.resume(run, command(run, "wait")))
     buttons = view.header.buttons
@@ -420,9 +326,7 @@ def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, run, show):
     qtbot.waitUntil(lambda: view.state is State.PAUSED, timeout=10_000)
     qtbot.waitUntil(lambda: view.window().focusWidget() is buttons.resume, timeout=5000)
     paused_at = view._status.step
-    line = view.header.state_line.text()
-    assert line.startswith(f"Paused at step {paused_at} of 3")
-    assert line.endswith("its memory is free")
+    assert view.header.state_line.text().startswith(f"Paused at step {paused_at} of 3")
     assert view.header.progress.isVisible()
     buttons.resume.click()
     qtbot.waitUntil(lambda: view.state is State.TRAINING and view._status.step > paused_at, timeout=10_000)
@@ -432,19 +336,95 @@ def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, run, show):
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
 
 
-def test_a_run_that_cant_go_on_says_why_and_offers_it_again(qtbot, run, show):
-    crashed(run)
+def test_a_run_whose_folder_was_removed_shows_it(qtbot, run, show):
+    train(run)
+    view = show(State.TRAINING)
+    shutil.rmtree(run.path)
+    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
+    assert view.messages.titles() == ["This run's folder was removed"]
 
-    def refuse(_run):
+
+# --- After its end
+
+
+def test_a_finished_run_sums_up_and_offers_its_model(qtbot, run, show, monkeypatch):
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    clock = write_story(run, Plot())
+    write_events(run.events_file, FORECAST)
+    finish(run, Plot(), clock)
+    view = show(State.FINISHED)
+    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 rows/s" in view.figures.text
+    assert view.figures.text.endswith("Peak memory 2.60 GB")
+    assert view.details.metrics.rowCount() == 8
+    assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
+    assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
+    entries = view.header.buttons.entries
+    assert {action for action, entry in entries.items() if not entry.isEnabled()} == {RunAction.SAVE}
+    opened, edited = [], []
+    monkeypatch.setattr("gui.run.page.reveal", opened.append)
+    view.edit_requested.connect(edited.append)
+    entries[RunAction.NEW_FROM_MODEL].trigger()
+    assert edited[0]["model"]["source"] == f"run:{run.path}"
+    assert edited[0]["data"]["train"] == "builtin:digits"
+    assert view.model.path.text() == str(run.model)
+    view.model.button.click()
+    entries[RunAction.REVEAL].trigger()
+    assert opened == [run.model, run.path]
+    monkeypatch.setattr("gui.run.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
+    entries[RunAction.REVEAL].trigger()
+    assert view.messages.titles() == ["Not shown"]
+    assert f"It is {run.path}" in words(view)
+    monkeypatch.setattr("gui.run.page.reveal", lambda path: None)
+    entries[RunAction.REVEAL].trigger()
+    assert view.messages.titles() == []
+
+
+def test_an_evaluation_before_the_last_steps_is_no_result(run, show):
+    write_story(run, Plot(reached=50))
+    write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
+    run.record_exit(ExitRecord(time=time.time(), code=0))
+    text = show(State.STOPPED).figures.text
+    assert text.startswith("Last evaluated at step 45 Loss ")
+    assert ", Accuracy" not in text
+
+
+def test_the_time_of_a_resumed_run_leaves_the_pause_out(run, show):
+    saved = CheckpointSaved(time=1060.0, step=5, path="c", bytes=1, seconds=1.0)
+    paused = RunFinished(time=1060.0, state=Outcome.PAUSED, steps=5)
+    write_events(run.events_file, RunStarted(time=1000.0, pid=1), saved, paused)
+    done = RunFinished(time=5060.0, state=Outcome.FINISHED, steps=9, seconds=3.0)
+    write_second(run.events_file, RunStarted(time=5000.0, pid=2, from_step=5), done)
+    run.record_exit(ExitRecord(time=5061.0, code=0, attempt=2))
+    assert "Time 2 min" in show(State.FINISHED).figures.text
+
+
+def test_after_memory_ran_out_its_remedies_come_before_resuming(qtbot, run, show):
+    run_out_of_memory(run)
+    view = show(State.CRASHED)
+    titles = list(fixes(view))
+    assert (titles[0], titles[-1]) == (FORECAST.fixes[0].label, "Resume from step 90")
+    with qtbot.waitSignal(view.edit_requested, timeout=2000) as edited:
+        fixes(view)[titles[0]].click()
+    assert edited.args[0]["memory"]["batch_size"] == 8
+
+
+def test_a_run_that_cant_be_resumed_shows_why_and_offers_it_again(qtbot, run, show):
+    kill(run)
+    resumed = []
+
+    def refuse(run):
+        resumed.append(run)
         raise RunFolderError("The run can't be started", "The disk is full.")
 
     view = show(State.CRASHED, resume=refuse)
-    view.header.buttons.resume.click()
+    fixes(view)["Resume from step 90"].click()
     qtbot.waitUntil(lambda: view.messages.titles() == ["The run can't be started"], timeout=5000)
+    assert resumed == [run]
     assert view.header.buttons.resume.isEnabled()
 
 
-def test_what_was_said_of_an_earlier_attempt_goes_once_it_goes_on(qtbot, run, show):
+def test_messages_of_an_earlier_attempt_go_when_it_is_resumed(qtbot, run, show):
     clock = write_story(run, Plot(reached=100))
     write_events(run.events_file, MessageRaised(id="old", level=Level.WARNING, title="Old", time=clock))
     crash(run, clock)
@@ -459,45 +439,26 @@ def test_what_was_said_of_an_earlier_attempt_goes_once_it_goes_on(qtbot, run, sh
     qtbot.waitUntil(lambda: len(view._history.loss) == 90, timeout=5000)
 
 
-def test_without_its_run_file_nothing_offers_to_go_on(run, show):
-    crashed(run)
+@pytest.mark.parametrize("options", [None, "task = ["])
+def test_without_a_readable_run_file_the_run_is_shown_and_offers_no_more_than_it_can(run, show, options):
+    kill(run)
     run.options_file.unlink()
-    view = show(State.CRASHED)
-    assert not view.header.buttons.resume.isEnabled()
-    assert "run.toml" in view.header.buttons.resume.toolTip()
-    assert not [title for title in fixes(view) if "Resume" in title]
-
-
-def test_a_folder_with_damaged_options_is_still_shown(run, show):
-    run.options_file.write_text("task = [")
-    run.record_exit(ExitRecord(time=time.time(), code=3, reason="It ended."))
+    if options is not None:
+        run.options_file.write_text(options)
     view = show(State.CRASHED)
     assert view.header.name.text() == "run"
-    view.header.buttons.entries[RunAction.DUPLICATE].trigger()
-    assert "run.toml" in view.messages.titles()[0]
+    if options is None:
+        assert not view.header.buttons.resume.isEnabled()
+        assert "run.toml" in view.header.buttons.resume.toolTip()
+        assert not [title for title in fixes(view) if "Resume" in title]
+    else:
+        view.header.buttons.entries[RunAction.DUPLICATE].trigger()
+        assert "run.toml" in view.messages.titles()[0]
 
 
-def test_a_finished_run_offers_what_can_be_done_with_its_model(run, show, monkeypatch):
-    with_model(run)
-    finished(run)
-    view = show(State.FINISHED)
-    entries = view.header.buttons.entries
-    disabled = {action for action, entry in entries.items() if not entry.isEnabled()}
-    assert disabled == {RunAction.SAVE}
-    opened, edited = [], []
-    monkeypatch.setattr("gui.run.page.reveal", opened.append)
-    view.edit_requested.connect(edited.append)
-    entries[RunAction.NEW_FROM_MODEL].trigger()
-    assert edited[0]["model"]["source"] == f"run:{run.path}"
-    assert edited[0]["data"]["train"] == "builtin:digits"
-    assert view.model.path.text() == str(run.model)
-    view.model.button.click()
-    entries[RunAction.REVEAL].trigger()
-    assert opened == [run.model, run.path]
-
-
-def test_a_paused_run_offers_no_older_model_and_its_checkpoint_for_export(run, show):
-    with_model(run)
+def test_a_paused_run_offers_its_checkpoint_for_export_and_no_older_model(run, show):
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
     clock = write_story(run, Plot(reached=50))
     write_events(run.events_file, RunFinished(time=clock, state=Outcome.STOPPED, steps=50, seconds=9.0))
     paused = RunFinished(time=clock + 9, state=Outcome.PAUSED, steps=90, seconds=9.0)
@@ -514,98 +475,52 @@ def test_a_paused_run_offers_no_older_model_and_its_checkpoint_for_export(run, s
 
 def test_a_finished_run_trains_longer_on_the_same_page(qtbot, run, show):
     os.utime(run.options_file, (0, 0))  # a new folder might be about to be started
-    finished(run)
-    wanted = []
+    finish_all(run)
+    extensions = []
 
     def extend(run, to):
-        wanted.append(to)
+        extensions.append(to)
         return start.resume(run, command(run, "wait"), epochs=to.epochs)
 
     view = show(State.FINISHED, extend=extend)
     view.header.buttons.entries[RunAction.EXTEND].trigger()
     view.findChild(ExtendSheet).start.click()
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=10_000)
-    assert wanted == [Extension(epochs=9.0)]
+    assert extensions == [Extension(epochs=9.0)]
     assert "epochs = 9.0" in view.details.options.toPlainText()
     view.header.buttons.stop.click()
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
 
 
-def test_a_folder_that_cant_be_shown_is_named(run, show, monkeypatch):
-    finished(run)
-    view = show(State.FINISHED)
-    reveal = view.header.buttons.entries[RunAction.REVEAL]
-    monkeypatch.setattr("gui.run.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
-    reveal.trigger()
-    assert view.messages.titles() == ["Not shown"]
-    assert f"It is {run.path}" in words(view)
-    monkeypatch.setattr("gui.run.page.reveal", lambda path: None)
-    reveal.trigger()
-    assert view.messages.titles() == []
-
-
-def test_a_run_that_did_not_start_says_why(qtbot, run, tmp_path, show):
+def test_a_run_that_didnt_start_shows_why(run, tmp_path, show):
     view = show(State.CRASHED, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
     assert view.messages.titles() == ["The run can't be started"]
 
 
-def test_a_run_whose_folder_was_removed_says_so(qtbot, run, show):
-    training(run)
-    view = show(State.TRAINING)
-    shutil.rmtree(run.path)
-    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
-    assert view.messages.titles() == ["This run's folder was removed"]
+# --- The page around the view
 
 
-def test_that_a_run_can_not_be_trashed_yet_is_said_until_it_is_over(qtbot, page, run):
-    clock = training(run)
-    page.show_run(run)
-    qtbot.waitUntil(lambda: page.view.state is State.TRAINING, timeout=5000)
-    page.bin.begin([run])
-    qtbot.waitUntil(lambda: len(page.view.messages.titles()) == 1, timeout=2000)
-    (said,) = page.view.messages.titles()
-    with qtbot.waitSignal(page.run_changed, timeout=5000):
-        crash(run, clock)
-    assert said not in page.view.messages.titles()
-
-
-def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
-    training(run, 5)
+def test_a_crash_shows_the_log_and_lets_the_run_be_moved_to_the_trash(qtbot, run, page):
+    train(run)
     page.show_run(run)
     view = page.view
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
-    view.close_view()
-    assert view.job.isFinished()
+    page.bin.begin([run])
+    qtbot.waitUntil(lambda: len(view.messages.titles()) == 1, timeout=2000)
+    (refusal,) = view.messages.titles()
+    with qtbot.waitSignal(page.run_changed, timeout=5000):
+        crash(run, time.time())
+    assert refusal not in view.messages.titles()
+    qtbot.waitUntil(lambda: view.details.log.toPlainText().endswith("Training on cpu"), timeout=2000)
+    assert view.details.log.isVisible()
+
+
+def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
+    train(run, 5)
+    page.show_run(run)
+    view = page.view
+    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
     page.close_run()
+    assert view.job.isFinished()
     assert page.view is None
     assert requests(run) == []
-
-
-def test_one_cursor_through_all_charts_and_exact_values_under_it(qtbot, run, show):
-    finished(run)
-    charts = show(State.FINISHED).charts
-    qtbot.waitUntil(lambda: "eval" in legend_of(charts.loss), timeout=3000)
-    canvas = charts.loss._canvas
-    qtbot.waitUntil(lambda: canvas._view.viewRange()[0][1] > 360, timeout=2000)
-    where = QPointF(canvas.mapFromScene(canvas._view.mapViewToScene(QPointF(180, 1))))
-    none = Qt.MouseButton.NoButton, Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
-    canvas.mouseMoveEvent(QMouseEvent(QMouseEvent.Type.MouseMove, where, where, *none))
-    place = legend_of(charts.loss).split(" · ")[-1]
-    assert place in ("step 179", "step 180", "step 181")
-    assert legend_of(charts.step_time).split(" · ")[-1] == place
-    assert legend_of(charts.memory).split(" · ")[-1] in ("46 s", "47 s", "48 s", "49 s", "50 s")
-    canvas.leaveEvent(QEnterEvent(where, where, where))
-    assert "step" not in legend_of(charts.loss)
-
-
-def test_figures_that_do_not_fit_beside_each_other_take_a_second_line(qtbot):
-    figures = RunFigures()
-    qtbot.addWidget(figures)
-    figures.show_figures([])
-    assert figures.isHidden()
-    figures.show_figures(
-        [("Last evaluated at step 12,345", "Loss 0.147 · F1 97.7 %"), ("Time", "3 h 12 min")]
-    )
-    line = figures.sizeHint()
-    assert figures.heightForWidth(line.width()) == line.height()
-    assert figures.heightForWidth(line.width() - 1) > 2 * line.height()

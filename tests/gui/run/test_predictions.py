@@ -1,4 +1,4 @@
-"""Predictions on a run's page: the same examples through time, and what is mixed up."""
+"""Predictions on a run's page: the same examples through time, and the confusion matrix."""
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -17,107 +17,79 @@ EXAMPLES = (
     Example(given="The film was fine.\nI liked it.", expected="yes"),
     Example(given="Poor story.", expected="no"),
 )
+LONG = "There was once a king who had a daughter, and nobody could make her laugh."
 
 
-def told(step: int, *answers: tuple[str, bool]) -> Predicted:
+def predicted(step, *answers):
     said = tuple(Said(text=text, sure=0.9, right=right) for text, right in answers)
     return Predicted(step=step, epoch=step / 10, said=said)
 
 
-BEFORE = told(0, ("no", False), ("no", True))
-AFTER = told(10, ("yes", True), ("no", True))
+BEFORE = predicted(0, ("no", False), ("no", True))
+AFTER = predicted(10, ("yes", True), ("no", True))
 
 
 @pytest.fixture
-def predictions():
-    found = PredictionLog()
+def page(qtbot, tmp_path):
+    log = PredictionLog()
     for event in (RunStarted(), ExamplesChosen(examples=EXAMPLES), BEFORE):
-        found.apply(event)
-    return found
-
-
-@pytest.fixture
-def page(qtbot, tmp_path, predictions):
-    page = RunPredictions(tmp_path, predictions)
+        log.apply(event)
+    page = RunPredictions(tmp_path, log)
+    page.log = log
     qtbot.addWidget(page)
     page.resize(800, 400)
     page.show()
     return page
 
 
-def cell(page: RunPredictions, row: int, column: Column) -> str:
+def add(page, *events):
+    for event in events:
+        page.log.apply(event)
+    page.refresh(is_over=False)
+
+
+def cell(page, row, column):
     return str(page.model.index(row, column).data())
 
 
-def test_a_prompt_of_ones_own_is_called_so(page, predictions):
-    predictions.apply(ExamplesChosen(examples=(Example(given="Sing!", is_own=True), EXAMPLES[1])))
-    page.refresh(is_over=False)
-    assert page.whole.toPlainText().startswith("Your prompt:\nSing!")
-
-
-def test_before_training_there_is_one_moment(page):
+def test_the_slider_follows_the_newest_predictions_until_it_is_moved(page):
     assert page.table.isColumnHidden(Column.BEFORE)
     assert not page.slider.isVisible()
     assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
-    assert "Before training" in str(page.model.headerData(Column.AFTER, Qt.Orientation.Horizontal))
-
-
-def test_the_slider_follows_the_newest_until_it_is_moved(page, predictions):
-    predictions.apply(AFTER)
-    page.refresh(is_over=False)
+    assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
+    add(page, AFTER)
     assert cell(page, 0, Column.AFTER) == "✓  yes  90 %"
     assert cell(page, 0, Column.BEFORE) == "✗  no  90 %"
     assert not page.table.isColumnHidden(Column.EXPECTED)
-    assert not page.table.isColumnHidden(Column.BEFORE)
     assert page._right.text() == "2 of 2 right · before training 1 of 2 right"
+    page.table.selectRow(1)
+    words = page.whole.toPlainText()
+    assert words.index("Poor story.") < words.index("Step 10") < words.index("Before training")
     page.slider.setValue(0)
-    predictions.apply(told(20, ("yes", True), ("yes", False)))
-    page.refresh(is_over=False)
+    add(page, predicted(20, ("yes", True), ("yes", False)))
     assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
     page.slider.setValue(2)
     assert cell(page, 1, Column.AFTER) == "✗  yes  90 %"
 
 
-def test_all_that_was_said_of_the_chosen_example_stands_below(page, predictions):
-    predictions.apply(AFTER)
-    page.refresh(is_over=False)
-    page.table.selectRow(1)
-    words = page.whole.toPlainText()
-    assert words.index("Poor story.") < words.index("Step 10") < words.index("Before training")
-
-
-LONG = "There was once a king who had a daughter, and nobody could make her laugh."
-
-
-def test_long_texts_are_compared_below_the_table(page, predictions):
-    predictions.apply(ExamplesChosen(examples=(Example(given="Tell me", expected=LONG), EXAMPLES[1])))
-    for step, words in ((10, "There was"), (20, "There was once")):
-        predictions.apply(Predicted(step=step, epoch=1.0, said=(Said(text=words), Said(text="\n\n"))))
-    page.refresh(is_over=False)
+def test_long_texts_are_compared_below_the_table(page):
+    add(
+        page,
+        ExamplesChosen(examples=(Example(given="Tell me", expected=LONG, is_own=True), EXAMPLES[1])),
+        Predicted(step=10, epoch=1.0, said=(Said(text="There was"), Said(text="\n\n"))),
+        Predicted(step=20, epoch=1.0, said=(Said(text="There was once"), Said(text="\n\n"))),
+    )
     assert page.table.isColumnHidden(Column.EXPECTED)
     assert page.table.isColumnHidden(Column.BEFORE)
     page.slider.setValue(1)
     words = page.whole.toPlainText()
-    places = [words.index(part) for part in ("Tell me", LONG, "Step 10", "Before training")]
-    assert places == sorted(places)
+    assert words.startswith("Your prompt:\nTell me")
+    assert words.index(LONG) < words.index("Step 10") < words.index("Before training")
     assert "Step 20" not in words  # the slider stands elsewhere
     assert cell(page, 1, Column.AFTER) == "(only whitespace)"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("", "(nothing)"), ("\n", "(only whitespace)"), (" ", "(only whitespace)"), ("a\n", "a\n")],
-)
-def test_an_answer_without_a_letter_is_told_in_words(text, words):
-    assert visible(text) == words
-
-
-def test_the_texts_of_a_pair_stay_apart_on_one_line(page):
-    assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
-    assert given_text("One\nfine\nday") == "One fine day"
-
-
-def test_without_predictions_it_says_why(qtbot, tmp_path):
+def test_without_predictions_the_page_says_why(qtbot, tmp_path):
     page = RunPredictions(tmp_path, PredictionLog())
     qtbot.addWidget(page)
     assert "before the first step" in page._empty.text()
@@ -125,7 +97,14 @@ def test_without_predictions_it_says_why(qtbot, tmp_path):
     assert "no predictions" in page._empty.text()
 
 
-def test_images_stand_in_the_rows_and_none_from_elsewhere(qtbot, tmp_path):
+def test_texts_are_shown_on_one_line_and_empty_ones_in_words():
+    assert [visible(text) for text in ("", "\n", " ", "a\n")] == [
+        *("(nothing)", "(only whitespace)", "(only whitespace)", "a\n")
+    ]
+    assert given_text("One\nfine\nday") == "One fine day"
+
+
+def test_images_are_shown_unless_they_are_outside_the_run(qtbot, tmp_path):
     folder = tmp_path / "run"
     (folder / "examples").mkdir(parents=True)
     image = QImage(8, 8, QImage.Format.Format_RGB32)
@@ -139,24 +118,23 @@ def test_images_stand_in_the_rows_and_none_from_elsewhere(qtbot, tmp_path):
     assert not model.index(1, Column.GIVEN).data(role).availableSizes()
 
 
-def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot, tmp_path):
+def test_the_confusion_matrix_is_a_tab_once_it_is_known(qtbot, tmp_path):
     history = RunHistory()
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
     details.resize(600, 400)
     details.refresh(RunStatus(), is_over=False)
-    place = next(at for at in range(details.count()) if details.tabText(at) == "Confusion matrix")
-    assert not details.isTabVisible(place)
-    counted = ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4)))
-    history.apply(counted)
+    tab = next(at for at in range(details.count()) if details.tabText(at) == "Confusion matrix")
+    assert not details.isTabVisible(tab)
+    history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4))))
     details.refresh(RunStatus(), is_over=False)
-    assert details.isTabVisible(place)
-    grid = details.confusion
-    assert grid.accessibleDescription() == "1 of “cat” were predicted as “dog”"
-    details.setCurrentIndex(place)
+    assert details.isTabVisible(tab)
+    matrix = details.confusion
+    assert matrix.accessibleDescription() == "1 of “cat” were predicted as “dog”"
+    details.setCurrentIndex(tab)
     with qtbot.waitExposed(details):
         details.show()
-    side, left, top = grid._cell(), grid._names_width(), grid._top()
+    side, left, top = matrix._cell(), matrix._names_width(), matrix._top()
     over = QPoint(int(left + 1.5 * side), int(top + 0.5 * side))
-    assert grid.text_at(over) == "1 of “cat” were predicted as “dog”"
-    assert grid.text_at(QPoint(0, 0)) == ""
+    assert matrix.text_at(over) == "1 of “cat” were predicted as “dog”"
+    assert matrix.text_at(QPoint(0, 0)) == ""

@@ -1,4 +1,4 @@
-"""The runs that wait are moved with the keyboard, too."""
+"""Waiting runs are moved with the keyboard, too."""
 
 from pathlib import Path
 
@@ -27,29 +27,16 @@ def card(qtbot):
     return card
 
 
-def button(card, name):
-    return next(found for found in card.findChildren(QPushButton) if found.accessibleName() == name)
-
-
-def at():
-    focus = QApplication.focusWidget()
-    return "" if focus is None else focus.accessibleName()
-
-
-def test_the_keyboard_stays_with_the_run_that_moves(qtbot, card):
-    up = button(card, "Move up: c")
-    up.setFocus()
-    with qtbot.waitSignal(card.move_requested) as asked:
-        qtbot.keyClick(up, Qt.Key.Key_Space)
-    assert asked.args == [THIRD.run, Move.UP]
-    card.show_waiting((FIRST, THIRD, SECOND))
-    assert at() == "Move up: c"
-    card.show_waiting((THIRD, FIRST, SECOND))  # it can't be moved further up
-    assert at() == "Open: c"
-
-
-def test_nothing_is_focused_where_nothing_was(card):
+def test_the_focus_stays_with_the_run_that_moves_and_is_taken_from_nothing_else(qtbot, card):
     card.setFocus()
     before = QApplication.focusWidget()
-    card.show_waiting((SECOND, FIRST))
+    card.show_waiting((FIRST, SECOND, THIRD))
     assert QApplication.focusWidget() is before
+    up = next(found for found in card.findChildren(QPushButton) if found.accessibleName() == "Move up: c")
+    up.setFocus()
+    with qtbot.waitSignal(card.move_requested) as requested:
+        qtbot.keyClick(up, Qt.Key.Key_Space)
+    assert requested.args == [THIRD.run, Move.UP]
+    for order, focus in (((FIRST, THIRD, SECOND), "Move up: c"), ((THIRD, FIRST, SECOND), "Open: c")):
+        card.show_waiting(order)  # the first one can't be moved further up
+        assert QApplication.focusWidget().accessibleName() == focus
