@@ -30,14 +30,20 @@ class EngineBroke(UserError):  # noqa: N818 - named as the window words it
         )
 
 
-class Job(Protocol):
+class Killable(Protocol):
+    """A process that can be ended at once."""
+
+    def kill(self) -> None: ...
+
+
+Process = TypeVar("Process", bound=Killable)
+
+
+class Job(Killable, Protocol):
     """One engine process that answers one request; `core.base.jobs.EngineJob` is the real one."""
 
     def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
         """Send the request and wait for the answer; `tell` receives the progress."""
-
-    def kill(self) -> None:
-        """End the process at once."""
 
 
 Ask = Callable[[str], Job]
@@ -58,7 +64,7 @@ class Call(QThread):
         super().__init__(QCoreApplication.instance())
         self._work = work
         self._lock = threading.Lock()
-        self._job: Job | None = None
+        self._process: Killable | None = None
         self.is_cancelled = False
         self.result: Any = None
         self.failure: UserError | None = None
@@ -78,21 +84,31 @@ class Call(QThread):
         tell: TellProgress | None = None,
     ) -> bytes:
         """Return the answer of an engine job, which is killed with the call. Raises what `EngineJob.ask` does."""
+        return self.launch(lambda: start(name)).ask(request, tell=tell)
+
+    def launch(self, start: Callable[[], Process]) -> Process:
+        """Start a process that is killed with the call.
+
+        Raises:
+            JobCancelled: The call is cancelled already.
+            UserError: The process can't be started.
+        """
         with self._lock:
             if self.is_cancelled:
-                raise JobCancelled(name)
+                raise JobCancelled("launch")
             try:
-                self._job = start(name)
+                process = start()
             except OSError as error:
                 raise UserError(_("Hone's engine can't be started"), str(error)) from error
-        return self._job.ask(request, tell=tell)
+            self._process = process
+        return process
 
     def cancel(self) -> None:
-        """Kill its engine job, if there is one. Other work goes on, and its result is dropped."""
+        """Kill its process, if there is one. Other work goes on, and its result is dropped."""
         with self._lock:
             self.is_cancelled = True
-            if self._job is not None:
-                self._job.kill()
+            if self._process is not None:
+                self._process.kill()
 
     def run(self) -> None:
         """Call the function in the thread."""
@@ -168,7 +184,7 @@ class Task(QObject, Generic[Result]):
         call.start(QThread.Priority.LowPriority)
 
     def cancel(self) -> None:
-        """Kill the engine job of the call; it emits nothing more."""
+        """Kill the process of the call; it emits nothing more."""
         if self._call is not None:
             self._call.cancel()
             self._call = None

@@ -1,4 +1,4 @@
-"""The page Benchmark: which methods pay here, what the accelerator is worth, and what was measured before."""
+"""The page Benchmark: methods compared, devices compared, and earlier results."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.labels import ElidedLabel, margins
 from gui.widgets.layout import PageScroll, fill
 
-# --- What the page needs of core
+# --- Calls of core, which tests replace
 
 
 def make_bench(plan: Plan, *, machine: MachineReport, beside: bool) -> Bench:
@@ -53,7 +53,7 @@ def ask_to_pause(awaited: TurnAwaited) -> None:
 
 @dataclass(frozen=True)
 class Tools:
-    """Replaced by tests."""
+    """Makes plans, measures them, and finds what else uses the device."""
 
     methods: Callable[..., Plan] = methods_plan
     devices: Callable[..., Plan] = devices_plan
@@ -75,7 +75,7 @@ class Benchmarking(QObject):
     """Measures one benchmark at a time, in a thread.
 
     Signals:
-        changed: It began, has its plan, begins another pass, or is being cancelled.
+        changed: `plan`, `progress` or `is_stopping` has changed.
         measured: The `core.benchmark.result.Result` so far.
         ended: The `Ending`, after the last result.
         failed: A `core.base.errors.UserError`.
@@ -89,9 +89,9 @@ class Benchmarking(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._task: Task[Bench | None] = Task(self)
-        self._task.progress.connect(self._hear)
-        self._task.done.connect(self._take)
-        self._task.failed.connect(self._fail)
+        self._task.progress.connect(self._on_progress)
+        self._task.done.connect(self._on_done)
+        self._task.failed.connect(self._on_failed)
         self._lock = threading.Lock()
         self._bench: Bench | None = None
         self.is_stopping = False
@@ -104,7 +104,7 @@ class Benchmarking(QObject):
         return self._task.is_running
 
     def start(self, kind: Kind, make_plan: MakePlan, make: Callable[[Plan], Bench]) -> None:
-        """Begin, unless one is under way; `make_plan` and `make` are called in the thread."""
+        """Start, unless a benchmark runs; `make_plan` and `make` are called in the thread."""
         if self.is_running:
             return
         self.kind, self.plan, self.progress, self.is_stopping = kind, None, None, False
@@ -112,7 +112,7 @@ class Benchmarking(QObject):
         self.changed.emit()
 
     def cancel(self) -> None:
-        """Measure no further; `ended` comes once the process of the pass is gone."""
+        """Stop measuring; `ended` is emitted once the process of the current pass has ended."""
         with self._lock:
             self.is_stopping = True
             if self._bench is not None:
@@ -131,8 +131,8 @@ class Benchmarking(QObject):
             bench = self._bench = make(plan)
         bench.on_begin = call.tell
         try:
-            for news in (plan, bench.result):
-                call.tell(news)
+            call.tell(plan)
+            call.tell(bench.result)
             for result in bench.run():
                 call.tell(result)
         finally:
@@ -140,17 +140,18 @@ class Benchmarking(QObject):
                 self._bench = None
         return bench
 
-    def _hear(self, news: Plan | Progress | Result) -> None:
-        if isinstance(news, Result):
-            self.measured.emit(news)
-            return
-        if isinstance(news, Plan):
-            self.plan = news
-        else:
-            self.progress = news
+    def _on_progress(self, news: Plan | Progress | Result) -> None:
+        match news:
+            case Result():
+                self.measured.emit(news)
+                return
+            case Plan():
+                self.plan = news
+            case Progress():
+                self.progress = news
         self.changed.emit()
 
-    def _take(self, bench: Bench | None) -> None:
+    def _on_done(self, bench: Bench | None) -> None:
         self.progress = None
         self.ended.emit(Ending.CANCELLED if self.is_stopping else Ending.DONE)
         if bench is not None and bench.not_saved:
@@ -158,7 +159,7 @@ class Benchmarking(QObject):
             title = _("The result could not be saved")
             self.failed.emit(UserError(title, detail.format(reason=bench.not_saved)))
 
-    def _fail(self, error: UserError) -> None:
+    def _on_failed(self, error: UserError) -> None:
         self.progress = None
         self.failed.emit(error)
         self.ended.emit(Ending.FAILED)
@@ -176,7 +177,10 @@ class Turn(Enum):
 
 
 def turn_question(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
-    """Asks when to begin on a device that is in use. To pause one of several runs would only let the next begin."""
+    """Asks when to begin on a device that is in use.
+
+    A pause is offered only if one run is ahead: of several, the next would begin instead.
+    """
     words = _(
         "Measured beside other work, rows are slower, have less memory, and are marked as disturbed. The "
         "other work becomes slower, too.",
@@ -197,23 +201,23 @@ def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
     return turn_question(awaited, parent).ask(Turn.NEVER)
 
 
-# --- One of the two benchmarks: its form, its progress, its result
+# --- A tab: one of the two benchmarks
 
 
 PREVIEW_MS = 80
-"""Delay from the last change to the making of the plan."""
+"""Delay from the last change of the form to the preview of the plan."""
 
 BESIDE = "bench.beside"
-"""What the button of the tab's own message changes."""
+"""What the button "Measure at the same time" changes."""
 
 
 class BenchmarkTab(QWidget):
-    """Asks what to measure; while it is measured shows the progress, and the figures as they come.
+    """The form, then the progress with the figures so far, then the result of a benchmark.
 
-    A fix pressed on `strip` asks to measure although the device is in use.
+    The fix of `strip` requests a measurement although the device is in use.
 
     Args:
-        setup: What is to be measured.
+        setup: The form.
         view: Shows the results.
         words: What the benchmark is for.
     """
@@ -221,27 +225,29 @@ class BenchmarkTab(QWidget):
     def __init__(self, setup: Setup, view: ResultView, words: str) -> None:
         super().__init__()
         self.setup, self.view = setup, view
-        self._preview: Task[Plan | UserError] = Task(self)
+        self._preview: Task[Plan] = Task(self)
         self._preview.done.connect(self._on_plan)
+        self._preview.failed.connect(self._on_plan_failed)
         self._soon = QTimer(self, interval=PREVIEW_MS, singleShot=True)
         self._soon.timeout.connect(self._make_preview)
-        self.planned: Plan | UserError | None = None
+        self.planned: Plan | None = None
+        self._plan_problem = ""
         self._saved: Sequence[Saved] = ()
-        self._elsewhere = ""
-        self._is_running = self._wants_again = False
+        self._busy_elsewhere = ""
+        self._is_running = self._is_choosing_again = False
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.start, self.said, self.words = QPushButton(_("Measure")), QLabel(), QLabel(words)
+        self.start, self.status, self.words = QPushButton(_("Measure")), QLabel(), QLabel(words)
         set_role(self.start, Role.PRIMARY)
-        for label, role in ((self.said, Role.HINT), (self.words, Role.MUTED)):
+        for label, role in ((self.status, Role.HINT), (self.words, Role.MUTED)):
             label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.PlainText)
             set_role(label, role)
         self.again = QPushButton(_("Measure again…"))
         self.again.setToolTip(_("Choose what to measure; this result is kept under Earlier results"))
-        self.again.clicked.connect(self._ask_again)
+        self.again.clicked.connect(self._choose_again)
         view.buttons.addWidget(self.again)
-        view.copied.connect(self._tell_copied)
+        view.copied.connect(self._on_copied)
         setup.changed.connect(self._refresh)
         setup.changed.connect(self._soon.start)
         self._lay_out()
@@ -249,7 +255,7 @@ class BenchmarkTab(QWidget):
 
     def show_progress(self, measuring: Benchmarking, waits_for: str = "") -> None:
         is_new = not self._is_running
-        self._is_running, self._elsewhere, self._wants_again = True, "", False
+        self._is_running, self._busy_elsewhere, self._is_choosing_again = True, "", False
         progress, plan = measuring.progress, measuring.plan
         left = ""
         if waits_for:
@@ -270,21 +276,21 @@ class BenchmarkTab(QWidget):
         self.doing.setText(doing)
         self.left.setText(left)
         if measuring.is_stopping and self.cancel.hasFocus():
-            self.progress.setFocus()  # else Qt would give it to a link far below, and scroll there
+            self.progress.setFocus()  # otherwise Qt would focus a link far below, and scroll there
         self.cancel.setEnabled(not measuring.is_stopping)
         self.bar.setRange(0, progress.total if progress else 0)
         self.bar.setValue(progress.done if progress else 0)
         if self.view.result is not None:
             self.view.show_result(self.view.result, progress.variant.name if progress else "")
-        had_focus = self._leaves_focus(self.card)
+        had_focus = self._take_focus_from(self.card)
         self._refresh()
         if is_new and had_focus:
             self.cancel.setFocus()
 
-    def show_rest(self, elsewhere: str = "") -> None:
-        """It isn't measured. `elsewhere` says what is instead, so that nothing can be started here."""
-        had_focus = self._is_running and self._leaves_focus(self.progress)
-        self._is_running, self._elsewhere = False, elsewhere
+    def show_idle(self, elsewhere: str = "") -> None:
+        """Show that this benchmark isn't measured. `elsewhere` names the one that is; nothing can be started then."""
+        had_focus = self._is_running and self._take_focus_from(self.progress)
+        self._is_running, self._busy_elsewhere = False, elsewhere
         self._refresh()
         if had_focus:
             (self.again if self.again.isVisibleTo(self) else self.start).setFocus()
@@ -305,7 +311,7 @@ class BenchmarkTab(QWidget):
             self.strip.show_message(Level.INFO, _("The benchmark was cancelled"), detail)
 
     def show_error(self, error: UserError) -> None:
-        """Say what went wrong; if the device is in use, offer to measure all the same."""
+        """Show an error; if the device is in use, offer to measure all the same."""
         if isinstance(error, DeviceBusy):
             beside = Fix(_("Measure at the same time"), {BESIDE: True})
             self.strip.show_message(Level.WARNING, error.title, error.detail, (beside,))
@@ -320,8 +326,11 @@ class BenchmarkTab(QWidget):
         self._soon.stop()
         self._preview.close()
 
-    def _leaves_focus(self, part: QWidget) -> bool:
-        """Whether a part that is about to be hidden had the focus; Qt would scroll to whatever gets it next."""
+    def _take_focus_from(self, part: QWidget) -> bool:
+        """Return whether a part that is about to be hidden had the focus.
+
+        The scroll area gets it then: otherwise Qt would scroll to whatever gets it next.
+        """
         had_focus = part.isAncestorOf(self.focusWidget() or self)
         if had_focus:
             self._scroll.setFocus()
@@ -329,41 +338,42 @@ class BenchmarkTab(QWidget):
 
     def _refresh(self) -> None:
         has_result = self.view.result is not None
-        is_chosen = not has_result or self._wants_again
+        is_chosen = not has_result or self._is_choosing_again
         self.card.setVisible(is_chosen and not self._is_running)
         self.progress.setVisible(self._is_running)
         self.words.setVisible(not has_result)
         self.view.setVisible(has_result)
         self.again.setVisible(not is_chosen and not self._is_running)
-        planned = self.planned
-        obstacle = self.setup.obstacle() or self._elsewhere
-        if not obstacle and isinstance(planned, UserError):
-            obstacle = f"{planned.title}. {planned.detail}"
-        self.start.setEnabled(not obstacle and planned is not None)
-        self.said.setText(obstacle or (outlook(planned, self._saved) if isinstance(planned, Plan) else ""))
+        problem = self.setup.obstacle() or self._busy_elsewhere or self._plan_problem
+        self.start.setEnabled(not problem and self.planned is not None)
+        self.status.setText(problem or ("" if self.planned is None else outlook(self.planned, self._saved)))
 
     def _make_preview(self) -> None:
         self._preview.cancel()
         if not self.setup.obstacle():
             make_plan = self.setup.plan()
-            self._preview.start(lambda _call: _plan_or_error(make_plan))
+            self._preview.start(lambda _call: make_plan())
 
-    def _on_plan(self, planned: Plan | UserError) -> None:
-        self.planned = planned
+    def _on_plan(self, plan: Plan) -> None:
+        self.planned, self._plan_problem = plan, ""
         self._refresh()
 
-    def _ask_again(self) -> None:
-        self._wants_again = True
+    def _on_plan_failed(self, error: UserError) -> None:
+        self.planned, self._plan_problem = None, f"{error.title}. {error.detail}"
+        self._refresh()
+
+    def _choose_again(self) -> None:
+        self._is_choosing_again = True
         self.strip.hide()
         self._refresh()
         self.start.setFocus()
 
-    def _tell_copied(self, form: str) -> None:
+    def _on_copied(self, form: str) -> None:
         self.strip.show_message(Level.INFO, _("The table is on the clipboard, as {form}").format(form=form))
 
     def _lay_out(self) -> None:
         self.card = Card(_("What to measure"))
-        line = fill(QHBoxLayout(), self.start, (self.said, 1), spacing=2 * SPACING)
+        line = fill(QHBoxLayout(), self.start, (self.status, 1), spacing=2 * SPACING)
         self.card.body.addWidget(self.setup)
         self.card.body.addLayout(line)
         self.progress, self.doing, self.left = Card(""), QLabel(), QLabel()
@@ -396,20 +406,15 @@ class BenchmarkTab(QWidget):
         outer.addWidget(self._scroll)
 
 
-def _plan_or_error(make_plan: MakePlan) -> Plan | UserError:
-    try:
-        return make_plan()
-    except UserError as error:
-        return error
-
-
 def left_of(progress: Progress) -> str:
+    """The remaining time, or how much is done as long as no time is known."""
     if progress.seconds_left is not None:
         return _("about {time} left").format(time=formats.about(progress.seconds_left))
     return _("{done} of {total} done").format(done=progress.done, total=progress.total)
 
 
 def outlook(plan: Plan, saved: Sequence[Saved]) -> str:
+    """What a plan measures, and how long it took the last time."""
     refused = sum(bool(variant.refusal) for variant in plan.variants)
     words = _("{plan}: {rows} measurements, {passes} of {steps}.")
     passes = ngettext("one pass", "{count} passes", plan.passes).format(count=plan.passes)
@@ -421,14 +426,13 @@ def outlook(plan: Plan, saved: Sequence[Saved]) -> str:
         )
         lines[0] += " " + more.format(count=refused)
     lines += plan.notes[:1]
-    for one in saved:
-        found = one.result
-        if found is None or not found.is_whole or found.ended is None:
+    for result in (earlier.result for earlier in saved):
+        if result is None or not result.is_whole or result.ended is None:
             continue
-        if (found.kind, found.plan.title, found.plan.passes) == (plan.kind, plan.title, plan.passes):
+        if (result.kind, result.plan.title, result.plan.passes) == (plan.kind, plan.title, plan.passes):
             last = _("The last one, of {moment}, took {time}.")
-            time = formats.duration(found.ended - found.begun)
-            return "\n".join([*lines, last.format(moment=formats.moment(found.begun), time=time)])
+            time = formats.duration(result.ended - result.begun)
+            return "\n".join([*lines, last.format(moment=formats.moment(result.begun), time=time)])
     return "\n".join([*lines, _("It takes minutes to an hour; an estimate follows after two passes.")])
 
 
@@ -439,17 +443,17 @@ POLL_MS = 500
 
 
 class BenchmarkPage(QWidget):
-    """Measures one benchmark at a time, whichever page is shown meanwhile.
+    """Measures one benchmark at a time, also while another page is shown.
 
     Signals:
         use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
-        progressed: How much of a benchmark is done, from 0 to 1; None: none is under way.
+        progressed: How much of a benchmark is done, from 0 to 1; None if none runs.
 
     Args:
         theme: The colours.
-        form: The options on the page New run.
-        tools: What is asked of core.
-        ask: Asks what to do where a run trains.
+        form: Returns the options of the page New run.
+        tools: Calls of core.
+        ask: Asks when to begin on a device that is in use.
     """
 
     use_requested = Signal(object)
@@ -469,7 +473,7 @@ class BenchmarkPage(QWidget):
         self.measuring = Benchmarking(self)
         self._waiting: tuple[BenchmarkTab, TurnAwaited] | None = None
         self._poll = QTimer(self, interval=POLL_MS)
-        self._poll.timeout.connect(self.look_for_turn)
+        self._poll.timeout.connect(self.check_turn)
         self._saved: Task[list[Saved]] = Task(self)
         self._saved.done.connect(self._on_saved)
         self.head = ElidedLabel()
@@ -499,10 +503,12 @@ class BenchmarkPage(QWidget):
         self._show_state()
 
     def set_machine(self, machine: MachineReport) -> None:
+        """Set what this computer can do."""
         for tab in self._tabs.values():
             tab.setup.set_machine(machine)
 
     def start(self) -> None:
+        """Start what the current tab has chosen; asks first if a run uses the device."""
         tab = self.tabs.currentWidget()
         if not isinstance(tab, BenchmarkTab) or not (tab.card.isVisibleTo(tab) and tab.start.isEnabled()):
             return
@@ -520,14 +526,15 @@ class BenchmarkPage(QWidget):
             self._poll.start()
             self._show_state()
 
-    def look_for_turn(self) -> None:
+    def check_turn(self) -> None:
+        """Start once the run that was asked to pause has done so."""
         if self._waiting is not None and self._tools.ahead_of(self._waiting[0].setup.device()) is None:
             tab = self._waiting[0]
-            self._forget_turn()
+            self._stop_waiting()
             self._start(tab, beside=False)
 
     def end_work(self) -> None:
-        self._forget_turn()
+        self._stop_waiting()
         self.measuring.close()
         self._saved.close()
         self.earlier.end_work()
@@ -535,7 +542,7 @@ class BenchmarkPage(QWidget):
             tab.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Read what was measured before, in a terminal too; the form of New run may have changed."""
+        """Read earlier results, including those of a terminal; the form of New run may have changed, too."""
         super().showEvent(event)
         self._read_saved()
         self.methods.setup.changed.emit()
@@ -551,13 +558,13 @@ class BenchmarkPage(QWidget):
     def _start_beside(self, tab: BenchmarkTab, _fix: Fix) -> None:
         self._start(tab, beside=True)
 
-    def _forget_turn(self) -> None:
+    def _stop_waiting(self) -> None:
         self._poll.stop()
         self._waiting = None
 
     def _cancel(self) -> None:
         if self._waiting is not None:
-            self._forget_turn()
+            self._stop_waiting()
             self._show_state()
         else:
             self.measuring.cancel()
@@ -583,10 +590,10 @@ class BenchmarkPage(QWidget):
             if tab is busy:
                 tab.show_progress(self.measuring, waits_for)
             elif busy is None:
-                tab.show_rest()
+                tab.show_idle()
             else:
                 name = self.tabs.tabText(self.tabs.indexOf(busy))
-                tab.show_rest(_("{benchmark} is being measured; one at a time.").format(benchmark=name))
+                tab.show_idle(_("{benchmark} is being measured; one at a time.").format(benchmark=name))
         self._show_head()
         progress = self.measuring.progress
         self.progressed.emit(progress.done / progress.total if progress and progress.total else None)

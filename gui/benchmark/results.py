@@ -2,9 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent, QStandardItem, QStandardItemModel
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QItemSelectionModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractScrollArea,
@@ -51,11 +61,76 @@ from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
 
 MOST_LETTERS = 48
-"""Width of any column at most."""
+"""Maximum width of a column."""
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class ResultModel(QAbstractTableModel):
+    """The cells of a `ResultTable`, with their colours and tool tips. A line of words has them in its second column."""
+
+    def __init__(self, theme: Theme, parent: QObject) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.table = ResultTable((), ())
+        theme.changed.connect(lambda: self._emit_changed(Qt.ItemDataRole.ForegroundRole))
+
+    def show(self, table: ResultTable) -> None:
+        """Replace the table. The model is reset only if columns or lines are other ones."""
+        is_same = (self.table.headings, self.table.keys) == (table.headings, table.keys)
+        if is_same:
+            self.table = table
+            self._emit_changed()
+            return
+        self.beginResetModel()
+        self.table = table
+        self.endResetModel()
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self.table.lines)
+
+    def columnCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self.table.headings)
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        if orientation is not Qt.Orientation.Horizontal or section >= len(self.table.headings):
+            return None
+        heading = self.table.headings[section]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return heading.title
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip(heading.tip)
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return _alignment(is_figure=heading.is_figure)
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        line, heading = self.table.lines[index.row()], self.table.headings[index.column()]
+        cell = line.cell(index.column())
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return cell.text
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip(cell.tip or line.tip)
+            case Qt.ItemDataRole.ForegroundRole:
+                return QColor(getattr(self._theme.tokens, cell.tone.value))
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return _alignment(is_figure=heading.is_figure and line.words is None)
+            case Qt.ItemDataRole.SizeHintRole if line.words is not None and index.column():
+                return QSize(1, 1)  # it spans all columns, and widens none
+        return None
+
+    def _emit_changed(self, *roles: Qt.ItemDataRole) -> None:
+        if self.table.lines:
+            last = self.index(len(self.table.lines) - 1, len(self.table.headings) - 1)
+            self.dataChanged.emit(self.index(0, 0), last, list(roles))
 
 
 class ResultTableView(QTableView):
-    """Shows a `ResultTable`, as high as its lines. Where only figures change, selection and scroll position stay.
+    """Shows a `ResultTable` in full height; where only figures change, selection and scroll position stay.
 
     Signals:
         opened: The key of a line: double-clicked, Enter pressed on it, or its second cell clicked where that is a link.
@@ -67,12 +142,10 @@ class ResultTableView(QTableView):
     delete_pressed = Signal()
     selection_changed = Signal()
 
-    def __init__(self, name: str, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.table = ResultTable((), ())
-        self._items = QStandardItemModel(self)
-        self.setModel(self._items)
+    def __init__(self, name: str, theme: Theme) -> None:
+        super().__init__()
+        self._results = ResultModel(theme, self)
+        self.setModel(self._results)
         self.setAccessibleName(name)
         set_up_rows(self, padding=SPACING + 6)
         set_role(self, Role.INSET)
@@ -85,55 +158,31 @@ class ResultTableView(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setMaximumSectionSize(MOST_LETTERS * self.fontMetrics().averageCharWidth())
         self.doubleClicked.connect(self._open)
-        self.clicked.connect(self._click)
+        self.clicked.connect(self._open_link)
         self.selectionModel().selectionChanged.connect(lambda *_: self.selection_changed.emit())
-        theme.changed.connect(self._show_again)
+
+    @property
+    def table(self) -> ResultTable:
+        return self._results.table
 
     def show_table(self, table: ResultTable) -> None:
         """Show another table; selected lines stay selected."""
-        selected, before, self.table = self.selected, self.table, table
-        if (before.headings, before.keys) != (table.headings, table.keys):
-            self._items.clear()
-            self.clearSpans()
+        selected = self.selected
+        self._results.show(table)
+        self.clearSpans()
         columns = len(table.headings)
-        for column, heading in enumerate(table.headings):
-            title = QStandardItem(heading.title)
-            title.setToolTip(plain_tip(heading.tip))
-            title.setTextAlignment(_alignment(is_figure=heading.is_figure))
-            self._items.setHorizontalHeaderItem(column, title)
         for row, line in enumerate(table.lines):
-            for column, heading in enumerate(table.headings):
-                cell = line.cell(column)
-                item = self._items.item(row, column) or QStandardItem()
-                item.setText(cell.text)
-                item.setToolTip(plain_tip(cell.tip or line.tip))
-                item.setForeground(QColor(getattr(self._theme.tokens, cell.tone.value)))
-                item.setTextAlignment(_alignment(is_figure=heading.is_figure and line.words is None))
-                if line.words is not None and column:
-                    item.setSizeHint(QSize(1, 1))  # it spans all columns, and widens none
-                if item.model() is None:
-                    self._items.setItem(row, column, item)
             if line.words is not None and columns > 2:
                 self.setSpan(row, 1, 1, columns - 1)
         if self.selected != selected:
             self.select(*selected)
-        self._fit()
-
-    def _show_again(self) -> None:
-        self.show_table(self.table)
-
-    def _fit(self) -> None:
-        """Let the last column fill the width where all columns fit in; a scroll bar below needs its height."""
-        header = self.horizontalHeader()
-        header.setStretchLastSection(False)
-        header.setStretchLastSection(header.length() < self.viewport().width())
-        self.updateGeometry()
+        self._stretch_last_column()
 
     @property
     def selected(self) -> tuple[str, ...]:
         """The keys of the selected lines, from top to bottom."""
         rows = sorted({index.row() for index in self.selectionModel().selectedRows()})
-        return tuple(self.table.keys[row] for row in rows if row < len(self.table.keys))
+        return tuple(self.table.keys[row] for row in rows)
 
     def select(self, *keys: str) -> None:
         """Select these lines and no others."""
@@ -141,11 +190,11 @@ class ResultTableView(QTableView):
         select = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
         for row, key in enumerate(self.table.keys):
             if key in keys:
-                self.selectionModel().select(self._items.index(row, 0), select)
+                self.selectionModel().select(self._results.index(row, 0), select)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        self._stretch_last_column()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter opens, Delete deletes (on a Mac Cmd+Backspace, too)."""
@@ -157,10 +206,17 @@ class ResultTableView(QTableView):
         else:
             super().keyPressEvent(event)
 
+    def _stretch_last_column(self) -> None:
+        """Let the last column fill the width if all columns fit; a scroll bar below needs height."""
+        header = self.horizontalHeader()
+        header.setStretchLastSection(False)
+        header.setStretchLastSection(header.length() < self.viewport().width())
+        self.updateGeometry()
+
     def _open(self, index: QModelIndex) -> None:
         self.opened.emit(self.table.keys[index.row()])
 
-    def _click(self, index: QModelIndex) -> None:
+    def _open_link(self, index: QModelIndex) -> None:
         line = self.table.lines[index.row()]
         if index.column() == 1 and line.words is None and line.cell(1).tone is Tone.ACTIVE:
             self._open(index)
@@ -191,14 +247,13 @@ class ResultView(QWidget):
     Args:
         theme: The colours.
         kind: Which results it shows.
-        parent: Qt's parent.
     """
 
     use_requested = Signal(object)
     copied = Signal(str)
 
-    def __init__(self, theme: Theme, kind: Kind, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, kind: Kind) -> None:
+        super().__init__()
         self.kind = kind
         self.result: Result | None = None
         self._underway = ""

@@ -6,15 +6,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import QCoreApplication, Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractItemView, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -46,14 +38,92 @@ from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel
-from gui.widgets.layout import FLUSH, PageScroll, fill
+from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
 
 MOST_NAMED = 6
-"""Results that the question before deleting names."""
+"""Maximum number of results that are named before they are moved to the trash."""
+
+
+class SubPage(PageScroll):
+    """A scrolled column below a title, details and a link back to the list.
+
+    Signals:
+        left: The link was clicked.
+    """
+
+    left = Signal()
+
+    def __init__(self, *parts: QWidget) -> None:
+        content = QWidget()
+        super().__init__(content)
+        self.title, self.details = ElidedLabel(), ElidedLabel()
+        set_role(self.title, Role.CARD_TITLE)
+        set_role(self.details, Role.MUTED)
+        self.back = QPushButton(_("‹ Earlier results"))
+        set_role(self.back, Role.LINK)
+        self.back.clicked.connect(self.left)
+        head = hbox((vbox(self.title, self.details, spacing=2), 1), self.back)
+        fill(
+            QVBoxLayout(content),
+            head,
+            *parts,
+            None,
+            margins=(0, SPACING, 0, 2 * SPACING),
+            spacing=SPACING + 4,
+        )
+
+
+class OpenedPage(SubPage):
+    """One result, in the view of its kind."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.views = {kind: ResultView(theme, kind) for kind in Kind}
+        super().__init__(*self.views.values())
+
+    def show_result(self, result: Result) -> None:
+        self.title.setText(result.plan.title)
+        self.details.setText(_moment_and_machine(result))
+        view = self.views[result.kind]
+        for other in self.views.values():
+            other.setVisible(other is view)
+        view.published.setChecked(False)
+        if result.ended is None:  # it was interrupted: its other rows are not being measured
+            result = msgspec.structs.replace(result, ended=result.begun)
+        view.show_result(result)
+
+
+class ComparedPage(SubPage):
+    """Two results of a kind: what differs between them, their speeds as bars and in a table."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.notes = QLabel()
+        self.notes.setWordWrap(True)
+        self.notes.setTextFormat(Qt.TextFormat.PlainText)
+        set_role(self.notes, Role.MUTED)
+        self.chart = BarChart(_("Speed, later relative to earlier"), Better.MORE, theme)
+        self.table = ResultTableView(_("Both results"), theme)
+        super().__init__(self.notes, self.chart, on_card(self.table))
+
+    def show_results(self, one: Result, other: Result) -> None:
+        found = compare(one, other)
+        self.title.setText(found.later.plan.title)
+        earlier, later = _moment_and_machine(found.earlier), _moment_and_machine(found.later)
+        self.details.setText(_("Earlier: {earlier} · later: {later}").format(earlier=earlier, later=later))
+        self.notes.setText("\n".join(found.notes))
+        self.notes.setVisible(bool(found.notes))
+        meanings = (
+            Reading(_("faster"), "activations"),
+            Reading(_("slower"), "optimizer"),
+            Reading(_("within the spread"), "others"),
+            Reading(_("the line is at 1 ×")),
+        )
+        bars = [_bar(row) for row in found.rows]
+        self.chart.show_bars(bars, line=LineAcross(1.0, is_origin=True), meanings=meanings)
+        self.table.show_table(comparison_table(found))
 
 
 class SavedResults(QWidget):
-    """Reads what was saved, in a thread, each time it comes into view.
+    """The list of what was saved, read in a thread each time it is shown; results are opened, compared, removed.
 
     Signals:
         use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
@@ -74,38 +144,58 @@ class SavedResults(QWidget):
         remove: Callable[[Path], None] = move_path,
     ) -> None:
         super().__init__()
-        self._theme, self._read, self._remove = theme, read, remove
+        self._read, self._remove = read, remove
         self._saved: tuple[Saved, ...] = ()
         self._files = FileWork(self)
-        self._files.failed.connect(self._fail)
+        self._files.failed.connect(self._on_failed)
         self.question = TrashDialog(self)
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self._pages = QStackedWidget()
-        self._fill_list()
-        self._scrolls = {"list": self._add_page(self.buttons, self._card, self.empty)}
-        self._fill_opened()
-        self._scrolls["opened"] = self._add_page(self._head(self.title, self.where), *self.views.values())
-        self._fill_compared()
-        parts = (self._head(self.plan, self.which), self.notes, self.chart, on_card(self.compared))
-        self._scrolls["compared"] = self._add_page(*parts)
-        fill(QVBoxLayout(self), self.strip, (self._pages, 1), margins=FLUSH, spacing=SPACING)
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.end_work)
+        self.empty = QLabel(_("Nothing has been measured yet. Results of Methods and Devices are kept here."))
+        self.empty.setWordWrap(True)
+        set_role(self.empty, Role.MUTED)
+        self.table = ResultTableView(_("Earlier results"), theme)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.open, self.compare = QPushButton(_("Open")), QPushButton(_("Compare"))
+        self.bin, self.reason = QPushButton(_("Move to the trash…")), QLabel()
+        set_role(self.reason, Role.HINT)
+        self.opened, self.compared = OpenedPage(theme), ComparedPage(theme)
+        self._lay_out()
+        self._connect()
         self.show_saved(())
 
-    @property
-    def shown(self) -> str:
-        return next(name for name, page in self._scrolls.items() if page is self._pages.currentWidget())
+    def show_saved(self, saved: Sequence[Saved]) -> None:
+        """List results; what is selected stays selected."""
+        self._saved = tuple(saved)
+        headings = (
+            Heading(_("What was measured"), is_figure=False),
+            Heading(_("Kind"), is_figure=False),
+            Heading(_("Machine"), is_figure=False),
+            Heading(_("Measured"), is_figure=False),
+            Heading(_("Rows"), _("How many have figures, of how many")),
+            Heading(_("State"), is_figure=False),
+        )
+        self.table.show_table(ResultTable(headings, tuple(map(_line, saved))))
+        self.empty.setVisible(not saved)
+        self._card.setVisible(bool(saved))
+        self._buttons.setVisible(bool(saved))
+        self._update_buttons()
 
     def refresh(self) -> None:
         self._files.put(self._read, self.show_saved)
 
     def show_list(self) -> None:
-        self._show("list")
+        self._show(self._list)
         self.refresh()
         self.table.setFocus()
+
+    def show_result(self, result: Result) -> None:
+        self.opened.show_result(result)
+        self._show(self.opened)
+
+    def show_comparison(self, one: Result, other: Result) -> None:
+        self.compared.show_results(one, other)
+        self._show(self.compared)
 
     def end_work(self) -> None:
         self.question.put_away()
@@ -115,87 +205,18 @@ class SavedResults(QWidget):
         super().showEvent(event)
         self.refresh()
 
-    def _show(self, name: str) -> None:
+    def _show(self, page: PageScroll) -> None:
         self.strip.hide()
-        self._pages.setCurrentWidget(self._scrolls[name])
-        self._scrolls[name].verticalScrollBar().setValue(0)
-
-    def _fail(self, error: UserError) -> None:
-        self.strip.show_error(error)
-        self.refresh()
-
-    def _add_page(self, *parts: QWidget) -> PageScroll:
-        content = QWidget()
-        column = fill(QVBoxLayout(content), margins=(0, SPACING, 0, 2 * SPACING), spacing=SPACING + 4)
-        for part in parts:
-            column.addWidget(part)
-        column.addStretch(1)
-        scroll = PageScroll(content)
-        self._pages.addWidget(scroll)
-        return scroll
-
-    def _head(self, title: ElidedLabel, details: ElidedLabel) -> QWidget:
-        set_role(title, Role.CARD_TITLE)
-        set_role(details, Role.MUTED)
-        back = QPushButton(_("‹ Earlier results"))
-        set_role(back, Role.LINK)
-        back.clicked.connect(self.show_list)
-        names, head = QVBoxLayout(), QWidget()
-        names.setSpacing(2)
-        names.addWidget(title)
-        names.addWidget(details)
-        fill(QHBoxLayout(head), (names, 1), back, margins=FLUSH, spacing=SPACING)
-        head.setFocusProxy(back)
-        return head
-
-    # The list.
-
-    def _fill_list(self) -> None:
-        self.empty = QLabel(_("Nothing has been measured yet. Results of Methods and Devices are kept here."))
-        self.empty.setWordWrap(True)
-        set_role(self.empty, Role.MUTED)
-        self.table = ResultTableView(_("Earlier results"), self._theme)
-        self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.open, self.compare = QPushButton(_("Open")), QPushButton(_("Compare"))
-        self.bin, self.said = QPushButton(_("Move to the trash…")), QLabel()
-        set_role(self.said, Role.HINT)
-        self._card, self.buttons = on_card(self.table), QWidget()
-        line = fill(
-            QHBoxLayout(self.buttons), self.open, self.compare, self.bin, margins=FLUSH, spacing=SPACING
-        )
-        line.addSpacing(SPACING)
-        line.addWidget(self.said, 1)
-        self.table.selection_changed.connect(self._offer)
-        self.table.opened.connect(self._open)
-        self.table.delete_pressed.connect(self._ask_to_remove)
-        self.open.clicked.connect(lambda: self._open(self.table.selected[0]))
-        self.compare.clicked.connect(self._compare)
-        self.bin.clicked.connect(self._ask_to_remove)
-
-    def show_saved(self, found: Sequence[Saved]) -> None:
-        """Show these; what is selected stays so."""
-        self._saved = tuple(found)
-        headings = (
-            Heading(_("What was measured"), is_figure=False),
-            Heading(_("Kind"), is_figure=False),
-            Heading(_("Machine"), is_figure=False),
-            Heading(_("Measured"), is_figure=False),
-            Heading(_("Rows"), _("How many have figures, of how many")),
-            Heading(_("State"), is_figure=False),
-        )
-        self.table.show_table(ResultTable(headings, tuple(map(_line, found))))
-        self.empty.setVisible(not found)
-        self._card.setVisible(bool(found))
-        self.buttons.setVisible(bool(found))
-        self._offer()
+        self._pages.setCurrentWidget(page)
+        page.verticalScrollBar().setValue(0)
 
     def _selected(self) -> list[Saved]:
         keys = self.table.selected
-        return [one for one in self._saved if str(one.path) in keys]
+        return [saved for saved in self._saved if str(saved.path) in keys]
 
-    def _offer(self) -> None:
+    def _update_buttons(self) -> None:
         selected = self._selected()
-        kinds = [one.result.kind for one in selected if one.result is not None]
+        kinds = [saved.result.kind for saved in selected if saved.result is not None]
         if len(selected) < 2:
             reason = _("Select two of the same kind to compare them.") if len(self._saved) > 1 else ""
         elif len(selected) > 2:
@@ -207,15 +228,15 @@ class SavedResults(QWidget):
         self.open.setEnabled(len(selected) == len(kinds) == 1)
         self.compare.setEnabled(len(kinds) == len(selected) == 2 and not reason)
         self.bin.setEnabled(bool(selected))
-        self.said.setText(reason)
+        self.reason.setText(reason)
 
     def _open(self, key: str) -> None:
-        for one in self._saved:
-            if str(one.path) == key and one.result is not None:
-                self.show_result(one.result)
+        for saved in self._saved:
+            if str(saved.path) == key and saved.result is not None:
+                self.show_result(saved.result)
 
     def _compare(self) -> None:
-        one, other = (found.result for found in self._selected())
+        one, other = (saved.result for saved in self._selected())
         if one is not None and other is not None:
             self.show_comparison(one, other)
 
@@ -226,9 +247,9 @@ class SavedResults(QWidget):
         title = _("Move “{title}” to the trash?").format(title=selected[0].title)
         if len(selected) > 1:
             title = _("Move {count} results to the trash?").format(count=len(selected))
-        lines = [one.title for one in selected[:MOST_NAMED]]
+        lines = [saved.title for saved in selected[:MOST_NAMED]]
         lines += ["", _("They can be put back until the trash is emptied.")]
-        paths = [one.path for one in selected]
+        paths = [saved.path for saved in selected]
         self.question.ask(title, "\n".join(lines), _("Move to the trash"), lambda: self._move(paths))
 
     def _move(self, paths: Sequence[Path]) -> None:
@@ -236,63 +257,57 @@ class SavedResults(QWidget):
             self._files.put(lambda path=path: self._remove(path))  # type: ignore[misc]
         self.refresh()
 
-    # One result.
+    def _on_failed(self, error: UserError) -> None:
+        self.strip.show_error(error)
+        self.refresh()
 
-    def _fill_opened(self) -> None:
-        self.title, self.where = ElidedLabel(), ElidedLabel()
-        self.views = {kind: ResultView(self._theme, kind) for kind in Kind}
-        for view in self.views.values():
-            view.use_requested.connect(self.use_requested)
-            view.copied.connect(self._tell_copied)
-
-    def show_result(self, result: Result) -> None:
-        self.title.setText(result.plan.title)
-        self.where.setText(_named(result))
-        view = self.views[result.kind]
-        for other in self.views.values():
-            other.setVisible(other is view)
-        view.published.setChecked(False)
-        if result.ended is None:  # nobody measures the rest of it
-            result = msgspec.structs.replace(result, ended=result.begun)
-        view.show_result(result)
-        self._show("opened")
-
-    def _tell_copied(self, form: str) -> None:
+    def _on_copied(self, form: str) -> None:
         self.strip.show_message(Level.INFO, _("The table is on the clipboard, as {form}").format(form=form))
 
-    # Two results.
-
-    def _fill_compared(self) -> None:
-        self.plan, self.which, self.notes = ElidedLabel(), ElidedLabel(), QLabel()
-        self.notes.setWordWrap(True)
-        self.notes.setTextFormat(Qt.TextFormat.PlainText)
-        set_role(self.notes, Role.MUTED)
-        self.chart = BarChart(_("Speed, later relative to earlier"), Better.MORE, self._theme)
-        self.compared = ResultTableView(_("Both results"), self._theme)
-
-    def show_comparison(self, one: Result, other: Result) -> None:
-        found = compare(one, other)
-        self.plan.setText(found.later.plan.title)
-        words = _("Earlier: {earlier} · later: {later}")
-        self.which.setText(words.format(earlier=_named(found.earlier), later=_named(found.later)))
-        self.notes.setText("\n".join(found.notes))
-        self.notes.setVisible(bool(found.notes))
-        meanings = (
-            Reading(_("faster"), "activations"),
-            Reading(_("slower"), "optimizer"),
-            Reading(_("within the spread"), "others"),
-            Reading(_("the line is at 1 ×")),
+    def _lay_out(self) -> None:
+        self._card, self._buttons, content = on_card(self.table), QWidget(), QWidget()
+        line = hbox(self.open, self.compare, self.bin)
+        line.addSpacing(SPACING)
+        line.addWidget(self.reason, 1)
+        self._buttons.setLayout(line)
+        fill(
+            QVBoxLayout(content),
+            self._buttons,
+            self._card,
+            self.empty,
+            None,
+            margins=(0, SPACING, 0, 2 * SPACING),
+            spacing=SPACING + 4,
         )
-        bars = [_bar(row) for row in found.rows]
-        self.chart.show_bars(bars, line=LineAcross(1.0, is_origin=True), meanings=meanings)
-        self.compared.show_table(comparison_table(found))
-        self._show("compared")
+        self._list = PageScroll(content)
+        self._pages = QStackedWidget()
+        for page in (self._list, self.opened, self.compared):
+            self._pages.addWidget(page)
+        fill(QVBoxLayout(self), self.strip, (self._pages, 1), margins=FLUSH, spacing=SPACING)
+
+    def _connect(self) -> None:
+        self.table.selection_changed.connect(self._update_buttons)
+        self.table.opened.connect(self._open)
+        self.table.delete_pressed.connect(self._ask_to_remove)
+        self.open.clicked.connect(lambda: self._open(self.table.selected[0]))
+        self.compare.clicked.connect(self._compare)
+        self.bin.clicked.connect(self._ask_to_remove)
+        for view in self.opened.views.values():
+            view.use_requested.connect(self.use_requested)
+            view.copied.connect(self._on_copied)
+        for page in (self.opened, self.compared):
+            page.left.connect(self.show_list)
+        application = QCoreApplication.instance()
+        assert application is not None
+        application.aboutToQuit.connect(self.end_work)
 
 
-def _line(one: Saved) -> Line:
-    key, result = str(one.path), one.result
+def _line(saved: Saved) -> Line:
+    key, result = str(saved.path), saved.result
     if result is None:
-        return Line(key, (Cell(one.title, Tone.QUIET),), Cell(one.problem, Tone.WARNING), tip=one.problem)
+        return Line(
+            key, (Cell(saved.title, Tone.QUIET),), Cell(saved.problem, Tone.WARNING), tip=saved.problem
+        )
     kinds = {Kind.METHODS: _("Methods"), Kind.DEVICES: _("Devices")}
     rows = _("{measured} of {rows}").format(measured=len(result.measured), rows=len(result.rows))
     cells = (
@@ -306,14 +321,14 @@ def _line(one: Saved) -> Line:
     return Line(key, cells)
 
 
-def _named(result: Result) -> str:
+def _moment_and_machine(result: Result) -> str:
     return f"{formats.moment(result.begun)}, {result.machine.title}"
 
 
-def _bar(one: Compared) -> Bar:
-    if one.speed is None:
-        return Bar(one.title, words=one.reason)
+def _bar(row: Compared) -> Bar:
+    if row.speed is None:
+        return Bar(row.title, words=row.reason)
     colours = {Change.FASTER: "activations", Change.SLOWER: "optimizer"}
-    is_marked = any(row is not None and row.is_disturbed for row in (one.earlier, one.later))
-    colour = colours.get(one.change, "others")
-    return Bar(one.title, one.speed, times(one.speed), colour=colour, is_marked=is_marked)
+    is_marked = any(side is not None and side.is_disturbed for side in (row.earlier, row.later))
+    colour = colours.get(row.change, "others")
+    return Bar(row.title, row.speed, times(row.speed), colour=colour, is_marked=is_marked)

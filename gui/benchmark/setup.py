@@ -1,4 +1,4 @@
-"""What a benchmark is to measure: the form of the methods, and that of the devices."""
+"""The forms of the page Benchmark: what to measure of methods, and of devices."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,18 +50,18 @@ SPIN_LETTERS = 14
 
 MakePlan = Callable[[], Plan]
 FormOptions = Callable[[], RunOptions | None]
-"""The options on the page New run; None: they contain errors."""
+"""Returns the options of the page New run; None if they contain errors."""
 
 
 class Setup(QWidget):
-    """Rows of labels and controls.
+    """A form with the number of passes and steps, which both benchmarks have.
 
     Signals:
-        changed: Something else is chosen, or the machine has become known.
+        changed: A choice has changed, or the machine has become known.
 
     Args:
         make_plan: Makes the plan: `methods_plan` or `devices_plan`.
-        passes: How many are offered first.
+        passes: Initial number of passes.
     """
 
     changed = Signal()
@@ -91,32 +91,35 @@ class Setup(QWidget):
         self.changed.emit()
 
     def obstacle(self) -> str:
-        """What prevents measuring, in a sentence; empty: nothing."""
+        """Why nothing can be measured yet, in a sentence; empty if it can."""
         if self.machine is None:
             return _("Detecting what this computer can do…")
         return self.mistake()
 
     def plan(self) -> MakePlan:
-        """Makes the plan of what is chosen now, in any thread."""
+        """Return a function that makes the plan of the current choice, in any thread."""
         assert self.machine is not None
         steps, passes = self.steps.value() or None, self.passes.value()
         return partial(self._make_plan, self.machine, steps=steps, passes=passes, **self.arguments())
 
     def show_machine(self, machine: MachineReport) -> None:
+        """Offer what this machine can do."""
         raise NotImplementedError
 
     def mistake(self) -> str:
-        """What is wrong with the choice, in a sentence; empty: nothing."""
+        """What is wrong with the choice, in a sentence; empty if nothing is."""
         raise NotImplementedError
 
     def device(self) -> str:
+        """The device to measure on, as in `device.name`."""
         raise NotImplementedError
 
     def arguments(self) -> dict[str, Any]:
+        """Arguments of `make_plan` other than passes and steps."""
         raise NotImplementedError
 
     def add_row(self, title: str, *parts: QWidget | str, is_wide: bool = False) -> QHBoxLayout:
-        """Add a label and a line of controls; texts label the next control, and `is_wide` lets the first grow."""
+        """Add a label and a line of controls. A text labels the next control; `is_wide` lets the first one grow."""
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         for part in parts:
@@ -137,10 +140,10 @@ class Setup(QWidget):
         box.setRange(least, most)
         box.setAccessibleName(name)
         box.setFixedWidth(SPIN_LETTERS * self.fontMetrics().averageCharWidth() + 4 * SPACING)
-        box.valueChanged.connect(self.tell)
+        box.valueChanged.connect(self.emit_changed)
         return box
 
-    def tell(self, _value: object = None) -> None:
+    def emit_changed(self, _value: object = None) -> None:
         self.changed.emit()
 
 
@@ -148,15 +151,15 @@ class Setup(QWidget):
 
 
 FITTING, FORM, FILE = "fitting", "form", "file"
-"""What the list of models offers beside the sizes."""
+"""Entries of the list of models, in addition to the sizes."""
 
 
 class MethodsSetup(Setup):
-    """Which model, on which device, how often.
+    """The model, the device and whether to compile.
 
     Args:
         make_plan: As `methods_plan`.
-        form: The options on the page New run.
+        form: Returns the options of the page New run.
     """
 
     def __init__(self, make_plan: Callable[..., Plan], form: FormOptions) -> None:
@@ -189,10 +192,10 @@ class MethodsSetup(Setup):
         self.add_row(_("Device"), self.devices, is_wide=True)
         self.add_row(_("Passes"), self.passes, _("Timed steps"), self.steps, self.compiled)
         self.models.currentIndexChanged.connect(self._choose_model)
-        self.file.textChanged.connect(self.tell)
+        self.file.textChanged.connect(self.emit_changed)
         choose.clicked.connect(self._ask_file)
         self.devices.currentIndexChanged.connect(self._choose_device)
-        self.compiled.toggled.connect(self.tell)
+        self.compiled.toggled.connect(self.emit_changed)
         self._choose_model()
 
     def show_machine(self, machine: MachineReport) -> None:
@@ -244,14 +247,14 @@ class MethodsSetup(Setup):
 
     def _choose_model(self) -> None:
         self.rows.setRowVisible(self._file_row, self.models.currentData() == FILE)
-        self.tell()
+        self.emit_changed()
 
     def _choose_device(self) -> None:
         device = find_device(self.machine, self.device()) if self.machine else None
         reason = refusal(device, "device.compile", True) if device else ""
         self.compiled.setEnabled(not reason)
         self.compiled.setToolTip(reason or _("Adds a row with torch.compile, measured once it is compiled"))
-        self.tell()
+        self.emit_changed()
 
 
 # --- Devices
@@ -263,7 +266,7 @@ DIGITS, FOLDER = "digits", "folder"
 
 
 class DevicesSetup(Setup):
-    """Which devices, models, batches and data.
+    """The devices, models, batch sizes and data.
 
     Args:
         make_plan: As `devices_plan`.
@@ -294,30 +297,32 @@ class DevicesSetup(Setup):
         for box in self.models.values():
             flow.addWidget(box)
             box.setChecked(True)
-            box.toggled.connect(self.tell)
+            box.toggled.connect(self.emit_changed)
         self.add_row(_("Compare"), self.sides)
         self.add_row(_("Models"), boxes, is_wide=True)
         self.add_row(_("Batches"), self.batches, _("Images"), self.images)
         self.add_row(_("Data"), self.data, is_wide=True)
         self._folder_row = self.add_row(_("Folder"), self.folder, choose, is_wide=True)
         self.add_row(_("Passes"), self.passes, _("Timed steps"), self.steps)
-        self.sides.chosen.connect(self.tell)
+        self.sides.chosen.connect(self.emit_changed)
         for line in (self.batches, self.folder):
-            line.textChanged.connect(self.tell)
+            line.textChanged.connect(self.emit_changed)
         self.data.currentIndexChanged.connect(self._choose_data)
         choose.clicked.connect(self._ask_folder)
         self._choose_data()
 
     def show_machine(self, machine: MachineReport) -> None:
-        """Offer what can be compared here; first what suits this machine."""
+        """Offer what this machine can compare; initially what suits it best."""
         none = _("There is no accelerator here that Hone can train on.")
         lacks = machine.automatic in ("", CPU)
         is_first = not self.sides.value()
         self.sides.set_segments(
             Segment(
-                one.value, pair_of(machine, one).title, refusal=none if lacks and one is Sides.DEVICES else ""
+                sides.value,
+                pair_of(machine, sides).title,
+                refusal=none if lacks and sides is Sides.DEVICES else "",
             )
-            for one in Sides
+            for sides in Sides
         )
         self.sides.setAccessibleName(_("What is compared"))
         if is_first:
@@ -353,7 +358,7 @@ class DevicesSetup(Setup):
         }
 
     def _batches(self) -> tuple[int, ...]:
-        """The batch sizes; empty: one of them is not a number."""
+        """The batch sizes; empty if one of them is no number within the limits."""
         words = [word.strip() for word in self.batches.text().split(",")]
         if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= LARGEST_BATCH for word in words):
             return ()
@@ -361,7 +366,7 @@ class DevicesSetup(Setup):
 
     def _choose_data(self) -> None:
         self.rows.setRowVisible(self._folder_row, self.data.currentData() == FOLDER)
-        self.tell()
+        self.emit_changed()
 
     def _ask_folder(self) -> None:
         chosen = QFileDialog.getExistingDirectory(self, _("A folder of images"), str(Path.home()))

@@ -37,7 +37,7 @@ SIDE = 72
 KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 
 
-class ImagePlace(QFrame):
+class ImageBox(QFrame):
     """An image to choose or drop, with a thumbnail.
 
     Signals:
@@ -336,7 +336,7 @@ LINES = 3
 """Visible lines of a text."""
 
 
-class AskedText(QPlainTextEdit):
+class TextBox(QPlainTextEdit):
     """A text field in which Shift+Return starts a new line.
 
     Signals:
@@ -366,20 +366,20 @@ class TryInput(Card):
     Signals:
         asked: The `Question` to ask.
         stop_pressed: End the answers early.
-        new_pressed: Begin a new conversation.
+        clear_pressed: Begin a new conversation.
     """
 
     asked = Signal(object)
     stop_pressed = Signal()
-    new_pressed = Signal()
+    clear_pressed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
         self._task = Task.CHAT
         self._is_busy = False
-        self.text = AskedText(_("Text"))
-        self.second = AskedText(_("Second text"))
-        self.image = ImagePlace()
+        self.text = TextBox(_("Text"))
+        self.second = TextBox(_("Second text"))
+        self.image = ImageBox()
         self.examples = ExampleRow()
         self.settings = WritingSettings()
         self.button = QPushButton()
@@ -387,12 +387,12 @@ class TryInput(Card):
         self.more = self._link(_("Settings"))
         self.more.setCheckable(True)
         set_flag(self.more, "stays", True)
-        self.anew = self._link(_("New conversation"))
+        self.clear_link = self._link(_("New conversation"))
         self._lay_out()
         self.settings.hide()
         self.button.clicked.connect(self._press)
         self.more.toggled.connect(self.settings.setVisible)
-        self.anew.clicked.connect(self.new_pressed)
+        self.clear_link.clicked.connect(self.clear_pressed)
         self.image.chosen.connect(self._on_image)
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
@@ -416,8 +416,8 @@ class TryInput(Card):
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
         self.settings.show_system(task.reads_conversations)
-        self.anew.setVisible(task.writes_text)
-        self.anew.setText(_("New conversation") if task.reads_conversations else _("Clear"))
+        self.clear_link.setVisible(task.writes_text)
+        self.clear_link.setText(_("New conversation") if task.reads_conversations else _("Clear"))
         self.examples.show_examples(choice.examples, chosen.run.path, task, in_pairs=choice.reads_pairs)
         self._show_button()
 
@@ -438,7 +438,7 @@ class TryInput(Card):
         buttons.addWidget(self.button)
         texts.addLayout(buttons)
         below = fill(QHBoxLayout(), (self.examples, 1), None, spacing=SPACING)
-        for link in (self.anew, self.more):
+        for link in (self.clear_link, self.more):
             below.addWidget(link, alignment=Qt.AlignmentFlag.AlignTop)
         for row in (texts, below):
             self.body.addLayout(row)
@@ -477,7 +477,7 @@ class TryInput(Card):
             for field, text in zip((self.text, self.second), question.texts, strict=False):
                 field.setPlainText(text)
         if self._task.writes_text:
-            self.new_pressed.emit()
+            self.clear_pressed.emit()
         self.asked.emit(question)
 
     def _show_button(self) -> None:

@@ -19,32 +19,30 @@ from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import distinct_titles
-from gui.try_it.column import TryColumn
+from gui.try_it.column import ModelColumn
 from gui.try_it.input import Question, TryInput
 from gui.widgets.cards import MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
-from gui.widgets.layout import FLUSH, fill
+from gui.widgets.layout import fill, hbox, vbox
 
 IDLE_MS = 5 * 60 * 1000
-"""Models are unloaded so long after the page was left."""
+"""Delay from leaving the page to unloading the models."""
 TITLE_LETTERS = 60
-"""The most letters of the list of runs."""
+"""Maximum width of the list of runs."""
+WIDE = SPACING + SPACING // 2
 BOTH = "both"
 ON_CPU, ONLY = "try.on_cpu", "try.only"
 """What the buttons of this page's messages change."""
 
-RoomFor = Callable[..., Verdict]
-
 
 class TryPage(QWidget):
-    """Asks one model of a run, or both.
+    """Asks one model of a run, or both. A question loads the models that aren't loaded, if memory allows.
 
     Args:
-        theme: Colours.
+        theme: The colours.
         runs_folder: Returns the folder of the runs.
         start: Starts the process of a model.
         room_for: Whether models may be loaded now (`core.services.chat.room_for`).
-        parent: Qt's parent.
     """
 
     def __init__(
@@ -52,17 +50,17 @@ class TryPage(QWidget):
         theme: Theme,
         runs_folder: Callable[[], Path],
         start: Start = TryProcess,
-        room_for: RoomFor = chat.room_for,
-        parent: QWidget | None = None,
+        room_for: Callable[..., Verdict] = chat.room_for,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._runs_folder = runs_folder
         self._room_for = room_for
         self._wanted: RunFolder | None = None
         self._choice = Choice(())
-        self._waiting: Question | None = None
+        self._waiting: Question | None = None  # for the answer about memory, or for the person
         self._on_cpu = False
-        self._is_outdated: Callable[[list[RunFolder]], bool] | None = None
+        self._unloaded_for: RunFolder | None = None  # the run that the message names
+        self._is_refused = False  # the message says that runs which train need the memory
         self._runs: Task[Choice] = Task(self)
         self._room: Task[Verdict] = Task(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
@@ -77,11 +75,11 @@ class TryPage(QWidget):
         )
         self.shown.setAccessibleName(_("Models to use"))
         self.shown.set_value(BOTH)
-        self.learned = QLabel()
-        set_role(self.learned, Role.MUTED)
+        self.task_name = QLabel()
+        set_role(self.task_name, Role.MUTED)
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.columns = {which: TryColumn(theme, which, start) for which in Which}
+        self.columns = {which: ModelColumn(theme, which, start) for which in Which}
         self.input = TryInput()
         self.empty = QLabel()
         self._lay_out()
@@ -89,38 +87,30 @@ class TryPage(QWidget):
         self._show_choice(Choice(()))
 
     def show_run(self, run: RunFolder) -> None:
-        """Choose a run."""
+        """Select a run."""
         self._wanted = run
         self._find_runs()
-
-    def unload(self, why: str = "") -> None:
-        """End the models' processes, which frees their memory; answers stay."""
-        self._waiting = None
-        self._room.cancel()
-        had_any = self._any_loaded
-        for column in self.columns.values():
-            column.end()
-        if had_any and why:
-            self.strip.show_message(Level.INFO, why, _("The next question loads the models again."))
-        self._show_busy()
 
     def take_live(self, live: tuple[LiveRun, ...]) -> None:
         """Unload the models when a run trains, unless they were loaded on the CPU beside it."""
         training = [run for run in live if run.state is not State.QUEUED]
-        if self._is_outdated is not None and self._is_outdated([one.run for one in training]):
-            self._is_outdated = self._waiting = None
-            self.strip.hide()
+        is_over = self._unloaded_for is not None and self._unloaded_for not in [one.run for one in training]
+        if is_over or (self._is_refused and not training):
+            self._waiting = None
+            self._hide_message()
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
-            self.unload(_("{run} is training and needs the memory").format(run=training[0].title))
-            self._is_outdated = lambda runs: training[0].run not in runs
+            self._unload()
+            title = _("{run} is training and needs the memory").format(run=training[0].title)
+            self.strip.show_message(Level.INFO, title, _("The next question loads the models again."))
+            self._unloaded_for = training[0].run
 
     def close_questions(self) -> None:
-        """End everything, and wait for all threads."""
+        """End all processes and wait for all threads."""
         self._idle.stop()
-        for looking in (self._runs, self._room):
-            looking.close()
+        self._runs.close()
+        self._room.close()
         for column in self.columns.values():
             column.end_work()
 
@@ -131,7 +121,7 @@ class TryPage(QWidget):
         self._find_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Keep the models for a while: the person may come back."""
+        """Keep the models for some time: the person may come back."""
         super().hideEvent(event)
         self._idle.start()
 
@@ -143,52 +133,41 @@ class TryPage(QWidget):
         top.addWidget(title)
         top.addSpacing(SPACING)
         self.run_list.setMaximumWidth(TITLE_LETTERS * self.fontMetrics().averageCharWidth())
-        top.addWidget(self.run_list, 3)
-        top.addWidget(self.learned)
-        top.addStretch(1)
-        top.addWidget(self.shown)
-        columns = QHBoxLayout()
-        columns.setSpacing(SPACING + SPACING // 2)
-        for column in self.columns.values():
-            columns.addWidget(column, 1)
+        fill(top, (self.run_list, 3), self.task_name, None, self.shown)
+        columns = hbox(*((column, 1) for column in self.columns.values()), spacing=WIDE)
         page = QWidget()
-        fill(QVBoxLayout(page), (columns, 1), self.input, margins=FLUSH, spacing=SPACING + SPACING // 2)
+        page.setLayout(vbox((columns, 1), self.input, spacing=WIDE))
         set_role(self.empty, Role.MUTED)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.empty.setWordWrap(True)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.empty)
         self._stack.addWidget(page)
-        fill(
-            QVBoxLayout(self),
-            top,
-            self.strip,
-            (self._stack, 1),
-            margins=PAGE_MARGINS,
-            spacing=SPACING + SPACING // 2,
-        )
+        fill(QVBoxLayout(self), top, self.strip, (self._stack, 1), margins=PAGE_MARGINS, spacing=WIDE)
 
     def _connect(self) -> None:
         self._runs.done.connect(self._show_choice)
         self._room.done.connect(self._on_verdict)
-        self._idle.timeout.connect(self.unload)
-        self.run_list.currentIndexChanged.connect(self._choose)
+        self._idle.timeout.connect(self._unload)
+        self.run_list.currentIndexChanged.connect(self._select_run)
         self.shown.chosen.connect(self._show_columns)
-        self.strip.fix_chosen.connect(self._apply)
+        self.strip.fix_chosen.connect(self._apply_fix)
         self.input.asked.connect(self._ask)
         self.input.stop_pressed.connect(self._stop)
-        self.input.new_pressed.connect(self._begin_conversation)
+        self.input.clear_pressed.connect(self._clear)
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
         application = QCoreApplication.instance()
         assert application is not None
         application.aboutToQuit.connect(self.close_questions)
 
+    # The run
+
     def _find_runs(self) -> None:
         folder, wanted = self._runs_folder(), self._wanted
         self._runs.start(lambda _call: chat.look(folder, wanted))
 
-    def _choose(self, row: int) -> None:
+    def _select_run(self, row: int) -> None:
         path = self.run_list.itemData(row)
         if path:
             self.show_run(RunFolder(Path(path)))
@@ -201,29 +180,31 @@ class TryPage(QWidget):
             Segment(str(run.run.path), title, run.task.label)
             for run, title in zip(choice.runs, titles, strict=True)
         )
-        for widget in (self.run_list, self.shown, self.learned):
+        for widget in (self.run_list, self.shown, self.task_name):
             widget.setVisible(chosen is not None)
         self._stack.setCurrentIndex(0 if chosen is None else 1)
         no_run = _("No run has a model yet.\nTrain one under New run: then you can try it here.")
         problem = _("This run can't be tried.\n{problem}").format(problem=choice.problem)
         self.empty.setText(problem if choice.problem else no_run)
         if chosen is None:
-            self.unload()
+            self._unload()
             return
         self._wanted = chosen.run
         self.run_list.choose(str(chosen.run.path))
-        self.learned.setText(chosen.task.label)
+        self.task_name.setText(chosen.task.label)
         if chosen == before:
             return
-        self.strip.hide()
+        self._hide_message()
         for column in self.columns.values():
             column.show_model(chosen)
         self.input.show_choice(choice)
         self._show_columns()
 
+    # The models
+
     @property
-    def _asked_models(self) -> tuple[Which, ...]:
-        """The chosen models, the trained one first."""
+    def _selected(self) -> tuple[Which, ...]:
+        """The models to ask, the trained one first."""
         value = self.shown.value()
         return tuple(Which) if value == BOTH else (Which(value),)
 
@@ -233,21 +214,31 @@ class TryPage(QWidget):
 
     def _show_columns(self, _value: str = "") -> None:
         for which, column in self.columns.items():
-            is_shown = which in self._asked_models
+            is_shown = which in self._selected
             column.setVisible(is_shown)
             if not is_shown:
                 column.end()
         self._show_busy()
 
+    def _unload(self) -> None:
+        """End the models' processes, which frees their memory; answers stay."""
+        self._waiting = None
+        self._room.cancel()
+        for column in self.columns.values():
+            column.end()
+        self._show_busy()
+
+    # Questions
+
     def _ask(self, question: Question) -> None:
-        """Ask the models, which are loaded first if there is enough memory."""
+        """Ask the models; if one has to be loaded, first find out whether there is enough memory."""
         chosen = self._choice.chosen
         if chosen is None:
             return
-        self.strip.hide()
-        missing = tuple(which for which in self._asked_models if not self.columns[which].is_loaded)
+        self._hide_message()
+        missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
         if not missing:
-            self._send(question, self._asked_models)
+            self._send(question, self._selected)
             return
         self._waiting = question
         folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
@@ -260,29 +251,30 @@ class TryPage(QWidget):
             return
         if verdict.title:
             level = Level.INFO if verdict.allowed else Level.WARNING
-            self.strip.show_message(level, verdict.title, verdict.detail, self._fixes_of(verdict))
-            self._is_outdated = None if verdict.allowed else lambda training: not training
-        loaded = [which for which in self._asked_models if self.columns[which].is_loaded]
-        models = [which for which in self._asked_models if which in loaded or which in verdict.allowed]
+            self.strip.show_message(level, verdict.title, verdict.detail, self._fixes(verdict))
+            self._is_refused = not verdict.allowed
+        models = tuple(
+            which for which in self._selected if self.columns[which].is_loaded or which in verdict.allowed
+        )
         if models:
-            self._send(question, tuple(models))
+            self._send(question, models)
         else:
             self._waiting = question if verdict.cpu_helps else None
         self._show_busy()
 
-    def _fixes_of(self, verdict: Verdict) -> tuple[Fix, ...]:
+    def _fixes(self, verdict: Verdict) -> tuple[Fix, ...]:
         if verdict.cpu_helps:
             return (Fix(_("Try anyway on the CPU"), {ON_CPU: True}),)
-        if verdict.allowed and len(self._asked_models) > 1:
+        if verdict.allowed and len(self._selected) > 1:
             return (
                 Fix(_("Use only the trained model"), {ONLY: Which.TRAINED.value}),
                 Fix(_("Use only the model before training"), {ONLY: Which.BEFORE.value}),
             )
         return ()
 
-    def _apply(self, fix: Fix) -> None:
+    def _apply_fix(self, fix: Fix) -> None:
         question, self._waiting = self._waiting, None
-        self.strip.hide()
+        self._hide_message()
         if ON_CPU in fix.changes:
             self._on_cpu = True
         elif ONLY in fix.changes:
@@ -305,11 +297,15 @@ class TryPage(QWidget):
             column.stop()
         self._show_busy()
 
-    def _begin_conversation(self) -> None:
+    def _clear(self) -> None:
         self._stop()
         for column in self.columns.values():
-            column.begin_conversation()
+            column.clear()
 
     def _show_busy(self) -> None:
-        answers_come = any(column.is_busy for column in self.columns.values())
-        self.input.show_busy(answers_come or self._room.is_running)
+        is_answering = any(column.is_busy for column in self.columns.values())
+        self.input.show_busy(is_answering or self._room.is_running)
+
+    def _hide_message(self) -> None:
+        self.strip.hide()
+        self._unloaded_for, self._is_refused = None, False

@@ -29,7 +29,7 @@ from tests.performance.faults.windows import WindowProcess
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits processes as POSIX does")
 
 EPOCHS = 1.0
-MUTATIONS = 8
+MUTATIONS = 4
 
 
 def test_a_run_that_is_killed_takes_the_same_steps_again(tmp_path, monkeypatch):

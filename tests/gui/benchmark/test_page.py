@@ -100,12 +100,12 @@ def test_a_plan_that_cant_be_made_and_a_result_that_cant_be_saved_are_reported(q
 def test_before_the_machine_is_known_nothing_can_be_started(qtbot, page):
     tab = page.methods
     assert not tab.start.isEnabled()
-    assert tab.said.text() == "Detecting what this computer can do…"
+    assert tab.status.text() == "Detecting what this computer can do…"
     page.start()
     assert not page.measuring.is_running
     page.set_machine(CPU_ONLY)
     qtbot.waitUntil(tab.start.isEnabled)
-    assert tab.said.text().startswith(
+    assert tab.status.text().startswith(
         "Tiny BERT, 64 rows: 2 measurements, one pass of 4 timed steps. One more"
     )
 
@@ -124,7 +124,7 @@ def test_what_is_chosen_is_what_is_planned(qtbot, ready, benches):
 def test_options_of_the_form_or_a_run_file_have_to_be_valid(qtbot, ready, tmp_path, benches):
     setup, tab = ready.methods.setup, ready.methods
     choose(setup.models, "form")
-    assert "contains errors" in tab.said.text()
+    assert "contains errors" in tab.status.text()
     ready.form = RunOptions(task=Task.IMAGE_CLASSIFICATION)
     ready.hide()
     ready.show()
@@ -132,11 +132,11 @@ def test_options_of_the_form_or_a_run_file_have_to_be_valid(qtbot, ready, tmp_pa
     assert tab.start.isEnabled()
     choose(setup.models, "file")
     assert setup.file.isVisible()
-    assert tab.said.text() == "Choose a run file."
+    assert tab.status.text() == "Choose a run file."
     file = tmp_path / "mine.hone"
     file.write_text("task = 7\n")
     setup.file.setText(str(file))
-    assert "task" in tab.said.text()
+    assert "task" in tab.status.text()
     assert not tab.start.isEnabled()
     file.write_text(RUN_FILE)
     setup.file.setText(f"{file} ")
@@ -150,7 +150,7 @@ def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benc
         box.setChecked(name in ("resnet18", "alexnet"))
     for wrong in ("4, x", "0", ""):
         setup.batches.setText(wrong)
-        assert tab.said.text().startswith("Batches are whole numbers")
+        assert tab.status.text().startswith("Batches are whole numbers")
         assert not tab.start.isEnabled()
     setup.batches.setText("8,16, 8")
     setup.images.setValue(64)
@@ -158,12 +158,12 @@ def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benc
     asked = benches.asked_devices[-1]
     assert (asked["batches"], set(asked["models"])) == ((8, 16), {"resnet18", "alexnet"})
     choose(setup.data, "folder")
-    assert tab.said.text() == "Choose an existing folder of images."
+    assert tab.status.text() == "Choose an existing folder of images."
     setup.folder.setText(str(tmp_path))
     qtbot.waitUntil(lambda: benches.asked_devices[-1]["data"] == str(tmp_path))
     for box in setup.models.values():
         box.setChecked(False)
-    assert tab.said.text() == "Choose a model."
+    assert tab.status.text() == "Choose a model."
 
 
 # --- While it is measured
@@ -180,7 +180,7 @@ def test_figures_appear_row_by_row_with_the_variant_that_is_measured(qtbot, read
     qtbot.waitUntil(lambda: tab.doing.text() == "Measuring: Bf16")
     assert tab.progress.isVisible()
     assert not tab.card.isVisible()
-    assert ready.devices.said.text() == "Methods is being measured; one at a time."
+    assert ready.devices.status.text() == "Methods is being measured; one at a time."
     assert ready.head.text() == "Tiny BERT, 64 rows · 1 of 2 done"
     assert [row.is_measured for row in tab.view.result.rows] == [True, False, False]
     with qtbot.waitSignal(ready.measuring.ended):
@@ -231,7 +231,7 @@ def test_a_benchmark_beside_a_run_is_asked_about_and_may_pause_it_first(qtbot, r
     ready.start()
     benches.ahead = None
     with qtbot.waitSignal(ready.measuring.ended):
-        ready.look_for_turn()
+        ready.check_turn()
     benches.ahead, ready.turn = AHEAD, Turn.BESIDE
     ready.methods.again.click()
     with qtbot.waitSignal(ready.measuring.ended):
@@ -328,4 +328,4 @@ def test_without_stand_ins_the_page_plans_for_this_machine(qtbot, make_window):
     window.go_to(Place.BENCHMARK)
     tab = window.benchmark.methods
     qtbot.waitUntil(tab.start.isEnabled)
-    assert "512 sequences of 512 tokens" in tab.said.text()
+    assert "512 sequences of 512 tokens" in tab.status.text()

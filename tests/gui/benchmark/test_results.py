@@ -113,7 +113,9 @@ def test_new_figures_leave_selection_and_scroll_position(qtbot, show):
     bar.setValue(120)
     assert texts(view, "bf16-all")[1] == "being measured…"
     assert texts(view, "bf16-lora")[1] == "waits for its turn"
+    assert view.table.columnSpan(4, 1) > 1
     view.show_result(methods_result(done=5), "adafactor")
+    assert view.table.columnSpan(4, 1) == 1
     assert view.table.selected == ("bf16",)
     assert bar.value() == 120
 

@@ -71,21 +71,21 @@ def test_results_are_listed_newest_first_and_the_selection_stays(qtbot, home, pa
     page.table.select(damaged.key)
     assert buttons(page) == [False, False, True]
     page.table.opened.emit(damaged.key)
-    assert page.shown == "list"
+    assert page._pages.currentWidget() is page._list
 
 
 def test_a_result_is_opened_in_the_view_of_its_kind(qtbot, page):
     page.table.select(path_of(DEVICES))
     page.open.click()
-    assert page.shown == "opened"
-    assert page.views[Kind.DEVICES].isVisible()
-    assert page.views[Kind.DEVICES].result == DEVICES
+    assert page._pages.currentWidget() is page.opened
+    assert page.opened.views[Kind.DEVICES].isVisible()
+    assert page.opened.views[Kind.DEVICES].result == DEVICES
     page.show_list()
     page.table.opened.emit(path_of(INTERRUPTED))
-    view = page.views[Kind.METHODS]
+    view = page.opened.views[Kind.METHODS]
     assert view.isVisible()
-    assert not page.views[Kind.DEVICES].isVisible()
-    assert page.title.text() == INTERRUPTED.plan.title
+    assert not page.opened.views[Kind.DEVICES].isVisible()
+    assert page.opened.title.text() == INTERRUPTED.plan.title
     assert lines_of(view.table)["bf16"].words.text == "not measured"
     with qtbot.waitSignal(page.use_requested) as used:
         view.table.opened.emit("plain")
@@ -97,13 +97,13 @@ def test_a_result_is_opened_in_the_view_of_its_kind(qtbot, page):
 def test_two_of_a_kind_are_compared(page):
     page.table.select(path_of(OLD), path_of(NEW))
     page.compare.click()
-    assert page.shown == "compared"
-    lines = lines_of(page.compared)
+    assert page._pages.currentWidget() is page.compared
+    lines = lines_of(page.compared.table)
     assert texts(lines["bf16"])[1:5] == ["5.81", "6.45", "1.11 ×", "faster"]
     assert texts(lines["plain"])[4] == "within the spread"
     assert texts(lines["adafactor"])[4] == "slower"
-    assert "torch: earlier 2.13.0, later 2.14.0." in page.notes.text()
-    bars = {row.bar.title: row for row in page.chart.bars.placed().rows}
+    assert "torch: earlier 2.13.0, later 2.14.0." in page.compared.notes.text()
+    bars = {row.bar.title: row for row in page.compared.chart.bars.placed().rows}
     assert (bars["bf16"].bar.colour, bars["Adafactor"].bar.colour) == ("activations", "optimizer")
     assert bars["Adafactor"].body.right() == pytest.approx(bars["bf16"].body.left())
 
@@ -119,7 +119,7 @@ def test_two_of_a_kind_are_compared(page):
 def test_others_cant_be_compared_and_the_reason_is_shown(page, selected, reason):
     page.table.select(*map(path_of, selected))
     assert not page.compare.isEnabled()
-    assert reason in page.said.text()
+    assert reason in page.reason.text()
 
 
 def test_results_are_moved_to_the_trash_once_that_is_confirmed(qtbot, page):

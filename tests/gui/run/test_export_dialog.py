@@ -50,9 +50,13 @@ class FakeExports:
         if isinstance(self.end, Exception):
             raise self.end
         path = self.wanted.folder or "https://huggingface.co/me/mine"
-        files = ("README.md",)
         return ExportReport(
-            self.wanted.kind, path, files, size=3 << 20, agreement=AGREEMENT, missing=self.end
+            kind=self.wanted.kind,
+            path=path,
+            files=("README.md",),
+            size=3 << 20,
+            agreement=AGREEMENT,
+            missing=self.end,
         )
 
     def kill(self):
@@ -155,8 +159,7 @@ def test_an_export_is_cancelled_by_its_button_and_by_closing(qtbot, sheet, expor
         sheet.stop.click()
     qtbot.waitUntil(lambda: not sheet.is_running)
     assert exports.is_killed
-    assert by_closing or "cancelled" in message(sheet)
-    assert sheet.take.isEnabled()
+    assert by_closing or ("cancelled" in message(sheet) and sheet.take.isEnabled())
 
 
 @pytest.mark.parametrize(

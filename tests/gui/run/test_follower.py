@@ -25,12 +25,10 @@ class Listener(QObject):
     def __init__(self, thread):
         super().__init__()
         self.history, self.status = RunHistory(), RunStatus()
-        self.updates, self.states, self.log, self.failures, self.order = [], [], "", [], []
+        self.updates, self.states, self.order = [], [], []
         thread.updated.connect(self.on_update)
         thread.state_changed.connect(self.on_state)
-        thread.log_arrived.connect(self.on_log)
-        thread.job_failed.connect(self.failures.append)
-        thread.ended.connect(self.order.append)
+        thread.ended.connect(self.on_end)
 
     def on_update(self, news):
         self.updates.append((news.is_complete, news.status.step))
@@ -43,8 +41,8 @@ class Listener(QObject):
         self.states.append(state)
         self.order.append(state)
 
-    def on_log(self, text):
-        self.log += text
+    def on_end(self, record):
+        self.order.append(record)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
@@ -15,7 +14,6 @@ from core.base.errors import RunFolderError, UserError
 from core.base.settings import Appearance
 from core.monitor.recent import END, REVEAL, STOP
 from core.runs import start
-from core.runs.event_log import EventWriter
 from core.runs.events import (
     SCHEMA,
     CheckpointSaved,
@@ -47,6 +45,7 @@ from tests.fakes.runs import (
     keep_checkpoint,
     make_folder,
     opening,
+    record_keeper,
     warn,
     write_events,
     write_story,
@@ -114,13 +113,6 @@ def kill(run, reached=100):
     return clock
 
 
-def write_second(file, *events):
-    """What is written in the second attempt."""
-    writer = EventWriter(file, attempt=2)
-    writer.write(*events)
-    writer.close()
-
-
 def await_turn(run, **figures):
     keep_alive(run)
     write_events(run.machine_file, TurnAwaited(time=time.time(), **figures))
@@ -129,7 +121,7 @@ def await_turn(run, **figures):
 def wait_without_checkpoint(run):
     clock = kill(run, 20)
     keep_alive(run, attempt=2)
-    write_second(run.machine_file, TurnAwaited(time=clock + 1, ahead=1, behind="digits"))
+    write_events(run.machine_file, TurnAwaited(time=clock + 1, ahead=1, behind="digits"), attempt=2)
 
 
 def fail_at_once(run):
@@ -153,15 +145,18 @@ def lose_keeper(run):
     write_story(run, Plot(reached=100))
     keep_alive(run)
     mine = run.keeper_record()
-    gone = msgspec.structs.replace(mine, booted=mine.booted - 9000, started=mine.started - 9500)
-    run.keeper_file.write_bytes(msgspec.json.encode(gone))
+    record_keeper(run, booted=mine.booted - 9000, started=mine.started - 9500)
 
 
 def leave_queue(run):
     clock = kill(run)
     before = run.exit_record()
     keep_alive(run, attempt=2)
-    write_second(run.machine_file, RequestAnswered(time=clock + 2, request="r", action="stop", accepted=True))
+    write_events(
+        run.machine_file,
+        RequestAnswered(time=clock + 2, request="r", action="stop", accepted=True),
+        attempt=2,
+    )
     reason = "It was removed from the queue."
     run.record_exit(ExitRecord(time=clock + 3, code=None, reason=reason, attempt=2, before=before))
 
@@ -394,7 +389,7 @@ def test_the_time_of_a_resumed_run_leaves_the_pause_out(run, show):
     paused = RunFinished(time=1060.0, state=Outcome.PAUSED, steps=5)
     write_events(run.events_file, RunStarted(time=1000.0, pid=1), saved, paused)
     done = RunFinished(time=5060.0, state=Outcome.FINISHED, steps=9, seconds=3.0)
-    write_second(run.events_file, RunStarted(time=5000.0, pid=2, from_step=5), done)
+    write_events(run.events_file, RunStarted(time=5000.0, pid=2, from_step=5), done, attempt=2)
     run.record_exit(ExitRecord(time=5061.0, code=0, attempt=2))
     assert "Time 2 min" in show(State.FINISHED).figures.text
 
@@ -435,7 +430,7 @@ def test_messages_of_an_earlier_attempt_go_when_it_is_resumed(qtbot, run, show):
     qtbot.waitUntil(lambda: view.state is State.STARTING, timeout=5000)
     assert view.messages.titles() == []
     assert (view.header.state_line.text(), len(view._history.loss)) == ("Starting", 100)
-    write_second(run.events_file, RunStarted(time=time.time(), pid=1, from_step=90))
+    write_events(run.events_file, RunStarted(time=time.time(), pid=1, from_step=90), attempt=2)
     qtbot.waitUntil(lambda: len(view._history.loss) == 90, timeout=5000)
 
 
@@ -462,7 +457,7 @@ def test_a_paused_run_offers_its_checkpoint_for_export_and_no_older_model(run, s
     clock = write_story(run, Plot(reached=50))
     write_events(run.events_file, RunFinished(time=clock, state=Outcome.STOPPED, steps=50, seconds=9.0))
     paused = RunFinished(time=clock + 9, state=Outcome.PAUSED, steps=90, seconds=9.0)
-    write_second(run.events_file, RunStarted(time=clock + 1, pid=2, from_step=50), paused)
+    write_events(run.events_file, RunStarted(time=clock + 1, pid=2, from_step=50), paused, attempt=2)
     keep_checkpoint(run, 90)
     run.record_exit(ExitRecord(time=clock + 10, code=0, attempt=2))
     view = show(State.PAUSED)
@@ -520,7 +515,8 @@ def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
     page.show_run(run)
     view = page.view
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
-    page.close_run()
+    view.close_view()
     assert view.job.isFinished()
+    page.close_run()
     assert page.view is None
     assert requests(run) == []

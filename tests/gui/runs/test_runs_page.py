@@ -180,6 +180,7 @@ def test_the_menu_offers_what_the_state_allows(qtbot, page, folder):
     crash(RunFolder(folder / "newer"), time.time())
     settle(qtbot, page)
     qtbot.waitUntil(lambda: column(page, Column.STATE) == ["Crashed", "Finished"], timeout=2000)
+    choose(page, 0)
     with qtbot.waitSignal(page.resume_requested, timeout=1000) as requested:
         press(page, 0, "Resume")
     assert requested.args[0].name == "newer"

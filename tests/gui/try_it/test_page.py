@@ -126,7 +126,7 @@ def test_both_models_answer_in_conversations_of_their_own(qtbot, page, folder, m
     ]
     assert messages(page, Which.BEFORE)[3] == ("resnet18", "Answer 2 of resnet18, drawn with 0.")
     assert "cpu, fp32" in page.columns[Which.BEFORE].state.text()
-    page.input.anew.click()
+    page.input.clear_link.click()
     assert messages(page, Which.TRAINED) == []
     page.input.settings.seed.setValue(9)
     ask(qtbot, page, "Hello")
@@ -146,21 +146,21 @@ def test_a_classifier_answers_with_bars_a_number_or_labelled_words(qtbot, page, 
     assert page.input.second.isVisible()
     page.input.examples.buttons[0].click()
     wait(qtbot, page)
-    judgement = page.columns[Which.BEFORE].judgement
-    assert judgement.answer.speaker.text() == "resnet18"
-    assert judgement.bars.isVisible()
-    assert "yes: 90.0 %" in judgement.bars.accessibleName()
-    assert "Expected: yes" in judgement.answer.below.text()
-    assert "2 read" in judgement.answer.below.text()
+    prediction = page.columns[Which.BEFORE].prediction
+    assert prediction.answer.speaker.text() == "resnet18"
+    assert prediction.bars.isVisible()
+    assert "yes: 90.0 %" in prediction.bars.accessibleName()
+    assert "Expected: yes" in prediction.answer.below.text()
+    assert "2 read" in prediction.answer.below.text()
     page.input.second.hide()
     ask(qtbot, page, "number")
-    assert (judgement.number.text(), judgement.bars.isVisible()) == ("3.25", False)
+    assert (prediction.number.text(), prediction.bars.isVisible()) == ("3.25", False)
     ask(qtbot, page, "words")
-    assert "words<small" in judgement.labelled.text()
+    assert "words<small" in prediction.labelled.text()
     ask(qtbot, page, "crash")
-    assert "This is a bug" in judgement.answer.below.text()
+    assert "This is a bug" in prediction.answer.below.text()
     ask(qtbot, page, "fine")
-    assert judgement.bars.isVisible()
+    assert prediction.bars.isVisible()
     assert len(models.loads) == 4
 
 
@@ -173,7 +173,7 @@ def test_a_dropped_image_is_classified(qtbot, page, folder):
     page.input.image.dropEvent(QDropEvent(QPointF(5, 5), Qt.DropAction.CopyAction, content, left, none))
     qtbot.waitUntil(lambda: is_busy(page))
     wait(qtbot, page)
-    assert "seven: 75.0 %" in page.columns[Which.TRAINED].judgement.bars.accessibleName()
+    assert "seven: 75.0 %" in page.columns[Which.TRAINED].prediction.bars.accessibleName()
 
 
 def test_a_long_answer_is_stopped_and_the_models_stay_loaded(qtbot, page, folder):
