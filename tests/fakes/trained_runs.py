@@ -15,9 +15,19 @@ from core.engine.training.checkpoints import find_checkpoint
 from core.options import RunOptions, run_file
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
-from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.options.sections import DeviceOptions, ModelOptions
 from core.runs.event_log import EventReader
-from core.runs.events import Evaluated, Event, Example, ExamplesChosen, RunFinished, RunStarted, StepFinished
+from core.runs.events import (
+    Evaluated,
+    Event,
+    Example,
+    ExamplesChosen,
+    MessageRaised,
+    Outcome,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
 from core.runs.folder import Action, RunFolder
 from tests.fakes.runs import write_events
 
@@ -30,20 +40,6 @@ Asked = Mapping[int, Action | Callable[[], None]]
 """What is asked, or done, after which step."""
 
 
-def short_run(**sections: Any) -> RunOptions:
-    """A run in fp32 on the CPU; sections not given are those of a few steps on random texts."""
-    return RunOptions(
-        **{
-            "task": Task.TEXT_CLASSIFICATION,
-            "data": DataOptions(train="synthetic:16x8"),
-            "device": DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
-            "memory": MemoryOptions(batch_size=4),
-            "training": TrainingOptions(epochs=2.0, learning_rate=1e-2),
-            **sections,
-        }
-    )
-
-
 @dataclass(frozen=True)
 class Story:
     """What counts of a run: the figures of each step and evaluation, as a reader of its events shows them."""
@@ -53,11 +49,18 @@ class Story:
     events: list[Event]
     last: RunFinished | None
 
-    def attempt(self, number: int) -> list[Event]:
-        return [event for event in self.events if event.attempt == number]
-
     def of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def ended(self) -> tuple[Outcome, int]:
+        """Outcome and step of the last attempt that ended."""
+        assert self.last is not None
+        return self.last.state, self.last.steps
+
+    @property
+    def messages(self) -> dict[str, MessageRaised]:
+        return {event.id: event for event in self.of(MessageRaised)}
 
 
 def story_of(run: RunFolder) -> Story:

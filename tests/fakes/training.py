@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ from core.engine.environment import prepare_torchvision
 from core.engine.generate.chat_job import inference_options
 from core.engine.reporter import Reporter
 from core.options import RunOptions, run_file
-from core.options.choices import Method, Precision, Task, Toggle
+from core.options.catalogue import all_options
+from core.options.choices import Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
@@ -73,20 +73,50 @@ class TinyRun:
         return {event.id: event for event in self.events if isinstance(event, MessageRaised)}
 
 
-def train(folder: Path, **sections: Any) -> TinyRun:
-    """Train in a new folder `folder`; sections not given are those of a short run in fp32 on the CPU."""
+SECTIONS = {"model": ModelOptions, "data": DataOptions, "device": DeviceOptions} | {
+    "memory": MemoryOptions,
+    "training": TrainingOptions,
+    "output": OutputOptions,
+}
+SECTION_OF = {option.name: option.section for option in all_options() if option.path != "output.name"}
+
+
+def options_of(task: Task = Task.TEXT_CLASSIFICATION, **changes: Any) -> RunOptions:
+    """The defaults with `changes`: options by their names (`max_steps=3`), or whole sections (`training=...`)."""
+    sections: dict[str, Any] = {name: changes.pop(name) for name in SECTIONS if name in changes}
+    trees: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        trees.setdefault(SECTION_OF[name], {})[name] = str(value) if isinstance(value, Path) else value
+    assert not trees.keys() & sections.keys(), "a section is given whole, and options of it"
+    sections |= {name: SECTIONS[name](**tree) for name, tree in trees.items()}
+    return RunOptions(task=task, **sections)
+
+
+USUAL = {
+    "train": "synthetic:16x8",
+    "eval_fraction": 0.0,
+    "group_by_length": Toggle.OFF,
+    "max_length": 32,
+    "name": "cpu",
+    "precision": Precision.FP32,
+    "threads": 1,
+    "batch_size": 8,
+    "epochs": 1.0,
+    "learning_rate": 1e-2,
+}
+
+
+def run_options(task: Task = Task.TEXT_CLASSIFICATION, **changes: Any) -> RunOptions:
+    """The same for a run of seconds in fp32 on the CPU, all of whose data is trained on."""
+    usual = {name: value for name, value in USUAL.items() if SECTION_OF[name] not in changes}
+    return options_of(task, **{**usual, **changes})
+
+
+def train(folder: Path, **changes: Any) -> TinyRun:
+    """Train with `run_options(**changes)` in the new folder `folder`."""
     from core.engine.training import train as engine
 
-    options = RunOptions(
-        **{
-            "task": Task.TEXT_CLASSIFICATION,
-            "data": DataOptions(train="synthetic:16x8"),
-            "device": DeviceOptions(name="cpu", precision=Precision.FP32),
-            "memory": MemoryOptions(batch_size=8),
-            "training": TrainingOptions(epochs=1.0, learning_rate=1e-2),
-            **sections,
-        }
-    )
+    options = run_options(**changes)
     folder.mkdir()
     run = RunFolder(folder)
     built: list[Any] = []
@@ -194,22 +224,10 @@ def write_data(folder: Path, task: Task, rows: int = 24) -> str:
 # --- What a person would write by hand with transformers: what Hone's runs are held against
 
 
-Encode = Callable[[Any, dict[str, str]], dict[str, Any]]
-"""Makes a sample with its label of a tokenizer and a row of the data."""
-
-
 def train_plainly(
-    model: Path,
-    data: Path,
-    encode: Encode,
-    folder: Path,
-    *,
-    batch_size: int,
-    epochs: int,
-    learning_rate: float,
+    model: Path, data: Path, folder: Path, *, batch_size: int, epochs: int, learning_rate: float
 ) -> list[dict[str, float]]:
-    """Train a classifier of two labels on the CPU; returns what Trainer logged of each step."""
-    prepare_torchvision()
+    """Train a classifier on the texts of `write_reviews`; returns what Trainer logged of each step."""
     from transformers import (
         AutoModelForSequenceClassification,
         AutoTokenizer,
@@ -222,7 +240,7 @@ def train_plainly(
     set_seed(42)
     tokenizer = AutoTokenizer.from_pretrained(model)
     with data.open(newline="", encoding="utf-8") as file:
-        samples = [encode(tokenizer, row) for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
     arguments = TrainingArguments(
         output_dir=str(folder),
         use_cpu=True,
@@ -238,28 +256,11 @@ def train_plainly(
     trainer = Trainer(
         model=AutoModelForSequenceClassification.from_pretrained(model, num_labels=2),
         args=arguments,
-        train_dataset=samples,
+        train_dataset=[{**tokenizer(row["text"]), "labels": int(row["label"] == "yes")} for row in rows],
         data_collator=DataCollatorWithPadding(tokenizer),
     )
     trainer.train()
     return [entry for entry in trainer.state.log_history if "loss" in entry]
-
-
-# --- Runs that learn to chat from what a test has written into a folder
-
-
-def asked(folder: Path, *, method: Method = Method.FULL, **more: Any) -> RunOptions:
-    sections = {name: more.pop(name) for name in ("memory", "training", "device") if name in more}
-    data = {"train": str(folder / "talks.json"), "max_length": 128, "eval_fraction": 0.0, **more}
-    model = ModelOptions(source=str(folder / "writer"), method=method)
-    return options(Task.CHAT, model, DataOptions(**data), **sections)
-
-
-def prepared(asked_for: RunOptions) -> Any:
-    from core.engine.reporter import Reporter
-    from core.engine.training.train import prepare
-
-    return prepare(asked_for, Reporter(None))
 
 
 # --- Tiny runs that are over and can be tried: trained in this process

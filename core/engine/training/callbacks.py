@@ -308,18 +308,15 @@ class ReportCallback(TrainerCallback):
         Raises:
             UserError: The warm-up is no shorter than the run.
         """
-        too_long = warmup_problem(self._options, state.max_steps)
-        if too_long:
-            raise UserError(_("The warm-up is longer than the run"), f"{too_long.message}.", too_long.fixes)
+        if too_long := warmup_problem(self._options, state.max_steps):
+            raise UserError(too_long.message, fixes=too_long.fixes)
         epochs = self._options.training.epochs
         if self._options.training.max_steps is not None:
             accumulated = self._options.memory.gradient_accumulation_steps
             epochs = epochs_of(state.max_steps, len(kwargs["train_dataloader"]), accumulated)
         samples, evaluation = len(self._trainer.train_dataset), self._trainer.eval_dataset
         if too_many := steps_hint(self._options, samples):
-            self._reporter.note(
-                "many-epochs", _("The run is longer than it needs to be"), f"{too_many.message}."
-            )
+            self._reporter.note("many-epochs", too_many.message)
         self._reporter.write(
             RunPlanned(
                 total_steps=state.max_steps,

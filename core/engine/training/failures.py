@@ -7,7 +7,7 @@ import pickle
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -318,12 +318,8 @@ UNREADABLE = (
 
 
 @contextlib.contextmanager
-def reading(checkpoint: str | None, until: Callable[[], bool]) -> Iterator[None]:
-    """Turn what libraries raise when they read a checkpoint into a ModelError, and print it to the log.
-
-    Args:
-        checkpoint: The checkpoint, if any.
-        until: Whether it has been read.
+def reading(checkpoint: str | None) -> Iterator[None]:
+    """Turn what libraries raise when they read files of a checkpoint, if there is one, into a ModelError.
 
     Raises:
         ModelError: It isn't a state of this run: it holds code, or another model.
@@ -331,7 +327,7 @@ def reading(checkpoint: str | None, until: Callable[[], bool]) -> Iterator[None]
     try:
         yield
     except UNREADABLE as error:
-        if checkpoint is None or until() or is_out_of_memory(error):
+        if checkpoint is None or is_out_of_memory(error):
             raise
         traceback.print_exc(file=sys.stderr)
         name = Path(checkpoint).name

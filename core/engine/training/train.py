@@ -68,7 +68,7 @@ from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Task
 from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
 from core.runs.folder import RunFolder
-from core.runs.models import Checkpoint
+from core.runs.models import STATE, Checkpoint
 from core.runs.words import ONLY_IF_IT_FITS
 
 PROBED = 100
@@ -336,8 +336,10 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
     if path and trainer.is_deepspeed_enabled:
         allow_zero_state()
     try:
-        with reading(path, until=lambda: trainer.has_trained):
-            trainer.train(resume_from_checkpoint=path)
+        if path:
+            with reading(path):  # Trainer does so where it can't be told from other errors
+                transformers.TrainerState.load_from_json(str(Path(path) / STATE))
+        trainer.train(resume_from_checkpoint=path)
         if requests.ending is None:
             trainer.evaluate_if_due()
     except EndRequested:  # in the middle of an evaluation

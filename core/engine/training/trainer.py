@@ -29,7 +29,7 @@ from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
 from core.engine.training import checkpoints
 from core.engine.training.arguments import norm_parameters
-from core.engine.training.failures import check_weights_finite, writing
+from core.engine.training.failures import check_weights_finite, reading, writing
 from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
 from core.engine.training.requests import on_signals
 from core.runs.models import Checkpoint, is_complete
@@ -405,13 +405,24 @@ class WatchedTrainer(Trainer):
                 use_own_generator(kwargs["train_dataloader"])
             order = Path(checkpoint) / ORDER_STATE
             if kwargs["steps_trained_in_current_epoch"] and self.train_order and order.is_file():
-                self.train_order.begin_with = torch.load(order, weights_only=True)
+                with reading(checkpoint):
+                    self.train_order.begin_with = torch.load(order, weights_only=True)
         super()._run_epoch(**kwargs)
 
+    def _load_from_checkpoint(self, checkpoint: str, model: torch.nn.Module | None = None) -> None:
+        with reading(checkpoint):
+            super()._load_from_checkpoint(checkpoint, model)
+
+    def _prepare_for_training(self, max_steps: int, train_dataloader: Any, checkpoint: str | None) -> Any:
+        with reading(checkpoint):  # states of the optimizer, the schedule and DeepSpeed
+            return super()._prepare_for_training(max_steps, train_dataloader, checkpoint)
+
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        super()._load_rng_state(checkpoint)
+        with reading(checkpoint):
+            super()._load_rng_state(checkpoint)
+            if checkpoint is not None:
+                restore_random_state(Path(checkpoint), self.args.device.type)
         if checkpoint is not None:
-            restore_random_state(Path(checkpoint), self.args.device.type)
             self.evaluate_if_due()
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:

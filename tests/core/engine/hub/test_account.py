@@ -1,30 +1,35 @@
-"""The token: in the keychain or where other programs keep it, and in no text."""
+"""The token is in the keychain, or where other programs keep it, and in no text; working offline holds for all."""
+
+import os
 
 import keyring
 import pytest
+import torch
 
-from core.base import jobs
-from core.base.errors import UserError
+from core.base import jobs, settings
+from core.base.errors import ModelError, UserError
 from core.engine.hub.account import NO_KEYCHAIN, account, find_token, lend_token
+from core.engine.models.vision import load_vision_model
+from core.options.sections import ModelOptions
+from core.services import hub as hub_services
 from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
 from tests.fakes.desktop import FakeKeychain, PlainFile
 
 TOKEN = "hf_SecretOfAda42"
 SAVE = AccountRequest(action=AccountAction.SAVE, token=TOKEN)
-CHECK = AccountRequest(action=AccountAction.CHECK)
+CHECK, REMOVE = AccountRequest(action=AccountAction.CHECK), AccountRequest(action=AccountAction.REMOVE)
 LOOK = AccountRequest()
 
 
 @pytest.fixture
 def keychain(hub):
-    fake = FakeKeychain()
-    before = keyring.get_keyring()
+    fake, before = FakeKeychain(), keyring.get_keyring()
     keyring.set_keyring(fake)
     yield fake
     keyring.set_keyring(before)
 
 
-def test_a_token_is_saved_in_the_keychain_and_in_no_file(hub, keychain, tmp_path):
+def test_a_token_is_saved_in_the_keychain_and_in_no_file(keychain, tmp_path, monkeypatch):
     saved = account(SAVE)
     assert (saved.place, saved.keychain) == (TokenPlace.KEYCHAIN, "macOS Keychain")
     assert list(keychain.kept.values()) == [TOKEN]
@@ -33,7 +38,12 @@ def test_a_token_is_saved_in_the_keychain_and_in_no_file(hub, keychain, tmp_path
         file for file in tmp_path.rglob("*") if file.is_file() and TOKEN.encode() in file.read_bytes()
     ]
     assert TOKEN not in repr(SAVE)
-    account(AccountRequest(action=AccountAction.REMOVE))
+    lend_token()  # to libraries, in the environment, which goes first
+    assert find_token() == (TOKEN, TokenPlace.ENVIRONMENT)
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    assert find_token() == ("hf_other", TokenPlace.ENVIRONMENT)
+    monkeypatch.delenv("HF_TOKEN")
+    account(REMOVE)
     assert keychain.kept == {}
     assert account(LOOK).place is TokenPlace.NOWHERE
 
@@ -49,10 +59,10 @@ def test_checking_asks_the_hub_for_the_owner(hub, keychain):
     assert TOKEN not in f"{wrong.value.title} {wrong.value.detail}"
     hub.people[TOKEN] = "ada"
     assert account(CHECK).name == "ada"
-    assert {request.path for request in hub.asked} == {"/api/whoami-v2"}
+    assert {asked.path for asked in hub.asked} == {"/api/whoami-v2"}
 
 
-def test_a_locked_keychain_is_reported_without_its_secret(hub, keychain):
+def test_a_locked_keychain_is_reported_without_its_secret(keychain):
     keychain.is_locked = True
     with pytest.raises(UserError) as caught:
         account(SAVE)
@@ -61,12 +71,9 @@ def test_a_locked_keychain_is_reported_without_its_secret(hub, keychain):
     assert find_token() == ("", TokenPlace.NOWHERE)
 
 
-@pytest.mark.parametrize("backend", [None, PlainFile])
-def test_without_a_keychain_tokens_of_other_programs_are_used(hub, keychain, tmp_path, backend):
-    if backend is None:
-        keyring.set_keyring(keyring.backends.fail.Keyring())
-    else:
-        keyring.set_keyring(backend())
+@pytest.mark.parametrize("backend", [keyring.backends.fail.Keyring, PlainFile])
+def test_without_a_keychain_tokens_of_other_programs_are_used(keychain, tmp_path, backend):
+    keyring.set_keyring(backend())
     with pytest.raises(UserError) as caught:
         account(SAVE)
     assert caught.value.detail == account(LOOK).refusal == NO_KEYCHAIN
@@ -74,16 +81,8 @@ def test_without_a_keychain_tokens_of_other_programs_are_used(hub, keychain, tmp
     assert find_token() == (TOKEN, TokenPlace.FILE)
 
 
-def test_the_environment_goes_first(hub, keychain, monkeypatch):
-    account(SAVE)
-    lend_token()
-    assert find_token() == (TOKEN, TokenPlace.ENVIRONMENT)
-    monkeypatch.setenv("HF_TOKEN", "hf_other")
-    assert find_token() == ("hf_other", TokenPlace.ENVIRONMENT)
-
-
 @pytest.mark.parametrize("text", ["", "  ", "two words", "hf_ü"])
-def test_an_invalid_token_is_not_saved(hub, keychain, text):
+def test_an_invalid_token_is_not_saved(keychain, text):
     with pytest.raises(UserError):
         account(AccountRequest(action=AccountAction.SAVE, token=text))
     assert keychain.kept == {}
@@ -91,3 +90,29 @@ def test_an_invalid_token_is_not_saved(hub, keychain, text):
 
 def test_the_real_process_reports_that_there_is_no_keychain(hub):
     assert jobs.run_job("hub-account", LOOK, Account).refusal == NO_KEYCHAIN
+
+
+# --- Working offline
+
+
+def test_the_setting_and_the_variable_forbid_requests_in_every_library(hub, monkeypatch):
+    assert not hub_services.is_forbidden()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "yes")
+    assert hub_services.forbidden_by() == "HF_HUB_OFFLINE"
+    settings.save(settings.Settings(offline=True))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    hub_services.forbid()
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert hub_services.forbidden_by() == "“Work offline” in Settings", (
+        "not the variable that Hone sets itself"
+    )
+
+
+def test_weights_of_torchvision_are_not_downloaded_offline(hub, tmp_path, monkeypatch):
+    settings.save(settings.Settings(offline=True))
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "torch"))
+    monkeypatch.setattr("torch.hub.load_state_dict_from_url", lambda *_a, **_k: pytest.fail("downloaded"))
+    with pytest.raises(ModelError, match="aren't on this computer") as caught:
+        load_vision_model(ModelOptions(source="torchvision:squeezenet1_0", pretrained=True), 10, 1)
+    assert "“Work offline” in Settings forbids" in caught.value.detail
+    assert caught.value.fixes[0].changes == {"model.pretrained": False, "model.method": "full"}

@@ -108,9 +108,7 @@ def test_data_sets(hub):
     ] == [("org/rows", 99, "cc0-1.0", False), ("org/script", None, "", True)]
 
 
-@pytest.mark.parametrize(
-    ("status", "detail"), [(500, "500"), (503, "503"), (429, "Too many"), (403, "permission to read")]
-)
+@pytest.mark.parametrize(("status", "detail"), [(503, "503"), (429, "Too many"), (403, "permission to read")])
 def test_a_refusal_is_reported_without_retries(hub, status, detail):
     hub.api_moods = [(status, {})]
     with pytest.raises(UserError) as caught:

@@ -1,5 +1,6 @@
-"""Metrics of classification, regression and token classification, and confusion matrices."""
+"""Metrics of classification, regression, token classification and text generation, and confusion matrices."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,13 @@ import torch
 
 from core.engine.tasks.metrics import (
     Entity,
+    HeldOut,
     TagScheme,
     classification_metrics,
     confusion,
     confusion_of,
     most_likely,
+    perplexity_metrics,
     ranks,
     regression_metrics,
     tag_metrics,
@@ -172,3 +175,15 @@ def judged(guesses: list[str], truth: list[str]) -> list[float]:
 )
 def test_an_entity_counts_where_kind_and_both_ends_are_right(guesses, truth, expected):
     assert judged(guesses, truth) == pytest.approx(expected)
+
+
+# --- Text generation
+
+
+def test_perplexity_and_bits_per_character_follow_from_the_loss():
+    assert perplexity_metrics(0.0) == {"perplexity": 1.0}
+    assert perplexity_metrics(1e4)["perplexity"] == math.inf
+    assert math.isnan(perplexity_metrics(math.nan)["perplexity"])
+    found = perplexity_metrics(2.0, HeldOut(tokens=300, characters=900))
+    assert found["nats_per_character"] == pytest.approx(2 / 3)
+    assert found["bits_per_character"] == pytest.approx(2 / 3 / math.log(2))

@@ -1,16 +1,18 @@
-"""Where what ran differs from what was chosen, and that nothing is said where it doesn't."""
+"""What ran is read from torch and the live objects; where it differs from what was chosen, that is reported."""
 
-from typing import Any
+import warnings
 
 import msgspec
 import pytest
+import torch
 
-from core.engine.training.what_ran import OPTIMIZERS, differences
-from core.options import RunOptions
-from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
-from core.options.data import DataOptions
-from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
-from core.runs.events import WhatRan
+from core.engine.environment import torch_settings
+from core.engine.reporter import Reporter
+from core.engine.training.what_ran import OPTIMIZERS, differences, report_mps_fallbacks
+from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Toggle
+from core.runs.events import Event, MessageRaised, WhatRan
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.training import TinyRun, options_of, train
 
 RAN = WhatRan(
     device="cpu",
@@ -27,145 +29,164 @@ RAN = WhatRan(
 )
 
 
-def asked(
-    precision: Precision = Precision.FP32,
-    memory: MemoryOptions | None = None,
-    device: dict[str, Any] | None = None,
-    data: DataOptions | None = None,
-    model: ModelOptions | None = None,
-    **training: Any,
-) -> RunOptions:
-    return RunOptions(
-        task=Task.TEXT_CLASSIFICATION,
-        model=model or ModelOptions(),
-        data=data or DataOptions(),
-        device=DeviceOptions(precision=precision, **(device or {})),
-        memory=memory or MemoryOptions(),
-        training=TrainingOptions(**training),
-    )
+PLAIN = options_of()
+LION = OPTIMIZERS[Optimizer.LION_8BIT]
+LORA = {"adapter": "LoRA, rank 16 on 12 layers", "trainable_parameters": 10}
+ZERO_2 = options_of(deepspeed=DeepSpeed.ZERO_2)
+ZERO_2_IN_BF16 = options_of(deepspeed=DeepSpeed.ZERO_2, precision=Precision.BF16)
+OFFLOADED = {"deepspeed": "ZeRO-2, optimizer in main memory"}
+LONGEST, FIXED = {"padded_to": "each batch's longest"}, {"padded_to": "128 tokens"}
+GROUPED, RANDOM = {"sampling": "grouped by length"}, {"sampling": "random"}
 
 
-def compiled(**device: str) -> RunOptions:
-    return asked(device={"compile": True, **device})
-
-
-LORA, QLORA, HEAD = (
-    asked(model=ModelOptions(method=method)) for method in (Method.LORA, Method.QLORA, Method.HEAD)
+@pytest.mark.parametrize(
+    ("path", "options", "as_chosen", "otherwise"),
+    [
+        ("device.name", options_of(name="cuda"), {"device": "cuda:0"}, {}),
+        ("device.precision", options_of(precision=Precision.FP32), {"matmul": "fp32"}, {"matmul": "tf32"}),
+        ("device.precision", options_of(precision=Precision.FP32), {}, {"autocast_dtype": "bfloat16"}),
+        ("device.precision", options_of(precision=Precision.TF32), {"matmul": "tf32"}, {"matmul": "fp32"}),
+        (
+            "device.precision",
+            options_of(precision=Precision.BF16),
+            {"autocast_dtype": "bfloat16", "matmul": "fp32"},
+            {},
+        ),
+        (
+            "device.precision",
+            options_of(precision=Precision.FP16),
+            {"autocast_dtype": "float16", "loss_scale": 65536.0},
+            {"autocast_dtype": "float16"},
+        ),
+        ("device.precision", ZERO_2_IN_BF16, {**OFFLOADED, "parameter_dtype": "bfloat16"}, OFFLOADED),
+        ("device.precision", ZERO_2_IN_BF16, {**OFFLOADED, "autocast_dtype": "bfloat16"}, OFFLOADED),
+        ("device.threads", options_of(threads=4), {"threads": 4}, {"threads": 8}),
+        (
+            "device.compile",
+            options_of(compile=True),
+            {"compiled": "inductor, default"},
+            {"compiled": "cudagraphs"},
+        ),
+        ("device.compile", PLAIN, {}, {"compiled": "cudagraphs"}),
+        ("model.attention", PLAIN, {"attention": "sdpa"}, {"attention": "sdpa + eager"}),
+        ("model.method", options_of(method=Method.FULL), {}, LORA),
+        ("model.method", options_of(method=Method.LORA), LORA, {}),
+        ("model.method", options_of(method=Method.HEAD), {"trainable_parameters": 2}, {}),
+        ("model.quantization", options_of(method=Method.QLORA), {**LORA, "packed_parameters": 80}, LORA),
+        ("data.workers", options_of(workers=2), {"workers": (7, 8)}, {"workers": (7,)}),
+        ("data.pin_memory", options_of(pin_memory=Toggle.ON), {"pinned": True}, {}),
+        ("data.pin_memory", options_of(pin_memory=Toggle.OFF), {}, {"pinned": True}),
+        ("data.padding", options_of(padding=Padding.FIXED), FIXED, LONGEST),
+        ("data.padding", PLAIN, LONGEST, FIXED),
+        ("data.group_by_length", options_of(group_by_length=Toggle.ON), GROUPED, RANDOM),
+        ("data.group_by_length", options_of(group_by_length=Toggle.OFF), RANDOM, GROUPED),
+        ("memory.batch_size", PLAIN, {}, {"effective_batch": 32}),
+        (
+            "memory.activation_checkpointing",
+            options_of(activation_checkpointing=True),
+            {"recomputed": 12},
+            {},
+        ),
+        ("memory.deepspeed", ZERO_2, OFFLOADED, {}),
+        ("memory.deepspeed", PLAIN, {}, {"deepspeed": "ZeRO-2"}),
+        ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2"}),
+        ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2, optimizer in NVMe"}),
+        (
+            "training.optimizer",
+            options_of(optimizer=Optimizer.LION_8BIT),
+            {"optimizer": LION, "optimizer_state": {"uint8": 2}},
+            {"optimizer": LION},
+        ),
+        (
+            "training.optimizer",
+            options_of(offload_optimizer=True),
+            {"optimizer": "CPUOffloadOptimizer (torchao)"},
+            {},
+        ),
+        (
+            "training.optimizer",
+            options_of(optimizer=Optimizer.ADAM),
+            {"optimizer": "Adam, fused"},
+            {"optimizer": "Adam"},
+        ),
+        ("training.weight_decay", options_of(weight_decay=0.1), {"decayed_parameters": 90}, {}),
+        (
+            "training.beta2",
+            options_of(beta2=0.98),
+            {"optimizer_numbers": {"beta2": 0.98, "momentum": 0.0}},
+            {"optimizer_numbers": {"beta2": 0.999}},
+        ),
+        ("training.deterministic", options_of(deterministic=True), {"deterministic": True}, {}),
+    ],
 )
-ADAPTED = {"adapter": "LoRA, rank 16 on 12 layers", "trainable_parameters": 10}
-FIXED = asked(data=DataOptions(padding=Padding.FIXED))
-GROUPED, UNGROUPED = (
-    asked(data=DataOptions(group_by_length=asked_for)) for asked_for in (Toggle.ON, Toggle.OFF)
-)
-PINNED, UNPINNED = (asked(data=DataOptions(pin_memory=asked_for)) for asked_for in (Toggle.ON, Toggle.OFF))
-ZERO_2 = asked(memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
-
-
-def told(options: RunOptions, **ran: Any) -> dict[str, str]:
-    found = differences(options, msgspec.structs.replace(RAN, **ran))
-    return {difference.path: difference.detail for difference in found}
-
-
-LION = asked(optimizer=Optimizer.LION_8BIT)
-RUNS_LION = {"optimizer": OPTIMIZERS[Optimizer.LION_8BIT], "optimizer_state": {"uint8": 2}}
-RECOMPUTED = asked(memory=MemoryOptions(activation_checkpointing=True))
-ZERO_IN_BF16 = asked(Precision.BF16, memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
-OFFLOADED = "ZeRO-2, optimizer in main memory"
+def test_only_what_ran_otherwise_is_reported_at_its_option(path, options, as_chosen, otherwise):
+    found = [
+        [difference.path for difference in differences(options, msgspec.structs.replace(RAN, **ran))]
+        for ran in (as_chosen, otherwise)
+    ]
+    assert found == [[], [path]]
 
 
 @pytest.mark.parametrize(
     ("options", "ran"),
     [
-        (asked(), {}),
-        (asked(Precision.BF16), {"autocast_dtype": "bfloat16", "matmul": "fp32"}),
-        (asked(Precision.FP16), {"autocast_dtype": "float16", "loss_scale": 65536.0}),
-        (asked(Precision.TF32), {"matmul": "tf32"}),
-        (asked(), {"matmul": "fp32"}),
-        (asked(optimizer=Optimizer.ADAFACTOR), {"optimizer": "Adafactor"}),
-        (asked(weight_decay=0.1), {"decayed_parameters": 90}),
-        (asked(), {"optimizer_numbers": {"beta1": 0.9, "epsilon": 1e-8, "momentum": 0.0}}),
-        (LION, {**RUNS_LION, "optimizer_numbers": {"epsilon": 0.0}}),  # it has one and reads none
-        (RECOMPUTED, {"recomputed": 12}),
-        (asked(device={"threads": 4}, deterministic=True), {"threads": 4, "deterministic": True}),
-        (asked(), {"attention": "sdpa"}),
-        (asked(), {"attention": "eager"}),  # the model has no sdpa
-        (LORA, ADAPTED),
-        (HEAD, {"trainable_parameters": 2}),
-        (QLORA, {**ADAPTED, "packed_parameters": 80}),
-        (asked(data=DataOptions(workers=2)), {"workers": (7, 8)}),
-        (PINNED, {"pinned": True}),
-        (UNPINNED, {}),
-        (FIXED, {"padded_to": "128 tokens"}),
-        (asked(), {"padded_to": "each batch's longest"}),
-        (GROUPED, {"sampling": "grouped by length"}),
-        (UNGROUPED, {"sampling": "random"}),
-        (compiled(), {"compiled": "inductor, default"}),
-        (compiled(), {}),  # a failure is told at once
-        (compiled(compile_backend="cudagraphs"), {"compiled": "cudagraphs"}),
-        (ZERO_2, {"deepspeed": OFFLOADED}),
-        (ZERO_IN_BF16, {"deepspeed": OFFLOADED, "parameter_dtype": "bfloat16"}),
-        (ZERO_IN_BF16, {"deepspeed": OFFLOADED, "autocast_dtype": "bfloat16"}),
-        (asked(device={"name": "cuda:1"}), {"device": "cuda:1"}),
-        (asked(device={"name": "cuda"}), {"device": "cuda:0"}),
-        (asked(device={"name": "cpu"}), {}),
+        (PLAIN, {"attention": "eager"}),  # the model has no sdpa
+        (options_of(compile=True), {}),  # that it failed was reported at once
+        (
+            options_of(optimizer=Optimizer.LION_8BIT),  # it has an epsilon and reads none
+            {"optimizer": LION, "optimizer_state": {"uint8": 2}, "optimizer_numbers": {"epsilon": 0.0}},
+        ),
     ],
 )
-def test_nothing_is_said_where_all_is_as_asked(options, ran):
-    assert told(options, **ran) == {}
+def test_a_difference_that_nobody_chose_is_not_reported(options, ran):
+    assert differences(options, msgspec.structs.replace(RAN, **ran)) == ()
 
 
-@pytest.mark.parametrize(
-    ("options", "ran", "path", "says"),
-    [
-        (LION, {}, "training.optimizer", "Lion, 8-bit (bitsandbytes) was chosen, AdamW, fused runs."),
-        (LION, {"optimizer": RUNS_LION["optimizer"]}, "training.optimizer", "below 4,096 elements"),
-        (
-            asked(memory=MemoryOptions(offload_optimizer=True)),
-            {},
-            "training.optimizer",
-            "CPUOffloadOptimizer (torchao)",
-        ),
-        (asked(optimizer=Optimizer.ADAM), {"optimizer": "Adam"}, "training.optimizer", "Adam runs."),
-        (asked(weight_decay=0.1), {}, "training.weight_decay", "apply to biases and norms"),
-        (
-            asked(weight_decay=0.1),
-            {"optimizer_numbers": {"weight_decay": 0.01}, "decayed_parameters": 90},
-            "training.weight_decay",
-            "0.1 was chosen, 0.01 runs.",
-        ),
-        (asked(beta2=0.98), {"optimizer_numbers": {"beta2": 0.999}}, "training.beta2", "0.999 runs."),
-        (asked(Precision.FP16), {}, "device.precision", "fp16 was chosen, float32 runs."),
-        (asked(Precision.FP16), {"autocast_dtype": "float16"}, "device.precision", "Small gradients"),
-        (asked(), {"autocast_dtype": "bfloat16"}, "device.precision", "bfloat16 runs."),
-        (asked(Precision.TF32), {"matmul": "fp32"}, "device.precision", "fp32 runs."),
-        (asked(), {"matmul": "tf32"}, "device.precision", "tf32 runs."),
-        (ZERO_IN_BF16, {"deepspeed": OFFLOADED}, "device.precision", "float32 runs."),
-        (asked(), {"effective_batch": 32}, "memory.batch_size", "16 was chosen, 32 runs."),
-        (RECOMPUTED, {}, "memory.activation_checkpointing", "No layer was recomputed"),
-        (asked(device={"threads": 4}), {"threads": 8}, "device.threads", "8 runs."),
-        (asked(deterministic=True), {}, "training.deterministic", "off runs."),
-        (asked(), {"attention": "sdpa + eager"}, "model.attention", "sdpa + eager runs."),
-        (LORA, {}, "model.method", "lora was chosen, no adapter runs."),
-        (asked(), ADAPTED, "model.method", "LoRA, rank 16 on 12 layers runs."),
-        (HEAD, {}, "model.method", "all weights are trained."),
-        (QLORA, ADAPTED, "model.quantization", "quantized as nf4"),
-        (asked(device={"name": "cuda"}), {}, "device.name", "cuda was chosen, cpu runs."),
-        (asked(data=DataOptions(workers=0)), {"workers": (7,)}, "data.workers", "0 was chosen, 1 runs."),
-        (PINNED, {}, "data.pin_memory", "on was chosen, off runs."),
-        (UNPINNED, {"pinned": True}, "data.pin_memory", "off was chosen, on runs."),
-        (FIXED, {"padded_to": "each batch's longest"}, "data.padding", "fixed was chosen"),
-        (asked(), {"padded_to": "128 tokens"}, "data.padding", "128 tokens runs."),
-        (GROUPED, {"sampling": "random"}, "data.group_by_length", "off runs."),
-        (UNGROUPED, {"sampling": "grouped by length"}, "data.group_by_length", "on runs."),
-        (compiled(), {"compiled": "cudagraphs"}, "device.compile", "inductor, default was chosen"),
-        (asked(), {"compiled": "cudagraphs"}, "device.compile", "no compilation was chosen"),
-        (ZERO_2, {}, "memory.deepspeed", "ZeRO-2 was chosen, no DeepSpeed runs."),
-        (asked(), {"deepspeed": "ZeRO-2"}, "memory.deepspeed", "ZeRO-2 runs."),
-        (ZERO_2, {"deepspeed": "ZeRO-2"}, "memory.offload", "cpu was chosen, none runs."),
-        (ZERO_2, {"deepspeed": "ZeRO-2, optimizer in NVMe"}, "memory.offload", "optimizer in NVMe runs."),
-    ],
-)
-def test_a_difference_is_told_at_its_option(options, ran, path, says):
-    found = told(options, **ran)
-    assert set(found) == {path}
-    assert says in found[path]
+# --- Threads, determinism, number formats and operators
+
+
+@pytest.fixture(autouse=True)
+def torch_as_before():
+    threads, fp32 = torch.get_num_threads(), torch.backends.fp32_precision
+    always = torch.is_warn_always_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.backends.fp32_precision = fp32
+    torch.use_deterministic_algorithms(False)
+    torch.set_warn_always(always)
+
+
+def test_full_determinism_repeats_losses_and_weights_to_the_bit_on_so_many_threads(tmp_path):
+    bert = save_tiny_bert(tmp_path / "bert", hidden_dropout_prob=0.1)
+
+    def run(name: str, seed: int) -> TinyRun:
+        return train(tmp_path / name, source=bert, seed=seed, deterministic=True, threads=3)
+
+    first, second, other = run("first", 7), run("second", 7), run("other", 8)
+    assert (first.what_ran.deterministic, first.what_ran.threads, first.messages) == (True, 3, {})
+    losses = [[step.loss for step in tiny.steps] for tiny in (first, second, other)]
+    assert losses[0] == losses[1] != losses[2]
+    weights, repeated = (tiny.trainer.model.state_dict() for tiny in (first, second))
+    assert all(torch.equal(weights[name], repeated[name]) for name in weights)
+
+
+@pytest.mark.parametrize(("precision", "matmul"), [("tf32", "tf32"), ("ieee", "fp32"), ("none", "fp32")])
+def test_how_cuda_multiplies_is_read_from_torch(precision, matmul):
+    """The setting is there without a GPU; Trainer sets it through the same attribute."""
+    torch.backends.fp32_precision = precision
+    assert (torch_settings("cuda")["matmul"], torch_settings("cpu")["matmul"]) == (matmul, "")
+
+
+def test_each_operator_that_mps_lacks_is_named_once_and_other_warnings_go_on(monkeypatch):
+    passed_on: list[str] = []
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *_: passed_on.append(str(message)))
+    reporter, events = Reporter(None), list[Event]()
+    reporter.listeners.append(events.append)
+    fell_back = report_mps_fallbacks(reporter)
+    fallback = "The operator '{}' is not currently supported on the MPS backend and will fall back to run on the CPU."
+    for words in (*map(fallback.format, ("aten::unique", "aten::unique", "aten::histc")), "something else"):
+        warnings.showwarning(UserWarning(words), UserWarning, "here.py", 1)
+    raised = [event.id for event in events if isinstance(event, MessageRaised)]
+    assert raised == ["fallback-aten::unique", "fallback-aten::histc"]
+    assert fell_back == ["aten::unique", "aten::histc"]
+    assert passed_on == ["something else"]

@@ -1,0 +1,291 @@
+"""Chat and preferences: what is learned and what is not, and what a run of them leaves behind."""
+
+import json
+import math
+import socket
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from core.base.errors import DataError
+from core.engine.data import NO_LABEL
+from core.engine.reporter import Reporter
+from core.engine.training.train import prepare
+from core.options import RunOptions
+from core.options.choices import Method, Optimizer, Padding, Precision, Task, Toggle
+from core.runs.events import Evaluated, Event, MessageRaised
+from tests.fakes.models import instructions, pairs, save_tiny_talker, write_json
+from tests.fakes.training import TinyRun, built, inputs_of, run_options, train
+
+ROWS = 24
+EACH_TASK = pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model without a chat template, questions with answers of uneven length, and pairs of answers."""
+    folder = tmp_path_factory.mktemp("conversations")
+    save_tiny_talker(folder / "writer")
+    write_json(folder / "chat.json", instructions(ROWS))
+    write_json(folder / "preference.json", pairs(ROWS))
+    return folder
+
+
+def usual(folder: Path, task: Task) -> dict[str, Any]:
+    data = {"source": folder / "writer", "train": folder / f"{task}.json", "max_length": 128}
+    return {
+        "task": task,
+        **data,
+        "method": Method.LORA,
+        "batch_size": 4,
+        "keep_checkpoints": 0,
+        "predictions": 0,
+    }
+
+
+def chosen(folder: Path, task: Task = Task.CHAT, **changes: Any) -> RunOptions:
+    return run_options(**{**usual(folder, task), **changes})
+
+
+@pytest.fixture
+def learned(folder, tmp_path, monkeypatch):
+    """Trains with LoRA, and makes sure that nothing is sent to anybody."""
+
+    def run(task: Task, **changes: Any) -> TinyRun:
+        called: list[Any] = []
+        for name in ("HF_HUB_DISABLE_TELEMETRY", "CI"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(socket.socket, "connect", lambda _self, where: called.append(where))
+        batches = {"batch_size": 3, "gradient_accumulation_steps": 2, "group_by_length": Toggle.ON}
+        more = {"eval_fraction": 0.2, "epochs": 2.0, "keep_checkpoints": 1, **batches, **changes}
+        found = train(tmp_path / "run", **{**usual(folder, task), **more})
+        assert found.status == 0, found.messages
+        assert found.steps[-1].loss < found.steps[0].loss
+        assert found.what_ran.effective_batch == 6, "samples or pairs, not rows"
+        files = {path.name for path in found.run.path.rglob("*") if path.is_file()}
+        assert not files & {"README.md", "training_args.bin"}
+        assert called == []
+        return found
+
+    return run
+
+
+def metrics_of(run: TinyRun) -> dict[str, float | None]:
+    return [event for event in run.events if isinstance(event, Evaluated)][-1].metrics
+
+
+def test_a_chat_run_learns_and_saves_a_model_that_can_chat(learned):
+    run = learned(Task.CHAT)
+    assert all(step.grad_norm and step.tokens for step in run.steps)
+    ran = run.what_ran
+    assert (ran.attention, ran.padded_to, ran.sampling) == (
+        "sdpa",
+        "each batch's longest",
+        "grouped by length",
+    )
+    assert ran.adapter.startswith("LoRA")
+    tokenizer = AutoTokenizer.from_pretrained(run.run.model)
+    rendered = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False)
+    assert rendered == "<|im_start|>user\nhi<|im_end|>\n"
+    generation = json.loads((run.run.model / "generation_config.json").read_text())
+    assert generation["eos_token_id"] == tokenizer.eos_token_id
+
+    # the metrics are those of a token of the held-out answers, row by row as transformers computes them
+    model, total, right, tokens = run.trainer.model.eval(), 0.0, 0, 0
+    for sample in run.trainer.eval_dataset:
+        ids, labels = (torch.tensor([sample[name]]) for name in ("input_ids", "labels"))
+        with torch.no_grad():
+            logits = model(input_ids=ids).logits[0, :-1]
+        is_learned = labels[0, 1:] != NO_LABEL
+        expected = labels[0, 1:][is_learned]
+        total += torch.nn.functional.cross_entropy(logits[is_learned], expected, reduction="sum").item()
+        right += int((logits.argmax(-1)[is_learned] == expected).sum())
+        tokens += len(expected)
+    assert metrics_of(run) == {
+        "eval_loss": pytest.approx(total / tokens, rel=1e-4),
+        "eval_perplexity": pytest.approx(math.exp(total / tokens), rel=1e-3),
+        "eval_token_accuracy": pytest.approx(right / tokens),
+    }
+
+
+def test_a_preference_run_begins_at_chance_learns_and_leaves_one_adapter(learned):
+    run = learned(Task.PREFERENCE, beta=0.3, lora_dropout=0.25)
+    assert run.steps[0].loss == pytest.approx(math.log(2), rel=1e-4), "nothing has moved yet"
+    assert [step.samples for step in run.steps] == [6, 6, 6, 1] * 2
+    assert len([*run.run.model.rglob("adapter_model.safetensors")]) == 1
+    assert set(run.trainer.model.peft_config) == {"default"}
+    layers = run.trainer.model.named_modules()
+    rates = {("lora_dropout" in name, part.p) for name, part in layers if isinstance(part, torch.nn.Dropout)}
+    assert (True, 0.25) in rates
+    assert rates <= {(True, 0.25), (False, 0.0)}, "only LoRA's own dropout is left"
+
+    # the metrics are those of DPO's paper (arXiv 2305.18290, equation 7), pair by pair
+    model, margins = run.trainer.model.eval(), []
+    for pair in run.trainer.eval_dataset:
+        rewards = []
+        for answer in (pair["chosen_ids"], pair["rejected_ids"]):
+            now = likelihood(model, pair["prompt_ids"], answer)
+            with model.disable_adapter():
+                rewards.append(0.3 * (now - likelihood(model, pair["prompt_ids"], answer)))
+        margins.append(rewards[0] - rewards[1])
+    count = len(margins)
+    assert metrics_of(run) == {
+        "eval_loss": pytest.approx(
+            sum(math.log1p(math.exp(-margin)) for margin in margins) / count, rel=1e-3
+        ),
+        "eval_reward_accuracy": pytest.approx(sum(margin > 0 for margin in margins) / count),
+        "eval_reward_margin": pytest.approx(sum(margins) / count, rel=1e-3),
+    }
+
+
+def likelihood(model: Any, prompt: list[int], answer: list[int]) -> float:
+    """The logarithm of an answer's probability."""
+    ids = torch.tensor([[*prompt, *answer]])
+    with torch.no_grad():
+        scores = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
+    return scores.gather(1, ids[0, 1:, None])[len(prompt) - 1 :].sum().item()
+
+
+@pytest.mark.parametrize(
+    ("task", "packing"), [(Task.CHAT, False), (Task.CHAT, True), (Task.PREFERENCE, False)]
+)
+def test_the_model_learns_answers_and_nothing_else(folder, tmp_path, task, packing):
+    trainer = built(chosen(folder, task, packing=packing), tmp_path)
+    seen = inputs_of(trainer)
+    trainer.train()
+    decode, texts = trainer.processing_class.decode, list[tuple[bool, str]]()
+    for batch in seen:
+        for row, labels in zip(batch["input_ids"], batch["labels"], strict=True):
+            is_learned = labels != NO_LABEL
+            assert torch.equal(labels[is_learned], row[is_learned])
+            stretches = groupby(range(len(row)), key=is_learned.tolist().__getitem__)
+            texts += [(learned, decode(row[list(places)])) for learned, places in stretches]
+    expected = [row["output"] for row in instructions(ROWS)]
+    if task is Task.PREFERENCE:
+        expected = [pair[side]["value"] for pair in pairs(ROWS) for side in ("chosen", "rejected")]
+    answers = {text for learned, text in texts if learned}
+    assert answers == {f"{answer}<|im_end|><|endoftext|>" for answer in expected}
+    prompts = [text.replace("<|endoftext|>", "") for learned, text in texts if not learned]
+    wrong = {
+        prompt for prompt in prompts if prompt.strip() and not prompt.endswith("<|im_start|>assistant\n")
+    }
+    assert wrong == set()
+    assert ("position_ids" in seen[0]) is packing is not ("attention_mask" in seen[0])
+
+
+def test_a_packed_conversation_has_the_logits_that_it_has_alone(folder, tmp_path):
+    trainer = built(chosen(folder, packing=True), tmp_path)
+    batch = next(iter(trainer.get_train_dataloader()))
+    assert len(trainer.train_dataset) < ROWS
+    starts = (batch["position_ids"] == 0).nonzero().tolist()
+    row, place = next(start for start in starts if start[1] > 0)
+    end = min((other for index, other in starts if index == row and other > place), default=None)
+    stretch, model = batch["input_ids"][row, place:end], trainer.model.eval()
+    with torch.no_grad():
+        together = model(input_ids=batch["input_ids"], position_ids=batch["position_ids"]).logits
+        alone = model(input_ids=stretch[None]).logits[0]
+    torch.testing.assert_close(together[row, place : place + len(stretch)], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_sees_across_packed_conversations_is_noticed(folder):
+    from core.engine.models.text import leaks_between_packed
+
+    class Running(torch.nn.Module):
+        """Adds up all that came before, wherever a conversation begins."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(10, 4)
+
+        def forward(self, input_ids: torch.Tensor, **_more: Any) -> Any:
+            return SimpleNamespace(logits=self.table(input_ids).cumsum(1))
+
+    assert leaks_between_packed(Running())
+    model = AutoModelForCausalLM.from_pretrained(folder / "writer").train()
+    assert not leaks_between_packed(model)
+    assert model.training
+
+
+@EACH_TASK
+def test_accumulated_batches_take_the_step_of_one_large_batch(folder, tmp_path, task):
+    """Answers differ in length, so that a mean of means would be another."""
+    ends = []
+    plain = {"max_steps": 2, "optimizer": Optimizer.SGD, "max_grad_norm": 0.0, "lora_dropout": 0.0}
+    for size, steps in ((8, 1), (2, 4)):
+        batches = {"batch_size": size, "gradient_accumulation_steps": steps}
+        trainer = built(chosen(folder, task, **batches, **plain), tmp_path)
+        trainer.train()
+        ends.append({name: weight.clone() for name, weight in trainer.model.named_parameters()})
+    for name, weight in ends[0].items():
+        torch.testing.assert_close(ends[1][name], weight, rtol=1e-4, atol=1e-6)
+
+
+@EACH_TASK
+@pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
+def test_adapters_learn_in_fp32_beside_a_recomputed_model_in_bf16(folder, tmp_path, task, method):
+    if method is Method.QLORA:
+        pytest.importorskip("bitsandbytes")
+    half = {"precision": Precision.BF16, "activation_checkpointing": True}
+    trainer = built(chosen(folder, task, method=method, **half), tmp_path)
+    before = trainer.evaluate(trainer.train_dataset)["eval_loss"]
+    trainer.train()
+    assert trainer.evaluate(trainer.train_dataset)["eval_loss"] < before
+    assert (trainer.first_batch.recomputed, trainer.first_batch.autocast_dtype) == (2, "bfloat16")
+    learning = [weight for weight in trainer.model.parameters() if weight.requires_grad]
+    assert {weight.dtype for weight in learning} == {torch.float32}
+
+
+def test_where_all_weights_move_the_reference_is_a_copy_that_stays(folder, tmp_path):
+    trainer = built(chosen(folder, Task.PREFERENCE, method=Method.FULL), tmp_path)
+    before = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
+    trainer.train()
+    reference, moved = trainer.ref_model.state_dict(), trainer.model.state_dict()
+    assert all(torch.equal(reference[name], weight) for name, weight in before.items())
+    assert any(not torch.equal(moved[name], weight) for name, weight in before.items())
+
+
+def test_rows_have_the_fixed_length_that_was_chosen(folder):
+    found = prepare(chosen(folder, padding=Padding.FIXED), Reporter(None))
+    batch = found.collator([found.train[0], found.train[1]])
+    assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, 128)}
+    assert batch["attention_mask"].sum() == sum(len(found.train[row]["input_ids"]) for row in (0, 1))
+
+
+def test_a_model_from_scratch_is_timed_on_random_conversations(folder):
+    scratch = {"source": "scratch:llama-tiny", "vocabulary": 320, "method": Method.FULL}
+    found = prepare(chosen(folder, train="synthetic:4x32", **scratch), Reporter(None))
+    tokenizer = found.processing_class
+    assert tokenizer.tokenize("Count") == list("Count"), "bytes alone"
+    assert tokenizer.decode(tokenizer("<|im_start|>")["input_ids"]) == "<|im_start|>", "a token of its own"
+    assert [len(row["input_ids"]) for row in found.train] == [32] * 4
+    assert found.model.generation_config.eos_token_id == tokenizer.eos_token_id
+
+
+# --- Data that can't be used
+
+
+def refusal(folder: Path, **changes: Any) -> list[Any]:
+    with pytest.raises(DataError) as raised:
+        prepare(chosen(folder, **changes), Reporter(None))
+    return [fix.changes or fix.label for fix in raised.value.fixes]
+
+
+def test_answers_that_are_cut_off_have_a_remedy(folder, tmp_path):
+    reporter, events = Reporter(None), list[Event]()
+    reporter.listeners.append(events.append)
+    prepare(chosen(folder, max_length=60), reporter)
+    messages = [event for event in events if isinstance(event, MessageRaised)]
+    [message] = [message for message in messages if "cut off" in message.title]
+    assert [fix.changes for fix in message.fixes] == [{"data.max_length": 120}]
+    save_tiny_talker(tmp_path / "writer", max_position_embeddings=16)
+    assert refusal(tmp_path, train=folder / "chat.json") == ["Choose a model with a longer context"]
+
+
+def test_evaluation_data_of_another_kind_is_refused(folder, tmp_path):
+    other = write_json(tmp_path / "other.json", [{"number": row} for row in range(4)])
+    assert {"data.eval": None} in refusal(folder, eval=other)
