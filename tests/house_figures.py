@@ -1,11 +1,16 @@
 """How large the product is and how its modules depend on each other, as a table: `python tests/house_figures.py`."""
 
 import ast
+import io
+import re
+import sys
+import tokenize
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 PRODUCT = ("core", "gui")
 
 
@@ -68,6 +73,63 @@ def line_count(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
+def code_lines(path: Path) -> int:
+    """Lines with code: no blank lines, comments and docstrings."""
+    source = path.read_text(encoding="utf-8")
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    no_code = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    lines = {
+        line
+        for token in tokens
+        if token.type not in no_code
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    for node in ast.walk(tree_of(path)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def walk(title: str) -> int:
+    """Files on a walk of docs/architecture.md; each must exist."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split(title, 1)[1].split("\n## ", 1)[0]
+    files = set(re.findall(r"^[0-9]+\. `([^`]+\.py)`", section, re.MULTILINE))
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
+    return len(files)
+
+
+def names_of_options() -> set[str]:
+    """Names of the engine's parameters and fields that hold a run's options or a section of them."""
+    types = re.compile(r"ResolvedRun|RunOptions|(Data|Device|Memory|Model|Output|Training)Options")
+    return {
+        node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)
+        for path in modules(("core/engine",)).values()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.arg | ast.AnnAssign)
+        and types.match(ast.unparse(node.annotation or ast.Pass()))
+    }
+
+
+def commands() -> int:
+    """How many commands `hone --help` lists."""
+    from core.cli.main import names
+
+    return len(names())
+
+
 def small_modules_used_once(small: int = 150) -> set[str]:
     """Modules with fewer lines that only one module imports, which is in the same folder."""
     return {
@@ -89,12 +151,19 @@ def figures() -> dict[str, object]:
         "product files (240 or fewer)": len(product),
         "product lines (60,000 or fewer)": sum(map(line_count, product)),
         "most modules in a folder (15 or fewer)": max(entries.values()),
+        "files per 10,000 code lines (60 or fewer)": round(
+            10_000 * len(product) / sum(map(code_lines, product))
+        ),
         "modules imported by exactly one other (40 or fewer)": sum(
             len(found) == 1 for found in users().values()
         ),
+        "files an option passes (8 or fewer)": walk("## The walk of an option"),
+        "files an event passes (8 or fewer)": walk("## The walk of an event"),
         "modules in import circles (0)": circles(),
+        "names of a run's options in the engine (20 or fewer)": len(names_of_options()),
         "longest file (800 lines or fewer)": max(map(line_count, product)),
         "test lines (30,000 or fewer)": sum(map(line_count, tests)),
+        "commands (24 or fewer)": commands(),
         "README lines (150 or fewer)": line_count(ROOT / "README.md"),
     }
 
