@@ -23,20 +23,10 @@ from core.runs.events import (
     TurnCame,
 )
 from core.runs.status import RunStatus
-from core.runs.words import message_text
+from core.runs.words import message_text, phase_title
 
 LINES_WITHOUT_A_BAR = 10
 """Progress lines per run where no bar can be drawn."""
-
-PHASES = {
-    Phase.LOADING_DATA: _("Loading the data"),
-    Phase.LOADING_MODEL: _("Loading the model"),
-    Phase.TOKENIZING: _("Tokenizing"),
-    Phase.COMPILING: _("Compiling"),
-    Phase.TRAINING: _("Training"),
-    Phase.EVALUATING: _("Evaluating"),
-    Phase.SAVING: _("Saving"),
-}
 
 
 class Progress:
@@ -93,7 +83,7 @@ class Progress:
             self._bar = None
 
     def _show_phase(self, event: PhaseChanged) -> None:
-        title = PHASES[event.phase]
+        title = phase_title(event.phase)
         is_checkpoint = event.phase is Phase.SAVING and self._status.step < (self._status.total_steps or 0)
         if self._bar is not None:
             self._bar.set_description_str(title)
@@ -123,7 +113,7 @@ class Progress:
                 unit="step",
                 file=self._stream,
                 dynamic_ncols=True,
-                desc=PHASES[Phase.TRAINING],
+                desc=phase_title(Phase.TRAINING),
             )
 
     def _show_step(self) -> None:

@@ -24,7 +24,7 @@ from core.options.choices import device_title
 from core.options.device_support import DeviceReport
 from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
-from core.runs.events import Level, MemoryForecast, MessageRaised, Outcome, RunFinished, WhatRan
+from core.runs.events import Level, MemoryForecast, MessageRaised, Outcome, Phase, RunFinished, WhatRan
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
 from core.runs.status import RunStatus, State
@@ -35,6 +35,20 @@ ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
 
 Size = Callable[[float], str]
 """Formats bytes."""
+
+
+def phase_title(phase: Phase) -> str:
+    titles = {
+        Phase.LOADING_DATA: _("Loading the data"),
+        Phase.LOADING_MODEL: _("Loading the model"),
+        Phase.TOKENIZING: _("Tokenizing"),
+        Phase.COMPILING: _("Compiling the model"),
+        Phase.TRAINING: _("Training"),
+        Phase.EVALUATING: _("Evaluating"),
+        Phase.SAVING: _("Saving"),
+    }
+    return titles[phase]
+
 
 # --- Out of memory
 

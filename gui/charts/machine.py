@@ -8,6 +8,7 @@ from core.base import formats
 from core.base.formats import NumberFormat
 from core.base.language import _
 from core.runs.events import Throttle
+from core.runs.words import phase_title
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
 from gui.charts.chart import Chart, Stage
@@ -19,7 +20,6 @@ from gui.charts.overlays import (
     Reading,
     first_phases,
     level_spans,
-    phase_text,
 )
 from gui.charts.series import Line, Look, Series, Span
 
@@ -45,7 +45,7 @@ class ClockChart(Chart):
     def position_readings(self, x: float) -> list[Reading]:
         phase = self.history.phase_at(x)
         at = Reading(clock_text(x), name=_("at"), is_named=False)
-        return [at] if phase is None else [at, Reading(phase_text(phase), name=_("phase"))]
+        return [at] if phase is None else [at, Reading(phase_title(phase), name=_("phase"))]
 
 
 def _reading(

@@ -15,6 +15,7 @@ from core.base import formats
 from core.base.language import _
 from core.runs.events import Phase
 from core.runs.status import Interruption
+from core.runs.words import phase_title
 from gui.base.theme import Role, set_role
 from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
@@ -259,19 +260,6 @@ def _mark_text(mark: Mark) -> tuple[str, str]:
     return names[mark.kind], mark.title or step
 
 
-def phase_text(phase: Phase) -> str:
-    texts = {
-        Phase.LOADING_DATA: _("loading the data"),
-        Phase.LOADING_MODEL: _("loading the model"),
-        Phase.TOKENIZING: _("tokenizing"),
-        Phase.COMPILING: _("compiling"),
-        Phase.TRAINING: _("training"),
-        Phase.EVALUATING: _("evaluating"),
-        Phase.SAVING: _("saving"),
-    }
-    return texts[phase]
-
-
 Moment = tuple[float, str]
 """Seconds worked, with a text."""
 
@@ -281,14 +269,14 @@ def first_phases(phases: list[tuple[float, Phase]]) -> list[Moment]:
     moments: list[Moment] = []
     for clock, phase in phases:
         if phase is Phase.TRAINING:
-            return [*moments, (clock, _("first step"))]
-        moments.append((clock, phase_text(phase)))
+            return [*moments, (clock, _("First step"))]
+        moments.append((clock, phase_title(phase)))
     return moments
 
 
 def interruption_moments(interruptions: list[Interruption]) -> list[Moment]:
     """The beginnings of later attempts."""
-    paused, resumed = _("paused {duration}"), _("resumed")
+    paused, resumed = _("Paused {duration}"), _("Resumed")
     return [
         (pause.clock, paused.format(duration=formats.about(pause.seconds)) if pause.was_paused else resumed)
         for pause in interruptions

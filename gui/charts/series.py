@@ -62,11 +62,11 @@ class Series:
 
     Args:
         dtype: Of y; float32 has 7 digits.
-        beside: A series with the same x, whose array is shared. Both have to be extended and cut together.
+        x_of: A series with the same x, whose array is shared. Both have to be extended and cut together.
     """
 
-    def __init__(self, dtype: npt.DTypeLike = np.float64, *, beside: Optional["Series"] = None) -> None:
-        self._x: GrowingArray = GrowingArray() if beside is None else beside._x
+    def __init__(self, dtype: npt.DTypeLike = np.float64, *, x_of: Optional["Series"] = None) -> None:
+        self._x: GrowingArray = GrowingArray() if x_of is None else x_of._x
         self._y = GrowingArray(dtype)
         self._blocks = GrowingArray(columns=len(REDUCTIONS))  # statistics of each whole block
 

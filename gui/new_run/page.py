@@ -25,7 +25,6 @@ from core.services.inspect import DataReport
 from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.new_run.data_panel import DataViews
 from gui.new_run.header import DIGITS, MRPC, ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
@@ -322,10 +321,6 @@ class NewRunPage(QWidget):
         self._strip.show_error(error)
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
-
-    @property
-    def data_views(self) -> DataViews:
-        return self._options.data.views
 
     @property
     def known_memory(self) -> Forecast | None:

@@ -18,7 +18,7 @@ from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import ExitRecord
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
-from core.runs.words import dtypes, out_of_memory
+from core.runs.words import dtypes, out_of_memory, phase_title
 from gui.base.trash import Question
 
 LEAST_CORRECTION = 0.005
@@ -192,18 +192,12 @@ def _training_text(facts: RunFacts) -> str:
 
 
 def _phase_text(status: RunStatus) -> str:
-    texts = {
-        Phase.LOADING_DATA: _("Loading the data"),
-        Phase.LOADING_MODEL: _("Loading the model"),
-        Phase.TOKENIZING: _("Tokenizing"),
-        Phase.COMPILING: _("Compiling the model"),
-        Phase.TRAINING: _("Preparing the first step"),
-        Phase.EVALUATING: _("Evaluating on validation data"),
-        Phase.SAVING: _("Saving"),
-    }
     if status.phase is None:
         return ""
-    return f"{texts[status.phase]}: {status.phase_detail}" if status.phase_detail else texts[status.phase]
+    title = phase_title(status.phase)
+    if status.phase is Phase.TRAINING:
+        title = _("Preparing the first step")
+    return f"{title}: {status.phase_detail}" if status.phase_detail else title
 
 
 def _device_text(status: RunStatus) -> str:

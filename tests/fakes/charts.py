@@ -1,4 +1,4 @@
-"""What a chart says: its legend, and the box at the cursor."""
+"""The texts of a chart: its legend, and the box at the cursor."""
 
 from gui.charts.chart import Chart
 

@@ -303,7 +303,7 @@ class Stage:
             tree["data"]["max_length"] = 512
         self.window.edit(tree)
         wait(0.9)
-        self.window.new_run.data_views.setCurrentIndex(view)
+        self.window.new_run._options.data.views.setCurrentIndex(view)
 
     def findings(self) -> None:
         self.data(Task.CHAT)

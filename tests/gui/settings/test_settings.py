@@ -1,62 +1,170 @@
-from importlib import metadata
+"""The page Settings, its device check, and the panel that asks for newer versions only when its button is pressed."""
 
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.base.errors import UserError
-from core.base.settings import Appearance, Settings
+from core.base.errors import DeviceError, Fix, UserError
+from core.base.settings import REPOSITORY, VERSION, Appearance, Settings
+from core.services.devices import DeviceCheckRequest
+from core.services.hub import Release, ReleaseRequest
+from core.services.hub import ReleaseStanding as Standing
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from gui.settings import page as settings_page
-from gui.settings.page import SettingsPage
-from tests.fakes.jobs import CPU_ONLY
+from gui.settings.page import DeviceCheckDialog, ReleasePanel, SettingsPage
+from tests.fakes.jobs import CPU_ONLY, FakeEngine
+
+ROOT = Path(__file__).resolve().parents[3]
+ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}
 
 
 @pytest.fixture
-def page(qtbot, tmp_path):
-    page = SettingsPage(Settings(runs_folder=str(tmp_path / "runs")))
+def engine():
+    engine = FakeEngine()
+    yield engine
+    engine.gate.set()
+
+
+@pytest.fixture
+def page(qtbot, engine, tmp_path):
+    page = SettingsPage(Settings(runs_folder=str(tmp_path / "runs")), ask=engine)
     qtbot.addWidget(page)
     return page
 
 
-def test_a_change_keeps_the_other_settings(qtbot, page, tmp_path):
-    with qtbot.waitSignal(page.settings_changed) as caught:
-        page.appearance.buttons()["dark"].click()
-    assert caught.args == [Settings(appearance=Appearance.DARK, runs_folder=str(tmp_path / "runs"))]
+def test_a_change_keeps_the_other_settings(page, tmp_path):
+    changed = []
+    page.settings_changed.connect(changed.append)
+    for press in (page.appearance.buttons()["dark"], page.keep_awake, page.notify, page.hub.offline):
+        press.click()
+    expected = Settings(runs_folder=str(tmp_path / "runs"))
+    changes = {"appearance": Appearance.DARK}, {"keep_awake": False}, {"notify": False}, {"offline": True}
+    for settings, change in zip(changed, changes, strict=True):
+        expected = msgspec.structs.replace(expected, **change)
+        assert settings == expected
 
 
-def test_what_happens_while_a_run_trains_is_the_persons_choice(page):
-    told = []
-    page.settings_changed.connect(told.append)
-    assert page.keep_awake.isChecked()
-    assert page.notify.isChecked()
-    page.keep_awake.click()
-    page.notify.click()
-    assert [(found.keep_awake, found.notify) for found in told] == [(False, True), (False, False)]
-
-
-def test_it_says_where_runs_go_and_what_hone_runs_on(page, tmp_path):
+def test_it_shows_the_folder_of_runs_versions_and_devices(page, monkeypatch, tmp_path):
     assert page.folder.text() == str(tmp_path / "runs")
     page.set_machine(CPU_ONLY)
-    rows = dict(page.versions.rows())
-    assert rows["PyTorch"] == "2.13.0"
-    assert rows["Hone"] == metadata.version("hone")
-    devices = dict(page.devices.rows())
+    versions, devices = dict(page.versions.rows()), dict(page.devices.rows())
+    assert (versions["PyTorch"], versions["Hone"]) == ("2.13.0", metadata.version("hone"))
     assert devices["CUDA"] == "No NVIDIA driver was found."
     assert devices["CPU"] == "Old processor, up to 16.0 GB"
-
-
-def press(page, name):
-    next(button for button in page.findChildren(QPushButton) if button.accessibleName() == name).click()
-
-
-def test_a_folder_that_is_not_there_yet_opens_at_the_nearest(page, monkeypatch, tmp_path):
     opened = []
+    buttons = {button.accessibleName(): button for button in page.findChildren(QPushButton)}
     monkeypatch.setattr(settings_page, "reveal", opened.append)
-    press(page, "Open the folder with runs")
-    assert opened == [tmp_path]
-
-
-def test_without_a_file_manager_it_says_where_the_folder_is(page, monkeypatch, tmp_path):
+    buttons["Open the folder with runs"].click()
+    assert opened == [tmp_path], "the nearest folder that exists"
     monkeypatch.setattr(settings_page, "reveal", lambda folder: UserError("Not shown", f"It is {folder}"))
-    press(page, "Open the folder with runs")
-    assert page.strip.isVisibleTo(page)
+    buttons["Open the folder with runs"].click()
     assert f"It is {tmp_path}" in [label.text() for label in page.strip.findChildren(QLabel)]
+
+
+@pytest.fixture
+def dialog(qtbot, engine, page):
+    engine.gate.clear()
+    dialog = DeviceCheckDialog(engine, "cpu", page)
+    dialog.show()
+    return dialog
+
+
+def test_a_device_check_shows_each_comparison(qtbot, engine, dialog):
+    assert dialog.table.isHidden()
+    engine.gate.set()
+    qtbot.waitUntil(lambda: not dialog.task.is_running)
+    job, request = engine.requests[-1]
+    assert (job, msgspec.json.decode(request, type=DeviceCheckRequest).device) == ("check-device", "cpu")
+    table = dialog.table
+    assert [[table.item(row, column).text() for column in range(4)] for row in range(3)] == [
+        ["✓ agrees", "Loss", "1.2e-7", "One."],
+        ["✕ differs", "Gradients", "0.5", "Two."],
+        ["– not run", "Mask", "–", "Three. No time."],
+    ]
+    assert dialog.strip.accessibleName() == "The gradients differ"
+
+
+def test_a_device_check_that_fails_is_explained_and_closing_ends_it(qtbot, engine, dialog):
+    engine.answers["check-device"] = DeviceError("There is no such device")
+    engine.gate.set()
+    qtbot.waitUntil(lambda: not dialog.task.is_running)
+    assert dialog.strip.accessibleName() == "There is no such device"
+    assert dialog.table.isHidden()
+    engine.gate.clear()
+    again = DeviceCheckDialog(engine, "cpu", dialog.parentWidget())
+    again.show()
+    with qtbot.waitSignal(again.finished):
+        again.reject()
+    assert not again.task.is_running
+
+
+@pytest.fixture
+def panel(qtbot, engine):
+    panel = ReleasePanel(engine, repository="someone/hone")
+    qtbot.addWidget(panel)
+    panel.show()
+    yield panel
+    panel.task.close()
+
+
+RELEASES = "https://github.com/someone/hone/releases"
+FAILED = UserError("Not asked", "A proxy <b>said</b> no.", (Fix(f"Look at {RELEASES}"),))
+
+
+def release(standing):
+    return Release(version="9.0.0", page=f"{RELEASES}/tag/v9.0.0", standing=standing)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            release(Standing.OLDER),
+            (f"Hone 9.0.0 is available; this is {VERSION}.", f'href="{RELEASES}/tag/v9'),
+        ),
+        (release(Standing.SAME), ("the newest version",)),
+        (release(Standing.NEWER), ("the newest version published is 9.0.0",)),
+        (FAILED, ("A proxy &lt;b&gt;said&lt;/b&gt; no.", f'<a href="{RELEASES}">')),
+    ],
+)
+def test_newer_versions_are_asked_for_when_the_button_is_pressed(qtbot, panel, engine, answer, words):
+    assert "by asking api.github.com;" in panel.label.text()
+    assert engine.requests == []
+    engine.answers["release"] = answer
+    panel.button.click()
+    assert not panel.button.isEnabled()
+    qtbot.waitUntil(panel.button.isEnabled)
+    assert all(text in panel.label.text() for text in words)
+    ((job, body),) = engine.requests
+    request = msgspec.json.decode(body, type=ReleaseRequest)
+    assert (job, request) == ("release", ReleaseRequest(repository="someone/hone", running=VERSION))
+
+
+def test_a_build_without_an_address_has_no_button(page):
+    """Packaging fills it in; a checkout must not ask for somebody else's releases."""
+    assert REPOSITORY == ""
+    assert "no address where newer versions are published" in page.release.label.text()
+    assert not page.release.button.isVisibleTo(page)
+
+
+def test_no_page_asks_the_network_by_itself_and_the_documents_name_the_host(qtbot, engine, tmp_path):
+    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path)), engine)
+    qtbot.addWidget(window)
+    window.show()
+    window.ask_for_devices()
+    for place in Place:
+        window.go_to(place)
+    qtbot.waitUntil(lambda: "devices" in {job for job, _ in engine.requests})
+    asked = {job: body for job, body in engine.requests if job in ASKS_THE_NETWORK}
+    assert set(asked) <= {"hub-account"}
+    assert b'"action":"check"' not in asked.get("hub-account", b"")  # it only looks into the keychain
+    window.end_work()
+    for document in ("README.md", "docs/install.md"):
+        words = " ".join((ROOT / document).read_text(encoding="utf-8").split())
+        assert "asks api.github.com" in words
+        assert "asks github.com" not in words
