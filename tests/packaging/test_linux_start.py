@@ -94,7 +94,7 @@ def test_an_appimage_stays_until_runs_that_outlive_the_window_are_over(folder, t
     environment = {**os.environ, "APPIMAGE": str(tmp_path / "Hone.AppImage")}
     with subprocess.Popen([str(folder / "start-hone.sh")], env=environment) as process:
         with (tmp_path / "pipe").open("wb"), pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=1.5)
+            process.wait(timeout=0.5)
         assert process.wait(timeout=30) == 7
 
 
