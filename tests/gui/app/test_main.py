@@ -1,5 +1,6 @@
 """The start of the program, and what it reports where it can't: no screen, no library, no folder of its own."""
 
+import gc
 import io
 import os
 import subprocess
@@ -247,3 +248,14 @@ def test_numbers_and_dates_are_english_whatever_the_system_speaks_and_charts_are
     ended = start(tmp_path, "-c", GERMAN, LC_ALL="de_DE.UTF-8", **OFFSCREEN)
     assert ended.stdout.splitlines() == ["Mar", "0.125 12.5 %", "0.125 12.5 %", "1,024", "False True"]
     assert ended.stderr == ""
+
+
+def test_garbage_is_collected_again_once_the_window_has_settled():
+    gc.disable()
+    try:
+        application.collect_garbage()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
+        gc.unfreeze()

@@ -104,6 +104,18 @@ def test_a_task_may_be_deleted_before_its_work_is_done(qtbot):
     assert ended == [1]
 
 
+def test_a_cancelled_task_emits_nothing_more(qtbot, closing):
+    task, emitted, told = closing(Task()), [], threading.Event()
+    for signal in (task.progress, task.done, task.failed):
+        signal.connect(emitted.append)
+    task.start(lambda call: (call.tell(1), told.set()))
+    assert told.wait(5)
+    task.cancel()
+    task.close()
+    qtbot.wait(1)
+    assert emitted == []
+
+
 # --- Jobs of the engine
 
 
@@ -119,20 +131,13 @@ def test_a_newer_request_replaces_an_older_one(qtbot, engine, job):
     assert answers == [DIGITS]
 
 
-def test_progress_is_that_of_the_newest_request_and_a_cancelled_one_is_silent(qtbot, engine, job):
+def test_a_job_reports_its_progress_as_a_share_of_at_most_one(qtbot, engine, job):
     shares = []
     job.progress.connect(lambda progress: shares.append(progress.share))
     engine.progress = (JobProgress(done=1, total=4), JobProgress(done=5, total=4))
     with qtbot.waitSignal(job.done):
         job.put(request("pairs.tsv"))
     assert shares == [0.25, 1.0]
-    engine.gate.clear()
-    job.put(request("pairs.tsv"))
-    job.cancel()
-    engine.gate.set()
-    job.close()
-    qtbot.wait(1)
-    assert len(shares) == 2
 
 
 def test_closing_ends_a_job_that_still_waits(engine, job):

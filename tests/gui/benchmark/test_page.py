@@ -144,6 +144,17 @@ def test_options_of_the_form_or_a_run_file_have_to_be_valid(qtbot, ready, tmp_pa
     assert benches.asked[-1]["options"].data.train == "builtin:digits"
 
 
+def test_why_no_plan_can_be_made_is_shown(qtbot, ready, monkeypatch):
+    def refuse(*_, **_options):
+        raise OptionsError((Problem("model.source", "isn't there"),), "The benchmark")
+
+    tab = ready.methods
+    monkeypatch.setattr(tab.setup, "_make_plan", refuse)
+    tab.setup.passes.setValue(2)
+    qtbot.waitUntil(lambda: "isn't there" in tab.status.text())
+    assert not tab.start.isEnabled()
+
+
 def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benches, tmp_path):
     tab, setup = ready.devices, ready.devices.setup
     for name, box in setup.models.items():
