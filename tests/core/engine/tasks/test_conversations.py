@@ -23,7 +23,6 @@ from tests.fakes.models import instructions, pairs, save_tiny_talker, write_json
 from tests.fakes.training import TinyRun, built, inputs_of, run_options, train
 
 ROWS = 24
-EACH_TASK = pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +210,7 @@ def test_a_model_that_sees_across_packed_conversations_is_noticed(folder):
     assert model.training
 
 
-@EACH_TASK
+@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_accumulated_batches_take_the_step_of_one_large_batch(folder, tmp_path, task):
     """Answers differ in length, so that a mean of means would be another."""
     ends = []
@@ -225,8 +224,10 @@ def test_accumulated_batches_take_the_step_of_one_large_batch(folder, tmp_path, 
         torch.testing.assert_close(ends[1][name], weight, rtol=1e-4, atol=1e-6)
 
 
-@EACH_TASK
-@pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
+@pytest.mark.parametrize(
+    ("task", "method"),
+    [(Task.CHAT, Method.LORA), (Task.CHAT, Method.QLORA), (Task.PREFERENCE, Method.QLORA)],
+)
 def test_adapters_learn_in_fp32_beside_a_recomputed_model_in_bf16(folder, tmp_path, task, method):
     if method is Method.QLORA:
         pytest.importorskip("bitsandbytes")

@@ -41,8 +41,8 @@ NO_WORKERS = {"data.workers": 0}
         (OSError(errno.ENOMEM, "Cannot allocate memory"), MEMORY),
         (OSError("The paging file is too small for this operation to complete. (os error 1455)"), MEMORY),
         (MemoryError(), MEMORY),
-        (OSError(errno.ENOSPC, "No space left on device", "model.safetensors"), DISK),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), DISK),
+        (OSError(errno.ENOSPC, "Auf dem Gerät ist kein Speicherplatz mehr verfügbar"), DISK),
+        (OSError(errno.EDQUOT, "Der zugewiesene Plattenplatz ist überschritten"), DISK),
         (SafetensorError("Error while serializing: I/O error: Os { code: 28, kind: StorageFull }"), DISK),
         (RuntimeError("failed writing file: No space left on device"), DISK),
         (

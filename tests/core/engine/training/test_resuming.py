@@ -86,8 +86,8 @@ def assert_same(run: Path, whole: Path) -> None:
     [
         (images, (5, 7)),
         (lambda folder: conversations(folder, Task.CHAT), (3,)),
-        (lambda folder: conversations(folder, Task.CHAT, packing=True), (1, 2)),
-        (lambda folder: conversations(folder, Task.PREFERENCE, Method.LORA), (2, 3)),
+        (lambda folder: conversations(folder, Task.CHAT, packing=True), (1,)),
+        (lambda folder: conversations(folder, Task.PREFERENCE, Method.LORA), (2,)),
     ],
     ids=["images", "chats", "packed-chats", "preferences-by-lora"],
 )

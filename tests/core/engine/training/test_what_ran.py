@@ -29,117 +29,109 @@ RAN = WhatRan(
 )
 
 
-PLAIN = options_of()
 LION = OPTIMIZERS[Optimizer.LION_8BIT]
 LORA = {"adapter": "LoRA, rank 16 on 12 layers", "trainable_parameters": 10}
-ZERO_2 = options_of(deepspeed=DeepSpeed.ZERO_2)
-ZERO_2_IN_BF16 = options_of(deepspeed=DeepSpeed.ZERO_2, precision=Precision.BF16)
+ZERO_2 = {"deepspeed": DeepSpeed.ZERO_2}
+ZERO_IN_BF16 = {**ZERO_2, "precision": Precision.BF16}
 OFFLOADED = {"deepspeed": "ZeRO-2, optimizer in main memory"}
 LONGEST, FIXED = {"padded_to": "each batch's longest"}, {"padded_to": "128 tokens"}
 GROUPED, RANDOM = {"sampling": "grouped by length"}, {"sampling": "random"}
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "as_chosen", "otherwise"),
+    ("path", "chosen", "as_chosen", "otherwise"),
     [
-        ("device.name", options_of(name="cuda"), {"device": "cuda:0"}, {}),
-        ("device.precision", options_of(precision=Precision.FP32), {"matmul": "fp32"}, {"matmul": "tf32"}),
-        ("device.precision", options_of(precision=Precision.FP32), {}, {"autocast_dtype": "bfloat16"}),
-        ("device.precision", options_of(precision=Precision.TF32), {"matmul": "tf32"}, {"matmul": "fp32"}),
+        ("device.name", {"name": "cuda"}, {"device": "cuda:0"}, {}),
+        ("device.precision", {"precision": Precision.FP32}, {"matmul": "fp32"}, {"matmul": "tf32"}),
+        ("device.precision", {"precision": Precision.FP32}, {}, {"autocast_dtype": "bfloat16"}),
+        ("device.precision", {"precision": Precision.TF32}, {"matmul": "tf32"}, {"matmul": "fp32"}),
         (
             "device.precision",
-            options_of(precision=Precision.BF16),
+            {"precision": Precision.BF16},
             {"autocast_dtype": "bfloat16", "matmul": "fp32"},
             {},
         ),
         (
             "device.precision",
-            options_of(precision=Precision.FP16),
+            {"precision": Precision.FP16},
             {"autocast_dtype": "float16", "loss_scale": 65536.0},
             {"autocast_dtype": "float16"},
         ),
-        ("device.precision", ZERO_2_IN_BF16, {**OFFLOADED, "parameter_dtype": "bfloat16"}, OFFLOADED),
-        ("device.precision", ZERO_2_IN_BF16, {**OFFLOADED, "autocast_dtype": "bfloat16"}, OFFLOADED),
-        ("device.threads", options_of(threads=4), {"threads": 4}, {"threads": 8}),
-        (
-            "device.compile",
-            options_of(compile=True),
-            {"compiled": "inductor, default"},
-            {"compiled": "cudagraphs"},
-        ),
-        ("device.compile", PLAIN, {}, {"compiled": "cudagraphs"}),
-        ("model.attention", PLAIN, {"attention": "sdpa"}, {"attention": "sdpa + eager"}),
-        ("model.method", options_of(method=Method.FULL), {}, LORA),
-        ("model.method", options_of(method=Method.LORA), LORA, {}),
-        ("model.method", options_of(method=Method.HEAD), {"trainable_parameters": 2}, {}),
-        ("model.quantization", options_of(method=Method.QLORA), {**LORA, "packed_parameters": 80}, LORA),
-        ("data.workers", options_of(workers=2), {"workers": (7, 8)}, {"workers": (7,)}),
-        ("data.pin_memory", options_of(pin_memory=Toggle.ON), {"pinned": True}, {}),
-        ("data.pin_memory", options_of(pin_memory=Toggle.OFF), {}, {"pinned": True}),
-        ("data.padding", options_of(padding=Padding.FIXED), FIXED, LONGEST),
-        ("data.padding", PLAIN, LONGEST, FIXED),
-        ("data.group_by_length", options_of(group_by_length=Toggle.ON), GROUPED, RANDOM),
-        ("data.group_by_length", options_of(group_by_length=Toggle.OFF), RANDOM, GROUPED),
-        ("memory.batch_size", PLAIN, {}, {"effective_batch": 32}),
-        (
-            "memory.activation_checkpointing",
-            options_of(activation_checkpointing=True),
-            {"recomputed": 12},
-            {},
-        ),
+        ("device.precision", ZERO_IN_BF16, {**OFFLOADED, "parameter_dtype": "bfloat16"}, OFFLOADED),
+        ("device.precision", ZERO_IN_BF16, {**OFFLOADED, "autocast_dtype": "bfloat16"}, OFFLOADED),
+        ("device.threads", {"threads": 4}, {"threads": 4}, {"threads": 8}),
+        ("device.compile", {"compile": True}, {"compiled": "inductor, default"}, {"compiled": "cudagraphs"}),
+        ("device.compile", {}, {}, {"compiled": "cudagraphs"}),
+        ("model.attention", {}, {"attention": "sdpa"}, {"attention": "sdpa + eager"}),
+        ("model.method", {"method": Method.FULL}, {}, LORA),
+        ("model.method", {"method": Method.LORA}, LORA, {}),
+        ("model.method", {"method": Method.HEAD}, {"trainable_parameters": 2}, {}),
+        ("model.quantization", {"method": Method.QLORA}, {**LORA, "packed_parameters": 80}, LORA),
+        ("data.workers", {"workers": 2}, {"workers": (7, 8)}, {"workers": (7,)}),
+        ("data.pin_memory", {"pin_memory": Toggle.ON}, {"pinned": True}, {}),
+        ("data.pin_memory", {"pin_memory": Toggle.OFF}, {}, {"pinned": True}),
+        ("data.padding", {"padding": Padding.FIXED}, FIXED, LONGEST),
+        ("data.padding", {}, LONGEST, FIXED),
+        ("data.group_by_length", {"group_by_length": Toggle.ON}, GROUPED, RANDOM),
+        ("data.group_by_length", {"group_by_length": Toggle.OFF}, RANDOM, GROUPED),
+        ("memory.batch_size", {}, {}, {"effective_batch": 32}),
+        ("memory.activation_checkpointing", {"activation_checkpointing": True}, {"recomputed": 12}, {}),
         ("memory.deepspeed", ZERO_2, OFFLOADED, {}),
-        ("memory.deepspeed", PLAIN, {}, {"deepspeed": "ZeRO-2"}),
+        ("memory.deepspeed", {}, {}, {"deepspeed": "ZeRO-2"}),
         ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2"}),
         ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2, optimizer in NVMe"}),
         (
             "training.optimizer",
-            options_of(optimizer=Optimizer.LION_8BIT),
+            {"optimizer": Optimizer.LION_8BIT},
             {"optimizer": LION, "optimizer_state": {"uint8": 2}},
             {"optimizer": LION},
         ),
         (
             "training.optimizer",
-            options_of(offload_optimizer=True),
+            {"offload_optimizer": True},
             {"optimizer": "CPUOffloadOptimizer (torchao)"},
             {},
         ),
         (
             "training.optimizer",
-            options_of(optimizer=Optimizer.ADAM),
+            {"optimizer": Optimizer.ADAM},
             {"optimizer": "Adam, fused"},
             {"optimizer": "Adam"},
         ),
-        ("training.weight_decay", options_of(weight_decay=0.1), {"decayed_parameters": 90}, {}),
+        ("training.weight_decay", {"weight_decay": 0.1}, {"decayed_parameters": 90}, {}),
         (
             "training.beta2",
-            options_of(beta2=0.98),
+            {"beta2": 0.98},
             {"optimizer_numbers": {"beta2": 0.98, "momentum": 0.0}},
             {"optimizer_numbers": {"beta2": 0.999}},
         ),
-        ("training.deterministic", options_of(deterministic=True), {"deterministic": True}, {}),
+        ("training.deterministic", {"deterministic": True}, {"deterministic": True}, {}),
     ],
 )
-def test_only_what_ran_otherwise_is_reported_at_its_option(path, options, as_chosen, otherwise):
+def test_only_what_ran_otherwise_is_reported_at_its_option(path, chosen, as_chosen, otherwise):
     found = [
-        [difference.path for difference in differences(options, msgspec.structs.replace(RAN, **ran))]
+        [
+            difference.path
+            for difference in differences(options_of(**chosen), msgspec.structs.replace(RAN, **ran))
+        ]
         for ran in (as_chosen, otherwise)
     ]
     assert found == [[], [path]]
 
 
 @pytest.mark.parametrize(
-    ("options", "ran"),
+    ("chosen", "ran"),
     [
-        (PLAIN, {"attention": "eager"}),  # the model has no sdpa
-        (options_of(compile=True), {}),  # that it failed was reported at once
+        ({}, {"attention": "eager"}),  # the model has no sdpa
+        ({"compile": True}, {}),  # that it failed was reported at once
         (
-            options_of(optimizer=Optimizer.LION_8BIT),  # it has an epsilon and reads none
+            {"optimizer": Optimizer.LION_8BIT},  # it has an epsilon and reads none
             {"optimizer": LION, "optimizer_state": {"uint8": 2}, "optimizer_numbers": {"epsilon": 0.0}},
         ),
     ],
 )
-def test_a_difference_that_nobody_chose_is_not_reported(options, ran):
-    assert differences(options, msgspec.structs.replace(RAN, **ran)) == ()
+def test_a_difference_that_nobody_chose_is_not_reported(chosen, ran):
+    assert differences(options_of(**chosen), msgspec.structs.replace(RAN, **ran)) == ()
 
 
 # --- Threads, determinism, number formats and operators
