@@ -1,4 +1,4 @@
-"""torch.compile for a run: timed separately, abandoned if a backend fails; its graphs tell what ran.
+"""torch.compile for a run: timed separately, abandoned if a backend fails; its graphs show what ran.
 
 Trainer's own `torch_compile` would compile a second time at a text of another length, knows only the backends that
 accelerate lists, and ends the run if one fails. The model compiled here is the one it would compile: the whole, after

@@ -337,7 +337,7 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
         allow_zero_state()
     try:
         if path:
-            with reading(path):  # Trainer does so where it can't be told from other errors
+            with reading(path):  # Trainer reads it once more, among other work
                 transformers.TrainerState.load_from_json(str(Path(path) / STATE))
         trainer.train(resume_from_checkpoint=path)
         if requests.ending is None:

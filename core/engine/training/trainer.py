@@ -426,7 +426,7 @@ class WatchedTrainer(Trainer):
             self.evaluate_if_due()
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load as Trainer does, and compute the learning rate anew: the run may have been extended."""
+        """Load as Trainer does, and compute the learning rate again: the run may have been extended."""
         super()._load_optimizer_and_scheduler(checkpoint)
         schedule = self.lr_scheduler
         if checkpoint is None or not isinstance(schedule, LambdaLR):

@@ -200,7 +200,7 @@ def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
         source=save_tiny_bert(tmp_path / "bert"),
         train=write_reviews(tmp_path / "reviews.csv", 24),
         eval_fraction=0.25,
-        epochs=5.0,
+        epochs=3.0,
         learning_rate=0.05,
         keep_checkpoints=1,
         keep_best=True,
