@@ -13,10 +13,10 @@ def sheet(qtbot):
     return sheet
 
 
-def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
+def test_pasted_text_is_listed_before_it_is_taken_over(qtbot, sheet):
     assert not sheet.fill.isEnabled()
     sheet.text.setPlainText(COMMAND)
-    qtbot.waitUntil(lambda: sheet.options is not None)  # without a press, after a pause in typing
+    qtbot.waitUntil(lambda: sheet.options is not None)  # after a pause in typing
     assert sheet.rows.headings() == ["Imported", "Left out"]
     assert dict(sheet.rows.rows()) == {
         "learning_rate 3e-5": "Learning rate: 3e-5",
@@ -30,23 +30,16 @@ def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
     assert caught.args[0].tree["memory"] == {"batch_size": 8}
 
 
-def test_what_is_no_script_can_not_be_taken_over(sheet):
-    sheet.text.setPlainText("Dear Hone, please train.")
-    sheet.read_text()
-    assert sheet.options is None
-    assert "no names that Hone knows" in sheet.status.text()
-    assert not sheet.fill.isEnabled()
-
-
-def test_a_file_is_read_and_shown(sheet, tmp_path):
+def test_a_file_is_read_and_other_text_or_a_missing_file_refused(sheet, tmp_path):
     path = tmp_path / "train.sh"
     path.write_text(COMMAND)
     sheet.open_file(path)
     assert sheet.text.toPlainText() == COMMAND
     assert sheet.options.tree["training"] == {"learning_rate": 3e-5}
-
-
-def test_a_file_that_cant_be_read_says_so(sheet, tmp_path):
     sheet.open_file(tmp_path / "nowhere.py")
     assert sheet.status.text().startswith("nowhere.py: can't be read")
+    assert not sheet.fill.isEnabled()
+    sheet.text.setPlainText("Dear Hone, please train.")
+    sheet.read_text()
+    assert "no names that Hone knows" in sheet.status.text()
     assert not sheet.fill.isEnabled()

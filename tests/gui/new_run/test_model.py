@@ -1,0 +1,132 @@
+"""The model in the form: where it comes from, and what the engine reports about it."""
+
+import msgspec
+
+from core.base.errors import Fix, Problem
+from core.base.jobs import EngineCrashed
+from tests.fakes.jobs import PAIRS
+from tests.fakes.model_shapes import MODEL
+from tests.gui.new_run.steps import TEXTS, checks, load, put, row, rows, settle, start_text
+
+LORA = {"method": "lora", "lora_targets": ["q_proj"]}
+
+
+def test_a_model_is_chosen_where_it_comes_from_and_scratch_models_suit_the_task(page, model):
+    load(page, source="scratch:bert-tiny")
+    field = page._options.fields.model
+    assert field.value() == "scratch:bert-tiny"
+    assert row(page, "model.vocabulary").isVisible()
+    assert not row(page, "model.pretrained").isVisible()
+    field._place.buttons()["folder"].click()
+    assert page.tree()["model"]["source"] == ""
+    assert not row(page, "model.vocabulary").isVisible()
+    put(page, model__source=str(model))
+    assert field.value() == str(model)
+    load(page, "causal-lm")
+    offered = [field._scratch.itemData(index) for index in range(field._scratch.count())]
+    assert offered == ["scratch:llama-tiny", "scratch:llama-small", "scratch:llama-medium"]
+    load(page, "chat")
+    assert set(field._place.buttons()) == {"folder", "run"}
+
+
+def test_only_past_runs_that_suit_the_task_are_offered(page, tmp_path):
+    for name, task in (("wrote", "causal-lm"), ("saw", "image-classification")):
+        folder = tmp_path / "home" / "runs" / name
+        (folder / "model").mkdir(parents=True)
+        (folder / "run.toml").write_text(f'schema = 1\ntask = "{task}"\n')
+        for file in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+            (folder / "model" / file).write_text("{}")
+    load(page, "chat")
+    runs = page._options.fields.model._runs
+    runs.reload()
+    assert [runs.itemText(index) for index in range(runs.count())] == ["wrote"]
+    page._options.fields.model._place.buttons()["run"].click()
+    runs.setCurrentIndex(0)
+    runs.activated.emit(0)
+    source = page.tree()["model"]["source"]
+    assert (source.startswith("run:"), source.endswith("wrote")) == (True, True)
+
+
+def test_the_engine_is_asked_once_for_each_model_and_what_matters_to_it(qtbot, page, engine, model, pairs):
+    load(page, source=model, data=pairs, model={"method": "lora"})
+    assert rows(page)["Trained"] == "LoRA, rank 16"
+    settle(qtbot, page)
+    assert rows(page)["Trained"] == "LoRA, rank 16 · 1,538 of 109 million"
+    request = engine.looked_at()[-1]
+    assert (request.asked["model"]["source"], request.labels) == (str(model), len(PAIRS.labels))
+    count = len(engine.looked_at())
+    put(page, training__epochs=9.0, memory__batch_size=3)
+    assert not page._questions.model.is_waiting
+    row(page, "model.lora_alpha").field.line.setText("many")  # can't be read
+    settle(qtbot, page)
+    assert len(engine.looked_at()) == count
+    row(page, "model.lora_alpha").field.line.setText("16")
+    for number, (path, value) in enumerate(
+        (("model.method", "full"), ("model.attention", "eager"), ("memory.activation_checkpointing", True)), 1
+    ):
+        page._options.form.set_values({path: value})
+        settle(qtbot, page)
+        section, name = path.split(".")
+        assert engine.looked_at()[-1].asked[section][name] == value
+        assert len(engine.looked_at()) == count + number
+    assert rows(page)["Trained"] == "all 109 million weights"
+
+
+def test_a_model_that_is_not_here_is_not_asked_about(qtbot, page, engine, pairs, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", "/no/such/folder")
+    settle(qtbot, page)
+    engine.requests.clear()
+    load(page, source="org/tiny", data=pairs, model=LORA)
+    settle(qtbot, page)
+    assert engine.looked_at() == []
+    assert start_text(page) == "Start training"
+
+
+def test_its_problems_are_at_their_fields_and_prevent_the_start(qtbot, page, engine, model, pairs):
+    fix = Fix("All linear layers", {"model.lora_targets": []})
+    problem = Problem("model.lora_targets", "no layer's name ends with q_proj", (fix,))
+    engine.answers["check-model"] = msgspec.structs.replace(MODEL, problems=(problem,))
+    load(page, source=model, data=pairs, model=LORA)
+    settle(qtbot, page)
+    assert row(page, "model.lora_targets").problems == (problem,)
+    assert start_text(page) == "Fix: LoRA targets"
+    assert rows(page)["Trained"] == "LoRA, rank 16"
+    with qtbot.assertNotEmitted(page.start_requested):
+        page.start()
+    engine.answers["check-model"] = MODEL
+    page._options.form.set_values(fix.changes)
+    settle(qtbot, page)
+    assert start_text(page) == "Start training"
+
+
+def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine):
+    settle(qtbot, page)
+    engine.gate.clear()
+    put(page, model__pretrained=True)
+    assert page._questions.model.is_waiting
+    assert start_text(page) == "Start training"
+    put(page, model__method="head")
+    assert start_text(page) == "Checking the model…"
+    engine.gate.set()
+    settle(qtbot, page)
+    assert start_text(page) == "Start training"
+
+
+def test_a_check_that_fails_does_not_prevent_training(qtbot, page, engine, model, pairs):
+    engine.answers["check-model"] = EngineCrashed("check-model", -11, "Segmentation fault")
+    load(page, source=model, data=pairs, model=LORA)
+    settle(qtbot, page)
+    assert start_text(page) == "Start training"
+    assert ("warning", "") in checks(page)
+
+
+def test_a_context_shorter_than_the_longest_text_is_named(qtbot, page, model, pairs):
+    load(page, TEXTS, model, pairs)
+    settle(qtbot, page)
+    length = row(page, "data.max_length")
+    assert length.hint == ""
+    put(page, data__max_length=1024, data__padding="fixed")
+    assert "512 tokens" in length.hint
+    assert rows(page)["Loading"].startswith("padded to 512 tokens")
+    put(page, model__source="")
+    assert length.hint == ""
