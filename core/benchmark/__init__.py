@@ -1,1 +1,1 @@
-"""Methods and devices measured on this computer, beside published figures."""
+"""Benchmarks of methods and devices on this computer, and figures published by others."""

@@ -1,1 +1,1 @@
-"""What only the engine can tell of memory: a model's shape, the forecast, a dry run with them."""
+"""Memory as only the engine can determine it: the shape of a model, the forecast of a run, and the dry run."""

@@ -1,4 +1,4 @@
-"""How an engine process is set up: its environment, its libraries, and that it ends with who asked."""
+"""How an engine process is set up, its environment and libraries; and that it ends with its parent process."""
 
 import json
 import os
@@ -57,27 +57,22 @@ def test_one_cuda_device_stays_visible(monkeypatch, name, visible, expected):
     ("limit", "low"), [(1.7, 1.4), (2.0, 1.4), (0.85, 0.7), (0.1, 0.0824), (0.0, 1.4)], ids=str
 )
 def test_the_lower_watermark_follows_the_ceiling_down(monkeypatch, limit, low):
-    found = environment(monkeypatch, mps_memory_limit=limit)
-    assert float(found["PYTORCH_MPS_HIGH_WATERMARK_RATIO"]) == limit
-    assert float(found["PYTORCH_MPS_LOW_WATERMARK_RATIO"]) == pytest.approx(low, abs=1e-4)
-
-
-def test_torch_would_take_every_pair_of_watermarks():
-    """What `MPSAllocator.mm` checks: 0 to 2 for the ceiling, 0 to the ceiling (2 without one) for the lower mark."""
-    for limit in (hundredths / 100 for hundredths in range(201)):
-        high, low = mps_watermarks(limit)
-        assert 0.0 <= high <= 2.0
-        assert 0.0 < low <= (high or 2.0)
+    """`MPSAllocator.mm` takes 0 to 2 for the ceiling, and 0 to the ceiling (2 without one) for the lower mark."""
+    variables = environment(monkeypatch, mps_memory_limit=limit)
+    assert float(variables["PYTORCH_MPS_HIGH_WATERMARK_RATIO"]) == limit
+    assert float(variables["PYTORCH_MPS_LOW_WATERMARK_RATIO"]) == pytest.approx(low, abs=1e-4)
+    marks = [mps_watermarks(hundredths / 100) for hundredths in range(201)]
+    assert all(0.0 < lower <= (high or 2.0) <= 2.0 for high, lower in marks)
 
 
 def test_the_other_variables(monkeypatch):
     few = {"LRU_CACHE_CAPACITY": "7", "USE_HUB_KERNELS": "1"}
-    found = environment(monkeypatch, Task.CHAT, before=few, mps_fallback=True)
-    assert (found["USE_HUB_KERNELS"], found["PYTORCH_ENABLE_MPS_FALLBACK"]) == ("0", "1")
-    assert (found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], found["LRU_CACHE_CAPACITY"]) == ("64", "7")
-    found = environment(monkeypatch, Task.IMAGE_CLASSIFICATION, mps_fallback=False)
-    assert found["PYTORCH_ENABLE_MPS_FALLBACK"] == "0"
-    assert (found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], found["LRU_CACHE_CAPACITY"]) == (None, None)
+    chat = environment(monkeypatch, Task.CHAT, before=few, mps_fallback=True)
+    assert (chat["USE_HUB_KERNELS"], chat["PYTORCH_ENABLE_MPS_FALLBACK"]) == ("0", "1")
+    assert (chat["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], chat["LRU_CACHE_CAPACITY"]) == ("64", "7")
+    images = environment(monkeypatch, Task.IMAGE_CLASSIFICATION, mps_fallback=False)
+    assert images["PYTORCH_ENABLE_MPS_FALLBACK"] == "0"
+    assert (images["ONEDNN_PRIMITIVE_CACHE_CAPACITY"], images["LRU_CACHE_CAPACITY"]) == (None, None)
 
 
 SCRIPT = """
@@ -138,7 +133,7 @@ def test_a_job_and_its_children_end_with_a_window_that_was_killed():
     asks.kill()
     asks.communicate()
     _, alive = psutil.wait_procs([job, worker], timeout=20)
-    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_a_job_started_by_hand_is_left_alone(monkeypatch):

@@ -1,4 +1,4 @@
-"""The longest row, the forecast before and at the start of a run, and the peak remembered at its end."""
+"""The longest row, the forecast before and at the start of a run, and the peak that is stored at its end."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,6 @@ from tests.fakes.models import (
     pairs,
     save_tiny_bert,
     save_tiny_talker,
-    save_tiny_vision,
     write_json,
     write_text,
 )
@@ -47,6 +46,8 @@ from tests.performance.figures import apart
 from tests.performance.forecast import train_here
 
 prepare_torchvision()
+
+CPU = DeviceReport(name="cpu", title="a processor", available=True)
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +97,10 @@ def test_the_longest_row_is_that_of_the_run(made, task):
     from core.engine.training.train import prepare
 
     run = options(made, task)
-    rows = prepare(run, Reporter(None)).train
-    assert longest(made, task).tokens == max(lengths_of(rows))
-    found = forecast(run, 2)
-    assert (found.basis, found.length) == (Basis.FORMULA, max(lengths_of(rows)))
+    rows = max(lengths_of(prepare(run, Reporter(None)).train))
+    assert longest(made, task).tokens == rows
+    result = forecast(run, 2)
+    assert (result.basis, result.length) == (Basis.FORMULA, rows)
 
 
 def test_one_long_text_is_found_among_thousands(made, tmp_path):
@@ -115,35 +116,32 @@ def test_one_long_text_is_found_among_thousands(made, tmp_path):
     [(None, 40, 40, 7), ("synthetic:10x16", 32, 32, 16), ("synthetic:10x48", 32, 48, 48), (None, 500, 64, 7)],
     ids=["texts", "random", "longer-random", "beyond-positions"],
 )
-def test_fixed_padding(made, train, limit, tokens, longest_text):
+def test_rows_of_fixed_padding_have_the_full_length(made, train, limit, tokens, longest_text):
     data = {"train": train} if train else {}
-    found = longest(made, max_length=limit, padding=Padding.FIXED, **data)
-    assert (found.tokens, found.text) == (tokens, longest_text)
-    assert bool(found.notes) is (limit > 64)
-
-
-@pytest.mark.parametrize("train", ["", "/nowhere.csv", "bad.jsonl"])
-def test_without_usable_data_rows_are_assumed_to_be_full(made, train, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["O"]}\n')
-    found = longest(made, Task.TOKEN_CLASSIFICATION, train=train, max_length=24)
-    assert (found.tokens, found.text) == (24, None)
-    assert len(found.notes) == 1
-
-
-def test_random_texts_have_their_length_and_at_most_the_model_s(made):
-    assert longest(made, train="synthetic:10x48").tokens == 48
-    with pytest.raises(OptionsError) as refused:
-        longest(made, train="synthetic:10x65")
-    (problem,) = refused.value.problems
-    assert problem.path == "data.train"
-    assert problem.fixes[0].changes == {"data.train": "synthetic:10x64"}
+    row = longest(made, max_length=limit, padding=Padding.FIXED, **data)
+    assert (row.tokens, row.text, bool(row.notes)) == (tokens, longest_text, limit > 64)
 
 
 def test_blocks_of_running_text_have_the_full_length(made):
     run = options(made, Task.CAUSAL_LM, max_length=48)
     for tokenizer in (None, text.load_tokenizer(made["writer"])):
         assert longest_row(run, text.load_config(run), tokenizer).tokens == 48
+
+
+@pytest.mark.parametrize("train", ["", "/nowhere.csv", "bad.jsonl"])
+def test_without_usable_data_rows_are_assumed_to_be_full(made, train, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["O"]}\n')
+    row = longest(made, Task.TOKEN_CLASSIFICATION, train=train, max_length=24)
+    assert (row.tokens, row.text, len(row.notes)) == (24, None, 1)
+
+
+def test_random_texts_longer_than_the_model_reads_are_refused(made):
+    assert longest(made, train="synthetic:10x48").tokens == 48
+    with pytest.raises(OptionsError) as refused:
+        longest(made, train="synthetic:10x65")
+    (problem,) = refused.value.problems
+    assert (problem.path, problem.fixes[0].changes) == ("data.train", {"data.train": "synthetic:10x64"})
 
 
 def test_image_files_are_not_opened_for_a_forecast(tmp_path, monkeypatch):
@@ -179,14 +177,6 @@ def test_a_forecast_counts_the_tensors_of_a_dry_run(made, tmp_path, task, method
     assert parts.weights == pytest.approx(sum(weight_bytes_on("cpu", model) for model in models), rel=0.001)
 
 
-def test_a_pair_counts_as_two_rows(made):
-    chat, preference = (
-        forecast(options(made, task, Method.LORA, size, train="synthetic:64x64"), 2).parts.activations
-        for task, size in ((Task.CHAT, 8), (Task.PREFERENCE, 4))
-    )
-    assert preference == pytest.approx(chat, rel=0.1)
-
-
 def test_logits_count_for_every_position_and_token():
     def parts(vocabulary: int) -> Parts:
         run = RunOptions(
@@ -196,31 +186,11 @@ def test_logits_count_for_every_position_and_token():
             device=DeviceOptions(name="cpu", precision=Precision.FP32),
             memory=MemoryOptions(batch_size=4),
         )
-        device = resolve_run(gather(), run).device
-        return estimate.forecast(run, check_model(run).shape, device, length=128).parts
+        return estimate.forecast(run, check_model(run).shape, CPU, length=128).parts
 
     small, large = parts(1_000), parts(11_000)
     assert large.activations - small.activations == 4 * 10_000 * 4 * 128
     assert large.temporary - small.temporary > 7 * 10_000 * 4 * 128
-
-
-def test_twice_the_images_take_twice_the_activations(tmp_path):
-    source = str(save_tiny_vision(tmp_path / "vit"))
-    two, four = (
-        forecast(
-            RunOptions(
-                task=Task.IMAGE_CLASSIFICATION,
-                model=ModelOptions(source=source),
-                data=DataOptions(train=f"synthetic:16x{SIZE}"),
-                device=DeviceOptions(name="cpu", precision=Precision.FP32),
-                memory=MemoryOptions(batch_size=batch),
-            ),
-            labels=2,
-        )
-        for batch in (2, 4)
-    )
-    assert (two.basis, four.basis) == (Basis.FORMULA, Basis.FORMULA)
-    assert four.parts.activations == pytest.approx(2 * two.parts.activations, rel=0.05)
 
 
 @pytest.mark.long
@@ -238,8 +208,7 @@ def test_a_real_run_takes_what_the_formula_says(tmp_path):
     )
     assert run is not None, problems
     measured = apart(train_here, create(run, tmp_path, tmp_path / "run").path)
-    device = DeviceReport(name="cpu", title="a processor", available=True)
-    total = estimate.forecast(run, check_model(run).shape, device).parts.total
+    total = estimate.forecast(run, check_model(run).shape, CPU).parts.total
     assert total - estimate.libraries_bytes(run) == pytest.approx(
         measured["peak"] - measured["base"], rel=0.2
     )
@@ -252,7 +221,7 @@ def forecast_event(done) -> MemoryForecast:
     return next(event for event in done.events if isinstance(event, MemoryForecast))
 
 
-def test_written_before_the_first_step_and_remembered_after_the_last(tmp_path, made):
+def test_a_forecast_is_written_before_the_first_step_and_compared_after_the_last(tmp_path, made):
     done = train(tmp_path / "run", model=ModelOptions(source=made["bert"]))
     kinds = [type(event) for event in done.events]
     assert kinds.index(MemoryForecast) < kinds.index(StepFinished)
@@ -286,7 +255,7 @@ def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatc
     assert history.read() == ()
 
 
-def test_a_run_that_nobody_confirmed_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeypatch):
+def test_an_unconfirmed_run_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeypatch):
     """At once if one short row doesn't fit, else when its longest row is known."""
     run = {
         "model": ModelOptions(source=made["bert"]),

@@ -1,4 +1,4 @@
-"""A dry run of a tiny model: the longest batch first, what it held by source, and nothing left behind."""
+"""A dry run of a tiny model: the longest batch first, memory by its source, and nothing left behind."""
 
 import csv
 import tempfile
@@ -13,17 +13,20 @@ from core.base.errors import DataError
 from core.engine.environment import prepare_torchvision
 from core.memory.model import Measurement, Room
 from core.options import RunOptions
-from core.options.choices import Optimizer, Precision, Task
+from core.options.choices import Optimizer, Task
 from core.options.data import DataOptions
-from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
-from core.services.memory import DryRun
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
+from core.services.memory import DryRun as GuardedDryRun
+from tests.fakes import training as runs
 from tests.fakes.models import WORDS, save_tiny_bert
 
 prepare_torchvision()
 
-ROWS, BATCH = 40, 4
-LONGEST = 30
-"""Words of the longest text; two more tokens stand around them."""
+from core.engine.memory.measure import DryBatches, DryRun, DryTrainer, fitted, measure, pick  # noqa: E402 - as above
+
+ROWS, BATCH, LONGEST = 40, 4, 30
+SPECIAL = 2
+"""Tokens around each text."""
 
 
 @pytest.fixture(scope="module")
@@ -40,30 +43,19 @@ def folder(tmp_path_factory):
     return folder
 
 
-def options(folder: Path, **sections: Any) -> RunOptions:
-    return RunOptions(
-        **{
-            "task": Task.TEXT_CLASSIFICATION,
-            "model": ModelOptions(source=str(folder / "bert")),
-            "data": DataOptions(train=str(folder / "texts.csv"), eval_fraction=0.0, max_length=64),
-            "device": DeviceOptions(name="cpu", precision=Precision.FP32),
-            "memory": MemoryOptions(batch_size=BATCH),
-            "training": TrainingOptions(epochs=3.0),
-            **sections,
-        }
+def options(folder: Path, batch: int = BATCH, data: str = "texts.csv", **training: Any) -> RunOptions:
+    return runs.options(
+        Task.TEXT_CLASSIFICATION,
+        ModelOptions(source=str(folder / "bert")),
+        DataOptions(train=str(folder / data), eval_fraction=0.0, max_length=64),
+        memory=MemoryOptions(batch_size=batch),
+        training=TrainingOptions(**{"epochs": 3.0, **training}),
     )
 
 
-def measure(asked: RunOptions) -> Measurement:
-    from core.engine.memory.measure import measure as answer
-
-    return answer(asked)
-
-
-def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Tokens of a row of each batch that is trained on from now on."""
-    from core.engine.memory.measure import DryTrainer
-
+@pytest.fixture
+def widths(monkeypatch):
+    """Tokens of a row of each batch that is trained on."""
     seen: list[int] = []
     compute = DryTrainer.training_step
 
@@ -75,39 +67,31 @@ def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_the_longest_batch_comes_first_twice_then_ordinary_ones(folder, monkeypatch):
-    seen = widths(monkeypatch)
-    temporary = folder / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    found = measure(options(folder))
-    assert seen[:2] == [LONGEST + 2] * 2
-    assert len(seen) == 5
-    assert max(seen[2:4]) < LONGEST + 2
-    assert (found.longest, found.longest_text) == (LONGEST + 2, LONGEST + 2)
-    assert (found.total_steps, found.compile_seconds) == (30, 0)
-    assert found.train_samples
-    assert found.run_seconds > 10 * min(found.step_seconds, found.longest_step_seconds) > 0
-    assert set(temporary.iterdir()) == set(), "nothing is left behind"
+def test_the_longest_batch_comes_first_twice_then_ordinary_ones(folder, tmp_path, widths, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result = measure(options(folder))
+    longest = LONGEST + SPECIAL
+    assert widths[:2] == [longest] * 2
+    assert len(widths) == 5
+    assert max(widths[2:4]) < longest
+    assert (result.longest, result.longest_text) == (longest, longest)
+    assert (result.total_steps, result.compile_seconds, result.train_samples) == (30, 0, ROWS)
+    assert result.run_seconds > 10 * min(result.step_seconds, result.longest_step_seconds) > 0
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
-def test_a_slow_or_short_run_is_measured_for_fewer_steps(folder, monkeypatch):
-    seen = widths(monkeypatch)
+def test_a_slow_or_short_run_is_measured_for_fewer_steps(folder, widths, monkeypatch):
     monkeypatch.setattr("core.engine.memory.measure.PATIENCE_SECONDS", 0.0)
     assert measure(options(folder)).step_seconds is not None
-    assert len(seen) == 3
-    seen.clear()
-    short = TrainingOptions(max_steps=1, optimizer=Optimizer.SGD, momentum=0.0)
-    found = measure(options(folder, training=short, memory=MemoryOptions(batch_size=2)))
-    assert seen == [LONGEST + 2]
-    assert found.total_steps == 1
-    assert found.parts.optimizer == 0
-    assert found.run_seconds == found.longest_step_seconds == found.step_seconds
+    assert len(widths) == 3
+    widths.clear()
+    result = measure(options(folder, batch=2, max_steps=1, optimizer=Optimizer.SGD, momentum=0.0))
+    assert widths == [LONGEST + SPECIAL]
+    assert (result.total_steps, result.parts.optimizer) == (1, 0)
+    assert result.run_seconds == result.longest_step_seconds == result.step_seconds
 
 
 def test_the_time_of_a_step_is_without_compiling():
-    from core.engine.memory.measure import DryBatches, DryRun
-
     run = DryRun(SimpleNamespace(options=None, kind="cpu"), None)
     run.trainer = SimpleNamespace(
         compilation=SimpleNamespace(step_seconds=100.0),
@@ -121,48 +105,33 @@ def test_the_time_of_a_step_is_without_compiling():
     assert -100 <= run.seconds[0] < -90
 
 
-def test_memory_that_runs_out_in_a_step_is_the_answer(folder, monkeypatch):
+def test_running_out_of_memory_in_a_step_is_a_result_and_unusable_data_an_error(folder, monkeypatch):
     def full(*_: Any) -> torch.Tensor:
         raise torch.OutOfMemoryError(
             "CUDA out of memory. Tried to allocate 20.00 GiB. It may cause system failure."
         )
 
     monkeypatch.setattr("core.engine.memory.measure.DryTrainer.training_step", full)
-    found = measure(options(folder))
-    assert "A batch of 4 rows" in found.out_of_memory
-    assert "system failure" not in found.out_of_memory
-    assert found.parts.weights > 0
-    assert found.parts.total == found.peak
-    assert found.step_seconds is None
-    assert found.total_steps == 30
-
-
-def test_what_the_person_can_mend_is_raised(folder, tmp_path):
-    empty = tmp_path / "empty.csv"
-    empty.write_text("text,label\n")
+    result = measure(options(folder))
+    assert "A batch of 4 rows" in result.out_of_memory
+    assert "system failure" not in result.out_of_memory
+    assert result.parts.total == result.peak
+    assert result.parts.weights > 0
+    assert (result.step_seconds, result.total_steps) == (None, 30)
+    (folder / "empty.csv").write_text("text,label\n")
     with pytest.raises(DataError):
-        measure(options(folder, data=DataOptions(train=str(empty))))
-
-
-@pytest.mark.parametrize(
-    ("half", "activations", "copies"), [(False, 2 * 4 * 8 * 4, 0), (True, None, 8 * 8 * 2)]
-)
-def test_saved_tensors_count_each_storage_once_and_the_models_own_not(half, activations, copies):
-    from core.engine.memory.weigh import SavedTensors
-
-    layer = torch.nn.Linear(8, 8, bias=False)
-    saved = SavedTensors(layer)
-    given = torch.ones(4, 8, requires_grad=True)
-    with saved.watching(), torch.autocast("cpu", torch.bfloat16, enabled=half):
-        (layer(given) * given).sum().backward()  # keeps what came in, and what the layer put out
-    assert saved.activations == activations or half
-    assert saved.copies == copies
+        measure(options(folder, data="empty.csv"))
 
 
 # --- Which rows a dry run trains on
 
 LENGTHS = [3, 9, 4, 8, 5, 7, 6, 2, 30, 1, 20, 10]
 ORDER = [5, 11, 0, 8, 3, 1, 10, 2, 4, 6, 9, 7]
+
+
+def batches_of(size: int, accumulated: int, **training: Any) -> RunOptions:
+    memory = MemoryOptions(batch_size=size, gradient_accumulation_steps=accumulated)
+    return RunOptions(task=Task.TEXT_CLASSIFICATION, memory=memory, training=TrainingOptions(**training))
 
 
 @pytest.mark.parametrize(
@@ -178,58 +147,50 @@ ORDER = [5, 11, 0, 8, 3, 1, 10, 2, 4, 6, 9, 7]
 def test_rows_are_the_longest_then_some_as_the_run_draws_them(
     memory, training, lengths, longest, *, repeats, ordinary
 ):
-    from core.engine.memory.measure import pick
-
-    size, accumulated = memory
-    asked = RunOptions(
-        task=Task.TEXT_CLASSIFICATION,
-        memory=MemoryOptions(batch_size=size, gradient_accumulation_steps=accumulated),
-        training=TrainingOptions(**training),
-    )
-    found = pick(ORDER, lengths, asked)
-    step = size * accumulated
-    assert (found.longest, found.repeats) == (longest, repeats)
-    assert found.order[: step * repeats] == longest * repeats
+    batches = pick(ORDER, lengths, batches_of(*memory, **training))
+    step = len(longest)
+    assert (batches.longest, batches.repeats) == (longest, repeats)
+    assert batches.order[: step * repeats] == longest * repeats
     drawn = [ORDER[start : start + step] for start in range(0, 12, step)]
-    assert all(one in drawn for one in found.ordinary)
-    assert len(found.ordinary) == ordinary
-    if lengths and accumulated == 1:
-        most = [max(lengths[row] for row in one) for one in found.ordinary]
+    assert all(rows in drawn for rows in batches.ordinary)
+    assert len(batches.ordinary) == ordinary
+    if lengths and memory[1] == 1:
+        most = [max(lengths[row] for row in rows) for rows in batches.ordinary]
         assert most == sorted(most), "short, middling and long ones"
 
 
 def test_a_step_larger_than_the_data_has_all_of_it():
-    from core.engine.memory.measure import fitted, pick
-
-    def asked(size: int, accumulated: int) -> RunOptions:
-        memory = MemoryOptions(batch_size=size, gradient_accumulation_steps=accumulated)
-        return RunOptions(task=Task.TEXT_CLASSIFICATION, memory=memory)
-
-    assert (fitted(asked(8, 4), 12), fitted(asked(64, 2), 12)) == ((8, 2), (12, 1))
-    found = pick(ORDER, LENGTHS, asked(8, 4))
-    assert len(found.longest) == 16
-    assert set(found.longest) == set(ORDER)
+    assert [fitted(batches_of(8, 4), 12), fitted(batches_of(64, 2), 12)] == [(8, 2), (12, 1)]
+    longest = pick(ORDER, LENGTHS, batches_of(8, 4)).longest
+    assert len(longest) == 16
+    assert set(longest) == set(ORDER)
 
 
-class TestInAProcessOfItsOwn:
-    """The memory of this process is that of other tests, too: what a run takes is read where nothing ran before."""
+# --- In a process of its own, as the memory of this one is that of other tests, too
 
-    def test_it_is_ended_where_there_is_no_room(self, folder):
-        room = Room(free=300 << 20, ceiling=64 << 30)
-        found = DryRun(options(folder), room).run()
-        assert found.room == room
-        assert "300 MB of 64 GB were free" in found.out_of_memory
-        assert found.peak > 0.9 * room.free
 
-    @pytest.mark.long
-    def test_the_parts_are_those_of_the_live_objects_and_add_up(self, folder):
-        room = Room(free=64 << 30, ceiling=64 << 30)
-        found = DryRun(options(folder), room).run()
-        assert (found.room, found.out_of_memory, found.longest) == (room, "", LONGEST + 2)
-        assert found.parts.total == found.peak > found.base > 100 << 20
-        assert found.parts.overhead == found.base
-        counted = 2 * 8 * 64  # places and kinds of tokens, written out beside the weights; they don't learn
-        assert found.parts.gradients == found.parts.weights - counted
-        assert found.parts.optimizer == pytest.approx(2 * found.parts.gradients, rel=0.01)
-        assert 0 < found.parts.activations < 5 << 20
-        assert found.peak - found.base < 300 << 20
+def dry_run(folder: Path, room: Room) -> Measurement:
+    return GuardedDryRun(options(folder), room).run()
+
+
+def test_it_is_ended_where_there_is_no_room(folder):
+    room = Room(free=300 << 20, ceiling=64 << 30)
+    result = dry_run(folder, room)
+    assert result.room == room
+    assert "300 MB of 64 GB were free" in result.out_of_memory
+    assert result.peak > 0.9 * room.free
+
+
+@pytest.mark.long
+def test_the_parts_are_those_of_the_live_objects_and_add_up(folder):
+    room = Room(free=64 << 30, ceiling=64 << 30)
+    result = dry_run(folder, room)
+    parts = result.parts
+    assert (result.room, result.out_of_memory, result.longest) == (room, "", LONGEST + SPECIAL)
+    assert parts.total == result.peak > result.base > 100 << 20
+    assert parts.overhead == result.base
+    buffers = 2 * 8 * 64  # positions and token types, which don't learn
+    assert parts.gradients == parts.weights - buffers
+    assert parts.optimizer == pytest.approx(2 * parts.gradients, rel=0.01)
+    assert 0 < parts.activations < 5 << 20
+    assert result.peak - result.base < 300 << 20

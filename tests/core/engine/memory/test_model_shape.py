@@ -1,4 +1,4 @@
-"""What is read off a model without numbers is what the live one has, and keeps: held against real passes on the CPU."""
+"""What is counted of a model on the meta device is what the live one has and saves: compared with real passes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ import torch
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.model_shape import shape_of
 from core.engine.models.check import check_model
-from core.engine.models.parts import apply_method, count, weights_of
+from core.engine.models.parts import apply_method
 from core.engine.models.vision import find_image_model, load_image_model, load_vision_model
 from core.memory import estimate
 from core.memory.estimate import case_of
-from core.memory.model import ModelShape
+from core.memory.model import Kept, ModelShape
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Precision, Task
@@ -22,7 +22,7 @@ from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
-from tests.fakes.models import CONFIGS, SIZE, save_tiny_bert, save_tiny_vision
+from tests.fakes.models import SIZE, save_tiny_bert, save_tiny_vision
 
 prepare_torchvision()
 
@@ -75,18 +75,13 @@ def test_cuda_keeps_masks_of_dropout_in_bytes():
 def test_blocks_left_out_of_the_pass_are_counted_all_the_same():
     three, nine = (shape_of(empty("bert", num_hidden_layers=layers)).kept["full"] for layers in (3, 9))
     assert nine.entering == 3 * three.entering
-    assert sum(one.count for one in nine.blocks) == 3 * sum(one.count for one in three.blocks)
+    assert sum(kept.count for kept in nine.blocks) == 3 * sum(kept.count for kept in three.blocks)
     assert (three.outside, three.largest) == (nine.outside, pytest.approx(1 / 3))
 
 
 T5 = {
-    "eos_token_id": 1,
-    "d_model": 16,
-    "d_kv": 4,
-    "num_layers": 3,
-    "d_ff": 40,
-    "num_heads": 4,
-    "decoder_start_token_id": 0,
+    **{"eos_token_id": 1, "decoder_start_token_id": 0},
+    **{"d_model": 16, "d_kv": 4, "num_layers": 3, "d_ff": 40, "num_heads": 4},
 }
 
 
@@ -95,7 +90,7 @@ def test_a_table_under_three_names_is_counted_once():
     assert shape_of(empty("t5", **T5)).embeddings == 50 * 16 + relative
 
 
-def test_what_adafactor_remembers_goes_by_the_weights_sides():
+def test_the_state_of_adafactor_goes_by_the_sides_of_the_weights():
     from transformers.optimization import Adafactor
 
     with torch.device("meta"):
@@ -104,20 +99,17 @@ def test_what_adafactor_remembers_goes_by_the_weights_sides():
     for weight in model.parameters():
         weight.grad = torch.empty_like(weight)
     optimizer.step()
-    state = [
-        held for one in optimizer.state.values() for held in one.values() if isinstance(held, torch.Tensor)
-    ]
-    assert shape_of(model).factored == sum(tensor.numel() for tensor in state if tensor.dim())
+    tensors = [value for state in optimizer.state.values() for value in state.values()]
+    factors = [tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.dim()]
+    assert shape_of(model).factored == sum(factors)
 
 
-def test_lora_and_packing_see_their_layers():
+def test_layers_for_lora_and_quantization_are_counted():
     shape = shape_of(empty("bert"))
     assert shape.linears["query"] == (3 * 16, 3 * 16)
     assert shape.linears["dense"] == (3 * (16 + 16 + 40) + 16, 3 * (16 + 40 + 16) + 16)  # and the pooler's
     assert shape.packable == 3 * (4 * 16 * 16 + 2 * 16 * 40) + 16 * 16
-    assert shape.head == 2 * 16 + 2
-    assert shape.embeddings == (50 + 64 + 2) * 16
-    assert shape.largest == 64 * 16
+    assert (shape.head, shape.embeddings, shape.largest) == (2 * 16 + 2, (50 + 64 + 2) * 16, 64 * 16)
 
 
 def image_shape(name: str) -> ModelShape:
@@ -145,21 +137,11 @@ def size_of(saved: dict[int, torch.UntypedStorage]) -> int:
     return sum(storage.nbytes() for storage in saved.values())
 
 
-def test_an_images_pixels_keep_what_a_real_pass_keeps():
-    model = load_vision_model(ModelOptions(source="torchvision:resnet18", pretrained=False), 10, 0)
-    saved: dict[int, torch.UntypedStorage] = {}
-    with counting(model, saved):
-        model.train()(torch.zeros(2, 3, 64, 64), torch.tensor([0, 1]))
-    kept = image_shape("resnet18").kept["full"]
-    told = 2 * sum(one.count * one.size(64 * 64) for one in (*kept.blocks, *kept.outside))
-    assert told == pytest.approx(size_of(saved), rel=0.03)
-
-
 @pytest.mark.parametrize("name", VISION_MODELS)
 def test_every_vision_model_of_torchvision_has_a_shape(name):
     shape = image_shape(name)
     kept, half = shape.kept["full"], shape.kept["full-half"]
-    inside, in_half = (sum(one.each for one in found.blocks) for found in (kept, half))
+    inside, in_half = (sum(tensor.each for tensor in each.blocks) for each in (kept, half))
     assert 0 < kept.largest <= 1
     assert 0 < kept.entering < inside
     assert in_half == inside / 2
@@ -167,7 +149,37 @@ def test_every_vision_model_of_torchvision_has_a_shape(name):
     assert (shape.layers, shape.packable) == (0, 0)
 
 
-def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path):
+def vision_options(folder) -> RunOptions:
+    return RunOptions(
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source=str(folder)),
+        data=DataOptions(train=f"synthetic:16x{SIZE}"),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32),
+    )
+
+
+def resnet(_folder) -> tuple[Any, Kept, int]:
+    options = ModelOptions(source="torchvision:resnet18", pretrained=False)
+    return load_vision_model(options, 10, 0), image_shape("resnet18").kept["full"], 64
+
+
+def vit(folder) -> tuple[Any, Kept, int]:
+    options = vision_options(save_tiny_vision(folder, num_hidden_layers=3))
+    model = load_image_model(options, find_image_model(options), ("a", "b")).model
+    return model, check_model(options).shape.kept["full"], SIZE
+
+
+@pytest.mark.parametrize("build", [resnet, vit])
+def test_an_images_pixels_keep_what_a_real_pass_keeps(build, tmp_path):
+    model, kept, side = build(tmp_path / "vit")
+    saved: dict[int, torch.UntypedStorage] = {}
+    with counting(model, saved):
+        model.train()(pixel_values=torch.zeros(2, 3, side, side), labels=torch.tensor([0, 1]))
+    counted = 2 * sum(tensor.count * tensor.size(side * side) for tensor in (*kept.blocks, *kept.outside))
+    assert counted == pytest.approx(size_of(saved), rel=0.05)
+
+
+def test_the_report_has_the_shape_whatever_is_trained_or_refused(tmp_path):
     source = str(save_tiny_bert(tmp_path / "bert", num_hidden_layers=2))
     models = [
         ModelOptions(source=source, method=method) for method in (Method.FULL, Method.LORA, Method.HEAD)
@@ -175,56 +187,10 @@ def test_the_report_has_it_whatever_learns_and_is_refused(tmp_path):
     models.append(ModelOptions(source=source, method=Method.LORA, lora_targets=("nothing",)))
     reports = [check_model(RunOptions(task=Task.TEXT_CLASSIFICATION, model=model)) for model in models]
     full = reports[0].shape
-    assert full is not None
-    assert full.layers == 2
-    assert [report.shape for report in reports] == [full] * 4
+    assert (full.layers, [report.shape for report in reports]) == (2, [full] * 4)
     assert [bool(report.problems) for report in reports] == [False, False, False, True]
     lora = models[1].lora_rank * sum(map(sum, full.linears.values())) + full.head
     assert reports[1].trainable_parameters == lora
-
-
-# --- transformers' vision models
-
-
-def vision_options(folder, **model) -> RunOptions:
-    return RunOptions(
-        task=Task.IMAGE_CLASSIFICATION,
-        model=ModelOptions(source=str(folder), **model),
-        data=DataOptions(train=f"synthetic:16x{SIZE}"),
-        device=DeviceOptions(name="cpu", precision=Precision.FP32),
-    )
-
-
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_the_report_describes_the_loaded_vision_model(kind, tmp_path):
-    options = vision_options(save_tiny_vision(tmp_path / kind, kind))
-    report = check_model(options, labels=3)
-    model = load_image_model(options, find_image_model(options), ("a", "b", "c")).model
-    assert report.problems == ()
-    assert report.architecture == type(model).__name__
-    assert report.total_parameters == sum(weight.numel() for weight in model.parameters())
-    assert report.shape.layers == 0
-    assert report.shape.kept["full"].blocks or kind in ("convnext", "resnet")  # nothing is recomputed
-
-
-def test_lora_trains_as_many_weights_as_reported(tmp_path):
-    options = vision_options(save_tiny_vision(tmp_path / "vit"), method=Method.LORA, lora_rank=2)
-    model = load_image_model(options, find_image_model(options), ("a", "b")).model
-    weights = [weight for _, weight in weights_of(apply_method(model, options))]
-    trained = sum(count(weight) for weight in weights if weight.requires_grad)
-    assert check_model(options).trainable_parameters == trained
-
-
-def test_a_vision_transformer_keeps_per_pixel_what_a_real_pass_keeps(tmp_path):
-    options = vision_options(save_tiny_vision(tmp_path / "vit", num_hidden_layers=3))
-    kept = check_model(options).shape.kept["full"]
-    model = load_image_model(options, find_image_model(options), ("a", "b")).model
-    saved: dict[int, torch.UntypedStorage] = {}
-    with counting(model, saved):
-        model.train()(pixel_values=torch.zeros(2, 3, SIZE, SIZE), labels=torch.tensor([0, 1]))
-    counted = 2 * sum(tensor.count * tensor.size(SIZE * SIZE) for tensor in (*kept.blocks, *kept.outside))
-    assert counted == pytest.approx(size_of(saved), rel=0.05)
-    assert kept.largest == pytest.approx(1 / 3, rel=0.1)
 
 
 # --- Real passes of text models
@@ -250,11 +216,9 @@ RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "BERT": ("bert", BERT, {}),
     "BERT, bf16": ("bert", BERT, HALF),
     "BERT, eager": ("bert", BERT, EAGER),
-    "BERT, eager, bf16": ("bert", BERT, {**EAGER, **HALF}),
     "BERT without dropout": ("bert", NO_DROPOUT, {}),
     "BERT, LoRA": ("bert", BERT, LORA),
     "BERT, LoRA, bf16": ("bert", BERT, {**LORA, **HALF}),
-    "BERT, LoRA without dropout": ("bert", BERT, {**LORA, "model.lora_dropout": 0.0}),
     "BERT, last layer": ("bert", BERT, {"model.method": "head"}),
     "GPT-2": ("gpt2", GPT2, {}),
     "Llama": ("llama", LLAMA, {}),
@@ -262,8 +226,6 @@ RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "Mixtral": ("mixtral", MIXTRAL, {}),
     "DistilBERT": ("distilbert", DISTILBERT, {}),
     "T5": ("t5", LARGER_T5, {}),
-    "T5, bf16": ("t5", LARGER_T5, HALF),
-    "T5, LoRA": ("t5", LARGER_T5, LORA),
     "gated T5": ("t5", GATED_T5, {}),
     "BART": ("bart", BART, {}),
 }
@@ -272,7 +234,7 @@ ENDS = 1
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_it_keeps_what_the_formula_says(name):
+def test_a_real_pass_keeps_what_the_formula_says(name):
     kind, sizes, changes = RUNS[name]
     options = asked(changes)
     real = kept_by_torch(build(kind, sizes, options), options)

@@ -1,4 +1,4 @@
-"""A measurement of a tiny model: the losses of the real run, only full steps timed, and what it tells beside."""
+"""A sample of a tiny model: the losses of the real run, and the times of full steps only."""
 
 from pathlib import Path
 from typing import Any
@@ -67,29 +67,29 @@ def test_losses_are_those_of_the_real_run(folder, tmp_path, make):
     sections = {name: getattr(asked, name) for name in asked.__struct_fields__}
     run = train(tmp_path / "run", **sections)
     assert run.status == 0
-    found = sampled(asked)
+    result = sampled(asked)
     losses = [step.loss for step in run.steps]
-    count = min(len(losses), len(found.losses))
+    count = min(len(losses), len(result.losses))
     assert count >= 5
-    assert list(found.losses[:count]) == losses[:count]
-    assert len(found.seconds) == 4
-    assert found.samples_a_step == max(step.samples for step in run.steps)
-    assert found.ran is not None
+    assert list(result.losses[:count]) == losses[:count]
+    assert len(result.seconds) == 4
+    assert result.samples_a_step == max(step.samples for step in run.steps)
+    assert result.ran is not None
     same = {"time": 0.0, "attempt": 1, "workers": ()}
-    assert msgspec.structs.replace(found.ran, **same) == msgspec.structs.replace(run.what_ran, **same)
+    assert msgspec.structs.replace(result.ran, **same) == msgspec.structs.replace(run.what_ran, **same)
 
 
 def test_only_full_steps_are_timed(folder):
     """Ten rows in batches of 4: each third step has 2 rows."""
     done: list[int] = []
-    found = sampled(texts(folder), tell=done.append)
-    assert len(found.losses) == 7  # the third and the sixth aren't timed
-    assert (len(found.warm_up_seconds), len(found.seconds)) == (1, 4)
-    assert (found.samples_a_step, found.rows) == (4, ROWS)
+    result = sampled(texts(folder), tell=done.append)
+    assert len(result.losses) == 7  # the third and the sixth aren't timed
+    assert (len(result.warm_up_seconds), len(result.seconds)) == (1, 4)
+    assert (result.samples_a_step, result.rows) == (4, ROWS)
     assert done == [1, 2, 3, 4, 5]
-    assert found.device == found.ran.device == "cpu"
-    assert (found.ran.effective_batch, found.compile_seconds) == (4, 0)
-    assert found.parts.total == found.peak >= found.base > 0
+    assert result.device == result.ran.device == "cpu"
+    assert (result.ran.effective_batch, result.compile_seconds) == (4, 0)
+    assert result.parts.total == result.peak >= result.base > 0
     small = sampled(texts(folder, memory=MemoryOptions(batch_size=64)), steps=2)
     assert (small.samples_a_step, small.rows, len(small.losses)) == (ROWS, ROWS, 3)
 
@@ -102,7 +102,7 @@ def test_the_first_loss_is_that_without_dropout(folder):
     assert (plain.is_random, dropping.is_random) == (False, True)
 
 
-def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(folder, monkeypatch):
+def test_a_loss_that_is_nan_is_none_and_running_out_of_memory_a_result(folder, monkeypatch):
     from core.engine.memory.sample import SampledTrainer
 
     compute = SampledTrainer.compute_loss
@@ -111,45 +111,36 @@ def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(folder, monke
         loss = compute(self, *args, **kwargs)
         return loss * float("nan") if isinstance(loss, torch.Tensor) else loss
 
-    monkeypatch.setattr(SampledTrainer, "compute_loss", lost)
-    found = sampled(texts(folder))
-    assert set(found.losses) == {None}
-    assert len(found.seconds) == 4
+    with monkeypatch.context() as patch:
+        patch.setattr(SampledTrainer, "compute_loss", lost)
+        result = sampled(texts(folder))
+    assert set(result.losses) == {None}
+    assert len(result.seconds) == 4
 
-
-def test_memory_that_runs_out_is_the_answer(folder, monkeypatch):
-    from core.engine.memory.sample import SampledTrainer
-
-    compute, batches = SampledTrainer.training_step, iter(range(3))
+    train_step, batches = SampledTrainer.training_step, iter(range(3))
 
     def filling(self: Any, *args: Any) -> torch.Tensor:
         if next(batches) == 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-        return compute(self, *args)
+        return train_step(self, *args)
 
     monkeypatch.setattr(SampledTrainer, "training_step", filling)
-    found = sampled(texts(folder))
-    assert "A batch of 4 rows" in found.out_of_memory
-    assert found.seconds == ()
-    assert len(found.losses) == 2
-    assert found.parts.total == found.peak
-    assert found.parts.weights > 0
+    result = sampled(texts(folder))
+    assert "A batch of 4 rows" in result.out_of_memory
+    assert (result.seconds, len(result.losses)) == ((), 2)
+    assert result.parts.total == result.peak
+    assert result.parts.weights > 0
 
 
 @pytest.mark.long
 def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder):
-    """The memory of this process is that of other tests, too."""
     variant = Variant(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
     plan = Plan(kind=Kind.METHODS, title="Bert", variants=(variant,), steps=3, passes=1)
-    found = EnginePass(variant, plan).run()
-    assert found.failure == ""
-    assert found.sample is not None
-    parts = found.sample.parts
-    assert parts.total == found.sample.peak > found.sample.base > 100 << 20
-    assert parts.overhead == found.sample.base
-    counted = 2 * 8 * 64  # places and kinds of tokens, written out beside the weights; they don't learn
-    assert parts.gradients == parts.weights - counted
+    result = EnginePass(variant, plan).run()
+    assert result.failure == ""
+    assert result.sample is not None
+    parts = result.sample.parts
+    assert parts.total == result.sample.peak > result.sample.base == parts.overhead > 100 << 20
     assert parts.optimizer == pytest.approx(2 * parts.gradients, rel=0.01)
     assert 0 < parts.activations < 5 << 20
-    assert found.sample.first_loss == pytest.approx(found.sample.losses[0], rel=1e-6)
-    assert found.conditions.other_load is not None
+    assert result.conditions.other_load is not None

@@ -13,12 +13,12 @@ import torch
 from core.engine.data import NO_LABEL
 from core.engine.data.batches import PadTexts, stack
 from core.engine.environment import prepare_torchvision
-from core.engine.models.vision import load_vision_model
+from core.engine.models.vision import VisionClassifier
 from core.engine.tasks import Prepared
 from core.options import RunOptions
 from core.options.choices import Optimizer, Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
-from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
 from tests.fakes.training import resolved
 
 prepare_torchvision()
@@ -40,54 +40,14 @@ from transformers import (  # noqa: E402 - torchvision must be prepared first
 
 LARGE, SMALL, LABELS = 8, 2, 3
 ROWS = 2 * LARGE
-LENGTH, VOCABULARY, PIXELS = 6, 64, 63
+LENGTH, VOCABULARY, PIXELS = 6, 64, 4
 
 
-def bert_config(**more: Any) -> BertConfig:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return BertConfig(**{"vocab_size": VOCABULARY, **sizes, **dropout, "num_labels": LABELS, **more})
-
-
-def bert() -> torch.nn.Module:
-    return BertForSequenceClassification(bert_config())
-
-
-def bert_of_numbers() -> torch.nn.Module:
-    return BertForSequenceClassification(bert_config(num_labels=1, problem_type="regression"))
-
-
-def bert_of_words() -> torch.nn.Module:
-    return BertForTokenClassification(bert_config())
-
-
-def llama_config() -> LlamaConfig:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    return LlamaConfig(
-        vocab_size=VOCABULARY, **sizes, num_key_value_heads=2, pad_token_id=0, num_labels=LABELS
-    )
-
-
-def llama() -> torch.nn.Module:
-    return LlamaForSequenceClassification(llama_config())
-
-
-def llama_of_words() -> torch.nn.Module:
-    config = llama_config()
-    config.classifier_dropout = 0.0
-    return LlamaForTokenClassification(config)
-
-
-def alexnet() -> torch.nn.Module:
-    """The real one with its widest layers made narrow; it has no other dropout than these layers."""
-    network = load_vision_model(ModelOptions(source="torchvision:alexnet", pretrained=False), LABELS, seed=0)
-    layers = network.network.classifier
-    layers[1], layers[4] = torch.nn.Linear(layers[1].in_features, 32), torch.nn.Linear(32, 32)
-    layers[6] = torch.nn.Linear(32, LABELS)
-    for layer in layers:
-        if isinstance(layer, torch.nn.Dropout):
-            layer.p = 0.0
-    return network
+SIZES = {
+    **{"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
+    **{"num_key_value_heads": 2, "intermediate_size": 32, "pad_token_id": 0, "num_labels": LABELS},
+    **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0},
+}
 
 
 def texts() -> list[dict[str, torch.Tensor]]:
@@ -120,13 +80,25 @@ def images() -> list[dict[str, torch.Tensor]]:
     return [{"pixel_values": image, "labels": index % LABELS} for index, image in enumerate(pixels)]
 
 
-DATA: dict[Any, tuple[Callable[[], Any], Any]] = {
-    alexnet: (images, stack),
-    bert_of_numbers: (numbered, default_data_collator),
-    bert_of_words: (words, PadTexts(pad_id=0)),
-    llama_of_words: (words, PadTexts(pad_id=0)),
+def image_classifier() -> torch.nn.Module:
+    layers = (torch.nn.Flatten(), torch.nn.Linear(3 * PIXELS**2, LABELS))
+    return VisionClassifier(torch.nn.Sequential(*layers))
+
+
+BUILDS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], Any], Any]] = {
+    "bert": (lambda: BertForSequenceClassification(BertConfig(**SIZES)), texts, default_data_collator),
+    "bert of numbers": (
+        lambda: BertForSequenceClassification(
+            BertConfig(**{**SIZES, "num_labels": 1, "problem_type": "regression"})
+        ),
+        *(numbered, default_data_collator),
+    ),
+    "bert of words": (lambda: BertForTokenClassification(BertConfig(**SIZES)), words, PadTexts(pad_id=0)),
+    "llama": (lambda: LlamaForSequenceClassification(LlamaConfig(**SIZES)), texts, default_data_collator),
+    "llama of words": (lambda: LlamaForTokenClassification(LlamaConfig(**SIZES)), words, PadTexts(pad_id=0)),
+    "images": (image_classifier, images, stack),
 }
-"""Samples and collator of those models that don't give a text a class."""
+"""How a model is built, its samples and its collator."""
 
 
 def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, folder: Path, task: Task) -> Any:
@@ -147,20 +119,13 @@ def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, fold
         ),
         output=OutputOptions(keep_checkpoints=0),
     )
-    return build_trainer(
-        folder,
-        resolved(options),
-        prepared,
-        Reporter(None),
-    )
+    return build_trainer(folder, resolved(options), prepared, Reporter(None))
 
 
-def steps(
-    build: Callable[[], torch.nn.Module], batch: int, folder: Path
-) -> tuple[list[float], list[float], torch.Tensor]:
-    """Of one epoch: losses and lengths of the gradients, as Hone's trainer shows them to its log, and all weights."""
+def steps(name: str, batch: int, folder: Path) -> tuple[list[float], list[float], torch.Tensor]:
+    """Of one epoch: losses and norms of the gradients, as Hone's trainer reports them, and all weights."""
     torch.manual_seed(0)
-    samples, collator = DATA.get(build, (texts, default_data_collator))
+    build, samples, collator = BUILDS[name]
     task = Task.TOKEN_CLASSIFICATION if samples is words else Task.TEXT_CLASSIFICATION
     trainer = trainer_of(build(), (samples(), collator), batch, folder, task)
     losses, norms = [], []
@@ -177,10 +142,10 @@ def steps(
     return losses, norms, weights
 
 
-@pytest.mark.parametrize("build", [bert, llama, alexnet, bert_of_numbers, bert_of_words, llama_of_words])
-def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(build, tmp_path):
-    whole_losses, whole_norms, whole_weights = steps(build, LARGE, tmp_path)
-    losses, norms, weights = steps(build, SMALL, tmp_path)
+@pytest.mark.parametrize("name", BUILDS)
+def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(name, tmp_path):
+    whole_losses, whole_norms, whole_weights = steps(name, LARGE, tmp_path)
+    losses, norms, weights = steps(name, SMALL, tmp_path)
     assert len(losses) == len(whole_losses) == ROWS // LARGE
     assert losses == pytest.approx(whole_losses, rel=1e-4)
     assert norms == pytest.approx(whole_norms, rel=1e-4)
@@ -188,21 +153,11 @@ def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(build, tm
 
 
 def experts(config: type, kind: type) -> torch.nn.Module:
-    """A mixture of experts that adds the loss of its routers, and so weighs it that nobody could overlook it."""
+    """A mixture of experts with a large loss of its routers."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
-    of_experts = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
-    network: torch.nn.Module = kind(
-        config(
-            vocab_size=VOCABULARY,
-            intermediate_size=32,
-            **sizes,
-            **of_experts,
-            pad_token_id=0,
-            output_router_logits=True,
-            router_aux_loss_coef=0.5,
-        )
-    )
+    routers = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
+    loss = {"output_router_logits": True, "router_aux_loss_coef": 0.5}
+    network: torch.nn.Module = kind(config(**{**SIZES, **routers, **loss, "num_hidden_layers": 2}))
     return network
 
 
@@ -215,19 +170,15 @@ def running_texts() -> list[dict[str, torch.Tensor]]:
     return found
 
 
-@pytest.mark.parametrize("batch", [LARGE, 1])
 @pytest.mark.parametrize(
-    ("config", "kind"),
-    [
-        (OlmoeConfig, OlmoeForCausalLM),
-        (Qwen2MoeConfig, Qwen2MoeForCausalLM),
-    ],
+    ("config", "kind"), [(OlmoeConfig, OlmoeForCausalLM), (Qwen2MoeConfig, Qwen2MoeForCausalLM)]
 )
-def test_batches_of_a_step_share_the_loss_of_routers(config, kind, batch, tmp_path):
+def test_batches_of_a_step_share_the_loss_of_routers(config, kind, tmp_path):
     """Its balance is one of a batch, so that a step's is the mean over its batches, and not that of one large batch.
 
     The rest counts each token alike. Both are worked out here by hand.
     """
+    batch = 1
     by_hand: Any = experts(config, kind)
     samples = running_texts()
     count = sum(int((sample["labels"][1:] != NO_LABEL).sum()) for sample in samples)

@@ -1,4 +1,4 @@
-"""Training on from the model of a past run: whole, or LoRA matrices; and what is left when that run is deleted."""
+"""Training on from the model of a past run, whole or LoRA; and what is left when that run is deleted."""
 
 import os
 import shutil
@@ -16,12 +16,11 @@ from core.engine.models.past_runs import weights_in
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.data import DataOptions
-from core.options.sections import DeviceOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.sections import DeviceOptions, OutputOptions, TrainingOptions
 from tests.fakes.models import save_tiny_bert, save_tiny_llama, write_text
-from tests.fakes.training import TinyRun, reviews, train, write_reviews
+from tests.fakes.training import TinyRun, model, reviews, train, write_reviews
 
-ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
-ROWS = torch.tensor([[3, 7, 11, 20, 42, 8]])
+TOKENS = torch.tensor([[3, 7, 11, 20, 42, 8]])
 
 
 @pytest.fixture(autouse=True)
@@ -31,118 +30,104 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def options_of(home: Path, source: Path | str, **model: Any) -> dict[str, Any]:
-    text = home / "text.txt"
-    if not text.exists():
-        write_text(text)
-    return {
-        "task": Task.CAUSAL_LM,
-        "model": ModelOptions(source=str(source), **model),
-        "data": DataOptions(train=str(text), max_length=16, eval_fraction=0.0),
-        "training": TrainingOptions(max_steps=1, learning_rate=0.05),
-        "output": OutputOptions(predictions=0, keep_checkpoints=0),
-        "device": ONE_THREAD,
-    }
+def run_of(home: Path, name: str, source: Path | str, *, rate: float = 0.05, **options: Any) -> TinyRun:
+    """A run of one step that is called `name`; of running text unless a `task` and its `data` are given."""
+    task = options.pop("task", Task.CAUSAL_LM)
+    data = options.pop("data", None)
+    if data is None:
+        data = DataOptions(train=str(write_text(home / "text.txt")), max_length=16, eval_fraction=0.0)
+    done = train(
+        home / "runs" / name,
+        task=task,
+        model=model(source, **options),
+        data=data,
+        training=TrainingOptions(max_steps=1, learning_rate=rate),
+        output=OutputOptions(predictions=0, keep_checkpoints=0),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+    )
+    done.run.options_file.write_text(f'task = "{task}"\n')
+    return done
 
 
-def write(home: Path, name: str, source: Path | str, **model: Any) -> TinyRun:
-    """A run of one step among the others; its run file is that of its options."""
-    return _run(home, name, options_of(home, source, **model))
-
-
-def _run(home: Path, name: str, sections: dict[str, Any]) -> TinyRun:
-    found = train(home / "runs" / name, **sections)
-    found.run.options_file.write_text(f'task = "{sections["task"]}"\n')
-    return found
-
-
-def logits(folder: Path | str) -> torch.Tensor:
+def logits(of: Path | str | TinyRun) -> torch.Tensor:
+    """Of the model in a folder, or of the one that has just been trained."""
     from transformers import AutoModelForCausalLM
 
+    network = of.trainer.model if isinstance(of, TinyRun) else AutoModelForCausalLM.from_pretrained(of)
     with torch.no_grad():
-        return AutoModelForCausalLM.from_pretrained(folder).eval()(input_ids=ROWS).logits
-
-
-def first_logits(run: TinyRun) -> torch.Tensor:
-    with torch.no_grad():
-        return run.trainer.model.eval()(input_ids=ROWS).logits
+        return network.eval()(input_ids=TOKENS).logits
 
 
 def test_a_whole_model_is_trained_on(home):
-    first = write(home, "first", save_tiny_llama(home / "llama"))
-    second = write(home, "second", "run:first")
+    first = run_of(home, "first", save_tiny_llama(home / "llama"))
+    second = run_of(home, "second", "run:first", rate=1e-12)
     assert second.status == 0
-    assert not torch.equal(logits(second.run.model), logits(first.run.model))
-    third = _run(
-        home,
-        "third",
-        options_of(home, "run:first") | {"training": TrainingOptions(max_steps=1, learning_rate=1e-12)},
-    )
-    torch.testing.assert_close(logits(third.run.model), logits(first.run.model))
+    assert not torch.allclose(logits(first.run.model), logits(home / "llama"))
+    torch.testing.assert_close(logits(second.run.model), logits(first.run.model))
 
 
-def test_lora_matrices_are_worked_into_the_model_they_belong_to(home):
-    first = write(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA, lora_rank=4)
-    whole = weights_in("run:first")
-    torch.testing.assert_close(logits(whole), first_logits(first))
-    assert not torch.allclose(logits(whole), logits(home / "llama"))
-    assert weights_in("run:first") == whole, "once"
-    second = write(home, "second", "run:first")
-    assert second.status == 0
-    report = check_model(RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source="run:first")))
-    assert report.architecture == "LlamaForCausalLM"
-    assert report.max_length == 64
+@pytest.mark.parametrize("first_method", [Method.FULL, Method.LORA])
+def test_what_was_trained_outlives_the_run_it_started_from(home, first_method):
+    first = run_of(home, "first", save_tiny_llama(home / "llama"), method=first_method)
+    merged = weights_in("run:first")
+    torch.testing.assert_close(logits(merged), logits(first))
+    assert weights_in("run:first") == merged, "merged once"
+    report = check_model(RunOptions(task=Task.CAUSAL_LM, model=model("run:first")))
+    assert (report.architecture, report.max_length) == ("LlamaForCausalLM", 64)
 
-
-@pytest.mark.parametrize("first", [Method.FULL, Method.LORA])
-def test_what_was_trained_outlives_the_run_it_started_from(home, first):
-    write(home, "first", save_tiny_llama(home / "llama"), method=first)
-    second = write(home, "second", "run:first", method=Method.LORA, lora_rank=4)
-    assert second.status == 0
-    expected = first_logits(second)
-    shutil.rmtree(home / "runs" / "first")
-    shutil.rmtree(home / "llama")
+    second = run_of(home, "second", "run:first", method=Method.LORA, lora_rank=4)
+    expected = logits(second)
+    for gone in (home / "runs" / "first", home / "llama"):
+        shutil.rmtree(gone)
     shutil.rmtree(home / "cache")
     torch.testing.assert_close(logits(second.run.model), expected)
-    torch.testing.assert_close(logits(weights_in("run:second")), expected)
     (home / "runs" / "second").rename(home / "runs" / "moved")
-    shutil.rmtree(home / "cache")
     torch.testing.assert_close(logits(weights_in("run:moved")), expected)
 
 
-def test_matrices_whose_model_is_gone_are_told(home):
-    write(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
-    shutil.rmtree(home / "llama")
-    second = write(home, "second", "run:first")
-    assert second.status == 1
-    assert any("is missing" in message.title for message in second.messages.values())
-
-
-def test_packed_beside_a_past_run(home):
+def test_a_past_run_can_be_quantized(home):
     pytest.importorskip("bitsandbytes")
-    write(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
-    second = write(home, "second", "run:first", method=Method.QLORA)
+    run_of(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
+    second = run_of(home, "second", "run:first", method=Method.QLORA)
     assert second.status == 0
     assert (second.run.model / "base" / "model.safetensors").is_file()
 
 
-def test_a_run_that_is_not_there_ends_with_a_word(home):
-    found = write(home, "first", "run:never")
-    assert found.status == 1
-    assert any("no run called" in message.detail for message in found.messages.values())
-
-
 def test_a_classifier_is_trained_on_with_its_labels(home):
-    bert = save_tiny_bert(home / "bert")
-    texts = reviews(write_reviews(home / "reviews.csv"))
-    sections = options_of(home, "") | {"task": Task.TEXT_CLASSIFICATION, "data": texts}
-    _run(home, "first", sections | {"model": ModelOptions(source=str(bert), method=Method.LORA)})
-    second = _run(home, "second", sections | {"model": ModelOptions(source="run:first")})
+    texts = {"task": Task.TEXT_CLASSIFICATION, "data": reviews(write_reviews(home / "reviews.csv"))}
+    run_of(home, "first", save_tiny_bert(home / "bert"), method=Method.LORA, **texts)
+    second = run_of(home, "second", "run:first", **texts)
     assert second.status == 0
     assert not (second.run.model / "base").exists(), "all of it was trained"
 
 
-def test_models_in_the_making_are_left_to_who_makes_them(home):
+def test_a_model_that_is_gone_ends_the_run_with_a_message(home):
+    run_of(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
+    shutil.rmtree(home / "llama")
+    for name, source, words in (
+        ("second", "run:first", "is missing"),
+        ("third", "run:never", "no run called"),
+    ):
+        done = run_of(home, name, source)
+        assert done.status == 1
+        assert any(words in f"{message.title} {message.detail}" for message in done.messages.values())
+
+
+def test_an_adapter_without_its_matrices_is_named(tmp_path):
+    folder = tmp_path / "sea" / "model"
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text("{}")
+    (folder / "adapter_model.bin").write_text("pickled weights are never opened")
+    for refuse in (
+        lambda: past_runs._key(folder, "some/model"),
+        lambda: past_runs.with_adapter(None, folder),
+    ):
+        with pytest.raises(ModelError, match="The model of sea is incomplete") as refused:
+            refuse()
+        assert "adapter_model.safetensors" in refused.value.detail
+
+
+def test_the_cache_keeps_two_models_and_what_another_process_may_be_writing(home):
     cache = home / "cache" / "merged"
     for age, name in enumerate(("a", "b", "c", "new.unfinished", "old.unfinished")):
         (cache / name).mkdir(parents=True)
@@ -150,11 +135,3 @@ def test_models_in_the_making_are_left_to_who_makes_them(home):
         os.utime(cache / name, (past, past))
     past_runs._clean(cache)
     assert {path.name for path in cache.iterdir()} == {"a", "b", "new.unfinished"}
-
-
-def test_matrices_that_are_gone_are_named(tmp_path):
-    (tmp_path / "sea" / "model").mkdir(parents=True)
-    (tmp_path / "sea" / "model" / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match="The model of sea is incomplete") as refused:
-        past_runs._key(tmp_path / "sea" / "model", "some/model")
-    assert "adapter_model.safetensors" in refused.value.detail

@@ -1,64 +1,36 @@
-"""Activation checkpointing: computed again for real, with the same losses, gradients and running statistics."""
+"""Activation checkpointing of image models: recomputed for real, with the same gradients and running statistics.
+
+That of text models is part of the preset for 8 GB in `test_methods.py`.
+"""
 
 import copy
 
-import pytest
 import torch
 
-from core.base.errors import ModelError
-from core.engine.models.vision import (
-    VisionClassifier,
-    check_checkpointing,
-    checkpoint_rows,
-    load_vision_model,
-    segments,
-)
+from core.engine.models.vision import VisionClassifier, checkpoint_rows
 from core.engine.training.observe import FirstBatch
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.options.sources import VISION_MODELS
+from core.options.sections import MemoryOptions
 from tests.fakes.models import save_tiny_bert
-from tests.fakes.training import TinyRun, model, train
+from tests.fakes.training import model, train
 
 RECOMPUTED = MemoryOptions(batch_size=8, activation_checkpointing=True)
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return save_tiny_bert(
-        tmp_path_factory.mktemp("bert") / "bert", num_hidden_layers=3, hidden_dropout_prob=0.1
+def test_a_run_of_images_recomputes_too(tmp_path):
+    tiny = train(
+        tmp_path / "run",
+        task=Task.IMAGE_CLASSIFICATION,
+        model=model("torchvision:squeezenet1_0", pretrained=False),
+        data=DataOptions(train="synthetic:4x32"),
+        memory=RECOMPUTED,
     )
-
-
-def losses(tiny: TinyRun) -> list[float | None]:
-    return [step.loss for step in tiny.steps]
-
-
-def test_each_layer_of_a_text_model_runs_again_and_the_losses_stay_the_same(bert, tmp_path):
-    kept = train(tmp_path / "kept", model=model(bert))
-    recomputed = train(tmp_path / "recomputed", model=model(bert), memory=RECOMPUTED)
-    assert (kept.what_ran.recomputed, recomputed.what_ran.recomputed) == (0, 3)
-    assert len(losses(kept)) == 2
-    assert losses(recomputed) == losses(kept)
-
-
-def test_a_vision_model_runs_its_layers_again(tmp_path):
-    sections = {
-        "task": Task.IMAGE_CLASSIFICATION,
-        "model": model("torchvision:squeezenet1_0", pretrained=False),
-        "data": DataOptions(train="synthetic:4x32"),
-        "training": TrainingOptions(epochs=1.0, learning_rate=1e-3),
-    }
-    kept = train(tmp_path / "kept", memory=MemoryOptions(batch_size=2), **sections)
-    again = MemoryOptions(batch_size=2, activation_checkpointing=True)
-    recomputed = train(tmp_path / "recomputed", memory=again, **sections)
-    assert (kept.what_ran.recomputed, recomputed.what_ran.recomputed) == (0, 13)
-    assert losses(recomputed) == losses(kept)
+    assert tiny.what_ran.recomputed == 13
 
 
 class SmallNetwork(torch.nn.Module):
-    """Batch norms of both kinds of averaging, dropout, and a layer that writes over its input, in one row."""
+    """Batch norms of both kinds of averaging, dropout, and an in-place layer, in one Sequential."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,11 +45,11 @@ class SmallNetwork(torch.nn.Module):
         )
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.features(pixels)
-        return found
+        result: torch.Tensor = self.features(pixels)
+        return result
 
 
-def test_batch_norms_count_each_batch_once():
+def test_gradients_are_the_same_and_batch_norms_count_each_batch_once():
     kept = VisionClassifier(SmallNetwork())
     recomputed = copy.deepcopy(kept)
     recomputed.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
@@ -97,50 +69,27 @@ def test_batch_norms_count_each_batch_once():
         assert torch.equal(weight.grad, other.grad)
 
 
-def test_what_enters_a_segment_is_all_that_is_kept():
+def test_only_the_inputs_of_segments_are_kept():
     def kept_bytes(recompute: bool) -> int:
-        row = torch.nn.Module()
-        row.features = torch.nn.Sequential(
-            *(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()) for _ in range(9))
-        )
+        network = torch.nn.Module()
+        blocks = (torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()) for _ in range(9))
+        network.features = torch.nn.Sequential(*blocks)
         if recompute:
-            assert checkpoint_rows(row) == 1
+            assert checkpoint_rows(network) == 1
         sizes: list[int] = []
         with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.nbytes) or t, lambda t: t):
-            row.features(torch.rand(8, 64))
+            network.features(torch.rand(8, 64))
         return sum(sizes)
 
     assert kept_bytes(recompute=True) < kept_bytes(recompute=False) / 4
 
 
-@pytest.mark.parametrize("name", VISION_MODELS)
-def test_every_vision_model_has_rows_to_compute_again(name):
-    with torch.device("meta"):
-        built = load_vision_model(
-            ModelOptions(source=f"torchvision:{name}", pretrained=False), classes=2, seed=1
-        )
-    names = list(built.state_dict())
-    assert checkpoint_rows(built.network) >= 1
-    assert list(built.state_dict()) == names
-
-
-def test_no_segment_begins_with_a_layer_that_writes_over_its_input():
-    layers = [torch.nn.ReLU(inplace=place % 2 == 1) for place in range(9)]
-    assert [len(segment) for segment in segments(layers)] == [4, 4, 1]
-    assert [len(segment) for segment in segments([torch.nn.ReLU() for _ in range(9)])] == [3, 3, 3]
-
-
-def test_a_model_that_keeps_everything_is_refused_before_training():
-    check_checkpointing(VisionClassifier(torch.nn.Flatten()))
-    with pytest.raises(ModelError, match="doesn't support activation checkpointing") as refused:
-        check_checkpointing(torch.nn.Linear(2, 2))
-    assert refused.value.fixes[0].changes == {"memory.activation_checkpointing": False}
-
-
-def test_a_run_with_such_a_model_ends_before_its_first_step(bert, tmp_path, monkeypatch):
+def test_a_model_without_checkpointing_ends_the_run_before_its_first_step(tmp_path, monkeypatch):
     from transformers import BertForSequenceClassification
 
     monkeypatch.setattr(BertForSequenceClassification, "supports_gradient_checkpointing", False)
-    tiny = train(tmp_path / "run", model=model(bert), memory=RECOMPUTED)
+    tiny = train(tmp_path / "run", model=model(save_tiny_bert(tmp_path / "bert")), memory=RECOMPUTED)
     assert (tiny.status, tiny.steps) == (1, [])
-    assert "BertForSequenceClassification" in tiny.messages["failed"].detail
+    message = tiny.messages["failed"]
+    assert "BertForSequenceClassification" in message.detail
+    assert message.fixes[0].changes == {"memory.activation_checkpointing": False}

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.past_runs import with_adapter
 from core.engine.models.refusals import explained
 from core.options import RunOptions
 from core.options.choices import Task
@@ -140,7 +139,7 @@ def test_a_folder_without_safe_weights_can_be_trained_from_random_ones(tiny, cha
     assert load(tiny, pretrained=False).config.hidden_size == 16
 
 
-def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
     def refuse(_: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -153,13 +152,6 @@ def test_pickled_weights_that_a_config_names_are_not_opened(tiny):
     torch.save({}, tiny / "adapter_model.bin")
     edit_config(tiny, transformers_weights="adapter_model.bin")
     assert load(tiny).state_dict()["bert.embeddings.word_embeddings.weight"].any()
-
-
-def test_matrices_that_are_pickled_are_not_opened(tiny):
-    for name in ("adapter_config.json", "adapter_model.bin"):
-        (tiny / name).write_text("{}")
-    with pytest.raises(ModelError, match="is incomplete"):
-        with_adapter(None, tiny)
 
 
 @pytest.mark.parametrize(
@@ -237,35 +229,33 @@ class TestCodeInTheFolder:
         assert not (tempting / "ran").exists()
 
 
+# --- Models of the Hub, which can't be reached
+
+
 @pytest.fixture
-def cached(tiny, tmp_path, monkeypatch):
-    """Put the folder into the cache of the Hub, which can't be reached, under a name."""
+def cache(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-    def put(name: str) -> None:
-        folder = tmp_path / "cache" / f"models--someone--{name}"
-        shutil.copytree(tiny, folder / "snapshots" / COMMIT)
-        (folder / "refs").mkdir()
-        (folder / "refs" / "main").write_text(COMMIT)
-        (folder / ".no_exist" / COMMIT).mkdir(parents=True)
-        for missing in ("model.safetensors", "model.safetensors.index.json"):
-            if not (tiny / missing).exists():  # the Hub is known to have none
-                (folder / ".no_exist" / COMMIT / missing).touch()
-
-    return put
+    return tmp_path / "cache"
 
 
 @pytest.mark.parametrize("change", [pickled("pytorch_model.bin"), pickled("w.bin", index=True)])
-def test_a_hub_model_without_safe_weights(tiny, cached, change):
+def test_a_hub_model_without_safe_weights_is_refused(tiny, cache, change):
     change(tiny)
-    cached("old")
+    folder = cache / "models--someone--old"
+    shutil.copytree(tiny, folder / "snapshots" / COMMIT)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text(COMMIT)
+    (folder / ".no_exist" / COMMIT).mkdir(parents=True)
+    for name in ("model.safetensors", "model.safetensors.index.json"):
+        if not (tiny / name).exists():  # the Hub is known to have none
+            (folder / ".no_exist" / COMMIT / name).touch()
     error = refusal("someone/old")
     assert error.title == "someone/old has only pickled weights"
     assert error.fixes[0].changes == {"model.pretrained": False}
 
 
-@pytest.mark.usefixtures("cached")
+@pytest.mark.usefixtures("cache")
 def test_a_hub_model_that_is_not_here_while_working_offline(monkeypatch):
     assert "offline" in refusal("nobody/no-such-model").detail
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -1,4 +1,4 @@
-"""transformers' vision models: loaded, headed, trained a little, saved, and loaded again by nobody but transformers."""
+"""Image models of torchvision and transformers: loaded, given a head, trained a little, saved and loaded again."""
 
 import json
 import math
@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from core.base.errors import ModelError
 from core.engine.data.image_files import IMAGENET_MEAN, ImageTransform
-from core.engine.models.vision import find_image_model
+from core.engine.models.vision import checkpoint_rows, find_image_model, load_vision_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.images import prepare
@@ -22,40 +23,56 @@ from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions
+from core.options.sources import VISION_MODELS
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised
 from core.runs.folder import RunFolder
-from tests.fakes.models import CONFIGS, SIZE, save_tiny_vision
+from tests.fakes.models import CONFIGS, SIZE, edit_config, save_tiny_bert, save_tiny_vision
+
+SQUEEZENET = "torchvision:squeezenet1_0"
 
 
-def asked(folder: Path | str, method: Method = Method.FULL, **options: Any) -> RunOptions:
+def asked(source: Path | str, method: Method = Method.FULL, **options: Any) -> RunOptions:
     """A run on six images of two classes."""
+    pretrained = options.pop("pretrained", source != SQUEEZENET)
     return RunOptions(
         task=Task.IMAGE_CLASSIFICATION,
-        model=ModelOptions(
-            source=str(folder), method=method, lora_rank=2, pretrained=options.pop("pretrained", True)
-        ),
-        data=DataOptions(train=options.pop("train", f"synthetic:6x{SIZE}")),
+        model=ModelOptions(source=str(source), method=method, lora_rank=2, pretrained=pretrained),
+        data=DataOptions(**{"train": f"synthetic:6x{SIZE}", **options}),
         memory=MemoryOptions(batch_size=2),
     )
 
 
 def prepared(options: RunOptions, tmp_path: Path) -> tuple[Prepared, list[str]]:
+    """And the ids of the messages."""
     run = RunFolder(tmp_path / "run")
     run.path.mkdir(exist_ok=True)
-    found = prepare(options, Reporter(run))
+    result = prepare(options, Reporter(run))
     events = EventReader(run.events_file).read_all()
-    return found, [event.id for event in events if isinstance(event, MessageRaised)]
+    return result, [event.id for event in events if isinstance(event, MessageRaised)]
 
 
-def refusal(options: RunOptions, tmp_path: Path) -> ModelError:
-    with pytest.raises(ModelError) as caught:
-        prepared(options, tmp_path)
-    return caught.value
+def batch(of: Prepared) -> dict[str, torch.Tensor]:
+    return of.collator([of.train[index] for index in range(4)])
 
 
-def batch(found: Prepared) -> dict[str, torch.Tensor]:
-    return found.collator([found.train[index] for index in range(4)])
+def logits(network: Any, pixels: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return network.eval()(pixels)["logits"]
+
+
+def fill_lora(model: torch.nn.Module) -> None:
+    """LoRA's second matrices begin at zero, where they change nothing."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.fill_(0.3)
+
+
+def differing(first: torch.nn.Module, second: torch.nn.Module) -> list[str]:
+    """Names of the weights that are not the same."""
+    before, after = first.state_dict(), second.state_dict()
+    return [name for name in before if not torch.equal(after[name], before[name])]
 
 
 @pytest.fixture
@@ -63,264 +80,272 @@ def vit(tmp_path):
     return save_tiny_vision(tmp_path / "vit")
 
 
+# --- torchvision's networks
+
+
+@pytest.mark.parametrize("name", VISION_MODELS)
+def test_every_network_of_torchvision_gets_a_head_and_activation_checkpointing(name):
+    model = load_vision_model(ModelOptions(source=f"torchvision:{name}", pretrained=False), classes=3, seed=1)
+    names = list(model.state_dict())
+    assert checkpoint_rows(model.network) >= 1
+    assert list(model.state_dict()) == names
+    with torch.no_grad():
+        result = model.eval()(torch.rand(2, 3, 64, 64), torch.tensor([0, 2]))
+    assert result["logits"].shape == (2, 3)
+    assert result["loss"].ndim == 0
+
+
+def test_weights_that_cannot_be_downloaded_say_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))  # nothing is cached
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing answers there
+    with pytest.raises(ModelError) as refused:
+        load_vision_model(ModelOptions(source="torchvision:resnet18"), classes=2, seed=1)
+    assert "resnet18" in refused.value.title
+    assert refused.value.fixes[0].changes == {"model.pretrained": False, "model.method": "full"}
+
+
+@pytest.mark.parametrize(("size", "is_last"), [(64, False), (128, True)])
+def test_channels_come_last_where_that_is_faster_and_change_nothing(size, is_last):
+    model = load_vision_model(ModelOptions(source=SQUEEZENET, pretrained=False), classes=2, seed=7).eval()
+    layouts: list[bool] = []
+    first = next(part for part in model.modules() if isinstance(part, torch.nn.Conv2d))
+    first.register_forward_pre_hook(
+        lambda _part, inputs: layouts.append(inputs[0].is_contiguous(memory_format=torch.channels_last))
+    )
+    pixels, labels = torch.rand(2, 3, size, size), torch.tensor([0, 1])
+    loss = model(pixels, labels)["loss"]
+    loss.backward()
+    gradient = first.weight.grad.clone()
+    model.zero_grad()
+    plain = torch.nn.functional.cross_entropy(model.network(pixels), labels)
+    plain.backward()
+    assert layouts == [is_last, False]
+    torch.testing.assert_close(loss, plain)
+    torch.testing.assert_close(gradient, first.weight.grad, rtol=1e-4, atol=1e-6)
+
+
+# --- transformers' models
+
+
 @pytest.mark.parametrize("kind", CONFIGS)
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA, Method.HEAD])
 def test_every_kind_learns(kind, method, tmp_path):
-    found, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind), method), tmp_path)
-    model = found.model.train()
-    learning = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
-    still = {name: p.detach().clone() for name, p in model.named_parameters() if not p.requires_grad}
-    assert bool(still) is (method is not Method.FULL)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
-    inputs = batch(found)
+    ready, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind), method), tmp_path)
+    model = ready.model.train()
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    learning = [name for name, weight in model.named_parameters() if weight.requires_grad]
+    assert (len(learning) == len(before)) is (method is Method.FULL)
+    optimizer = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
+    inputs = batch(ready)
     for _ in range(2):  # LoRA's second matrix is zero at the first step
         optimizer.zero_grad()
         model(**inputs)["loss"].backward()
         optimizer.step()
-    after = dict(model.named_parameters())
-    assert all(torch.equal(after[name], before) for name, before in still.items())
-    moved = [name for name, before in learning.items() if not torch.equal(after[name], before)]
+    moved = [name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])]
+    assert set(moved) <= set(learning)
     assert len(moved) > len(learning) / 2
     assert any("lora" in name for name in moved) is (method is Method.LORA)
 
 
-def test_the_head_gets_the_labels_and_the_body_keeps_its_weights(tmp_path):
-    folder = save_tiny_vision(tmp_path / "vit", num_labels=7)
-    found, _ = prepared(asked(folder), tmp_path)
-    assert found.model.config.id2label == {0: "0", 1: "1"}
-    assert found.model.classifier.out_features == 2
-    from safetensors.torch import load_file
-
-    saved = load_file(folder / "model.safetensors")
-    name = "vit.embeddings.patch_embeddings.projection.weight"
-    assert torch.equal(found.model.state_dict()[name], saved[name])
-
-
-def test_without_weights_it_starts_random_with_the_same_numbers_each_time(vit, tmp_path):
-    (vit / "model.safetensors").unlink()
-    first, second = (prepared(asked(vit, pretrained=False), tmp_path)[0].model for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
-
-
-class TestSaved:
-    def test_a_bare_script_loads_it_and_sees_what_the_model_saw(self, vit, tmp_path):
-        from transformers import AutoImageProcessor, AutoModelForImageClassification
-
-        found, _ = prepared(asked(vit), tmp_path)
-        folder = tmp_path / "model"
-        found.model.eval().save_pretrained(folder)
-        found.save_extras(folder)
-        again = AutoModelForImageClassification.from_pretrained(folder).eval()
-        processor = AutoImageProcessor.from_pretrained(folder)
-        noise = np.random.default_rng(0).integers(0, 256, (50, 40, 3), dtype=np.uint8)
-        image = Image.fromarray(noise)
-        theirs = processor(image, return_tensors="pt")["pixel_values"]
-        ours = ImageTransform(SIZE, (0.5,) * 3, (0.5,) * 3).from_pil(image)[None]
-        one_level = 2 / 255
-        assert theirs.shape == ours.shape
-        assert torch.allclose(theirs, ours, atol=1.01 * one_level)
-        with torch.no_grad():
-            torch.testing.assert_close(again(ours).logits, found.model(ours).logits)
-        assert again.config.id2label == {0: "0", 1: "1"}
-
-    def test_an_adapter_loads_beside_the_model_it_was_trained_beside(self, vit, tmp_path):
-        from peft import PeftModel
-        from transformers import AutoConfig, AutoModelForImageClassification
-
-        found, _ = prepared(asked(vit, Method.LORA), tmp_path)
-        with torch.no_grad():
-            for name, weight in found.model.named_parameters():
-                if "lora_B" in name:
-                    weight.fill_(0.3)
-        folder = tmp_path / "model"
-        found.model.eval().save_pretrained(folder)
-        base = AutoModelForImageClassification.from_pretrained(vit, config=AutoConfig.from_pretrained(folder))
-        again = PeftModel.from_pretrained(base, folder).eval()
-        pixels = batch(found)["pixel_values"]
-        with torch.no_grad():
-            torch.testing.assert_close(again(pixels).logits, found.model(pixels).logits)
-
-
-class TestNormalisation:
-    def test_images_are_normalised_as_the_model_says(self, vit, tmp_path):
-        found, messages = prepared(asked(vit), tmp_path)
-        pixels = found.train[0]["pixel_values"]
-        assert -1.0 <= float(pixels.min()) < -0.9
-        assert 0.9 < float(pixels.max()) <= 1.0
-        assert messages == []
-
-    def test_without_a_word_on_it_imagenets_are_taken_and_told(self, tmp_path):
-        folder = save_tiny_vision(tmp_path / "vit", mean=None)
-        found, messages = prepared(asked(folder), tmp_path)
-        assert float(found.train[0]["pixel_values"].min()) < -1.5
-        assert messages == ["normalised-as-imagenet"]
-
-    @pytest.mark.parametrize(
-        ("told", "mean", "std"),
-        [
-            ({"do_normalize": False}, 0.0, 1.0),
-            ({"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "rescale_factor": 1 / 127.5}, 0.25, 0.25),
-            (
-                {
-                    "image_mean": [0.0] * 3,
-                    "image_std": [1.0] * 3,
-                    "rescale_factor": 1 / 127.5,
-                    "rescale_offset": True,
-                },
-                0.5,
-                0.5,
-            ),
-            ({"image_mean": [0.5], "image_std": [0.5]}, IMAGENET_MEAN[0], 0.229),
-            ("no json", IMAGENET_MEAN[0], 0.229),
-        ],
-    )
-    def test_every_way_to_say_it(self, vit, told, mean, std):
-        (vit / "preprocessor_config.json").write_text(told if isinstance(told, str) else json.dumps(told))
-        found = find_image_model(asked(vit))
-        assert math.isclose(found.mean[0], mean)
-        assert math.isclose(found.std[0], std)
-
-
-class TestRefused:
-    def test_images_of_another_size_than_the_model_was_made_for(self, vit, tmp_path):
-        error = refusal(asked(vit, train="synthetic:4x48"), tmp_path)
-        assert error.title == "vit can't process images of 48 pixels"
-        assert [fix.changes for fix in error.fixes] == [{"data.train": "synthetic:4x32"}]
-        digits = msgspec.structs.replace(asked(vit), data=DataOptions(train="builtin:digits", image_size=40))
-        assert [fix.changes for fix in refusal(digits, tmp_path).fixes] == [{"data.image_size": 32}]
-
-    def test_a_model_that_takes_any_size_takes_them(self, tmp_path):
-        folder = save_tiny_vision(tmp_path / "convnext", "convnext")
-        prepared(asked(folder, train="synthetic:4x48"), tmp_path)
-
-    def test_a_text_model(self, tmp_path):
-        from tests.fakes.models import save_tiny_bert
-
-        assert "can't be trained for" in refusal(asked(save_tiny_bert(tmp_path / "bert")), tmp_path).title
-
-    def test_pickled_weights(self, vit, tmp_path):
-        (vit / "model.safetensors").rename(vit / "pytorch_model.bin")
-        assert refusal(asked(vit), tmp_path).title == "vit has only pickled weights"
-
-    def test_code_of_its_own(self, vit, tmp_path):
-        config = json.loads((vit / "config.json").read_text())
-        config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}
-        (vit / "config.json").write_text(json.dumps(config))
-        (vit / "mine.py").write_text("raise SystemExit('it was run')")
-        assert refusal(asked(vit), tmp_path).title == "vit needs its own code to run"
-
-    def test_another_number_of_colours(self, tmp_path):
-        folder = save_tiny_vision(tmp_path / "vit", num_channels=1)
-        assert refusal(asked(folder), tmp_path).title == "vit is not a model for colour images"
-
-    def test_single_images_for_a_model_that_normalises_batches(self, tmp_path):
-        small = {"depths": [1] * 5, "hidden_sizes": [8] * 5}
-        folder = save_tiny_vision(tmp_path / "resnet", "resnet", **small)
-        options = asked(folder, train=f"synthetic:5x{SIZE}")
-        found, messages = prepared(options, tmp_path)
-        assert "lone-image" in messages
-        assert len(found.train) == 4
-        single = msgspec.structs.replace(options, memory=MemoryOptions(batch_size=1))
-        assert "one image of 32 pixels" in refusal(single, tmp_path).title
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_accumulated_losses_are_scaled_right(kind, tmp_path):
-    """Whoever takes any keyword and doesn't divide by the items is flagged, so that Trainer divides."""
-    found, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind)), tmp_path)
-    model: Any = found.model.eval()
-    fix_loss_scaling(model, batch(found))
+    """A model that takes any keyword and doesn't divide by the items is flagged, so that Trainer divides."""
+    ready, _ = prepared(asked(save_tiny_vision(tmp_path / kind, kind)), tmp_path)
+    model: Any = ready.model.eval()
+    fix_loss_scaling(model, batch(ready))
     divides = getattr(model, "accepts_loss_kwargs", True)
     with torch.no_grad():
-        one, two = (float(model(**batch(found), num_items_in_batch=n)["loss"]) for n in (1, 2))
+        one, two = (float(model(**batch(ready), num_items_in_batch=n)["loss"]) for n in (1, 2))
     assert divides is not math.isclose(one, two)
+
+
+def test_the_head_gets_the_labels_and_the_body_keeps_its_weights(tmp_path):
+    folder = save_tiny_vision(tmp_path / "vit", num_labels=7)
+    model = prepared(asked(folder), tmp_path)[0].model
+    assert (model.config.id2label, model.classifier.out_features) == ({0: "0", 1: "1"}, 2)
+    name = "vit.embeddings.patch_embeddings.projection.weight"
+    assert torch.equal(model.state_dict()[name], load_file(folder / "model.safetensors")[name])
+    (folder / "model.safetensors").unlink()
+    first, second = (prepared(asked(folder, pretrained=False), tmp_path)[0].model for _ in range(2))
+    assert differing(first, second) == [], "random weights follow the seed"
 
 
 def test_distilled_models_are_trained_without_their_teacher(tmp_path):
     folder = save_tiny_vision(tmp_path / "deit", "deit")
-    config = json.loads((folder / "config.json").read_text())
-    config["architectures"] = ["DeiTForImageClassificationWithTeacher"]
-    (folder / "config.json").write_text(json.dumps(config))
-    found, _ = prepared(asked(folder), tmp_path)
-    assert type(found.model).__name__ == "DeiTForImageClassification"
-    assert found.model(**batch(found))["loss"].requires_grad
+    edit_config(folder, architectures=["DeiTForImageClassificationWithTeacher"])
+    ready, _ = prepared(asked(folder), tmp_path)
+    assert type(ready.model).__name__ == "DeiTForImageClassification"
+    assert ready.model(**batch(ready))["loss"].requires_grad
 
 
-class TestPastRuns:
-    """`run:NAME` as the model: a network of torchvision's, or a model of transformers', whole or with LoRA matrices."""
+# --- How images are normalised
 
-    @pytest.fixture
-    def past(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-        folder = tmp_path / "home" / "runs" / "past"
-        (folder / "model").mkdir(parents=True)
-        (folder / "run.toml").write_text('task = "image-classification"\n')
-        return folder / "model"
 
-    def test_a_network_of_torchvisions_goes_on_with_what_it_learned(self, past, tmp_path):
-        from safetensors.torch import save_file
+@pytest.mark.parametrize(
+    ("config", "mean", "std"),
+    [
+        ({"image_mean": [0.5] * 3, "image_std": [0.5] * 3}, 0.5, 0.5),
+        ({"do_normalize": False}, 0.0, 1.0),
+        ({"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "rescale_factor": 1 / 127.5}, 0.25, 0.25),
+        (
+            {
+                **{"image_mean": [0.0] * 3, "image_std": [1.0] * 3},
+                **{"rescale_factor": 1 / 127.5, "rescale_offset": True},
+            },
+            0.5,
+            0.5,
+        ),
+        ({"image_mean": [0.5], "image_std": [0.5]}, IMAGENET_MEAN[0], 0.229),
+        ("no json", IMAGENET_MEAN[0], 0.229),
+    ],
+)
+def test_images_are_normalised_as_the_preprocessor_says(vit, config, mean, std):
+    (vit / "preprocessor_config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    model = find_image_model(asked(vit))
+    assert math.isclose(model.mean[0], mean)
+    assert math.isclose(model.std[0], std)
 
-        first, _ = prepared(asked("torchvision:squeezenet1_0", pretrained=False), tmp_path)
-        with torch.no_grad():
-            for weight in first.model.parameters():
-                weight.add_(1.0)
-        save_file(first.model.state_dict(), past / "model.safetensors")
-        first.save_extras(past)
-        again, _ = prepared(asked("run:past"), tmp_path)
-        before, after = first.model.state_dict(), again.model.state_dict()
-        assert all(torch.equal(after[name], before[name]) for name in before)
-        again.save_extras(tmp_path)
-        assert json.loads((tmp_path / "hone.json").read_text())["architecture"] == "torchvision:squeezenet1_0"
-        afresh, _ = prepared(asked("run:past", pretrained=False), tmp_path)
-        assert not torch.equal(next(afresh.model.parameters()), next(again.model.parameters()))
 
-    def test_other_labels_get_a_new_head_and_the_body_stays(self, past, tmp_path):
-        from safetensors.torch import save_file
+@pytest.mark.parametrize(
+    ("mean", "lowest", "messages"), [((0.5,) * 3, -1.0, []), (None, -2.2, ["normalised-as-imagenet"])]
+)
+def test_pixels_are_normalised_and_a_guess_is_reported(tmp_path, mean, lowest, messages):
+    ready, reported = prepared(asked(save_tiny_vision(tmp_path / "vit", mean=mean)), tmp_path)
+    assert reported == messages
+    pixels = ready.train[0]["pixel_values"]
+    assert lowest <= float(pixels.min()) < lowest + 0.2
 
-        first, _ = prepared(asked("torchvision:squeezenet1_0", pretrained=False), tmp_path)
-        save_file(first.model.state_dict(), past / "model.safetensors")
-        first.save_extras(past)
-        digits = DataOptions(train="builtin:digits", image_size=SIZE)
-        again, _ = prepared(msgspec.structs.replace(asked("run:past"), data=digits), tmp_path)
-        before, after = first.model.state_dict(), again.model.state_dict()
-        same = [name for name in before if torch.equal(after[name], before[name])]
-        assert [name for name in before if name not in same] == [
-            "network.classifier.1.weight",
-            "network.classifier.1.bias",
-        ]
 
-    def test_a_model_of_transformers_and_how_it_wants_images(self, past, tmp_path):
-        first, _ = prepared(asked(save_tiny_vision(tmp_path / "vit", mean=(0.1, 0.2, 0.3))), tmp_path)
-        first.model.save_pretrained(past)
-        first.save_extras(past)
-        again, messages = prepared(asked("run:past"), tmp_path)
-        before, after = first.model.state_dict(), again.model.state_dict()
-        assert all(torch.equal(after[name], before[name]) for name in before)
-        assert messages == []
-        assert torch.equal(again.train[0]["pixel_values"], first.train[0]["pixel_values"])
+# --- Refusals
 
-    def test_lora_matrices_beside_a_model_of_transformers(self, past, vit, tmp_path):
-        first, _ = prepared(asked(vit, Method.LORA), tmp_path)
-        with torch.no_grad():
-            for name, weight in first.model.named_parameters():
-                if "lora_B" in name:
-                    weight.fill_(0.3)
-        first.model.eval().save_pretrained(past)
-        first.save_extras(past)
-        again, _ = prepared(asked("run:past"), tmp_path)
-        pixels = batch(first)["pixel_values"]
-        with torch.no_grad():
-            torch.testing.assert_close(
-                again.model.eval()(pixels).logits, first.model(pixels).logits, rtol=1e-4, atol=1e-5
-            )
 
-    def test_lora_matrices_beside_a_network_of_torchvisions_are_refused(self, past, tmp_path):
-        first, _ = prepared(asked("torchvision:squeezenet1_0", Method.LORA, pretrained=False), tmp_path)
-        first.model.save_pretrained(past)
-        first.save_extras(past)
-        assert "adapter" in refusal(asked("run:past"), tmp_path).detail
+def change_to_own_code(folder: Path) -> None:
+    edit_config(folder, model_type="mine", auto_map={"AutoConfig": "mine.Config"})
+    (folder / "mine.py").write_text("raise SystemExit('it was run')")
 
-    def test_a_damaged_recipe(self, past, tmp_path):
-        (past / "model.safetensors").touch()
-        (past / "hone.json").write_text("{}")
-        assert "hone.json" in refusal(asked("run:past"), tmp_path).detail
+
+def pickle_weights(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize(
+    ("data", "title", "fix"),
+    [
+        ({"train": "synthetic:4x48"}, "images of 48 pixels", {"data.train": "synthetic:4x32"}),
+        ({"train": "builtin:digits", "image_size": 40}, "images of 40 pixels", {"data.image_size": 32}),
+    ],
+)
+def test_images_of_another_size_than_the_models_are_refused(vit, tmp_path, data, title, fix):
+    with pytest.raises(ModelError, match=f"^vit can't process {title}") as refused:
+        prepared(asked(vit, **data), tmp_path)
+    assert [each.changes for each in refused.value.fixes] == [fix]
+
+
+@pytest.mark.parametrize(
+    ("change", "title"),
+    [
+        (pickle_weights, "has only pickled weights"),
+        (change_to_own_code, "needs its own code to run"),
+        (lambda folder: edit_config(folder, num_channels=1), "is not a model for colour images"),
+        (save_tiny_bert, "can't be trained for"),
+    ],
+    ids=["pickled", "own-code", "gray", "text-model"],
+)
+def test_a_model_that_cannot_be_used_is_refused(vit, tmp_path, change, title):
+    change(vit)
+    with pytest.raises(ModelError, match=f"^vit {title}"):
+        prepared(asked(vit), tmp_path)
+
+
+def test_a_model_that_takes_any_size_takes_them(tmp_path):
+    folder = save_tiny_vision(tmp_path / "convnext", "convnext")
+    prepared(asked(folder, train="synthetic:4x48"), tmp_path)
+
+
+def test_a_single_image_is_dropped_or_refused_where_batches_are_normalised(tmp_path):
+    folder = save_tiny_vision(tmp_path / "resnet", "resnet", depths=[1] * 5, hidden_sizes=[8] * 5)
+    options = asked(folder, train=f"synthetic:5x{SIZE}")
+    ready, messages = prepared(options, tmp_path)
+    assert (len(ready.train), "lone-image" in messages) == (4, True)
+    single = msgspec.structs.replace(options, memory=MemoryOptions(batch_size=1))
+    with pytest.raises(ModelError, match="one image of 32 pixels"):
+        prepared(single, tmp_path)
+
+
+# --- Saved models
+
+
+def test_a_bare_script_loads_it_and_sees_what_the_model_saw(vit, tmp_path):
+    from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+    ready, _ = prepared(asked(vit), tmp_path)
+    folder = tmp_path / "model"
+    ready.model.save_pretrained(folder)
+    ready.save_extras(folder)
+    noise = np.random.default_rng(0).integers(0, 256, (50, 40, 3), dtype=np.uint8)
+    image = Image.fromarray(noise)
+    theirs = AutoImageProcessor.from_pretrained(folder)(image, return_tensors="pt")["pixel_values"]
+    ours = ImageTransform(SIZE, (0.5,) * 3, (0.5,) * 3).from_pil(image)[None]
+    one_level = 2 / 255
+    torch.testing.assert_close(theirs, ours, rtol=0.0, atol=1.01 * one_level)
+    again = AutoModelForImageClassification.from_pretrained(folder)
+    torch.testing.assert_close(logits(again, ours), logits(ready.model, ours))
+    assert again.config.id2label == {0: "0", 1: "1"}
+
+
+# --- `run:NAME` as the model
+
+
+@pytest.fixture
+def past(tmp_path, monkeypatch):
+    """The model folder of a run called past."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "home" / "runs" / "past" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "run.toml").write_text('task = "image-classification"\n')
+    return folder
+
+
+def test_a_past_network_of_torchvision_keeps_what_it_learned_but_for_a_head_of_other_labels(past, tmp_path):
+    first, _ = prepared(asked(SQUEEZENET), tmp_path)
+    with torch.no_grad():
+        for weight in first.model.parameters():
+            weight.add_(1.0)
+    save_file(first.model.state_dict(), past / "model.safetensors")
+    first.save_extras(past)
+    again, _ = prepared(asked("run:past"), tmp_path)
+    assert differing(first.model, again.model) == []
+    again.save_extras(tmp_path)
+    assert json.loads((tmp_path / "hone.json").read_text())["architecture"] == SQUEEZENET
+    other_labels, _ = prepared(asked("run:past", train="builtin:digits", image_size=SIZE), tmp_path)
+    head = ["network.classifier.1.weight", "network.classifier.1.bias"]
+    assert differing(first.model, other_labels.model) == head
+    afresh, _ = prepared(asked("run:past", pretrained=False), tmp_path)
+    assert differing(again.model, afresh.model)
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_a_past_model_of_transformers_keeps_its_weights_and_normalisation(past, tmp_path, method):
+    first, _ = prepared(asked(save_tiny_vision(tmp_path / "vit", mean=(0.1, 0.2, 0.3)), method), tmp_path)
+    fill_lora(first.model)
+    first.model.save_pretrained(past)
+    first.save_extras(past)
+    again, messages = prepared(asked("run:past"), tmp_path)
+    assert messages == []
+    pixels = again.train[0]["pixel_values"][None]
+    assert torch.equal(pixels[0], first.train[0]["pixel_values"])
+    expected = logits(first.model, pixels)
+    torch.testing.assert_close(logits(again.model, pixels), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_an_adapter_of_torchvision_and_a_damaged_recipe_are_refused(past, tmp_path):
+    first, _ = prepared(asked(SQUEEZENET, Method.LORA), tmp_path)
+    first.model.save_pretrained(past)
+    first.save_extras(past)
+    with pytest.raises(ModelError) as adapter:
+        prepared(asked("run:past"), tmp_path)
+    (past / "model.safetensors").touch()
+    (past / "hone.json").write_text("{}")
+    with pytest.raises(ModelError) as damaged:
+        prepared(asked("run:past"), tmp_path)
+    assert ["adapter" in adapter.value.detail, "hone.json" in damaged.value.detail] == [True, True]
