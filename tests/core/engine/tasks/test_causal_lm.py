@@ -8,13 +8,13 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from core.base.errors import ModelError
+from core.base.errors import DataError, ModelError
 from core.engine.models.check import check_model
 from core.engine.reporter import Reporter
 from core.engine.training.train import prepare
 from core.options.choices import Method, Optimizer, Quantization, Task
 from core.runs.events import Evaluated
-from tests.fakes.models import save_tiny_bert, save_tiny_llama, write_text
+from tests.fakes.models import save_tiny_bert, save_tiny_llama, tiny_tokenizer, write_text
 from tests.fakes.training import TinyRun, options_of, train
 
 
@@ -159,6 +159,15 @@ def test_an_encoder_is_refused(task, text, tmp_path):
     options = options_of(task, source=save_tiny_bert(tmp_path / "bert"), train=text)
     with pytest.raises(ModelError, match="can't be trained for"):
         prepare(options, Reporter(None))
+
+
+def test_a_text_without_a_token_to_predict_is_refused(tmp_path):
+    (tmp_path / "text.txt").write_text("a")
+    source, tokenizer = save_tiny_llama(tmp_path / "llama"), tiny_tokenizer(pad_token="!")
+    tokenizer.eos_token = None
+    tokenizer.save_pretrained(source)
+    with pytest.raises(DataError, match="too short to train on"):
+        prepare(options_of(Task.CAUSAL_LM, source=source, train=tmp_path / "text.txt"), Reporter(None))
 
 
 def test_a_model_that_lost_its_last_layer_is_refused(text, tmp_path):
