@@ -166,7 +166,9 @@ def _run(bench: Bench) -> None:
                 newest, speed = row.passes[-1], row.samples_per_second
                 memory = formats.memory(newest.sample.peak if newest.sample else None)
                 if speed:
-                    memory = f"{formats.three_figures(speed.median)} samples/s, {memory}"
+                    memory = _("{speed} samples/s, {memory}").format(
+                        speed=formats.three_figures(speed.median), memory=memory
+                    )
                 note(f"  {newest.failure or memory}")
         before = result.rows
 

@@ -337,7 +337,9 @@ def fit(arguments: argparse.Namespace) -> int:
         correction=request.correction,
     )
     tries: list[Try] = []
-    fitting.heed(lambda title: note(_("Try {number}: {title}").format(number=len(tries) + 1, title=title)))
+    fitting.on_begin(
+        lambda title: note(_("Try {number}: {title}").format(number=len(tries) + 1, title=title))
+    )
     for done in fitting.tries():
         tries.append(done)
         note(f"  {try_text(done)}")

@@ -135,11 +135,16 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            close = difflib.get_close_matches(value, action.choices, 1)
-            hint = _("Did you mean {name}?").format(name=close[0]) if close else ""
             known = _("The commands are {names}.").format(names=", ".join(action.choices))
-            self.error(_("There is no command {name}. {hint}").format(name=value, hint=hint or known))
+            hint = did_you_mean(value, action.choices) or known
+            self.error(_("There is no command {name}. {hint}").format(name=value, hint=hint))
         super()._check_value(action, value)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A sentence that suggests the most similar of `names`; empty if none is similar."""
+    close = difflib.get_close_matches(name, list(names), 1)
+    return _("Did you mean {name}?").format(name=close[0]) if close else ""
 
 
 class Commands:

@@ -52,12 +52,13 @@ def run(
     from core.cli.main import main, names
 
     if complain is not None and not first.startswith("-") and first not in names():
-        complain(
-            _(
-                "Hone doesn't understand “{arguments}”. It takes a command (`hone --help` lists them), or files and "
-                "folders to open."
-            ).format(arguments=" ".join(arguments))
-        )
+        from core.cli.output import did_you_mean
+
+        message = _(
+            "Hone doesn't understand “{arguments}”. It takes a command (`hone --help` lists them), or files and "
+            "folders to open."
+        ).format(arguments=" ".join(arguments))
+        complain(f"{message} {did_you_mean(first, names())}".rstrip())
         return 2
     return main(arguments)
 

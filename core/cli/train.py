@@ -67,84 +67,17 @@ REQUESTED = {
     Action.STOP: _("Stopping; what is trained is saved. Ctrl-C again ends it at once."),
     Action.KILL: _("Ending it now. Press Ctrl-C again to leave it running."),
 }
+EVENTS = _("print events as JSON lines")
 QUEUE = _("wait until no other run trains on its device (see `hone queue`)")
 
 
 def add_commands(commands: Commands) -> None:
-    command = commands.add(
-        "train",
-        train,
-        summary=_("train a run file"),
-        example="mine.hone --set memory.batch_size=8",
-        details=_(
-            "Ctrl-C stops and saves what is trained; twice ends it at once; three times leaves it alone. A run that "
-            "doesn't fit into free memory by forecast ends before it trains, with exit status 3, unless --yes is given."
-        ),
-    )
-    command.add_argument("file", type=Path, metavar="RUN.hone")
-    command.add_argument("--run-dir", type=Path, metavar="DIR", help=_("the run's own folder: new or empty"))
-    add_set(command)
-    add_flag(command, "--queue", QUEUE)
-    add_flag(command, "--yes", _("train even if it doesn't fit by forecast"))
-    add_flag(command, "--offline", OFFLINE_HELP)
-
-    resuming = commands.add(
-        "resume",
-        resume,
-        summary=_("continue a run that was paused, stopped or interrupted"),
-        example="2026-01-31-digits",
-        details=_(
-            "It continues from the newest complete checkpoint as if it had not been interrupted. A finished run is "
-            "trained further with --epochs or --max-steps. Ctrl-C works as in `hone train`."
-        ),
-    )
-    add_run(resuming)
-    longer = resuming.add_mutually_exclusive_group()
-    longer.add_argument("--epochs", type=float, metavar="N", help=_("train N epochs in total"))
-    longer.add_argument("--max-steps", type=int, metavar="N", help=_("train N steps in total"))
-    add_flag(resuming, "--queue", QUEUE)
-
-    following = commands.add(
-        "follow",
-        follow,
-        summary=_("show the progress of a run that was started elsewhere"),
-        example="2026-01-31-digits",
-        details=_("Ctrl-C leaves it; the run continues."),
-    )
-    add_run(following)
-    for each in (command, resuming, following):
-        add_json(each, _("print events as JSON lines"))
-
-    command = commands.add(
-        "stop",
-        stop,
-        summary=_("stop a run and keep what is trained"),
-        example="2026-01-31-digits",
-        details=_("Waits until it has stopped. A queued run is removed from the queue."),
-    )
-    add_run(command)
-    add_flag(command, "--now", _("end it at once; only checkpoints are kept"))
-
-    command = commands.add(
-        "pause",
-        pause,
-        summary=_("save a checkpoint of a run and end it for now"),
-        example="2026-01-31-digits",
-        details=_("Its memory is freed. `hone resume` continues it."),
-    )
-    add_run(command)
-    add_flag(command, "--save-only", _("save a checkpoint and keep training"))
-
-    command = commands.add(
-        "queue",
-        change_queue,
-        summary=_("show which runs train and which wait, or change their order"),
-        example="--move 2026-01-31-digits first",
-        details=_("`hone train --queue` and `hone resume --queue` add a run; `hone stop RUN` removes it."),
-    )
-    moving = _("move a waiting run: {moves}, or its new number in `hone queue`").format(moves=", ".join(Move))
-    command.add_argument("--move", nargs=2, metavar=("RUN", "PLACE"), help=moving)
-    add_json(command)
+    _add_train(commands)
+    _add_resume(commands)
+    _add_follow(commands)
+    _add_stop(commands)
+    _add_pause(commands)
+    _add_queue(commands)
 
 
 # --- Following a run
@@ -259,6 +192,26 @@ def _conclude(follower: RunFollower) -> int:
 # --- hone train
 
 
+def _add_train(commands: Commands) -> None:
+    command = commands.add(
+        "train",
+        train,
+        summary=_("train a run file"),
+        example="mine.hone --set memory.batch_size=8",
+        details=_(
+            "Ctrl-C stops and saves what is trained; twice ends it at once; three times leaves it alone. A run that "
+            "doesn't fit into free memory by forecast ends before it trains, with exit status 3, unless --yes is given."
+        ),
+    )
+    command.add_argument("file", type=Path, metavar="RUN.hone")
+    command.add_argument("--run-dir", type=Path, metavar="DIR", help=_("the run's own folder: new or empty"))
+    add_set(command)
+    add_flag(command, "--queue", QUEUE)
+    add_flag(command, "--yes", _("train even if it doesn't fit by forecast"))
+    add_flag(command, "--offline", OFFLINE_HELP)
+    add_json(command, EVENTS)
+
+
 def train(arguments: argparse.Namespace) -> int:
     if arguments.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # processes started from here inherit it
@@ -330,6 +283,25 @@ def _check_model(options: RunOptions, file: Path) -> None:
 # --- hone resume, follow, stop and pause
 
 
+def _add_resume(commands: Commands) -> None:
+    command = commands.add(
+        "resume",
+        resume,
+        summary=_("continue a run that was paused, stopped or interrupted"),
+        example="2026-01-31-digits",
+        details=_(
+            "It continues from the newest complete checkpoint as if it had not been interrupted. A finished run is "
+            "trained further with --epochs or --max-steps. Ctrl-C works as in `hone train`."
+        ),
+    )
+    add_run(command)
+    longer = command.add_mutually_exclusive_group()
+    longer.add_argument("--epochs", type=float, metavar="N", help=_("train N epochs in total"))
+    longer.add_argument("--max-steps", type=int, metavar="N", help=_("train N steps in total"))
+    add_flag(command, "--queue", QUEUE)
+    add_json(command, EVENTS)
+
+
 def resume(arguments: argparse.Namespace) -> int:
     run = find_run(arguments.name)
     with Interrupts() as interrupts:
@@ -351,10 +323,34 @@ def resume(arguments: argparse.Namespace) -> int:
         return attend(run, interrupts, keeper, as_json=arguments.json)
 
 
+def _add_follow(commands: Commands) -> None:
+    command = commands.add(
+        "follow",
+        follow,
+        summary=_("show the progress of a run that was started elsewhere"),
+        example="2026-01-31-digits",
+        details=_("Ctrl-C leaves it; the run continues."),
+    )
+    add_run(command)
+    add_json(command, EVENTS)
+
+
 def follow(arguments: argparse.Namespace) -> int:
     run = find_run(arguments.name)
     with Interrupts() as interrupts:
         return attend(run, interrupts, as_json=arguments.json)
+
+
+def _add_stop(commands: Commands) -> None:
+    command = commands.add(
+        "stop",
+        stop,
+        summary=_("stop a run and keep what is trained"),
+        example="2026-01-31-digits",
+        details=_("Waits until it has stopped. A queued run is removed from the queue."),
+    )
+    add_run(command)
+    add_flag(command, "--now", _("end it at once; only checkpoints are kept"))
 
 
 def stop(arguments: argparse.Namespace) -> int:
@@ -364,6 +360,18 @@ def stop(arguments: argparse.Namespace) -> int:
         note(_("It has already ended: {state}.").format(state=state))
         return 0
     return _end(run, Action.KILL if arguments.now else Action.STOP)
+
+
+def _add_pause(commands: Commands) -> None:
+    command = commands.add(
+        "pause",
+        pause,
+        summary=_("save a checkpoint of a run and end it for now"),
+        example="2026-01-31-digits",
+        details=_("Its memory is freed. `hone resume` continues it."),
+    )
+    add_run(command)
+    add_flag(command, "--save-only", _("save a checkpoint and keep training"))
 
 
 def pause(arguments: argparse.Namespace) -> int:
@@ -409,6 +417,19 @@ def _end(run: RunFolder, action: Action) -> int:
 
 
 # --- hone queue
+
+
+def _add_queue(commands: Commands) -> None:
+    command = commands.add(
+        "queue",
+        change_queue,
+        summary=_("show which runs train and which wait, or change their order"),
+        example="--move 2026-01-31-digits first",
+        details=_("`hone train --queue` and `hone resume --queue` add a run; `hone stop RUN` removes it."),
+    )
+    moving = _("move a waiting run: {moves}, or its new number in `hone queue`").format(moves=", ".join(Move))
+    command.add_argument("--move", nargs=2, metavar=("RUN", "PLACE"), help=moving)
+    add_json(command)
 
 
 def change_queue(arguments: argparse.Namespace) -> int:

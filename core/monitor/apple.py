@@ -20,8 +20,8 @@ IOREG = ("/usr/sbin/ioreg", "-a", "-r", "-d", "1", "-c", "IOAccelerator")
 THERMAL_COMMAND = ("/usr/bin/notifyutil", "-g", "com.apple.system.thermalpressurelevel")
 TIMEOUT_SECONDS = 1.0
 
-SLOW_SECONDS = 5.0  # between readings of what changes slowly: each costs the start of a program
-STALE_SECONDS = 15.0  # how long the last figure of compressed memory stands where a new one can't be had
+SLOW_SECONDS = 5.0  # between readings of values that change slowly: each one starts a program
+STALE_SECONDS = 15.0  # how long the last figure of compressed memory is used if no new one can be read
 POWER_LIBRARY = "zeus_apple_silicon"  # optional
 
 _PAGE_SIZE = re.compile(r"page size of (\d+) bytes")
@@ -30,7 +30,7 @@ _LEVEL = re.compile(r"thermalpressurelevel\s+([0-4])\s*$")
 
 
 class AppleGpu(NamedTuple):
-    """The GPU of a Mac: `busy` 0 to 1, `memory` the bytes of the computer's that it holds for all programs."""
+    """The GPU of a Mac: its load from 0 to 1, and the bytes of the computer's memory that it uses for all programs."""
 
     name: str
     busy: float | None
@@ -38,7 +38,7 @@ class AppleGpu(NamedTuple):
 
 
 class AppleSource:
-    """Samples a Mac's GPU. A program that fails, or gives nothing to read, is not started again.
+    """Samples a Mac's GPU. A program that fails, or whose output can't be read, is not started again.
 
     Args:
         run: Starts a program and returns its output.
@@ -71,12 +71,12 @@ class AppleSource:
         return Query(lambda: read(self._run(command)), OSError, ValueError, subprocess.CalledProcessError)
 
     def compressed(self) -> int | None:
-        """The bytes that macOS kept compressed when last asked; may be called from any thread."""
+        """Bytes of memory that macOS keeps compressed, as of the last reading; may be called from any thread."""
         known = self._compressed
         return known[1] if known is not None and self._clock() - known[0] <= STALE_SECONDS else None
 
     def read(self) -> list[Event]:
-        """The memory that the GPU holds, and what it does."""
+        """Sample the memory in use by the GPU, and its load, power and thermal pressure."""
         now = self._clock()
         if now >= self._next_slow:
             self._next_slow = now + SLOW_SECONDS
@@ -99,7 +99,7 @@ class AppleSource:
         return found
 
     def _power(self) -> float | None:
-        """Mean watts of the GPU since the last call; None the first time."""
+        """Mean power of the GPU in watts since the last call; None for the first call."""
         energy = self._energy()
         if energy is None:
             return None
@@ -110,7 +110,7 @@ class AppleSource:
         return (energy - before[1]) / 1000 / (now - before[0])
 
     def _read_energy(self) -> int | None:
-        """Millijoules since some moment in the past."""
+        """Energy in millijoules since an arbitrary moment."""
         if self._energy_monitor is None:
             self._energy_monitor = self._load(POWER_LIBRARY).AppleEnergyMonitor()
         found = self._energy_monitor.get_cumulative_energy().gpu_mj
@@ -118,23 +118,23 @@ class AppleSource:
 
 
 def compressed_bytes(text: bytes) -> int | None:
-    """Bytes of the compressor by `vm_stat`; None where it doesn't have them."""
+    """Bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
     words = text.decode(errors="replace")
     size, pages = _PAGE_SIZE.search(words), _COMPRESSOR.search(words)
     return int(size[1]) * int(pages[1]) if size and pages else None
 
 
 def thermal_level(text: bytes) -> int | None:
-    """The level, from 0 (nominal) to 4 (sleeping), by `notifyutil -g`; None where it is no known level."""
+    """Thermal pressure from 0 (nominal) to 4 (sleeping), from the output of `notifyutil -g`; None if unknown."""
     found = _LEVEL.search(text.decode(errors="replace"))
     return int(found[1]) if found else None
 
 
 def read_gpu(plist: bytes) -> AppleGpu | None:
-    """The first GPU that `ioreg -a` lists, in a list or alone; None where it lists none, or no figures of it.
+    """The first GPU in the output of `ioreg -a`; None if there is none, or none with figures.
 
     Raises:
-        ValueError: That is no property list.
+        ValueError: `plist` is not a property list.
     """
     if not plist.strip():
         return None

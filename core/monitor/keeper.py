@@ -1,9 +1,9 @@
-"""The keeper: a small process, one a run, that starts the engine, waits for it, and writes down what the machine does.
+"""The keeper: a small process, one per run, that starts the engine, waits for it, and samples the machine.
 
 The keeper of a queued run is started at once and waits for its turn before it starts the engine.
 
-Only a parent can tell how a process ended, and a stuck engine can't sample itself. So the keeper also runs the warning
-rules and keeps the computer awake. It needs no torch, and it goes on when the window is closed. Started as
+Only the parent of a process learns how it ended, and an engine that hangs can't sample itself. So the keeper also runs
+the warning rules and keeps the computer awake. It needs no torch, and continues when the window is closed. Started as
 `python -P -m core.monitor.keeper RUN_DIR [--queue]`.
 """
 
@@ -71,19 +71,19 @@ RULES: dict[str, Callable[..., Finding | None]] = {
     loss_rules.STANDING_LOSS: loss_rules.standing_loss,
     system_rules.BATTERY: system_rules.battery,
 }
-"""By the id of the message: functions `rule(recent, raised=key)`. Paging, which keeps samples of its own, is added."""
+"""Functions `rule(recent, raised=key)` by the id of their message. Paging, which has state of its own, is added."""
 
 OF_THE_MOMENT = frozenset(
     {system_rules.BATTERY, system_rules.DISK_FULL, system_rules.SILENCE, system_rules.THROTTLING}
 )
-"""Messages about the computer, withdrawn when the run is over. The others tell what to change next time."""
+"""Messages about the computer, withdrawn when the run is over. The others say what to change next time."""
 
 
 class Watchdog:
-    """Watches a run.
+    """Applies the warning rules to a run.
 
     Args:
-        options: The run's options; None: they can't be read.
+        options: The run's options; None if they can't be read.
         activity: Reads how busy the engine's process is.
         cores: Processor cores of this computer.
     """
@@ -105,12 +105,12 @@ class Watchdog:
         self._raised.clear()
 
     def take(self, events: Iterable[Event], now: float, wall: float | None = None) -> list[Event]:
-        """Take in what happened since the last call, about a second ago; returns the messages to write.
+        """Add the events since the last call, about a second ago; returns the messages to write.
 
         Args:
-            events: Stamped by the computer's clock.
+            events: The events, with times of the computer's clock.
             now: Time of a monotonic clock.
-            wall: What the computer's clock says now; None: `now` is its time.
+            wall: Time of the computer's clock; None: that of events is `now`'s.
         """
         before = self._recent.now
         for stamped in sorted(events, key=attrgetter("time")):
@@ -131,7 +131,7 @@ class Watchdog:
         return list(self._apply_rules()) if self._has_begun else []
 
     def end(self) -> list[Event]:
-        """The run is over: withdraw what no longer tells anything."""
+        """The run is over: withdraw messages that no longer matter."""
         self._has_begun = False
         over = set(OF_THE_MOMENT)
         if self._recent.failure is not None:
@@ -166,12 +166,12 @@ SPARE_BYTES = 32 << 10
 
 
 class Keeper:
-    """Keeps one attempt of one run.
+    """Runs the engine for one attempt of a run.
 
     Args:
         run: The run's folder, with `run.toml` in it.
-        command: What starts the engine.
-        queued: Whether it waits for its turn first.
+        command: Command line of the engine.
+        queued: Whether the run waits for its turn first.
     """
 
     def __init__(self, run: RunFolder, command: Sequence[str], *, queued: bool = False) -> None:
@@ -292,7 +292,7 @@ class Keeper:
             self._writer.write(event)
 
     def _fail(self, error: UserError) -> None:
-        """Report in the engine's place why the run can't go on."""
+        """Report in place of the engine why the run can't continue."""
         kept = models.newest(self._run)
         message = MessageRaised(
             id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
@@ -317,13 +317,13 @@ class Keeper:
 
 
 def reserve_space(run: RunFolder) -> None:
-    """Reserve space for `exit.json`, where there is any."""
+    """Reserve disk space for `exit.json`, if there is any."""
     with contextlib.suppress(OSError):
         write_atomically(run.spare_file, os.urandom(SPARE_BYTES))  # zeros may take no space on some disks
 
 
 def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
-    """Write `exit.json` into the space reserved for it, if need be without the end of the log."""
+    """Write `exit.json` into the space reserved for it, if necessary without the end of the log."""
     deadline = time.monotonic() + EXIT_RECORD_SECONDS
     while not run.is_removed:
         with contextlib.suppress(OSError):
@@ -342,7 +342,7 @@ def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Keep the run whose folder is the first argument; `--queue` after it lets it wait for its turn."""
+    """Run a keeper for the folder in the first argument; with `--queue` after it, the run waits for its turn."""
     if len(arguments) not in (1, 2) or [*arguments[1:]] not in ([], [QUEUE_FLAG]):
         print(f"usage: --keeper RUN_DIR [{QUEUE_FLAG}]", file=sys.stderr)
         return 2

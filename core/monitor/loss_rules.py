@@ -1,7 +1,7 @@
 """Warnings about the loss: not a number, exploding, flat.
 
-Each rule is a function of the attempt so far. `raised` is the key of its current finding, or empty: a finding has a
-wider limit to pass before it is withdrawn, so that messages don't come and go.
+Each rule is a function of the attempt so far. `raised` is the key of its current finding, or empty: the limits for
+withdrawing a finding are wider, so that messages don't flicker.
 """
 
 import math
@@ -130,7 +130,7 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
 
 
 class Rise(NamedTuple):
-    """A loss has risen where each of so many `steps` is so many `times` a low one, and above it by at least `more`."""
+    """A loss has risen if each of the last `steps` is at least `times` a low one, and above it by at least `more`."""
 
     steps: int
     times: float

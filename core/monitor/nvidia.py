@@ -1,4 +1,4 @@
-"""Samples of an NVIDIA GPU by NVML. Unknown values are None, never zero and never an error."""
+"""Samples of an NVIDIA GPU, read with NVML. Unknown values are None, never zero and never an error."""
 
 import os
 from collections.abc import Callable, Collection, MutableMapping
@@ -19,25 +19,25 @@ REASONS = {
     0x40: Throttle.THERMAL_HARDWARE,
     0x80: Throttle.POWER_BRAKE,
 }
-"""By the values of `nvmlClocksEventReason…` in nvml.h.
+"""Throttle reasons by the values of `nvmlClocksEventReason…` in nvml.h.
 
-Left out is what slows nothing down: an idle GPU (0x01), clocks that somebody asked for (0x02), a group of GPUs kept in
-step (0x10), the display's clocks (0x100).
+Reasons that slow nothing down are left out: an idle GPU (0x01), clocks set by an application (0x02), GPUs that are
+synchronized (0x10), the display's clocks (0x100).
 """
 
 HARDWARE = 0x08
-"""Set together with the hardware's thermal slowdown and the power brake; alone on cards that don't tell these apart."""
+"""Set along with the hardware's thermal slowdown and the power brake; alone on cards that don't distinguish the two."""
 
 
 class GpuMemory(NamedTuple):
-    """Bytes in use by all programs, and bytes that programs can have at most."""
+    """Bytes in use by all programs, and bytes that programs can use at most."""
 
     used: int
     ceiling: int
 
 
 class NvidiaGpu:
-    """One GPU. A query that fails once is not repeated: drivers, laptops and containers lack different ones."""
+    """One GPU. A query that fails is not repeated: not every driver, laptop and container supports all of them."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
@@ -47,7 +47,7 @@ class NvidiaGpu:
         self.name = name.decode() if isinstance(name, bytes) else name or _("NVIDIA GPU")
 
     def _get(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """What `nvmlDeviceGet…` returns; None where it fails."""
+        """The result of `nvmlDeviceGet{name}`; None if it fails."""
         if name in self._dropped:
             return None
         try:
@@ -66,14 +66,14 @@ class NvidiaGpu:
         return None if found is None else (int(found[0]), int(found[1]))
 
     def memory(self) -> GpuMemory | None:
-        """Memory of the GPU; None where it shares the computer's (GB10), which is then the figure to show."""
+        """Memory of the GPU; None if it has none of its own but shares the computer's (GB10)."""
         info = self._get("MemoryInfo", version=self._nvml.nvmlMemory_v2)
         return GpuMemory(int(info.used), int(info.total - info.reserved)) if info and info.total else None
 
     def memory_of(self, processes: Collection[int]) -> int | None:
-        """Bytes that these processes hold of it together, CUDA's context included.
+        """Bytes of the GPU's memory in use by these processes together, including CUDA's context.
 
-        None where the driver doesn't tell (Windows, WSL2, MIG), or knows them by other numbers (a container).
+        None if the driver doesn't report it (Windows, WSL2, MIG) or uses other process ids (in a container).
         """
         running = self._get("ComputeRunningProcesses") or []
         held = [found.usedGpuMemory for found in running if found.pid in processes]
@@ -95,9 +95,9 @@ class NvidiaGpu:
         )
 
     def _throttled(self) -> tuple[Throttle, ...] | None:
-        """Why the clock is held down; empty: it isn't."""
+        """Why the clock is throttled: empty if it isn't, None if unknown."""
         mask = self._get("CurrentClocksEventReasons")
-        if mask is None:  # drivers before 530 know it by its older name
+        if mask is None:  # its name in drivers before 530
             mask = self._get("CurrentClocksThrottleReasons")
         if mask is None:
             return None
@@ -107,7 +107,7 @@ class NvidiaGpu:
 
 
 def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
-    """The GPU with this number (in the driver's order) or UUID, or None where there is none or no driver."""
+    """The GPU with this number (in the driver's order) or UUID; None if there is no such GPU or no driver."""
     try:
         nvml.nvmlInit()
         if name.isdecimal():
@@ -118,7 +118,7 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
 
 
 def driver_version(nvml: Any = pynvml) -> int | None:
-    """The first number of the driver's version, such as 580; None: unknown. Call it once a GPU has been found."""
+    """The driver's major version, such as 580; None if unknown. NVML must be initialized: call `find_gpu` first."""
     try:
         version = nvml.nvmlSystemGetDriverVersion()
     except nvml.NVMLError:
@@ -128,10 +128,10 @@ def driver_version(nvml: Any = pynvml) -> int | None:
 
 
 class NvidiaSource:
-    """Samples one GPU. Read it in the background: a driver may hang.
+    """Samples one GPU. To be read in the background, since a driver may hang.
 
-    `find`, which returns the GPU, becomes None where there is none. Set it to None to read the GPU no more, so that it
-    can sleep, from any thread.
+    `find` returns the GPU; it becomes None if there is none. Setting it to None, from any thread, ends the sampling, so
+    that the GPU can sleep.
     """
 
     def __init__(self, find: Callable[[], NvidiaGpu | None] | None, processes: ProcessTree) -> None:
@@ -140,7 +140,7 @@ class NvidiaSource:
         self._processes = processes
 
     def read(self) -> list[Event] | None:
-        """Its memory, where it has its own, and what it does; None: it is read no more."""
+        """Sample the GPU's memory, if it has its own, and its load; None if sampling has ended."""
         find = self.find
         if find is None:
             return None
@@ -159,19 +159,19 @@ class NvidiaSource:
 
 
 def number_by_slot(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Have CUDA count GPUs as the driver does; to be set before torch is imported."""
+    """Let CUDA number GPUs in the driver's order; call before torch is imported."""
     environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
 
 
 def gpu_for(device: str, visible: str | None) -> str:
-    """The one GPU that a run on `device` may see.
+    """The GPU that a run on `device` uses.
 
     Args:
-        device: As in `device.name`: `auto`, `cuda`, `cuda:1`, `mps`, `cpu`.
-        visible: CUDA_VISIBLE_DEVICES as the person set it, None where unset: `cuda:1` is the second of these.
+        device: Value of `device.name`: `auto`, `cuda`, `cuda:1`, `mps` or `cpu`.
+        visible: Value of CUDA_VISIBLE_DEVICES, None if unset; `cuda:1` is the second GPU in it.
 
     Returns:
-        Its number or UUID, as CUDA_VISIBLE_DEVICES takes it; empty where the run may see none.
+        The GPU's number or UUID, as in CUDA_VISIBLE_DEVICES; empty if there is none.
     """
     if device in ("cpu", "mps"):
         return ""
@@ -183,6 +183,6 @@ def gpu_for(device: str, visible: str | None) -> str:
 
 
 def gpu_of(device: str) -> NvidiaGpu | None:
-    """The GPU that a run on `device` would use, were it to use one; None where there is none."""
+    """The GPU that a run on `device` would use; None if there is none."""
     name = gpu_for(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return find_gpu(name) if name else None

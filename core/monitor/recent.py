@@ -1,4 +1,4 @@
-"""State of the attempt under way, in constant memory, as the warning rules read it."""
+"""State of the current attempt, in constant memory, as read by the warning rules."""
 
 import math
 import statistics
@@ -38,7 +38,7 @@ REVEAL = Fix(_("Show the folder"), action=FixAction.REVEAL)
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found. The message is raised again only when `key` changes: figures in its text may move on."""
+    """Result of a rule. The message is raised again only if `key` changes, not if figures in its text change."""
 
     key: str
     level: Level
@@ -80,7 +80,7 @@ class Low(NamedTuple):
 
 
 class Trend(NamedTuple):
-    """Mean of a loss over some steps, and the least and the most it may have changed, as shares of the mean."""
+    """Mean of a loss over some steps, and the least and most by which it changed, as shares of the mean."""
 
     mean: float
     least: float
@@ -88,7 +88,7 @@ class Trend(NamedTuple):
 
 
 class LossCurve:
-    """Finite losses, one a step. Neighbours are joined into blocks of equal size once there are `MOST_BLOCKS`."""
+    """Finite losses, one per step. Neighbours are merged into blocks of equal size once there are `MOST_BLOCKS`."""
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
@@ -117,7 +117,7 @@ class LossCurve:
 
     @property
     def start(self) -> float | None:
-        """Average of the first few losses; None before there are as many."""
+        """Average of the first `FIRST_LOSSES` losses; None before there are as many."""
         return statistics.fmean(self._first) if len(self._first) == FIRST_LOSSES else None
 
     @property
@@ -130,13 +130,13 @@ class LossCurve:
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
 
     def at(self, step: int) -> float | None:
-        """Average loss of the steps around `step`; None: not known."""
+        """Average loss of the steps around `step`; None if unknown."""
         width = max(1, -(-FIRST_LOSSES // self._size))
         near = [block for block in self._blocks if block.first <= step][-width:]
         return sum(block.total for block in near) / sum(block.count for block in near) if near else None
 
     def lowest(self, steps: int) -> Low | None:
-        """The lowest average over at least so many neighbouring steps; None before there are so many."""
+        """The lowest average over at least `steps` consecutive steps; None before there are as many."""
         width = -(-steps // self._size)
         blocks = [block for block in self._blocks if block.count == self._size]
         if len(blocks) < width:
@@ -172,7 +172,7 @@ STEPS_TIMED = 20_000
 FINITE_AGAIN = 50  # finite losses in a row after which a single NaN is past
 BETTER = 0.01  # share by which a metric has to improve to count as better
 IDLE = 0.02  # share of one core below which a process does nothing
-SLEPT_SECONDS = 15.0  # a gap between two ticks that only a sleeping computer leaves
+SLEPT_SECONDS = 15.0  # a longer gap between two ticks means that the computer slept
 
 
 @dataclass(frozen=True)
@@ -186,15 +186,15 @@ class BadLoss:
 
 @dataclass
 class Recent:
-    """Takes in the events of one attempt in the order of time; what isn't known is None and raises no warning.
+    """Accumulates the events of one attempt in the order of time. What is unknown is None and raises no warning.
 
     - `last_progress` is when the last step or phase was reported, and `last_event` that event. Time asleep doesn't
       count; nor, outside of training, time in which the engine's process was busy.
     - `engine_busy` is the processor time its process has used since, as a share of one core.
-    - `pace` holds seconds of the last steps, `timed` (seconds, seconds of waiting for data) of as many as fill 20 s.
+    - `pace` has the seconds of the last steps, `timed` those of more steps with their seconds of waiting for data.
     - `checkpoints` are those of this attempt still on disk, oldest first; `good_checkpoint` the last of them saved
       while losses were finite.
-    - `gpu_busy` holds the last samples taken while it trained, 0 to 1.
+    - `gpu_busy` has the last samples taken while it trained, from 0 to 1.
     - `evaluations` counts them, `since_better` those after the last that improved any metric, at `best_step`.
     """
 
@@ -234,7 +234,7 @@ class Recent:
         return max(1, self.options.output.keep_checkpoints if self.options is not None else 1)
 
     def tick(self, now: float) -> None:
-        """Set the time, of a monotonic clock, about once a second."""
+        """Set the time of a monotonic clock; to be called about once a second."""
         slept = now - self.now
         if self.now and slept > SLEPT_SECONDS:
             self.last_progress = min(self.last_progress + slept, now)

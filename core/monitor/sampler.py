@@ -17,16 +17,16 @@ Sample = TypeVar("Sample", bound=Event)
 
 # --- Newest sample of each kind
 
-STALE_SECONDS = 8.0  # after so long without a new sample a figure is no longer shown
+STALE_SECONDS = 8.0  # older samples are not shown
 BATTERY_SECONDS = 30.0  # the same for the battery, which is read less often
 
 
 @dataclass(frozen=True)
 class MachinePicture:
-    """The last samples; None: not available.
+    """The last samples, None if not available.
 
-    `memory` is the computer's, `card` that of a graphics card with memory of its own. `gpu` is what the GPU does,
-    `processor` what the processor does. `swap_grown` is by how many bytes the swap lies above the least that was seen.
+    `memory` is the computer's, `card` that of a graphics card with its own memory; `gpu` and `processor` are their
+    loads. `swap_grown` is the growth of the swap since its lowest sample, in bytes.
     """
 
     memory: MemorySampled | None = None
@@ -45,7 +45,7 @@ class MachineView:
         self._least_swap: int | None = None
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take in events in the order of time; those that are no samples are passed over."""
+        """Add events in the order of time; those that aren't samples are ignored."""
         for event in events:
             match event:
                 case MemorySampled() | DeviceSampled():
@@ -57,7 +57,7 @@ class MachineView:
                 self._least_swap = min(event.swap, least)
 
     def picture(self, now: float) -> MachinePicture:
-        """What holds at `now` (unix seconds)."""
+        """The samples that are current at `now` (unix seconds)."""
 
         def newest(kind: type[Sample], source: Source | None = None) -> Sample | None:
             found = self._newest.get((kind, source))
@@ -83,17 +83,17 @@ PATIENCE_SECONDS = 0.05  # drivers and disks answer within a millisecond or two,
 
 
 class Sampler:
-    """Reads all sources on each call; what can't be read makes no event.
+    """Reads all sources on each call; what can't be read has no event.
 
-    A GPU, a disk and a battery may take long, or hang, and are read in the background: their samples come with this
-    call where they are quick, else with a later one.
+    A GPU, a disk and a battery may take long, or hang, and are read in the background: if a reading takes long, its
+    samples are returned by a later call.
 
     Args:
-        pid: The process whose memory counts as the run's.
-        find_gpu: Finds the NVIDIA GPU to read, in the background.
-        folder: A folder on the disk to watch.
-        pressure: Reads the memory pressure; None: as this operating system has it.
-        apple: Samples a Mac; None: on a Mac only.
+        pid: The process whose memory, with that of its children, is the run's.
+        find_gpu: Finds the NVIDIA GPU; called in the background.
+        folder: A folder on the disk to sample.
+        pressure: Reads the memory pressure; None: that of this operating system.
+        apple: Samples a Mac's GPU; None: if this is a Mac.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class Sampler:
             self._background.append(Background(disk(folder), every=SLOW_SECONDS, patience=PATIENCE_SECONDS))
 
     def let_gpu_sleep(self) -> None:
-        """Read the NVIDIA GPU no more."""
+        """Stop sampling the NVIDIA GPU."""
         self._nvidia.find = None
 
     def sample(self) -> list[Event]:
-        """The samples of this moment in the order of time; of the memory, the computer's comes last."""
+        """The current samples in the order of time; of those of memory, the computer's is last."""
         found = [event for source in self._background for event in source.read()]
         held = resident_bytes(self._processes.read())
         if held is not None:
@@ -143,6 +143,6 @@ class Sampler:
         return sorted([*found, *self._processor.read()], key=attrgetter("time"))
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait until nothing is read in the background any more, or for so many seconds each."""
+        """Wait for all readings in the background, at most `seconds` for each."""
         for source in self._background:
             source.finish(seconds)

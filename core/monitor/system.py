@@ -1,6 +1,6 @@
-"""Memory pressure, processor, disk and battery of this computer, and how its sources are read.
+"""Memory pressure, processor, disk and battery of this computer, and classes that read such sources.
 
-What can't be read makes no event or is None; it is never written as zero.
+What can't be read has no event or is None, never zero.
 """
 
 import ctypes
@@ -22,11 +22,11 @@ Value = TypeVar("Value")
 
 
 class Query(Generic[Value]):
-    """A question that drivers, laptops and containers may not answer. After a failure it isn't asked again.
+    """A reading that some drivers, laptops and containers don't support. After a failure it is not repeated.
 
     Args:
-        ask: Returns the answer; None: there is none.
-        failures: The exceptions it raises where it fails.
+        ask: Returns the value, or None if there is none.
+        failures: The exceptions that mean it isn't supported.
     """
 
     def __init__(self, ask: Callable[[], Value | None], *failures: type[Exception]) -> None:
@@ -38,7 +38,7 @@ class Query(Generic[Value]):
             return None
         try:
             found = self._ask()
-        except subprocess.TimeoutExpired:  # a Mac that pages takes long to start a program: ask again later
+        except subprocess.TimeoutExpired:  # a Mac that pages takes long to start a program: repeat it later
             return None
         except self._failures:
             found = None
@@ -48,12 +48,12 @@ class Query(Generic[Value]):
 
 
 class Background:
-    """Reads a source that is slow, or may hang, in a thread. One that returns None or raises is not read again.
+    """Reads a source that is slow, or may hang, in a thread. It is not read again after it returns None or raises.
 
     Args:
         source: Returns its samples.
-        every: Seconds between two readings, at least.
-        patience: Seconds to wait for a reading, so that a quick one is returned at once.
+        every: Minimum seconds between two readings.
+        patience: Seconds to wait for a reading, so that the samples of a fast source are returned at once.
         clock: Returns the time in seconds.
     """
 
@@ -74,7 +74,7 @@ class Background:
         self._thread: Thread | None = None
 
     def read(self) -> list[Event]:
-        """Samples that came since the last call, stamped with the time of their reading; begins the next reading."""
+        """Return the samples read since the last call, with the times of their readings, and start the next reading."""
         if self._source is not None and self._clock() >= self._next:
             self._next = self._clock() + self._every
             self._thread = Thread(target=self._work, args=(self._source,), name="machine source", daemon=True)
@@ -83,13 +83,13 @@ class Background:
         return [self._found.get_nowait() for _rest in range(self._found.qsize())]
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait until the reading under way is done, or for so many seconds."""
+        """Wait for the current reading, at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def _work(self, source: Callable[[], Sequence[Event] | None]) -> None:
-        self._source = None  # no second reading is begun meanwhile
-        found = source()  # what it raises goes to threading.excepthook, which reports bugs
+        self._source = None  # so that no second reading starts meanwhile
+        found = source()  # exceptions go to threading.excepthook, which reports bugs
         if found is not None:
             self._source = source
         for event in found or ():
@@ -101,21 +101,21 @@ class Background:
 PSI = Path("/proc/pressure/memory")
 
 WARN_PERCENT = 10.0
-"""From this share of the last 10 s on, in which some program stood waiting for memory, Linux counts as short of it.
+"""Share of the last 10 s in which some program waited for memory, from which on memory counts as short.
 
-A computer with memory to spare stays at 0. A tenth of all time spent waiting is what one notices, and near the 7 %
-from which Android's low memory killer calls it partly stalled (70 ms of each second).
+With enough memory it is 0. A tenth is noticeable, and close to the 7 % from which Android's low memory killer reports a
+partial stall (70 ms of each second).
 """
 
 CRITICAL_PERCENT = 40.0
-"""From here on work hardly goes on; systemd-oomd ends programs at 60 %."""
+"""Memory pressure is critical from this share on; systemd-oomd ends programs at 60 %."""
 
 MAC_LEVELS = {1: Pressure.NORMAL, 2: Pressure.WARN, 4: Pressure.CRITICAL}
 """Values of DISPATCH_MEMORYPRESSURE_NORMAL, _WARN, _CRITICAL."""
 
 
 def memory_pressure(system: str = sys.platform) -> Query[Pressure]:
-    """Reads the memory pressure of this operating system (named as in `sys.platform`)."""
+    """Reads the memory pressure of an operating system, named as in `sys.platform`."""
     if system == "darwin":
         return Query(
             lambda: mac_pressure(sysctl("kern.memorystatus_vm_pressure_level")), OSError, AttributeError
@@ -126,18 +126,18 @@ def memory_pressure(system: str = sys.platform) -> Query[Pressure]:
 
 
 def mac_pressure(value: bytes) -> Pressure | None:
-    """The pressure behind a value of sysctl, a C `int` with its lowest byte first on every Mac."""
+    """The pressure for a value of sysctl, a little-endian C `int` on every Mac."""
     is_number = len(value) == ctypes.sizeof(ctypes.c_int32)
     return MAC_LEVELS.get(int.from_bytes(value, "little", signed=True)) if is_number else None
 
 
 def linux_pressure(text: str) -> Pressure | None:
-    """The pressure behind `/proc/pressure/memory`: its 10 s average of the time in which some task waited.
+    """The pressure for the content of `/proc/pressure/memory`: the 10 s average of the time in which some task waited.
 
     Source: https://docs.kernel.org/accounting/psi.html.
 
     Raises:
-        ValueError: The average is no number.
+        ValueError: The average is not a number.
     """
     for line in text.splitlines():
         kind, *fields = line.split()
@@ -150,11 +150,11 @@ def linux_pressure(text: str) -> Pressure | None:
 
 
 def sysctl(name: str) -> bytes:
-    """A value of macOS's sysctl, read without starting a program: a Mac that pages takes long for that.
+    """A value of macOS's sysctl, read without starting a program, which takes long on a Mac that pages.
 
     Raises:
-        OSError: There is none of this name, or one of more than 64 bytes.
-        AttributeError: This is no Mac.
+        OSError: There is no value of this name, or it has more than 64 bytes.
+        AttributeError: This is not a Mac.
     """
     value = ctypes.create_string_buffer(64)
     size = ctypes.c_size_t(len(value))
@@ -168,20 +168,20 @@ def sysctl(name: str) -> bytes:
 
 HWMON = Path("/sys/class/hwmon")
 CHIPS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
-"""Drivers of the sensors within processors: Intel, AMD (two of them), ARM boards."""
+"""Drivers of sensors in processors: Intel, AMD (two drivers), ARM boards."""
 
 PREFERRED_SENSORS = ("Package id 0", "Tdie")
-"""The whole package; AMD's true temperature, where the first sensor is offset for the fan."""
+"""The whole package; AMD's true temperature, since its first sensor has an offset for the fan."""
 
 DEAR_SECONDS = 0.002
-"""Processor time from which on the clock isn't worth reading every second.
+"""Maximum processor time for reading the clock; it isn't read every second if it takes longer.
 
 Linux reads the clock of every core out of `/proc/cpuinfo`: 0.06 ms with 2 cores, more than this with very many.
 """
 
 
 class Processor:
-    """How busy the processor's cores are together, their clock in MHz and temperature in degrees Celsius."""
+    """Samples the load of all cores together, their clock in MHz and temperature in degrees Celsius."""
 
     def __init__(self) -> None:
         self._load = ProcessorLoad()
@@ -190,7 +190,7 @@ class Processor:
         self._temperature = processor_temperature()
 
     def read(self) -> list[Event]:
-        """One sample; none the first time, when there is no span yet over which it could be busy."""
+        """One sample; none the first time, since the load is an average since the last reading."""
         busy = self._load.read()
         if busy is None:
             return []
@@ -211,9 +211,9 @@ class Processor:
 def processor_clock(
     system: str = sys.platform, cpu: Callable[[], float] = time.thread_time
 ) -> Query[tuple[float, float | None]]:
-    """Reads the cores' mean clock and its limit in MHz, unless reading it once took `DEAR_SECONDS`.
+    """Reads the cores' mean clock and its limit in MHz, unless one reading takes longer than `DEAR_SECONDS`.
 
-    Only Linux has the clock of this moment: psutil has the highest on a Mac and the nominal one on Windows.
+    Only on Linux is it the current clock: psutil returns the highest on a Mac and the nominal one on Windows.
     """
 
     def read() -> tuple[float, float | None] | None:
@@ -228,7 +228,7 @@ def processor_clock(
 
 
 def processor_temperature(folder: Path = HWMON) -> Query[float]:
-    """Reads the processor's own sensor on Linux. psutil would read all, and wake a GPU that sleeps."""
+    """Reads the processor's sensor on Linux. psutil would read all sensors and wake a sleeping GPU."""
     chips = {_text(chip / "name"): chip for chip in sorted(folder.glob("hwmon*"), reverse=True)}
     chip = next((chips[name] for name in CHIPS if name in chips), folder)
     labels = {_text(file): file for file in chip.glob("temp*_label")}
@@ -248,7 +248,7 @@ def _text(file: Path) -> str:
 
 
 def battery() -> Callable[[], list[Event]]:
-    """Samples the computer's battery, where it has one."""
+    """Samples the computer's battery, if it has one."""
     # psutil lacks the function on some systems
     query = Query(getattr(psutil, "sensors_battery", lambda: None), OSError, RuntimeError, ValueError)
 
@@ -262,7 +262,7 @@ def battery() -> Callable[[], list[Event]]:
 
 
 def disk(folder: Path) -> Callable[[], list[Event]]:
-    """Samples the disk that a folder lies on."""
+    """Samples the disk of a folder."""
     query = Query(lambda: psutil.disk_usage(str(folder)), OSError)
 
     def read() -> list[Event]:

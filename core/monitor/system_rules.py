@@ -153,7 +153,7 @@ class Activity:
         self._readings: deque[tuple[float, float]] = deque(maxlen=10)
 
     def read(self) -> float | None:
-        """The share since the tenth call before, or the first after `reset`; None then, and where it can't be read."""
+        """The share since the tenth call before, or since `reset`; None for the first call, and if it can't be read."""
         used: list[float] = []
         for process in process_tree(self._pid):
             try:
@@ -218,7 +218,7 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
 
 
 def is_suspicious(recent: Recent) -> bool:
-    """Whether there was no progress for long enough to look at what the process does."""
+    """Whether there was no progress for long enough to check what the process does."""
     return recent.now - recent.last_progress >= _silence_limit(recent) / 2
 
 
@@ -276,7 +276,7 @@ def starving(recent: Recent, *, raised: str) -> Finding | None:
 
 
 def _share_waiting(recent: Recent) -> float | None:
-    """Share of the last steps' time spent waiting; None before enough of them were timed."""
+    """Share of the last steps' time spent waiting for data; None before enough steps were timed."""
     seconds = waited = 0.0
     for steps, (lasted, data) in enumerate(reversed(recent.timed), start=1):
         seconds, waited = seconds + lasted, waited + data
@@ -290,7 +290,7 @@ def _share_waiting(recent: Recent) -> float | None:
 THROTTLED_SECONDS = (
     30.0  # judged: a chip that is slowed for a second now and then loses nothing worth a message
 )
-THROTTLED_SAMPLES = 10  # fewer samples in that time tell nothing
+THROTTLED_SAMPLES = 10  # fewer samples in that time are not judged
 THROTTLED_SHARE, THROTTLED_OVER = 0.8, 0.3  # heat comes and goes in waves
 BUSY = 0.5  # a processor less busy than this clocks down to save power
 CLOCK_LOW = 0.75  # share of its limit below which a clock is low, where no reason is reported
@@ -303,11 +303,11 @@ THERMAL_NAMES = ("nominal", "moderate", "heavy", "trapping", "sleeping")
 """Apple's names of the levels, from 0 on (`OSThermalPressureLevel` in OSThermalNotification.h)."""
 
 SLOWED_FROM = THERMAL_NAMES.index("heavy")
-"""The level from which on a Mac slows down: at moderate the fans turn and the pace is kept."""
+"""The level from which on a Mac slows down: at moderate the fans turn, but it is as fast."""
 
 
 def held_back(sample: DeviceSampled) -> tuple[str, ...]:
-    """Why a processor is slower than it should be: `Throttle` or a newer driver's words; empty: it isn't."""
+    """Why a processor is slower than it should be: `Throttle` or the words of a newer driver; empty if it isn't."""
     if sample.thermal is not None and sample.thermal >= SLOWED_FROM:
         return (Throttle.PRESSURE,)
     if sample.busy is not None and sample.busy < BUSY:
@@ -451,7 +451,7 @@ class Paging:
             self._usual_seconds.append(seconds)
 
     def _cause(self, begun: float) -> str:
-        """Sentences on what memory did since the last sample before `begun` that makes a run page; empty: nothing."""
+        """Sentences on why the run pages, by the samples since the last one before `begun`; empty if it doesn't."""
         later = [sample for sample in self._samples if sample[0] > begun]
         samples: Sequence[tuple[float, int | None, str]] = list(self._samples)[-len(later) - 1 :]
         swaps = [swap for _time, swap, _full in samples if swap is not None]
@@ -483,7 +483,7 @@ class Paging:
 
 
 def _full_memory(sample: MemorySampled) -> str:
-    """A sentence that a memory which pages is full; empty if it isn't, or that isn't known."""
+    """A sentence that memory which can page is full; empty if it isn't, or that is unknown."""
     template = ""
     if sample.source is Source.SYSTEM:
         template = _("{share} of the memory ({ceiling}) was in use.")

@@ -56,7 +56,7 @@ class MakesMeasurement(Protocol):
 
 MakeDryRun = Callable[[RunOptions, Room | None], MakesMeasurement]
 
-Began = Callable[[str], None]
+OnBegin = Callable[[str], None]
 """Called with the title of each try as it begins, in the thread that iterates."""
 
 
@@ -66,7 +66,7 @@ class DryRuns:
     def __init__(
         self, options: RunOptions, device: DeviceReport, room: Room | None, dry_run: MakeDryRun
     ) -> None:
-        self._began: Began = lambda _title: None
+        self._on_begin: OnBegin = lambda _title: None
         self._options = options
         self._device = device
         self._room = room
@@ -75,9 +75,9 @@ class DryRuns:
         self._running: MakesMeasurement | None = None
         self._stopped = False
 
-    def heed(self, began: Began) -> None:
-        """Set a callback for the beginning of each try."""
-        self._began = began
+    def on_begin(self, callback: OnBegin) -> None:
+        """Set a callback that is called as each try begins."""
+        self._on_begin = callback
 
     def stop(self) -> None:
         """End the current try and make no other; may be called from any thread."""
@@ -93,7 +93,7 @@ class DryRuns:
             if self._stopped:
                 return None
             self._running = self._dry_run(options, self._room)
-        self._began(title)
+        self._on_begin(title)
         measurement, problem = None, ""
         try:
             measurement = self._running.run()

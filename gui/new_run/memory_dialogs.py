@@ -178,7 +178,7 @@ class FitSheet(QDialog):
 
     def _make_tries(self, call: Call) -> None:
         """In the thread: report the title of each trial as it begins, and the trial as it ends."""
-        self._tries.heed(call.tell)
+        self._tries.on_begin(call.tell)
         for trial in self._tries.tries():
             call.tell(trial)
 

@@ -1,10 +1,12 @@
-"""Ten runs with nothing wrong, each with something that might look like it. No watcher may say a word."""
+"""Runs made up second by second, what a watchdog says to them, and runs with nothing wrong that might look like it."""
 
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from core.monitor.keeper import Watchdog
 from core.options import RunOptions
@@ -34,9 +36,6 @@ from core.runs.events import (
     split_non_finite,
 )
 
-# --- A run as its engine and its keeper tell it, on a clock of its own
-
-
 GB = 1 << 30
 MB = 1 << 20
 
@@ -60,44 +59,32 @@ class Computer:
     disk: DiskSampled | None = field(default_factory=lambda: DiskSampled(free=200 * GB, total=500 * GB))
 
     def samples(self, now: float) -> list[Event]:
-        found: list[Event | None] = [
-            MemorySampled(source=Source.PROCESS, bytes=2 * GB),
-            MemorySampled(
-                source=Source.SYSTEM,
-                bytes=self.used,
-                ceiling=16 * GB,
-                swap=self.swap,
-                pressure=Pressure.NORMAL,
-            ),
-            DeviceSampled(source=Source.SYSTEM, name="CPU", busy=0.9),
-            self.gpu,
-            self.battery,
-            self.disk,
-        ]
-        return [at(event, now) for event in found if event is not None]
+        memory = MemorySampled(
+            source=Source.SYSTEM,
+            bytes=self.used,
+            ceiling=16 * GB,
+            swap=self.swap,
+            pressure=Pressure.NORMAL,
+        )
+        processor = DeviceSampled(source=Source.SYSTEM, name="CPU", busy=0.9)
+        found = (memory, processor, self.gpu, self.battery, self.disk)
+        return [replace(event, time=now) for event in found if event is not None]
 
 
-def at(event: Event, now: float) -> Event:
-    """The same event at another time."""
-    from msgspec.structs import replace
-
-    return replace(event, time=now)
-
-
-class ToldRun:
+class MadeUpRun:
     """Writes down what happens: `events` are all of it, in the order of time.
 
     Args:
         steps: How many are planned.
         device: What it computes on.
-        from_step: Where a resumed run goes on.
+        from_step: The step from which a resumed run continues.
+        workers: Data loader workers.
     """
 
     def __init__(self, *, steps: int, device: str = "cpu", from_step: int = 0, workers: int = 0) -> None:
         self.events: list[Event] = []
         self.computer = Computer()
         self.now = 10_000.0
-        self.step = from_step
         self.chance = random.Random(5)
         self._planned = steps
         self._device = device
@@ -111,10 +98,10 @@ class ToldRun:
         self._attempt += 1
         self.step = from_step
         self.wait(0.5)
-        self.tell(RunStarted(from_step=from_step, attempt=self._attempt))
-        self.tell(PhaseChanged(phase=Phase.LOADING_MODEL, detail="torchvision:resnet18"))
+        self.add(RunStarted(from_step=from_step, attempt=self._attempt))
+        self.phase(Phase.LOADING_MODEL)
         self.wait(6.0)
-        self.tell(
+        self.add(
             RunPlanned(
                 total_steps=self._planned,
                 epochs=3.0,
@@ -126,11 +113,11 @@ class ToldRun:
         )
         self.phase(Phase.TRAINING)
 
-    def tell(self, event: Event) -> None:
-        self.events.append(at(event, self.now))
+    def add(self, event: Event) -> None:
+        self.events.append(replace(event, time=self.now))
 
     def phase(self, phase: Phase) -> None:
-        self.tell(PhaseChanged(phase=phase))
+        self.add(PhaseChanged(phase=phase))
 
     def wait(self, seconds: float) -> None:
         """Let time pass, with its samples."""
@@ -141,25 +128,19 @@ class ToldRun:
         self.now = until
 
     def sleep(self, seconds: float) -> None:
-        """The computer sleeps: nobody samples it."""
+        """The computer sleeps: it isn't sampled."""
         self.now += seconds
         self._sampled = self.now
 
-    def steps(
-        self, count: int, seconds: float, *, loss: float | None = None, data: float | None = 0.02
-    ) -> None:
-        """So many steps: `loss` stays; without it, it falls with noise. `data` is the share of waiting for it."""
+    def steps(self, count: int, seconds: float, *, data: float | None = 0.02) -> None:
+        """So many steps of about these seconds; `data` is the share of waiting for it."""
         for _ in range(count):
-            self.a_step(seconds * self.chance.uniform(0.9, 1.15), loss=loss, data=data)
+            self.a_step(seconds * self.chance.uniform(0.9, 1.15), data=data)
 
     def a_step(
-        self,
-        seconds: float,
-        *,
-        loss: float | None = None,
-        data: float | None = 0.02,
-        compiling: float = 0.0,
+        self, seconds: float, *, loss: float | None = None, data: float | None = 0.02, compiling: float = 0.0
     ) -> None:
+        """A step; its loss falls with noise unless it is given."""
         if compiling:
             self.phase(Phase.COMPILING)
             self.wait(compiling)
@@ -167,7 +148,7 @@ class ToldRun:
         self.wait(seconds)
         self.step += 1
         value, non_finite = split_non_finite(self.falling() if loss is None else loss)
-        self.tell(
+        self.add(
             StepFinished(
                 step=self.step,
                 epoch=3.0 * self.step / self._planned,
@@ -181,7 +162,7 @@ class ToldRun:
             )
         )
         if self.step == 1:
-            self.tell(self._what_ran())
+            self.add(self._what_ran())
 
     def falling(self, noise: float = 0.15) -> float:
         """A loss on its way from 2.3 to 0.3."""
@@ -189,18 +170,12 @@ class ToldRun:
         return (0.3 + 2.0 * 0.05**share) * (1 + noise * self.chance.gauss(0, 1))
 
     def evaluate(self, loss: float | None = None, seconds: float = 8.0) -> None:
-        """An evaluation, which gets better unless `loss` says otherwise."""
+        """An evaluation, which gets better unless `loss` is given."""
         self.phase(Phase.EVALUATING)
         self.wait(seconds)
         found = self.falling(0.01) if loss is None else loss
-        self.tell(
-            Evaluated(
-                step=self.step,
-                epoch=1.0,
-                metrics={"eval_loss": found, "eval_accuracy": 1 - found / 3},
-                seconds=seconds,
-            )
-        )
+        metrics = {"eval_loss": found, "eval_accuracy": 1 - found / 3}
+        self.add(Evaluated(step=self.step, epoch=1.0, metrics=metrics, seconds=seconds))
         self.phase(Phase.TRAINING)
 
     def save(self, size: int = 134 * MB) -> None:
@@ -208,12 +183,12 @@ class ToldRun:
         self.phase(Phase.SAVING)
         self.wait(1.5)
         path = f"checkpoints/checkpoint-{self.step}"
-        self.tell(CheckpointSaved(step=self.step, path=path, bytes=size, seconds=1.5))
+        self.add(CheckpointSaved(step=self.step, path=path, bytes=size, seconds=1.5))
         self.phase(Phase.TRAINING)
 
     def finish(self, state: Outcome = Outcome.FINISHED) -> None:
         """The end, with the seconds after it."""
-        self.tell(RunFinished(state=state, steps=self.step))
+        self.add(RunFinished(state=state, steps=self.step))
         self.wait(2.0)
 
     def _what_ran(self) -> WhatRan:
@@ -232,7 +207,7 @@ class ToldRun:
 
 
 class FakeActivity:
-    """A process that uses `busy` of a core, as far as anybody asks."""
+    """A process that uses `busy` of a core; counts how often that is read."""
 
     def __init__(self, busy: float | None = None) -> None:
         self.busy = busy
@@ -267,21 +242,22 @@ class Watched:
 
 
 def watch(
-    events: Iterable[Event],
+    run: MadeUpRun | Iterable[Event],
     *,
     options: RunOptions | None = OPTIONS,
     activity: FakeActivity | None = None,
     cores: int = 8,
 ) -> Watched:
-    """Hand the events to a watchdog second by second, as the keeper does."""
+    """Hand a run's events to a watchdog second by second, as the keeper does."""
     watchdog = Watchdog(options, activity=activity, cores=cores)
-    said: list[Event] = []
-    for second, group in groupby(sorted(events, key=attrgetter("time")), key=lambda event: int(event.time)):
-        said += watchdog.take(list(group), second + 1.0)
-    return Watched(said)
+    messages: list[Event] = []
+    events = sorted(run.events if isinstance(run, MadeUpRun) else run, key=attrgetter("time"))
+    for second, group in groupby(events, key=lambda event: int(event.time)):
+        messages += watchdog.take(list(group), second + 1.0)
+    return Watched(messages)
 
 
-# --- Ten runs with nothing wrong
+# --- Runs with nothing wrong
 
 
 GPU = DeviceSampled(
@@ -295,32 +271,12 @@ GPU = DeviceSampled(
     clock_limit=2800,
     throttled=(),
 )
-RESTING_GPU = DeviceSampled(
-    source=Source.NVML,
-    name="NVIDIA RTX 4090",
-    busy=0.02,
-    power=25,
-    power_limit=450,
-    temperature=45,
-    clock=210,
-    clock_limit=2800,
-    throttled=(),
-)
+RESTING_GPU = replace(GPU, busy=0.02, power=25, temperature=45, clock=210)
 
 
-def short() -> ToldRun:
-    """A minute of small steps."""
-    run = ToldRun(steps=90)
-    for _ in range(3):
-        run.steps(30, 0.5)
-        run.evaluate()
-        run.save()
-    return run
-
-
-def long() -> ToldRun:
+def long() -> MadeUpRun:
     """An hour, with evaluations and checkpoints between; at last the loss is low and stays there."""
-    run = ToldRun(steps=1800)
+    run = MadeUpRun(steps=1800)
     for _ in range(12):
         run.steps(150, 1.5)
         run.evaluate(seconds=40)
@@ -328,19 +284,9 @@ def long() -> ToldRun:
     return run
 
 
-def accumulating() -> ToldRun:
-    """Few, slow, uneven steps of many batches each."""
-    run = ToldRun(steps=300)
-    for _ in range(6):
-        for _ in range(50):
-            run.a_step(run.chance.uniform(5, 9))
-        run.evaluate(seconds=60)
-    return run
-
-
-def compiling() -> ToldRun:
+def compiling() -> MadeUpRun:
     """The first step compiles for minutes, a later one again, for a batch of another shape."""
-    run = ToldRun(steps=400, device="cuda:0")
+    run = MadeUpRun(steps=400, device="cuda:0")
     run.computer.gpu = RESTING_GPU
     run.a_step(4.0, compiling=200.0)
     run.computer.gpu = GPU
@@ -350,9 +296,9 @@ def compiling() -> ToldRun:
     return run
 
 
-def noisy() -> ToldRun:
+def noisy() -> MadeUpRun:
     """A loss that jumps about and falls slowly beneath."""
-    run = ToldRun(steps=2000)
+    run = MadeUpRun(steps=2000)
     for _ in range(10):
         for _ in range(200):
             run.a_step(0.25, loss=abs(run.falling(noise=0.6)))
@@ -360,9 +306,9 @@ def noisy() -> ToldRun:
     return run
 
 
-def laptop() -> ToldRun:
+def laptop() -> MadeUpRun:
     """A laptop that is plugged in, its plug moved once, warm but not too warm, on a small disk."""
-    run = ToldRun(steps=600, device="mps")
+    run = MadeUpRun(steps=600, device="mps")
     plugged = BatterySampled(share=0.25, is_plugged=True)
     run.computer.disk = DiskSampled(free=6 * GB, total=256 * GB)
     run.computer.gpu = DeviceSampled(source=Source.APPLE, name="Apple M3", busy=0.95, thermal=1)
@@ -376,30 +322,20 @@ def laptop() -> ToldRun:
     return run
 
 
-def resting() -> ToldRun:
+def resting() -> MadeUpRun:
     """A GPU that clocks down whenever the CPU evaluates, and is at its cap of power while it trains."""
-    run = ToldRun(steps=1200, device="cuda:0")
+    run = MadeUpRun(steps=1200, device="cuda:0")
     for _ in range(6):
-        run.computer.gpu = DeviceSampled(
-            source=Source.NVML,
-            name="NVIDIA RTX 4090",
-            busy=0.99,
-            power=449,
-            power_limit=450,
-            temperature=78,
-            clock=2450,
-            clock_limit=2800,
-            throttled=("power cap",),
-        )
+        run.computer.gpu = replace(GPU, power=449, clock=2450, throttled=("power cap",))
         run.steps(200, 0.2, data=0.45)  # the loop waits for data while the GPU has work left
         run.computer.gpu = RESTING_GPU
         run.evaluate(seconds=100)
     return run
 
 
-def resumed() -> ToldRun:
+def resumed() -> MadeUpRun:
     """A run that was stopped and goes on from its checkpoint, its loss low from the first step on."""
-    run = ToldRun(steps=1500)
+    run = MadeUpRun(steps=1500)
     run.steps(500, 0.3)
     run.save()
     run.finish(Outcome.STOPPED)
@@ -411,9 +347,9 @@ def resumed() -> ToldRun:
     return run
 
 
-def slow() -> ToldRun:
+def slow() -> MadeUpRun:
     """Twenty seconds a step, forty for some, and a computer that slept for an hour within one."""
-    run = ToldRun(steps=80)
+    run = MadeUpRun(steps=80)
     run.a_step(70.0)
     run.steps(30, 20.0)
     run.a_step(40.0)
@@ -423,9 +359,9 @@ def slow() -> ToldRun:
     return run
 
 
-def with_workers() -> ToldRun:
+def with_workers() -> MadeUpRun:
     """Workers prepare the data: each epoch begins with a wait for the first batch."""
-    run = ToldRun(steps=900, device="cuda:0", workers=4)
+    run = MadeUpRun(steps=900, device="cuda:0", workers=4)
     run.computer.gpu = GPU
     for _ in range(9):
         run.a_step(3.0, data=0.95)
@@ -434,25 +370,6 @@ def with_workers() -> ToldRun:
     return run
 
 
-HEALTHY: dict[str, Callable[[], ToldRun]] = {
-    status.__name__: status
-    for status in (
-        short,
-        long,
-        accumulating,
-        compiling,
-        noisy,
-        laptop,
-        resting,
-        resumed,
-        slow,
-        with_workers,
-    )
+HEALTHY: dict[str, Callable[[], MadeUpRun]] = {
+    made.__name__: made for made in (long, compiling, noisy, laptop, resting, resumed, slow, with_workers)
 }
-
-
-def told(name: str) -> list[Event]:
-    """The events of a healthy run, from the first to the last."""
-    run = HEALTHY[name]()
-    run.finish()
-    return run.events

@@ -19,9 +19,7 @@ from core.runs.events import Example, ExamplesChosen, Level, MessageRaised, Pred
 from core.runs.progress import Progress
 from core.runs.status import RunStatus
 from core.runs.words import error_text
-from tests.fakes.runs import FAKES
 
-DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 TITLE = "\x1b]0;title\x07"
 SHOWN = r"\u001b]0;title\u0007"
 ACTED_ON = "\x00\x07\x08\r\x1b\x7f\x9b\u2028\u202e\u2066\ufeff"
@@ -29,7 +27,6 @@ ACTED_ON = "\x00\x07\x08\r\x1b\x7f\x9b\u2028\u202e\u2066\ufeff"
 
 def test_every_command_has_an_example_that_it_understands():
     parser, commands = cli._parser()
-    assert len(commands.names) <= 22
     for name, command in commands._subparsers.choices.items():
         example = shlex.split(command.epilog)
         assert example[:3] == ["Example:", "hone", name]
@@ -79,82 +76,64 @@ def test_faults_are_logged_or_printed(error, message, home, monkeypatch, capsys)
     assert ("Traceback" in err) == isinstance(error, KeyError)
 
 
-def test_a_home_that_is_a_file_is_named(home, capsys):
-    home.touch()
-    assert main(["train", DIGITS]) == 1
-    assert str(home) in capsys.readouterr().err
+def is_harmless(text):
+    return not any(character in text for character in ACTED_ON)
 
 
-class TestControlCharacters:
-    """Text of data, models and names can't act on the terminal."""
+def test_control_characters_are_shown_columns_line_up_and_json_stays_the_same_value(capsys):
+    assert formats.visible(TITLE) == SHOWN
+    assert is_harmless(formats.visible(ACTED_ON))
+    plain = "Ünïcode 漢字 👩\u200d🚀\tand\r\nlines\n"
+    assert formats.visible(plain) == plain
+    lines = formats.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
+    assert {line.index("text") for line in lines[1:]} == {len(SHOWN) + 2}
+    print_json({"name": TITLE + ACTED_ON})
+    out = capsys.readouterr().out
+    assert is_harmless(out)
+    assert json.loads(out) == {"name": TITLE + ACTED_ON}
 
-    @staticmethod
-    def is_harmless(text):
-        return not any(character in text for character in ACTED_ON)
 
-    def test_they_are_shown_and_columns_line_up(self):
-        assert formats.visible(TITLE) == SHOWN
-        assert self.is_harmless(formats.visible(ACTED_ON))
-        plain = "Ünïcode 漢字 👩\u200d🚀\tand\r\nlines\n"
-        assert formats.visible(plain) == plain
-        lines = formats.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
-        assert {line.index("text") for line in lines[1:]} == {len(SHOWN) + 2}
-
-    def test_json_stays_the_same_value(self, capsys):
-        print_json({"name": TITLE + ACTED_ON})
-        out = capsys.readouterr().out
-        assert self.is_harmless(out)
-        assert json.loads(out) == {"name": TITLE + ACTED_ON}
-
-    def test_in_runs_messages_and_errors(self, tmp_path, capsys):
-        EventWriter(tmp_path / "events.jsonl", attempt=1).write(
-            RunStarted(),
-            ExamplesChosen(examples=(Example(given=TITLE, expected=TITLE),)),
-            Predicted(step=0, epoch=0.0, said=(Said(text=TITLE),)),
-        )
-        (tmp_path / "run.toml").write_text('task = "causal-lm"\n[output]\nname = "\\u001b]0;title\\u0007"\n')
-        assert main(["show", str(tmp_path), "--predictions"]) == main(["show", str(tmp_path)]) == 0
-        stream = io.StringIO()
-        Progress(RunStatus(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
-        (tmp_path / "data.csv").write_text("text,label\na,b\n")
-        wrong = ["--set", f"data.label_column.{TITLE}=a"]
-        assert main(["inspect", str(tmp_path / "data.csv"), *wrong]) == 2
-        out, err = capsys.readouterr()
-        assert out.count(SHOWN) == 4, "the input, its label, the prediction, and the run's name"
-        for text in (out, err, stream.getvalue()):
-            assert SHOWN in text
-            assert self.is_harmless(text)
-        for error in (UserError(TITLE), OptionsError((Problem("", TITLE),))):
-            assert TITLE in error_text(error), "the window shows it as it is"
+def test_control_characters_of_runs_messages_and_errors_do_not_act_on_the_terminal(tmp_path, capsys):
+    EventWriter(tmp_path / "events.jsonl", attempt=1).write(
+        RunStarted(),
+        ExamplesChosen(examples=(Example(given=TITLE, expected=TITLE),)),
+        Predicted(step=0, epoch=0.0, said=(Said(text=TITLE),)),
+    )
+    (tmp_path / "run.toml").write_text('task = "causal-lm"\n[output]\nname = "\\u001b]0;title\\u0007"\n')
+    assert main(["show", str(tmp_path), "--predictions"]) == main(["show", str(tmp_path)]) == 0
+    stream = io.StringIO()
+    Progress(RunStatus(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
+    (tmp_path / "data.csv").write_text("text,label\na,b\n")
+    wrong = ["--set", f"data.label_column.{TITLE}=a"]
+    assert main(["inspect", str(tmp_path / "data.csv"), *wrong]) == 2
+    out, err = capsys.readouterr()
+    assert out.count(SHOWN) == 4, "the input, its label, the prediction, and the run's name"
+    for text in (out, err, stream.getvalue()):
+        assert SHOWN in text
+        assert is_harmless(text)
+    for error in (UserError(TITLE), OptionsError((Problem("", TITLE),))):
+        assert TITLE in error_text(error), "the window shows it as it is"
 
 
 @pytest.mark.parametrize(
-    ("target", "message"),
+    ("command", "target", "message"),
     [
-        ("gone/x.html", "There is no folder at {there}/gone."),
-        ("file/x.html", "{there}/file is no folder."),
-        ("file", "{there}/file is there already; choose another name"),
-        ("folder.html", "{there}/folder.html is a folder."),
+        ("export {run} --report {target}", "gone/x.html", "There is no folder at {there}/gone."),
+        ("show {run} --support {target}", "file/x.html", "{there}/file is no folder."),
+        ("script {run} -o {target}", "file", "{there}/file is there already; choose another name"),
+        ("export {run} --metrics {target}", "folder.csv", "{there}/folder.csv is a folder."),
+        ("export {run} --metrics {target}", "a.xyz", "are written as .csv or .parquet; got a.xyz"),
+        ("new --task text-classification -o {target}", "file", "{there}/file is there already"),
     ],
 )
-@pytest.mark.parametrize(
-    "command",
-    [
-        "export {run} --report {target}",
-        "show {run} --support {target}",
-        "script {run} -o {target}",
-        "export {run} --metrics {target}",
-        "new --task text-classification -o {target}",
-    ],
-)
-def test_every_command_refuses_an_impossible_target(command, run, capsys, target, message):
-    there = run.path.parents[1] / "there"
-    (there / "folder.html").mkdir(parents=True)
+def test_every_command_refuses_an_impossible_target(command, target, message, run, home, capsys):  # noqa: PLR0917
+    there = home / "there"
+    (there / "folder.csv").mkdir(parents=True)
     (there / "file").write_text("precious")
     assert main([part.format(run=run.path, target=there / target) for part in command.split()]) == 2
     err = capsys.readouterr().err.replace(os.sep, "/")
     assert message.format(there=there).replace(os.sep, "/") in err
-    assert sorted(path.name for path in there.rglob("*")) == ["file", "folder.html"]
+    assert sorted(path.name for path in there.rglob("*")) == ["file", "folder.csv"]
     assert not (settings.home() / "hone.log").exists()
 
 

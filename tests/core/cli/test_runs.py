@@ -18,38 +18,33 @@ from tests.fakes.runs import FAKES, digits_options, new_run
 DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
 
-class TestList:
-    def test_no_runs(self, home, capsys):
-        assert main(["runs"]) == 0
-        assert "No runs yet" in capsys.readouterr().out
-        home.touch()
-        assert main(["runs"]) == 0
-        assert f"none can be made: {home} " in capsys.readouterr().out
+def test_where_no_run_is_or_can_be(home, capsys):
+    assert main(["runs"]) == 0
+    assert "No runs yet" in capsys.readouterr().out
+    home.touch()
+    assert main(["runs"]) == 0
+    assert f"none can be made: {home} " in capsys.readouterr().out
 
-    def test_all_runs_and_each_by_folder_or_name(self, hone, home, capfd):
-        hone("train", DIGITS)
-        [folder] = (home / "runs").iterdir()
-        capfd.readouterr()
-        assert main(["runs", "--json"]) == 0
-        [run] = msgspec.json.decode(capfd.readouterr().out)
-        assert (run["state"], run["metric"], run["best"]) == ("finished", "eval_accuracy", 0.75)
-        assert run["folder"] == str(folder)
-        damaged = new_run(home / "runs")
-        damaged.options_file.write_text("=")
-        assert main(["runs"]) == 0
-        out = capfd.readouterr().out
-        for text in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
-            assert text in out
-        for name in (folder.name, str(folder)):
-            assert main(["show", name]) == 0
-            assert capfd.readouterr().out.startswith("Handwritten digits: finished\n")
-        assert main(["runs", folder.name]) == 2
-        assert "--compare or --delete" in capfd.readouterr().err
 
-    def test_a_run_that_failed_says_why(self, hone, home, capfd):
-        hone("train", DIGITS, scenario="fail")
-        assert main(["show", next((home / "runs").iterdir()).name]) == 0
-        assert "The data has one class only" in capfd.readouterr().out
+def test_runs_are_listed_and_shown_by_folder_or_name(hone, home, capfd):
+    hone("train", DIGITS)
+    [folder] = (home / "runs").iterdir()
+    capfd.readouterr()
+    assert main(["runs", "--json"]) == 0
+    [run] = json.loads(capfd.readouterr().out)
+    assert (run["state"], run["metric"], run["best"]) == ("finished", "eval_accuracy", 0.75)
+    assert run["folder"] == str(folder)
+    damaged = new_run(home / "runs")
+    damaged.options_file.write_text("=")
+    assert main(["runs"]) == 0
+    out = capfd.readouterr().out
+    for text in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
+        assert text in out
+    for name in (folder.name, str(folder)):
+        assert main(["show", name]) == 0
+        assert capfd.readouterr().out.startswith("Handwritten digits: finished\n")
+    assert main(["runs", folder.name]) == 2
+    assert "--compare or --delete" in capfd.readouterr().err
 
 
 @pytest.fixture
@@ -65,28 +60,28 @@ def folder(home, monkeypatch):
     return home / "runs"
 
 
-class TestFindRun:
-    def test_by_folder_path_and_title(self, folder):
-        for name in ("2026-01-01-sea", str(folder / "2026-01-01-sea"), "my sea"):
-            assert find_run(name).path == folder / "2026-01-01-sea"
-        (folder / "2026-03-03-b" / "run.toml").write_text("[output\n")
-        assert find_run("twice").path == folder / "2026-02-02-a", "a damaged file has no title"
+def test_a_run_is_found_by_folder_path_and_title(folder):
+    for name in ("2026-01-01-sea", str(folder / "2026-01-01-sea"), "my sea"):
+        assert find_run(name).path == folder / "2026-01-01-sea"
+    (folder / "2026-03-03-b" / "run.toml").write_text("[output\n")
+    assert find_run("twice").path == folder / "2026-02-02-a", "a damaged file has no title"
 
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
-            ("zzzzzz", "there is no run zzzzzz; `hone runs` lists them"),
-            ("", "name a run; `hone runs` lists them"),
-            ("empty", "{runs.parent}/empty is not a run: it has neither run.toml nor events.jsonl"),
-            ("hollow", "{runs}/hollow is not a run: it has neither run.toml nor events.jsonl"),
-            ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
-        ],
-    )
-    def test_none_or_several(self, name, message, folder):
-        with pytest.raises(OptionsError) as caught:
-            find_run(name)
-        assert caught.value.detail == message.format(runs=folder)
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
+        ("zzzzzz", "there is no run zzzzzz; `hone runs` lists them"),
+        ("", "name a run; `hone runs` lists them"),
+        ("empty", "{runs.parent}/empty is not a run: it has neither run.toml nor events.jsonl"),
+        ("hollow", "{runs}/hollow is not a run: it has neither run.toml nor events.jsonl"),
+        ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
+    ],
+)
+def test_names_of_no_run_or_of_several(name, message, folder):
+    with pytest.raises(OptionsError) as caught:
+        find_run(name)
+    assert caught.value.detail == message.format(runs=folder)
 
 
 def test_names_tags_and_notes(run, capsys):

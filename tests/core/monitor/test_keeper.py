@@ -3,16 +3,13 @@
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from core.base.processes import NICENESS
-from core.cli.main import main
 from core.monitor import keeper as keeping
 from core.monitor.keeper import SAMPLE_SECONDS, SPARE_BYTES, Keeper, reserve_space, write_exit_record
 from core.runs import event_log
@@ -20,12 +17,12 @@ from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import (
     DeviceSampled,
     DiskSampled,
+    Event,
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
     RequestAnswered,
     RunFinished,
-    RunStarted,
     Source,
 )
 from core.runs.folder import Action, ExitRecord, RunFolder, is_same_process
@@ -41,283 +38,190 @@ def run(tmp_path):
     return new_run(tmp_path)
 
 
-def wait_for_steps(follower: RunFollower, keeper: object, steps: int = 3) -> None:
-    follow_until(follower, keeper, lambda: follower.status.step >= steps)
+def machine(run: RunFolder, *kinds: type[Event]) -> list[Event]:
+    """What the keeper has written, of these kinds."""
+    return [event for event in EventReader(run.machine_file).read_all() if isinstance(event, kinds)]
 
 
-def machine(run: RunFolder) -> list[object]:
-    return EventReader(run.machine_file).read_all()
+class Watched:
+    """A run with its keeper and a follower, once it has made some steps."""
+
+    def __init__(self, run: RunFolder, scenario: str) -> None:
+        self.keeper, self.follower = start(run, scenario), RunFollower(run)
+        self.until(lambda: self.follower.status.step >= 3)
+        self.engine = psutil.Process(self.follower.status.engine_pid)
+        self.processes = [(self.engine.pid, self.engine.create_time())]
+        if (run.path / "child.pid").exists():
+            child = int((run.path / "child.pid").read_text())
+            self.processes.append((child, psutil.Process(child).create_time()))
+
+    def until(self, condition) -> None:
+        follow_until(self.follower, self.keeper, condition)
+
+    def end(self) -> State:
+        """Wait until the run is over and its keeper gone."""
+        self.until(lambda: self.follower.is_over)
+        assert self.keeper.wait(10) == 0
+        return self.follower.state
+
+    def until_gone(self) -> None:
+        """Wait until the engine and what it has started are gone."""
+        self.until(lambda: not any(is_same_process(*process) for process in self.processes))
 
 
-def test_a_run_goes_from_its_first_to_its_last_event(run):
-    keeper = start(run, "finish")
+def keep(run: RunFolder, scenario: str) -> ExitRecord:
+    """Be the keeper of one attempt."""
+    return Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), scenario, str(run.path)]).keep()
+
+
+def test_a_run_from_its_first_to_its_last_event_while_the_computer_is_kept_awake(run, monkeypatch):
+    seen = []
+
+    @contextlib.contextmanager
+    def keep_awake():
+        for _ in range(2):
+            seen.append([type(event) for event in EventReader(run.events_file).read_all()])
+            if len(seen) == 1:
+                yield True
+
+    monkeypatch.setattr(keeping, "awake", keep_awake)
+    record = keep(run, "finish")
+    assert (record.code, record.signal) == (0, None)
+    assert seen[0] == []
+    assert seen[1][-1] is RunFinished
     follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert keeper.wait() == 0
-    assert follower.state is State.FINISHED
+    follower.poll()
+    assert (follower.state, follower.exit_record) == (State.FINISHED, record)
     assert follower.status.metrics["eval_accuracy"] == 0.75
-    assert follower.exit_record is not None
-    assert (follower.exit_record.code, follower.exit_record.signal) == (0, None)
     assert run.log_file.read_text() == "The fake engine is here.\n"
+    memory = {event.source: event for event in machine(run, MemorySampled)}
+    assert 0 < memory[Source.PROCESS].bytes < memory[Source.SYSTEM].ceiling
 
 
-def test_the_machine_is_sampled_at_once(run):
-    keeper = start(run, "finish")
-    keeper.wait(10)
-    sources = {event.source: event for event in machine(run) if isinstance(event, MemorySampled)}
-    assert set(sources) >= {Source.SYSTEM, Source.PROCESS}
-    assert 0 < sources[Source.PROCESS].bytes < sources[Source.SYSTEM].ceiling
-
-
-def test_the_machine_is_sampled_again_and_again_at_most_once_a_second(run):
+def test_the_machine_is_sampled_at_most_once_a_second_until_the_run_is_stopped(run):
     started = time.monotonic()
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
+    watched = Watched(run, "wait")
+    assert watched.engine.nice() >= NICENESS, "the window comes first"
 
-    def samples(kind: type[MemorySampled | DeviceSampled]) -> list[object]:
-        return [event for event in machine(run) if isinstance(event, kind) and event.source is Source.SYSTEM]
+    def samples(kind):
+        return [event for event in machine(run, kind) if event.source is Source.SYSTEM]
 
-    follow_until(follower, keeper, lambda: len(samples(MemorySampled)) >= 2)
+    watched.until(
+        lambda: len(samples(MemorySampled)) >= 2 and samples(DeviceSampled) and machine(run, DiskSampled)
+    )
     run.request(Action.STOP)
-    keeper.wait(10)
-    assert len(samples(MemorySampled)) <= 1 + (time.monotonic() - started) / SAMPLE_SECONDS
-    loads = samples(DeviceSampled)
-    assert loads
-    assert all(0 <= load.busy <= 1 for load in loads)
-
-
-def test_a_killed_engine_is_a_crash_with_its_signal_and_the_end_of_the_log(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    os.kill(follower.status.engine_pid, signal.SIGKILL)
-    assert keeper.wait(10) == 0
-    follower.poll()
-    assert follower.is_over
-    assert follower.state is State.CRASHED
-    record = follower.exit_record
-    assert record is not None
-    assert (record.code, record.signal) == (-9, "SIGKILL")
-    assert "memory" in record.reason
-    assert record.log_tail == "The fake engine is here."
-
-
-def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(run, monkeypatch):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    engine = psutil.Process(follower.status.engine_pid)
-    created = engine.create_time()
-    keeper.kill()
-    keeper.wait()
-    engine.kill()
-    follow_until(follower, keeper, lambda: not is_same_process(engine.pid, created))
-    monkeypatch.setattr(event_log, "time", FakeClock(time.monotonic() + 2.0))
-    follower.poll()
-    assert follower.is_over
-    assert follower.state is State.CRASHED
-    assert follower.exit_record is None
-    assert run.state(follower.status) is State.CRASHED
-
-
-def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    keeper.kill()
-    keeper.wait()
-    before = follower.status.step
-    wait_for_steps(follower, keeper, before + 40)
-    assert follower.state is State.TRAINING
-    assert run.state(follower.status) is State.TRAINING
-    run.request(Action.STOP)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert follower.state is State.STOPPED
-
-
-def test_a_stop_request_ends_the_run_and_is_answered(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    run.request(Action.STOP)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert follower.state is State.STOPPED
+    assert watched.end() is State.STOPPED
     assert run.open_requests() == []
+    assert len(samples(MemorySampled)) <= 1 + (time.monotonic() - started) / SAMPLE_SECONDS
+    assert all(0 <= load.busy <= 1 for load in samples(DeviceSampled))
+    assert 0 < machine(run, DiskSampled)[0].free < machine(run, DiskSampled)[0].total
 
 
-def test_a_keeper_that_is_asked_to_end_asks_the_engine_to_stop(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    keeper.terminate()
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert keeper.wait(10) == 0
-    assert follower.state is State.STOPPED
+def test_a_killed_engine_is_a_crash_with_its_signal_and_log_and_what_it_started_is_ended(run):
+    watched = Watched(run, "child")
+    assert len(watched.processes) == 2
+    watched.engine.kill()
+    assert watched.end() is State.CRASHED
+    record = watched.follower.exit_record
+    assert (record.code, record.signal, record.log_tail) == (-9, "SIGKILL", "The fake engine is here.")
+    assert "memory" in record.reason
+    watched.until_gone()
 
 
-def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run):
-    keeper = start(run, "child")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    child = psutil.Process(int((run.path / "child.pid").read_text()))
-    created = child.create_time()
-    run.requests.mkdir()
-    (run.requests / "other.json").write_text("{")
-    request = run.request(Action.KILL)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    keeper.wait(10)
-    assert follower.state is State.STOPPED
-    answers = [event for event in machine(run) if isinstance(event, RequestAnswered)]
-    assert [(answer.request, answer.accepted) for answer in answers] == [(request.id, True)]
-    assert not any(run.requests.iterdir())
-    follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
+@pytest.mark.parametrize("ended", [State.STOPPED, State.CRASHED])
+def test_an_engine_that_lost_its_keeper_trains_until_it_is_stopped_or_killed(run, ended, monkeypatch):
+    watched = Watched(run, "wait")
+    watched.keeper.kill()
+    watched.keeper.wait()
+    before = watched.follower.status.step
+    watched.until(lambda: watched.follower.status.step >= before + 10)
+    assert watched.follower.state is run.state(watched.follower.status) is State.TRAINING
+    if ended is State.STOPPED:
+        run.request(Action.STOP)
+        watched.until(lambda: watched.follower.is_over)
+    else:
+        watched.engine.kill()
+        watched.until_gone()
+        monkeypatch.setattr(event_log, "time", FakeClock(time.monotonic() + 2.0))
+        watched.follower.poll()
+    assert watched.follower.is_over
+    assert watched.follower.state is run.state(watched.follower.status) is ended
+    assert watched.follower.exit_record is None
 
 
-def test_what_a_killed_engine_had_started_is_ended_too(run):
-    keeper = start(run, "child")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    child = psutil.Process(int((run.path / "child.pid").read_text()))
-    created = child.create_time()
-    os.kill(follower.status.engine_pid, signal.SIGKILL)
-    keeper.wait(10)
-    follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
-
-
-def test_a_bug_is_a_crash_with_its_traceback(run):
-    start(run, "bug").wait(10)
+def test_a_bug_is_a_crash_with_its_traceback_and_the_next_attempt_carries_its_number(run):
+    record = keep(run, "bug")
     follower = RunFollower(run)
     follower.poll()
-    assert follower.state is State.CRASHED
-    assert follower.exit_record is not None
-    assert follower.exit_record.code == 1
-    assert follower.exit_record.log_tail.endswith("RuntimeError: a bug in the fake engine")
+    assert (follower.state, record.code) == (State.CRASHED, 1)
+    assert record.log_tail.endswith("RuntimeError: a bug in the fake engine")
+    run.machine_file.unlink()
+    keep(run, "crash")
+    assert {event.attempt for event in machine(run, Event)} == {2}
+    assert {event.attempt for event in EventReader(run.events_file).read_all()} == {1, 2}
 
 
-def test_the_engine_steps_back_behind_the_window(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    engine = psutil.Process(follower.status.engine_pid)
-    niceness = engine.nice()
-    run.request(Action.STOP)
-    keeper.wait(10)
-    assert niceness >= NICENESS
-
-
-def test_an_engine_that_cannot_be_started_is_told(run):
+def test_an_engine_that_cannot_be_started_is_reported(run):
     record = Keeper(run, [str(run.path / "no-such-program")]).keep()
     assert record == run.exit_record()
     assert record.code is None
     assert "no-such-program" in record.reason
 
 
-def test_the_second_attempt_carries_its_number(run):
-    Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
-    run.machine_file.unlink()
-    Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
-    assert {event.attempt for event in machine(run)} == {2}
-    assert any(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
-
-
-def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(run, capsys):
-    keeper = start(run, "page")
-    follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: "paging" in follower.status.messages)
-    message = follower.status.messages["paging"]
-    assert "97 % of the memory (16 GB) was in use" in message.detail
-    assert message.fixes[0].changes["memory.batch_size"] == 8, "what helps the options asked for"
-    main(["show", str(run.path)])
-    assert f"Warning: {message.title}" in capsys.readouterr().out
-    follow_until(follower, keeper, lambda: "paging" not in follower.status.messages)
+@pytest.mark.parametrize(
+    ("scenario", "message_id", "detail"),
+    [
+        ("page", "paging", "97 % of the memory (16 GB) was in use"),
+        ("stuck", "silence", "Its process is alive and "),
+    ],
+)
+def test_a_warning_is_raised_while_it_holds_and_withdrawn(run, scenario, message_id, detail):
+    watched = Watched(run, scenario)
+    watched.until(lambda: message_id in watched.follower.status.messages)
+    message = watched.follower.status.messages[message_id]
+    assert detail in message.detail
+    if scenario == "page":
+        assert message.fixes[0].changes["memory.batch_size"] == 8, "computed from the run's options"
+    watched.until(lambda: message_id not in watched.follower.status.messages)
     run.request(Action.STOP)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    told = [type(event) for event in machine(run) if isinstance(event, MessageRaised | MessageWithdrawn)]
-    assert told == [MessageRaised, MessageWithdrawn]
-
-
-def test_a_run_without_steps_is_told_of_until_the_next(run):
-    keeper = start(run, "stuck")
-    follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: "silence" in follower.status.messages)
-    message = follower.status.messages["silence"]
-    assert "The last event was step 10 at " in message.detail
-    assert "Its process is alive and " in message.detail
-    follow_until(follower, keeper, lambda: "silence" not in follower.status.messages)
-    run.request(Action.STOP)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert follower.status.messages == {}
-
-
-def test_the_disk_of_the_run_is_looked_after(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-
-    def disks() -> list[DiskSampled]:
-        return [event for event in machine(run) if isinstance(event, DiskSampled)]
-
-    follow_until(follower, keeper, lambda: bool(disks()))
-    run.request(Action.STOP)
-    keeper.wait(10)
-    assert 0 < disks()[0].free < disks()[0].total
+    watched.end()
+    messages = machine(run, MessageRaised, MessageWithdrawn)
+    assert [type(message) for message in messages] == [MessageRaised, MessageWithdrawn]
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate", "remove"])
-def test_a_driver_and_a_disk_that_hang_keep_nobody_from_ending_the_run(run, end):
-    keeper = start(run, "hang")
-    follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: len(machine(run)) > 10)
-    assert not [event for event in machine(run) if isinstance(event, DiskSampled)]
-    if end == "kill":
-        run.request(Action.KILL)
-    elif end == "terminate":
-        keeper.terminate()
-    else:
-        shutil.rmtree(run.path)
-    assert keeper.wait(10) == 0
+def test_a_driver_and_a_disk_that_hang_do_not_keep_the_run_from_ending(run, end):
+    watched = Watched(run, "hang")
+    watched.until(lambda: len(machine(run, Event)) > 10)
+    assert machine(run, DiskSampled) == []
+    match end:
+        case "kill":
+            run.requests.mkdir()
+            (run.requests / "other.json").write_text("{")
+            request = run.request(Action.KILL)
+            assert watched.end() is State.STOPPED, "no crash"
+            [answer] = machine(run, RequestAnswered)
+            assert (answer.request, answer.accepted) == (request.id, True)
+            assert list(run.requests.iterdir()) == []
+        case "terminate":
+            watched.keeper.terminate()
+            assert watched.end() is State.STOPPED
+        case "remove":
+            shutil.rmtree(run.path)
+            assert watched.keeper.wait(10) == 0
+    watched.until_gone()
 
 
-def test_the_computer_is_kept_awake_for_as_long_as_the_engine_runs(run, monkeypatch):
-    told: list[list[type]] = []
-
-    def engine_told() -> list[type]:
-        return [type(event) for event in EventReader(run.events_file).read_all()]
-
-    @contextlib.contextmanager
-    def keep_awake() -> Iterator[bool]:
-        told.append([])
-        yield True
-        told.append(engine_told())
-
-    monkeypatch.setattr(keeping, "awake", keep_awake)
-    Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "finish", str(run.path)]).keep()
-    assert len(told) == 2
-    assert RunFinished in told[1]
-
-
-def test_a_run_whose_folder_is_renamed_goes_on_in_it(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
+def test_a_run_whose_folder_is_renamed_continues_in_it(run):
+    watched = Watched(run, "wait")
     moved = RunFolder(run.path.rename(run.path.with_name("moved")))
-    follower, last = RunFollower(moved), follower.status.step
-    wait_for_steps(follower, keeper, last + 5)
+    last = watched.follower.status.step
+    watched.follower = RunFollower(moved)
+    watched.until(lambda: watched.follower.status.step >= last + 5)
     moved.request(Action.SAVE)
     moved.request(Action.STOP)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert keeper.wait(10) == 0
-    assert (follower.state, moved.exit_record().code) == (State.STOPPED, 0)
+    assert (watched.end(), moved.exit_record().code) == (State.STOPPED, 0)
     assert not run.path.exists()
-
-
-def test_a_run_whose_folder_is_removed_ends(run):
-    keeper = start(run, "wait")
-    follower = RunFollower(run)
-    wait_for_steps(follower, keeper)
-    engine = psutil.Process(follower.status.engine_pid)
-    shutil.rmtree(run.path)
-    keeper.wait(10)
-    assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
 
 
 def test_exit_json_is_written_into_reserved_space_even_if_the_disk_is_full(run, monkeypatch, capfd):

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from core.base.errors import Fix
-from core.monitor.recent import END, MOST_BLOCKS, REVEAL, STOP, Block, LossCurve, Low, trend
+from core.monitor.recent import END, MOST_BLOCKS, REVEAL, STOP, LossCurve, Low
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import Level, MessageRaised, Outcome
-from tests.fakes.watched_runs import OPTIONS, ToldRun, watch
+from tests.fakes.watched_runs import OPTIONS, MadeUpRun, watch
 
 SLOWER = Fix("Lower the learning rate to 0.0001", {"training.learning_rate": 1e-4})
 KEEPS_THREE = replace(OPTIONS, output=OutputOptions(keep_checkpoints=3))
@@ -23,201 +23,144 @@ def trained_with(**training: float) -> RunOptions:
     return replace(OPTIONS, training=TrainingOptions(**{"learning_rate": 1e-3, **training}))
 
 
-def go_on(run: ToldRun, steps: int, loss: float, noise: float = 0.0) -> None:
-    for _ in range(steps):
-        run.a_step(0.3, loss=loss + noise * run.chance.gauss(0, 1))
+def run_of(*parts, steps: int = 1000, from_step: int = 0) -> MadeUpRun:
+    return extended(MadeUpRun(steps=steps, from_step=from_step), *parts)
+
+
+def extended(run: MadeUpRun, *parts) -> MadeUpRun:
+    """The run with more of it: a list of losses, (steps, loss, noise), an evaluation's loss, or SAVE."""
+    for part in parts:
+        match part:
+            case "save":
+                run.save()
+            case float():
+                run.evaluate(part)
+            case list():
+                for loss in part:
+                    run.a_step(0.3, loss=loss)
+            case (steps, loss, noise):
+                for _ in range(steps):
+                    run.a_step(0.3, loss=loss + noise * run.chance.gauss(0, 1))
+    run.wait(2.0)
+    return run
+
+
+def falling(begin: float, end: float, steps: int) -> list[float]:
+    return [begin + (end - begin) * step / steps for step in range(steps)]
+
+
+SAVE = "save"
+NAN = [math.nan]
 
 
 # --- Not a number
 
 
-def losing(loss: float = math.nan, *, save: bool = True) -> ToldRun:
-    run = ToldRun(steps=600)
-    run.steps(40, 0.5)
-    if save:
-        run.save()
-    run.steps(2, 0.5)
-    lose(run, loss)
-    return run
-
-
-def lose(run: ToldRun, loss: float = math.nan, *, save: bool = False) -> None:
-    run.a_step(0.5, loss=loss)
-    if save:
-        run.save()
-    run.wait(2.0)
+BEFORE = [(40, 2.0, 0.1), SAVE, (2, 2.0, 0.1)]
+LOST = [*BEFORE, NAN]
 
 
 @pytest.mark.parametrize(
     ("loss", "words"), [(math.nan, "not a number (NaN)"), (math.inf, "infinite"), (-math.inf, "infinite")]
 )
-def test_the_first_loss_that_is_not_finite(loss, words):
-    message = watch(losing(loss).events).one
+def test_a_loss_that_is_not_finite(loss, words):
+    message = watch(run_of(*BEFORE, [loss])).one
     assert (message.id, message.level) == ("lost-loss", Level.WARNING)
     assert message.title == f"The loss of step 43 is {words}"
     assert message.fixes == (END, REVEAL, SLOWER, Fix("Compute in fp32", {"device.precision": "fp32"}))
 
 
-def test_the_last_good_checkpoint_is_named_while_it_is_there():
-    run = losing()
-    message = watch(run.events).one
-    assert "checkpoints/checkpoint-40 (step 40)" in message.detail
-    assert "copy it first" in message.detail
-    run.save()
-    run.wait(2.0)
-    _, later = watch(run.events).raised
-    assert "checkpoint-40" not in later.detail, "the one saved since has taken its place"
-    assert later.fixes[:2] == (STOP, SLOWER)
-    assert watch(losing(save=False).events).one.fixes[0] == STOP
+@pytest.mark.parametrize(
+    ("options", "parts", "words", "fixes"),
+    [
+        (OPTIONS, [(40, 2.0, 0.1), NAN], "There is no checkpoint yet.", [STOP]),
+        (OPTIONS, LOST, "(step 40). The next one, also that of a stop, replaces it: copy", [END, REVEAL]),
+        (OPTIONS, [*LOST, SAVE], "No checkpoint from before it is left.", [STOP, SLOWER]),
+        (KEEPS_THREE, LOST, "checkpoints/checkpoint-40 (step 40).", [STOP, REVEAL]),
+        (KEEPS_THREE, [*LOST, *[SAVE, NAN] * 2], "(step 40). The next one", [END, REVEAL]),
+        (KEEPS_THREE, [*LOST, *[SAVE, NAN] * 3], "No checkpoint from before", [STOP, SLOWER]),
+    ],
+)
+def test_the_last_good_checkpoint_is_named_and_how_to_keep_it(options, parts, words, fixes):
+    message = watch(run_of(*parts), options=options).raised[-1]
+    assert words in message.detail
+    assert list(message.fixes[: len(fixes)]) == fixes
 
 
-def test_where_several_are_kept_a_good_checkpoint_stays_until_it_is_the_oldest():
-    run = losing()
-    message = watch(run.events, options=KEEPS_THREE).one
-    assert "copy it" not in message.detail
-    assert message.fixes[:2] == (STOP, REVEAL)
-    lose(run, save=True)
-    lose(run, save=True)
-    assert "copy it first" in watch(run.events, options=KEEPS_THREE).raised[-1].detail
-    lose(run, save=True)
-    assert "checkpoint-40" not in watch(run.events, options=KEEPS_THREE).raised[-1].detail
+def test_after_50_finite_losses_it_is_over_and_checkpoints_are_good_again():
+    run = run_of(*LOST, (20, 2.0, 0.1), NAN, (49, 2.0, 0.1), SAVE)
+    assert watch(run).withdrawn == []
+    extended(run, (1, 2.0, 0.1), SAVE)
+    assert watch(run).withdrawn == ["lost-loss"]
+    extended(run, NAN)
+    again = watch(run).raised[-1]
+    assert "step 115 " in again.title
+    assert "(step 114)." in again.detail
 
 
-@pytest.mark.parametrize(("finite", "good"), [(49, False), (50, True)])
-def test_after_many_finite_losses_checkpoints_are_good_again(finite, good):
-    run = losing()
-    run.steps(finite, 0.5)
-    run.save()
-    lose(run)
-    step = 43 + finite
-    assert (f"(step {step})." in watch(run.events).raised[-1].detail) == good
-
-
-def test_after_many_finite_losses_it_is_past_and_the_next_is_a_new_one():
-    run = losing()
-    run.steps(20, 0.5)
-    run.a_step(0.5, loss=math.nan)
-    run.steps(45, 0.5)
-    assert (len(watch(run.events).raised), watch(run.events).withdrawn) == (1, [])
-    run.steps(10, 0.5)
-    assert watch(run.events).withdrawn == ["lost-loss"]
-    lose(run)
-    assert [message.title[17:20] for message in watch(run.events).raised] == ["43 ", "120"]
-
-
-@pytest.mark.parametrize("seen", [True, False])
-def test_the_engines_own_message_takes_its_place(seen):
-    run = losing() if seen else ToldRun(steps=600)
-    if not seen:
+@pytest.mark.parametrize("is_raised", [True, False])
+def test_the_engines_own_message_takes_its_place(is_raised):
+    run = run_of(*LOST) if is_raised else MadeUpRun(steps=600)
+    if not is_raised:
         run.a_step(0.05, loss=math.nan)
-    run.tell(MessageRaised(id="failed", level=Level.ERROR, title="The loss is no longer a number"))
+    run.add(MessageRaised(id="failed", level=Level.ERROR, title="The loss is no longer a number"))
     run.finish(Outcome.FAILED)
-    watched = watch(run.events)
-    assert len(watched.raised) == len(watched.withdrawn) == seen
+    assert len(watch(run).raised) == len(watch(run).withdrawn) == is_raised
 
 
 # --- Flat loss
 
-
-def flat(noise: float = 0.05, steps: int = 500) -> ToldRun:
-    run = ToldRun(steps=1000)
-    go_on(run, steps, 2.303, noise)
-    return run
+FALLEN = [falling(2.3, 1.0, 100)]
 
 
-def fallen(steps: int = 2000, **begin: int) -> ToldRun:
-    run = ToldRun(steps=steps, **begin)
-    for step in range(100):
-        run.a_step(0.3, loss=2.3 - 0.013 * step)
-    return run
-
-
-def stalled(*evaluations: float) -> ToldRun:
-    """Fallen to 1.0 in its first steps, and there it stays."""
-    run = fallen()
-    run.evaluate(0.9)
-    for loss in evaluations:
-        go_on(run, 250, 1.0, 0.05)
-        run.evaluate(loss)
-    return run
+def flat(steps: int, noise: float = 0.05) -> MadeUpRun:
+    return run_of((steps, 2.303, noise))
 
 
 def test_a_loss_that_never_fell_is_a_warning_with_both_remedies():
-    run = flat()
-    message = watch(run.events).one
+    run = flat(500)
+    message = watch(run).one
     assert (message.id, message.level) == ("standing-loss", Level.WARNING)
     assert "2.3 after 201 steps" in message.detail
-    rates = [fix.changes["training.learning_rate"] for fix in message.fixes]
-    assert rates == [1e-4, 3e-3]
-    small = watch(run.events, options=trained_with(learning_rate=5e-5)).one
-    assert [fix.changes["training.learning_rate"] for fix in small.fixes] == [1.5e-4, 5e-6]
-    for step in range(500):
-        run.a_step(0.3, loss=2.3 - 0.003 * step)
-    assert watch(run.events).withdrawn == ["standing-loss"]
+    assert [fix.changes["training.learning_rate"] for fix in message.fixes] == [1e-4, 3e-3]
+    low_rate = watch(run, options=trained_with(learning_rate=5e-5)).one
+    assert [fix.changes["training.learning_rate"] for fix in low_rate.fixes] == [1.5e-4, 5e-6]
+    extended(run, falling(2.3, 0.8, 500))
+    assert watch(run).withdrawn == ["standing-loss"]
 
 
 @pytest.mark.parametrize("warmup", [400.0, 0.4])
 def test_steps_of_the_warm_up_do_not_count(warmup):
     options = trained_with(warmup=warmup)
-    assert watch(flat().events, options=options).messages == []
-    assert watch(flat(steps=700).events, options=options).one.id == "standing-loss"
+    assert watch(flat(500), options=options).messages == []
+    assert watch(flat(700), options=options).one.id == "standing-loss"
+
+
+def flat_after(*evaluations: float) -> list:
+    """Fallen, then flat, with these evaluations."""
+    return [*FALLEN, 0.9, *[part for loss in evaluations for part in ((250, 1.0, 0.05), loss)]]
 
 
 def test_a_loss_that_has_stopped_falling_with_no_better_evaluations_is_a_note():
-    message = watch(stalled(0.9, 0.9, 0.9, 0.9).events).one
-    assert (message.level, message.title) == (Level.INFO, "The loss has stopped falling")
+    message = watch(run_of(*flat_after(0.9, 0.9, 0.9, 0.9), steps=2000)).one
+    assert (message.level, message.fixes) == (Level.INFO, (STOP,))
     assert "since step 100" in message.detail
-    assert message.fixes == (STOP,)
-
-
-def without_evaluations() -> ToldRun:
-    run = fallen()
-    go_on(run, 1000, 1.0, 0.05)
-    return run
-
-
-def small() -> ToldRun:
-    run = ToldRun(steps=2000)
-    run.steps(5, 0.3, loss=2.3)
-    for _ in range(6):
-        go_on(run, 200, 0.4, 0.02)
-        run.evaluate(0.4)
-    return run
-
-
-def near_its_end() -> ToldRun:
-    run = fallen(1200)
-    for loss in (0.9, 0.8, 0.7):
-        run.evaluate(loss)
-        for step in range(300):
-            run.a_step(0.3, loss=loss + 0.1 - step / 3000)
-    run.evaluate(0.7)
-    go_on(run, 190, 0.7, 0.01)
-    run.evaluate(0.7)
-    return run
-
-
-def resumed() -> ToldRun:
-    run = ToldRun(steps=2000, from_step=900)
-    go_on(run, 500, 1.0, 0.05)
-    return run
 
 
 @pytest.mark.parametrize(
-    "made",
+    ("parts", "planned"),
     [
-        lambda: flat(steps=150),
-        lambda: flat(noise=1.2),
-        lambda: stalled(0.85, 0.8, 0.75, 0.7),
-        without_evaluations,
-        small,
-        near_its_end,
-        resumed,
+        pytest.param([(150, 2.3, 0.05)], {}, id="few steps"),
+        pytest.param([(500, 2.3, 1.2)], {}, id="noise"),
+        pytest.param(flat_after(0.85, 0.8, 0.75, 0.7), {"steps": 2000}, id="better evaluations"),
+        pytest.param([*FALLEN, (1000, 1.0, 0.05)], {"steps": 2000}, id="no evaluations"),
+        pytest.param([(5, 2.3, 0.0), *[(200, 0.4, 0.02), 0.4] * 6], {"steps": 2000}, id="small"),
+        pytest.param([*FALLEN, *[(250, 1.0, 0.05), 0.9] * 3], {"steps": 1000}, id="near its end"),
+        pytest.param([(500, 1.0, 0.05)], {"steps": 2000, "from_step": 900}, id="resumed"),
     ],
-    ids=["short", "noisy", "better evaluations", "no evaluations", "small", "near its end", "resumed"],
 )
-def test_other_losses_may_be_flat(made):
-    assert watch(made().events).messages == []
+def test_other_losses_may_be_flat(parts, planned):
+    assert watch(run_of(*parts, **planned)).messages == []
 
 
 # --- Exploding loss
@@ -225,119 +168,67 @@ def test_other_losses_may_be_flat(made):
 AT_ONCE = [0.694, 22.7, 93.9, 64.8, 20.5, 29.2, 108.8, 77.7, 63.0, 9.38, 34.1, 22.9, 9.07, 23.5, 23.1, 42.0]
 """The first losses of a small Bert with two labels, by AdamW at a rate of 10."""
 
-
-def learned(steps: int = 200) -> ToldRun:
-    """Fallen from 2.3 to about 0.5."""
-    run = ToldRun(steps=1000)
-    for step in range(steps):
-        run.a_step(0.3, loss=2.3 - 1.8 * step / steps + 0.05 * run.chance.gauss(0, 1))
-    return run
+LEARNED = falling(2.3, 0.5, 200)
 
 
 def test_a_loss_back_where_it_began_names_the_low_and_the_last_checkpoint_before():
-    run = learned()
-    run.save()
-    go_on(run, 40, loss=2.4, noise=0.1)
-    message = watch(run.events).one
+    run = run_of(LEARNED, SAVE, (40, 2.4, 0.1))
+    message = watch(run).one
     assert (message.id, message.level) == ("exploding-loss", Level.WARNING)
-    assert "It was down to 0.5" in message.detail
-    assert "each of the last 20 steps was above 2." in message.detail
-    assert "checkpoints/checkpoint-200, of step 200." in message.detail
-    assert message.fixes[0] == STOP
-    assert [fix.changes for fix in message.fixes[1:]] == [
-        {"training.learning_rate": 0.00033},
-        {"training.warmup": 0.1},
-    ]
-    unclipped = watch(run.events, options=trained_with(max_grad_norm=0.0)).one
+    for words in ("down to 0.5", "each of the last 20 steps was above 2.", "checkpoint-200, of step 200."):
+        assert words in message.detail
+    slower = {"training.learning_rate": 0.00033}
+    assert [fix.changes for fix in message.fixes] == [{}, slower, {"training.warmup": 0.1}]
+    unclipped = watch(run, options=trained_with(max_grad_norm=0.0)).one
     assert unclipped.fixes[-1].changes == {"training.max_grad_norm": 1.0}
-    go_on(run, 60, loss=0.6)
-    assert watch(run.events).withdrawn == ["exploding-loss"]
-
-
-def test_far_enough_up_five_steps_will_do():
-    run = learned()
-    go_on(run, 4, loss=80.0)
-    assert watch(run.events).messages == []
-    go_on(run, 1, loss=80.0)
-    run.wait(2.0)
-    assert "each of the last 5 steps was above 80" in watch(run.events).one.detail
-
-
-@pytest.mark.parametrize("losses", [AT_ONCE, [0.7, 155.0, *[155.0 + 20 * step for step in range(39)]]])
-def test_a_loss_that_explodes_before_it_was_low_for_ten_steps(losses):
-    run = ToldRun(steps=400)
-    for loss in losses:
-        run.a_step(0.3, loss=loss)
-    run.wait(2.0)
-    message = watch(run.events).one
-    assert message.id == "exploding-loss"
-    assert f"{losses[0]:.3g} at step 1," in message.detail
-    go_on(run, 30, loss=0.6)
-    assert watch(run.events).withdrawn == ["exploding-loss"]
-
-
-def test_checkpoints_saved_while_it_was_up_are_not_offered():
-    run = learned()
-    go_on(run, 15, loss=3.0)
-    run.save()
-    go_on(run, 10, loss=3.0)
-    assert "No checkpoint is from before it." in watch(run.events).one.detail
-    run = learned()
-    run.save()
-    for _ in range(3):  # up, and never twenty steps in a row
-        go_on(run, 19, loss=9.0)
-        go_on(run, 1, loss=0.6)
-    go_on(run, 10, loss=9.0)
-    run.save()
-    go_on(run, 12, loss=9.0)
-    assert "checkpoints/checkpoint-200, of" in watch(run.events, options=KEEPS_THREE).one.detail
-
-
-def hard_batches(count: int) -> ToldRun:
-    run = learned()
-    go_on(run, count, loss=4.0)
-    go_on(run, 50, loss=0.5, noise=0.05)
-    return run
-
-
-def batches_that_differ() -> ToldRun:
-    run = ToldRun(steps=5000)
-    for _ in range(3000):
-        run.a_step(0.05, loss=max(0.05, 1.5 + 0.8 * run.chance.gauss(0, 1)))
-    return run
-
-
-def tiny() -> ToldRun:
-    run = ToldRun(steps=1000)
-    go_on(run, 100, loss=0.01)
-    go_on(run, 60, loss=0.3)
-    return run
+    assert watch(extended(run, (60, 0.6, 0.0))).withdrawn == ["exploding-loss"]
 
 
 @pytest.mark.parametrize(
-    "made", [lambda: hard_batches(1), lambda: hard_batches(19), batches_that_differ, tiny]
+    ("risen", "words"),
+    [
+        ([(19, 4.0, 0.0), (50, 0.5, 0.05)], None),
+        ([(4, 80.0, 0.0)], None),
+        ([(5, 80.0, 0.0)], "each of the last 5 steps was above 80"),
+        ([(15, 3.0, 0.0), SAVE, (10, 3.0, 0.0)], "No checkpoint is from before it."),
+        (
+            [SAVE, *[(19, 9.0, 0.0), [0.6]] * 3, (10, 9.0, 0.0), SAVE, (12, 9.0, 0.0)],
+            "checkpoints/checkpoint-200, of",  # not the one saved while it was up
+        ),
+    ],
 )
-def test_ordinary_noise_is_no_explosion(made):
-    assert "exploding-loss" not in {message.id for message in watch(made().events).raised}
+def test_how_long_it_has_to_be_up_and_which_checkpoint_is_from_before(risen, words):
+    raised = watch(run_of(LEARNED, *risen), options=KEEPS_THREE).raised
+    assert [words in message.detail for message in raised] == ([True] if words else [])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("losses", [AT_ONCE, [0.7, 155.0, *falling(155.0, 925.0, 39)]])
+def test_a_loss_that_explodes_before_it_was_low_for_ten_steps(losses):
+    run = run_of(losses)
+    message = watch(run).one
+    assert message.id == "exploding-loss"
+    assert f"{losses[0]:.3g} at step 1," in message.detail
+    assert watch(extended(run, (30, 0.6, 0.0))).withdrawn == ["exploding-loss"]
+
+
+def test_ordinary_noise_is_no_explosion():
+    chance = random.Random(5)
+    noisy = [max(0.05, chance.gauss(1.5, 0.8)) for _ in range(3000)]
+    for run in (run_of(noisy, steps=5000), run_of((100, 0.01, 0.0), (60, 0.3, 0.0))):
+        assert "exploding-loss" not in {message.id for message in watch(run).raised}
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("batch", [1, 8])
-def test_squared_errors_of_few_samples_differ_as_much_from_the_first(batch, seed):
+def test_squared_errors_of_few_samples_are_no_explosion(batch, seed):
     chance = random.Random(seed)
-    run = ToldRun(steps=400)
-    for step in range(60):
-        squares = [chance.gauss(0, 100) ** 2 for _ in range(batch)]
-        run.a_step(0.3, loss=1.0 if step == 0 and batch == 1 else sum(squares) / batch)
+    losses = [sum(chance.gauss(0, 100) ** 2 for _ in range(batch)) / batch for _ in range(60)]
     options = replace(OPTIONS, task=Task.TEXT_REGRESSION, memory=replace(OPTIONS.memory, batch_size=batch))
-    assert watch(run.events, options=options).messages == []
+    assert watch(run_of([1.0 if batch == 1 else losses[0], *losses[1:]]), options=options).messages == []
 
 
 def test_a_loss_that_is_not_finite_is_reported_instead():
-    run = learned()
-    go_on(run, 25, loss=3.0)
-    lose(run)
-    watched = watch(run.events)
+    watched = watch(run_of(LEARNED, (25, 3.0, 0.0), NAN))
     assert [message.id for message in watched.raised] == ["exploding-loss", "lost-loss"]
     assert watched.withdrawn == ["exploding-loss"]
 
@@ -356,24 +247,4 @@ def test_many_losses_take_little_memory_and_none_is_lost():
     assert all(block.mean == (block.first + block.last) / 2 for block in blocks)
     assert {block.count for block in blocks} == {512}
     assert curve.since(1000)[0].first == 1025
-
-
-def test_the_lowest_average_is_that_of_enough_steps():
-    curve = LossCurve()
-    assert curve.lowest(10) is None
-    for step in range(1, 1001):
-        curve.add(step, 0.2 if 493 <= step <= 512 else 0.0 if step == 700 else 1.0)
-    found = curve.lowest(10)
-    assert found == Low(pytest.approx(0.2), found.step)
-    assert 493 <= found.step <= 512
-
-
-@pytest.mark.parametrize(
-    ("change", "noise", "least", "most"),
-    [(-0.5, 0.0, 0.5 / 1.75, 0.5 / 1.75), (-0.05, 0.3, 0.0, pytest.approx(0.09, abs=0.05))],
-)
-def test_noise_makes_a_trend_uncertain(change, noise, least, most):
-    chance = random.Random(3)
-    losses = (2.0 + change * step / 100 + noise * chance.gauss(0, 1) for step in range(101))
-    found = trend([Block(step, step, 1, loss) for step, loss in enumerate(losses)])
-    assert (found.least, found.most) == (pytest.approx(least), most if noise else pytest.approx(most))
+    assert curve.lowest(10) == Low(256.5, 512)

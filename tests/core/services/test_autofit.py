@@ -1,7 +1,6 @@
 """What finds a run that fits, and what measures each remedy, with dry runs that answer from a table."""
 
 import threading
-from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -13,7 +12,7 @@ from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
 from core.memory.remedies import candidates, ladder, request_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision
-from core.services.autofit import Fitting, MeasuringEach, Try
+from core.services.autofit import Fitting, MeasuringEach
 from tests.fakes.machines import LAPTOP
 from tests.fakes.model_shapes import BERT, MODEL, asked
 
@@ -21,112 +20,90 @@ MB = 1 << 20
 DEVICE = devices_of(LAPTOP).devices[0]
 
 
-class FakeDryRuns:
-    """Makes dry runs that hold what `peak` says, and end as soon as they hold more than there is free."""
+class DryRuns:
+    """Dry runs that hold what `peak` says of their options, and end as soon as they hold more than is free."""
 
-    def __init__(self, peak: Callable[[RunOptions], int]) -> None:
-        self._peak = peak
+    def __init__(self, peak, seconds=lambda _options: 1.0) -> None:
+        self.peak, self.seconds = peak, seconds
         self.asked: list[RunOptions] = []
 
-    def __call__(self, options: RunOptions, room: Room | None) -> "FakeDryRun":
+    def __call__(self, options: RunOptions, room: Room | None) -> "DryRuns":
         self.asked.append(options)
-        return FakeDryRun(self._peak(options), room)
-
-
-class FakeDryRun:
-    def __init__(self, peak: int, room: Room | None) -> None:
-        self._peak = peak
-        self._room = room
-        self.step_seconds = 1.0
+        self.room = room
+        return self
 
     def run(self) -> Measurement:
-        over = self._room is not None and self._peak > self._room.free
-        held = self._room.free if over and self._room else self._peak
+        options = self.asked[-1]
+        held = self.peak(options)
+        is_over = self.room is not None and held > self.room.free
+        held = self.room.free if is_over else held
         return Measurement(
             device="cuda:0",
             parts=Parts(overhead=held),
             peak=held,
             base=0,
-            out_of_memory="It held too much." if over else "",
-            step_seconds=None if over else self.step_seconds,
+            out_of_memory="It held too much." if is_over else "",
+            step_seconds=None if is_over else self.seconds(options),
         )
 
-    def kill(self) -> None:
-        raise AssertionError("nothing to end")
+    def kill(self) -> None: ...
 
 
 def as_forecast(options: RunOptions) -> int:
     return forecast(options, BERT, DEVICE).parts.total
 
 
-def fitting(runs: FakeDryRuns, free: int, options: RunOptions | None = None) -> Fitting:
-    return Fitting(options or asked(), MODEL, DEVICE, Room(free=free, ceiling=6 << 30), runs)
+NEEDED = as_forecast(asked())
+
+
+def is_half(options: RunOptions) -> bool:
+    return options.device.precision is Precision.BF16
+
+
+def fitting(runs, free: float) -> Fitting:
+    return Fitting(asked(), MODEL, DEVICE, Room(free=int(free), ceiling=6 << 30), runs)
 
 
 def test_what_fits_as_it_is_stays_as_it_is():
-    runs = FakeDryRuns(as_forecast)
-    begun: list[str] = []
+    runs, begun = DryRuns(as_forecast), []
     for found in (fitting(runs, 64 << 30), Fitting(asked(), MODEL, DEVICE, None, runs)):  # or no room known
-        found.heed(begun.append)
+        found.on_begin(begun.append)
         assert [(done.title, done.verdict) for done in found.tries()] == [("As requested", Verdict.FITS)]
         assert (found.result, found.changes) == (asked(), {})
     assert begun == ["As requested"] * 2
     assert runs.asked[0].device.name == "cuda:0", "whose memory the guard watches"
 
 
-def test_what_keeps_the_result_is_tried_first_and_the_fastest_wins():
-    needed = as_forecast(asked())
-    found = fitting(FakeDryRuns(as_forecast), int(needed * 0.95))
+def test_what_keeps_the_result_is_tried_first():
+    found = fitting(DryRuns(as_forecast), NEEDED * 0.95)
     tries = list(found.tries())
     assert found.changes == {"device.precision": "bf16"}
-    assert found.result is not None
-    assert found.result.device.precision is Precision.BF16
     assert found.result.device.name == "auto", "only what was changed is changed"
-    assert [done.verdict for done in tries[1:3]] == [Verdict.FITS, Verdict.FITS]
+    assert [done.verdict for done in tries] == [Verdict.TOO_LARGE, Verdict.FITS, Verdict.FITS]
     assert "device.precision" not in tries[2].changes, "one more that may be faster"
-    assert len(tries) == 3
 
 
-class Slow(FakeDryRuns):
-    """Takes its time with bf16, as a processor does that computes it through fp32."""
-
-    def __call__(self, options: RunOptions, room: Room | None) -> "FakeDryRun":
-        made = super().__call__(options, room)
-        made.step_seconds = 3.0 if options.device.precision is Precision.BF16 else 1.0
-        return made
-
-
-def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_wins():
-    needed = as_forecast(asked())
-    found = fitting(Slow(as_forecast), int(needed * 0.95))
+def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_is_chosen():
+    found = fitting(DryRuns(as_forecast, lambda options: 3.0 if is_half(options) else 1.0), NEEDED * 0.95)
     tries = list(found.tries())
     assert "device.precision" in tries[1].changes
     assert found.changes == tries[2].changes
-    assert found.result is not None
-    assert found.result.device.precision is Precision.FP32
-    assert found.result.model.method is Method.FULL
+    assert (found.result.device.precision, found.result.model.method) == (Precision.FP32, Method.FULL)
 
 
-def test_a_rival_that_does_not_fit_leaves_what_was_found():
-    needed = as_forecast(asked())
-
-    def only_half_fits(options: RunOptions) -> int:
-        return as_forecast(options) if options.device.precision is Precision.BF16 else 2 * needed
-
-    found = fitting(Slow(only_half_fits), int(needed * 0.95))
-    tries = list(found.tries())
-    assert tries[-1].verdict is Verdict.TOO_LARGE
+def test_a_rival_that_does_not_fit_leaves_the_first():
+    runs = DryRuns(lambda options: as_forecast(options) if is_half(options) else 2 * NEEDED, is_half)
+    found = fitting(runs, NEEDED * 0.95)
+    assert list(found.tries())[-1].verdict is Verdict.TOO_LARGE
     assert found.changes == {"device.precision": "bf16"}
 
 
-def test_offloading_comes_behind_qlora_where_a_gpu_and_its_packages_are_there():
+def test_offloading_comes_after_qlora_where_a_gpu_and_its_packages_are_there():
     offloads = replace(DEVICE, refusals={**DEVICE.refusals, "memory.offload_optimizer": {}})
-    everything = request_of(asked(), MODEL, offloads, None)
-    assert everything is not None
-    found = candidates(everything)
-    kinds = ["offload" if "memory.offload_optimizer" in one.changes else "none" for one in found]
-    first = kinds.index("offload")
-    assert set(kinds[first:]) == {"offload"}
+    found = candidates(request_of(asked(), MODEL, offloads, None))
+    kinds = ["memory.offload_optimizer" in candidate.changes for candidate in found]
+    first = kinds.index(True)
+    assert all(kinds[first:])
     assert found[first - 1].changes["model.method"] == "qlora"
 
 
@@ -138,116 +115,88 @@ def test_lora_comes_only_where_nothing_that_keeps_the_result_fits():
             training={"optimizer": "adafactor"},
         )
     )
-    found = fitting(FakeDryRuns(as_forecast), smallest_full - 100 * MB)
+    found = fitting(DryRuns(as_forecast), smallest_full - 100 * MB)
     tries = list(found.tries())
-    assert found.result is not None
     assert found.result.model.method in (Method.LORA, Method.QLORA)
     assert len(tries) < 6, "what is forecast to be no smaller than what failed is not tried"
 
 
 def test_each_try_that_fails_is_followed_by_a_smaller_one():
-    found = fitting(FakeDryRuns(lambda options: 2 * as_forecast(options)), 4 << 30)
-    failed = [done for done in found.tries() if done.measurement and done.measurement.out_of_memory]
+    found = fitting(DryRuns(lambda options: 2 * as_forecast(options)), 4 << 30)
+    failed = [done for done in found.tries() if done.measurement.out_of_memory]
     totals = [done.forecast.parts.total for done in failed]
-    assert totals == sorted(totals, reverse=True)
-    assert len(set(totals)) == len(totals) > 1
+    assert totals == sorted(set(totals), reverse=True)
+    assert len(totals) > 1
 
 
-def test_a_forecast_that_was_too_low_is_learned_from():
-    runs = FakeDryRuns(lambda options: as_forecast(options) + (1 << 30))
-    found = fitting(runs, 5 << 30)
+def test_a_forecast_that_was_too_low_corrects_the_others():
+    found = fitting(DryRuns(lambda options: as_forecast(options) + (1 << 30)), 5 << 30)
     tries = list(found.tries())
     assert found.result is not None
-    assert tries[-1].measurement is not None
     assert tries[-1].measurement.peak <= 0.9 * (5 << 30)
     assert len(tries) <= 6
 
 
-def test_where_nothing_fits_the_smallest_was_tried_and_the_reason_is_said():
-    found = fitting(FakeDryRuns(lambda _: 10 << 30), 500 * MB)
-    tries = list(found.tries())
-    assert (found.result, found.changes) == (None, None)
+def test_where_nothing_fits_only_the_smallest_is_tried():
+    found = fitting(DryRuns(lambda _: 10 << 30), 500 * MB)
+    [tried] = found.tries()
+    assert (found.result, found.changes, found.is_too_large) == (None, None, True)
     assert "choose a smaller" in found.reason
-    assert len(tries) == 1, "all that is hopeless and larger needs no try"
-    assert tries[0].forecast.parts.total == min(
-        as_forecast(with_tried) for with_tried in [*_all_small(), asked()]
-    )
-
-
-def _all_small() -> list[RunOptions]:
-    return [
-        asked(
-            model={"source": "/bert", "method": "qlora"},
-            device={"precision": "bf16"},
-            memory={"batch_size": 1, "gradient_accumulation_steps": 16, "activation_checkpointing": again},
-            training={"optimizer": optimizer},
-        )
-        for again in (False, True)
-        for optimizer in ("adamw", "adamw-8bit", "adafactor")
-    ]
+    assert tried.changes["memory.batch_size"] == 1
+    assert tried.changes["model.method"] == "qlora"
 
 
 def test_a_run_that_fails_for_another_reason_is_given_up():
-    class Failing(FakeDryRun):
-        def run(self) -> Measurement:
-            raise UserError("The file is gone")
+    def fail(_options):
+        raise UserError("The file is gone")
 
-    found = Fitting(
-        asked(), MODEL, DEVICE, Room(free=64 << 30, ceiling=64 << 30), lambda *_: Failing(0, None)
-    )
+    found = fitting(DryRuns(fail), 64 << 30)
     tries = list(found.tries())
-    assert len(tries) == 3
-    assert {done.verdict for done in tries} == {Verdict.UNKNOWN}
+    assert [done.verdict for done in tries] == [Verdict.UNKNOWN] * 3
     assert "The file is gone" in tries[0].problem
     assert "The file is gone" in found.reason
-    assert found.result is None
+    assert (found.result, found.is_too_large) == (None, False)
 
 
 def test_of_an_unknown_model_nothing_is_tried():
-    runs = FakeDryRuns(as_forecast)
-    found = Fitting(asked(), ModelReport(), DEVICE, None, runs)
+    found = Fitting(asked(), ModelReport(), DEVICE, None, DryRuns(as_forecast))
     assert list(found.tries()) == []
-    assert runs.asked == []
     assert "can't be inspected" in found.reason
 
 
-class Waiting(FakeDryRun):
-    """Runs until it is ended."""
+class Waiting:
+    """A dry run that continues until it is ended."""
 
     def __init__(self) -> None:
-        super().__init__(0, None)
         self.begun, self.killed = threading.Event(), threading.Event()
+        self.kill = self.killed.set
 
     def run(self) -> Measurement:
         self.begun.set()
-        assert self.killed.wait(10), "nobody ended it"
+        assert self.killed.wait(10), "it was not ended"
         raise JobCancelled("measure")
 
-    def kill(self) -> None:
-        self.killed.set()
 
-
-def test_stopping_ends_the_try_that_runs():
+def test_stopping_ends_the_try_under_way():
     waiting = Waiting()
-    found = Fitting(asked(), MODEL, DEVICE, None, lambda *_: waiting)
-    told: list[Try] = []
-    thread = threading.Thread(target=lambda: told.extend(found.tries()))
+    found, tries = Fitting(asked(), MODEL, DEVICE, None, lambda *_: waiting), []
+    thread = threading.Thread(target=lambda: tries.extend(found.tries()))
     thread.start()
     assert waiting.begun.wait(10)
     found.stop()
     thread.join(10)
     assert not thread.is_alive()
-    assert (told, found.result, found.reason) == ([], None, "It was stopped.")
+    assert (tries, found.result, found.reason) == ([], None, "It was stopped.")
     assert list(found.tries()) == [], "once stopped it tries nothing"
 
 
 def test_measure_all_runs_each_remedy_alone():
     room = Room(free=3 << 30, ceiling=6 << 30)
     remedies = ladder(asked(), MODEL, DEVICE, room)
-    runs = FakeDryRuns(as_forecast)
     now = forecast(asked(), BERT, DEVICE)
-    tries = list(MeasuringEach(asked(), remedies, DEVICE, room, runs, as_asked=now).tries())
-    assert [done.title for done in tries[1:]] == [remedy.title for remedy in remedies if remedy.changes]
-    assert (tries[0].title, tries[0].changes) == ("As requested", {}), "what all of them are held against"
-    assert len(runs.asked) == len(tries)
+    tries = list(MeasuringEach(asked(), remedies, DEVICE, room, DryRuns(as_forecast), as_asked=now).tries())
+    assert [(done.title, done.changes) for done in tries] == [
+        ("As requested", {}),
+        *[(remedy.title, remedy.changes) for remedy in remedies if remedy.changes],
+    ]
     assert {done.verdict for done in tries} >= {Verdict.TOO_LARGE}

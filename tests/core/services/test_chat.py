@@ -16,7 +16,6 @@ from core.options.sections import DeviceOptions, ModelOptions
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 from core.services.chat import (
-    Answered,
     Ask,
     EndedBy,
     Load,
@@ -41,42 +40,29 @@ GIB = 1 << 30
 BOTH = {Which.TRAINED: 3 * GIB, Which.BEFORE: 3 * GIB}
 
 
-def texts(*words: str) -> Texts:
-    return Texts(texts=words)
-
-
 def test_questions_are_answered_one_by_one_until_it_is_closed():
     process = TryProcess(LOAD, command())
-    for number, word in enumerate(("good", "refuse"), 1):
-        process.say(Ask(id=number, given=texts(word)))
-    told = []
-    for line in process.lines():
-        told.append(line)
-        if isinstance(line, NotAnswered):
-            process.close()
-    assert [type(line) for line in told] == [Loaded, Answered, NotAnswered]
-    assert told[1].chances[0].label == "yes"
-    assert not psutil.pid_exists(process.pid)
-
-
-def test_a_long_answer_is_stopped_and_the_process_stays():
-    process = TryProcess(LOAD, command())
-    process.say(Ask(id=1, given=texts("long")))
+    for number, text in enumerate(("good", "refuse", "long"), 1):
+        process.say(Ask(id=number, given=Texts(texts=(text,))))
     answers = []
     for line in process.lines():
         if isinstance(line, Piece):
-            process.say(Stop(id=1))
-            process.say(Ask(id=2, given=texts("good")))
-        if isinstance(line, Answered):
+            process.say(Stop(id=3))
+            process.say(Ask(id=4, given=Texts(texts=("good",))))
+        else:
             answers.append(line)
-            if line.id == 2:
-                process.close()
-    assert [one.id for one in answers] == [1, 2]
-    assert answers[0].ended_by is EndedBy.PERSON
+        if getattr(line, "id", 0) == 4:
+            process.close()
+    loaded, labelled, refused, stopped, last = answers
+    assert isinstance(loaded, Loaded)
+    assert labelled.chances[0].label == last.chances[0].label == "yes"
+    assert isinstance(refused, NotAnswered)
+    assert (stopped.id, stopped.ended_by) == (3, EndedBy.PERSON)
+    assert not psutil.pid_exists(process.pid)
 
 
 @pytest.mark.parametrize(
-    ("scenario", "error", "words"),
+    ("scenario", "error", "message"),
     [
         ("refuse", UserError, "is gone"),
         ("spin", UserError, "The tokenizer"),
@@ -86,22 +72,22 @@ def test_a_long_answer_is_stopped_and_the_process_stays():
         ("cancelled", JobCancelled, ""),
     ],
 )
-def test_how_a_process_ends(monkeypatch, scenario, error, words):
+def test_how_a_process_ends(monkeypatch, scenario, error, message):
     monkeypatch.setitem(ceiling.SECONDS, ceiling.Pace.QUICK, 0.5)  # for a tokenizer that never ends
     commands = {"crash": "chat", "killed": "hang", "cancelled": "hang"}
     process = TryProcess(LOAD, command(commands.get(scenario, scenario)))
     if scenario == "crash":
-        process.say(Ask(id=1, given=texts("crash")))
+        process.say(Ask(id=1, given=Texts(texts=("crash",))))
     if scenario == "killed":
         psutil.Process(process.pid).kill()
     if scenario == "cancelled":
         process.kill()
-    with pytest.raises(error) as told:
+    with pytest.raises(error) as caught:
         list(process.lines())
-    assert words in str(told.value)
+    assert message in str(caught.value)
     assert not psutil.pid_exists(process.pid)
     if scenario == "refuse":
-        assert told.value.fixes[0].label == "Put it back"
+        assert caught.value.fixes[0].label == "Put it back"
 
 
 @pytest.mark.parametrize(
@@ -124,12 +110,11 @@ def test_memory_for_both_models_for_one_or_none(free, allowed, words):
     assert judge(BOTH, free * GIB, ("Digits",), on_cpu=True) == verdict
 
 
-def test_a_model_of_unknown_size_is_hoped_to_fit():
-    unknown = {Which.TRAINED: GIB, Which.BEFORE: None}
-    assert judge(unknown, 2 * GIB).allowed == (Which.TRAINED, Which.BEFORE)
+def test_a_model_of_unknown_size_may_fit():
+    assert judge({Which.TRAINED: GIB, Which.BEFORE: None}, 2 * GIB).allowed == (Which.TRAINED, Which.BEFORE)
 
 
-def test_a_run_that_trains_elsewhere_is_known_of(tmp_path, monkeypatch):
+def test_runs_that_train_elsewhere_count_too(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     here, elsewhere = new_run(tmp_path / "runs"), new_run(tmp_path / "elsewhere")
     for run in (here, elsewhere):
@@ -164,10 +149,7 @@ def test_sizes_come_from_the_headers_of_files(tmp_path):
     assert parameters_of(run, options, Which.TRAINED) == 1_001_500
     small = memory_needed(run, options, Which.BEFORE)
     safetensors(base / "model-1.safetensors", 1000, 1001)
-    large = memory_needed(run, options, Which.BEFORE)
-    assert small is not None
-    assert large is not None
-    assert large - small == pytest.approx(1000 * 4 * 1.1)
+    assert memory_needed(run, options, Which.BEFORE) - small == pytest.approx(1000 * 4 * 1.1)
     (base / "model-2.safetensors").write_bytes(b"\xff" * 20)
     assert parameters_of(run, options, Which.BEFORE) == 1_001_000
 

@@ -1,4 +1,4 @@
-"""What a run's model can become and why not the rest; exports as processes, and what is left of them."""
+"""What a run's model can be exported to and why not the rest; exports as processes, and what is left of them."""
 
 import json
 import os
@@ -35,18 +35,14 @@ ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "tests" / "fakes" / "export_job.py"
 
 
-def playing(scenario: str):
-    return lambda job: EngineJob(job, [sys.executable, str(SCRIPT), job, scenario])
-
-
-def source(folder: Path, task: Task, *, architecture: str = "", adapter: str = "") -> ExportSource:
+def source(folder: Path, task: Task, architecture: str = "", adapter: str = "") -> ExportSource:
     (folder / "model").mkdir(parents=True)
     (folder / "model" / "model.safetensors").write_bytes(b"weights")
     if architecture:
         (folder / "model" / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     if adapter:
-        told = json.dumps({"base_model_name_or_path": adapter})
-        (folder / "model" / "adapter_config.json").write_text(told)
+        config = json.dumps({"base_model_name_or_path": adapter})
+        (folder / "model" / "adapter_config.json").write_text(config)
     method = Method.LORA if adapter else Method.FULL
     options = RunOptions(task=task, model=ModelOptions(source="some/model", method=method))
     run_file.write(options, folder / "run.toml")
@@ -54,14 +50,12 @@ def source(folder: Path, task: Task, *, architecture: str = "", adapter: str = "
 
 
 def refusals(found: ExportSource) -> dict[ExportKind, str]:
-    return {one.kind: one.refusal for one in offers(found)}
+    return {offer.kind: offer.refusal for offer in offers(found)}
 
 
 @pytest.fixture
 def run(tmp_path):
-    return source(
-        tmp_path / "run", Task.TEXT_CLASSIFICATION, architecture="BertForSequenceClassification"
-    ).run
+    return source(tmp_path / "run", Task.TEXT_CLASSIFICATION, "BertForSequenceClassification").run
 
 
 @pytest.fixture
@@ -69,21 +63,23 @@ def out(tmp_path):
     return tmp_path / "exports" / "mine"
 
 
-def wanted(run: RunFolder, out: Path | str, kind: ExportKind = ExportKind.FOLDER, **more: object) -> Wanted:
-    return Wanted(run=str(run.path), kind=kind, folder=str(out), **more)
+def exporting(run, out, scenario="do", kind=ExportKind.FOLDER, **fields) -> Export:
+    """An export by a fake engine job."""
+    wanted = Wanted(run=str(run.path), kind=kind, folder=str(out), **fields)
+    return Export(wanted, lambda job: EngineJob(job, [sys.executable, str(SCRIPT), job, scenario]))
 
 
 def test_offers_of_a_classifier(run):
-    said = refusals(find_source(run))
-    assert {kind for kind, why in said.items() if not why} == {ExportKind.FOLDER, ExportKind.ONNX}
-    assert "Mac" in said[ExportKind.COREML]
-    assert "HF_HUB_OFFLINE" in said[ExportKind.HUB]
+    refused = refusals(find_source(run))
+    assert {kind for kind, reason in refused.items() if not reason} == {ExportKind.FOLDER, ExportKind.ONNX}
+    assert "Mac" in refused[ExportKind.COREML]
+    assert "HF_HUB_OFFLINE" in refused[ExportKind.HUB]
 
 
 def test_offers_of_an_adapter(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    found = source(tmp_path / "chat", Task.CHAT, architecture="Qwen2ForCausalLM", adapter="some/base")
-    refused = {kind for kind, why in refusals(found).items() if why}
+    found = source(tmp_path / "chat", Task.CHAT, "Qwen2ForCausalLM", "some/base")
+    refused = {kind for kind, reason in refusals(found).items() if reason}
     assert refused == {ExportKind.FOLDER, ExportKind.ONNX, ExportKind.COREML}
     assert default_pushed(found) is ExportKind.ADAPTER
     (tmp_path / "base").mkdir()
@@ -98,32 +94,32 @@ def test_a_missing_package_is_named_in_the_tested_version(run, monkeypatch):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras["onnx"]) <= set(extras["test"])
     monkeypatch.setattr(export, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
-    said = refusals(find_source(run))[ExportKind.ONNX]
-    assert "not_to_be_had" in said
-    assert all(f'"{version}"' in said for version in extras["onnx"])
+    refusal = refusals(find_source(run))[ExportKind.ONNX]
+    assert "not_to_be_had" in refusal
+    assert all(f'"{version}"' in refusal for version in extras["onnx"])
 
 
 def test_an_export_takes_its_place_and_no_other(run, out):
-    told = []
     out.mkdir(parents=True)  # an empty folder will do
     gone, here = out.parent / ".mine.999999999.exporting", out.parent / f".mine.{os.getppid()}.exporting"
     for folder in (gone, here):
         folder.mkdir()
-    report = Export(wanted(run, out), playing("do")).run(told.append)
+    progress = []
+    report = exporting(run, out).run(progress.append)
     assert report.path == str(out)
     assert (out / "README.md").read_text() == "# Model"
     assert {path.name for path in out.parent.iterdir()} == {"mine", here.name}, "that process still runs"
-    assert told[0].what == "Copying the model"
+    assert progress[0].what == "Copying the model"
     for target in (out, ""):
         with pytest.raises(OptionsError):
-            Export(wanted(run, target), playing("do")).run()
+            exporting(run, target).run()
 
 
 def test_a_refused_or_cancelled_export_leaves_nothing(run, out):
     with pytest.raises(UserError, match="answers differ from the trained model's"):
-        Export(wanted(run, out), playing("refuse")).run()
+        exporting(run, out, "refuse").run()
     assert not list(out.parent.iterdir())
-    cancelled = Export(wanted(run, out), playing("hang"))
+    cancelled = exporting(run, out, "hang")
     ended = []
 
     def work() -> None:
@@ -139,32 +135,27 @@ def test_a_refused_or_cancelled_export_leaves_nothing(run, out):
     with pytest.raises(JobCancelled):
         cancelled.run()
     with pytest.raises(UserError, match="can't be moved"):
-        Export(wanted(run, out), playing("taken")).run()
-    assert [path.name for path in out.iterdir()] == ["mine"]
-    assert [path.name for path in out.parent.iterdir()] == ["mine"]
+        exporting(run, out, "taken").run()
+    assert [path.name for path in out.iterdir()] == [path.name for path in out.parent.iterdir()] == ["mine"]
 
 
 def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
-    for kind in (ExportKind.ADAPTER, ExportKind.OLLAMA):
-        with pytest.raises(UserError, match="can't be exported as"):
-            Export(wanted(run, out, kind), playing("do")).run()
-    with pytest.raises(UserError, match="no complete checkpoint checkpoint-7"):
-        Export(wanted(run, out, checkpoint="checkpoint-7"), playing("do")).run()
+    for fields, message in (
+        ({"kind": ExportKind.ADAPTER}, "can't be exported as"),
+        ({"kind": ExportKind.OLLAMA}, "can't be exported as"),
+        ({"checkpoint": "checkpoint-7"}, "no complete checkpoint checkpoint-7"),
+    ):
+        with pytest.raises(UserError, match=message):
+            exporting(run, out, **fields).run()
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10, 9, 1 << 20))
     with pytest.raises(UserError, match="Not enough space") as refused:
-        Export(wanted(run, out), playing("do")).run()
+        exporting(run, out).run()
     assert "1.0 MB are free" in refused.value.detail
     shutil.rmtree(run.model)
     with pytest.raises(UserError, match="no model to export"):
-        Export(wanted(run, out), playing("do")).run()
+        exporting(run, out).run()
     assert not out.parent.exists()
-
-
-def weights(folder: Path, kind: str, count: int, size: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    header = json.dumps({"w": {"dtype": kind, "shape": [count]}}).encode()
-    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
 
 
 @pytest.mark.parametrize(
@@ -177,21 +168,25 @@ def weights(folder: Path, kind: str, count: int, size: int) -> None:
     ],
 )
 def test_bytes_needed(run, kind, numbers, bytes_a_weight):
-    weights(run.model, "BF16", 100_000, 200_000)
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [100_000]}}).encode()
+    content = len(header).to_bytes(8, "little") + header + bytes(200_000)
+    (run.model / "model.safetensors").write_bytes(content)
     needed = bytes_of(find_source(run), kind, numbers) - SMALL_FILES
     assert needed == pytest.approx(100_000 * bytes_a_weight, rel=0.01)
 
 
-def test_the_hub_is_sent_the_model_and_nothing_stays_here(run, tmp_path, monkeypatch):
+def test_the_model_is_uploaded_to_the_hub_and_nothing_stays_here(run, tmp_path, monkeypatch):
+    def to_hub(scenario="do", repo="me/mine"):
+        return exporting(run, "", scenario, ExportKind.HUB, repo=repo, numbers=NumberFormat.BF16).run()
+
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    to_hub = wanted(run, "", ExportKind.HUB, repo="me/mine", numbers=NumberFormat.BF16)
-    assert Export(to_hub, playing("do")).run().path == "https://huggingface.co/me/mine"
+    assert to_hub().path == "https://huggingface.co/me/mine"
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
     with pytest.raises(UserError, match="needs a token"):
-        Export(to_hub, playing("no-token")).run()
+        to_hub("no-token")
     with pytest.raises(OptionsError):
-        Export(wanted(run, "", ExportKind.HUB, repo="mine"), playing("do")).run()
+        to_hub(repo="mine")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match="can't be exported"):
-        Export(to_hub, playing("do")).run()
+        to_hub()

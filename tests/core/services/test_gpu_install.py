@@ -37,27 +37,74 @@ def command_of_bundle():
         return jobs.engine_command("no-such-job")
 
 
-def install(tell=lambda _: None):
-    return Install("auto").run(tell)
+def install(on_progress=lambda _: None):
+    return Install("auto").run(on_progress)
 
 
-def test_it_is_installed_checked_and_then_the_engine_runs_from_it(home):
-    told = []
-    found = install(told.append)
-    steps = list(dict.fromkeys(progress.what for progress in told))
-    assert steps == ["Downloading uv and Python", "Downloading PyTorch with CUDA", "Checking that it works"]
+def test_it_is_installed_checked_used_and_removed(home, monkeypatch):
+    steps = {}
+    found = install(lambda progress: steps.setdefault(progress.what))
+    assert list(steps) == [
+        "Downloading uv and Python",
+        "Downloading PyTorch with CUDA",
+        "Checking that it works",
+    ]
     assert found == gpu_environment()
     assert (found.torch, found.cuda) == ("2.13.0", "13.0")
     assert look().is_used
     calls = [json.loads(line) for line in (gpu_folder() / "cache" / "calls").read_text().splitlines()]
     assert calls[0][-4:] == ["--clear", "--python", "3.11", str(gpu_folder() / "env")]
     assert calls[1][calls[1].index("--torch-backend") + 1] == "auto"
+
+    # the engine runs from it, from Hone's own source, which is copied into it
     command = command_of_bundle()
     assert command[:5] == [str(gpu_python()), "-P", "-s", "-m", "core.engine"]
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=clean, cwd=home)
     assert ended.returncode != 0
-    assert "no-such-job" in ended.stderr  # Hone's own source, copied into the environment
+    assert "no-such-job" in ended.stderr
+
+    # in the person's environment instead of the bundle's
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "frozen", True, raising=False)
+        patch.setenv("LD_LIBRARY_PATH", "/of/the/bundle")
+        patch.setenv("LD_LIBRARY_PATH_ORIG", "/of/the/person")
+        code = "import os; print(os.environ['LD_LIBRARY_PATH'])"
+        streams = dict.fromkeys(("stdin", "stderr"), subprocess.DEVNULL)
+        worker = processes.start_worker([str(gpu_python()), "-c", code], stdout=subprocess.PIPE, **streams)
+        assert worker.communicate()[0].strip() == b"/of/the/person"
+
+    # another version of Hone doesn't use it before it is updated
+    with monkeypatch.context() as patch:
+        for module in (jobs, gpu_install, data):
+            patch.setattr(module, "VERSION", "99.0")
+        assert command_of_bundle()[1] == "--engine"
+        assert not look().is_used
+        assert "hone gpu --install" in "\n".join(data.gpu_lines(look()))
+    assert look().is_used
+
+    # neither changed nor removed while it is in use
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    streams = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    with subprocess.Popen([str(gpu_python()), "-c", code], **streams) as user:
+        user.stdout.readline()
+        for act in (remove, install):
+            with pytest.raises(UserError, match="in use"):
+                act()
+        user.stdin.close()
+    assert look().is_used
+
+    # neither with a damaged marker nor without its Python
+    marker = gpu_marker().read_text()
+    for content in ("{", '{"hone": 1}'):
+        gpu_marker().write_text(content)
+        assert gpu_environment() is None
+    gpu_marker().write_text(marker)
+    assert gpu_environment() == found
+    gpu_python().unlink()
+    assert gpu_environment() is None
+    assert remove() > 0
+    assert not gpu_folder().exists()
 
 
 @pytest.mark.parametrize("how", [JobCancelled, KeyboardInterrupt])
@@ -77,104 +124,43 @@ def test_one_that_is_ended_leaves_downloads_and_no_process_and_is_not_used(home,
     assert not set(psutil.Process().children()) - before
     assert gpu_environment() is None
     assert look().begun > 0
-    monkeypatch.delenv("FAKE_UV")
+
+
+def test_a_failed_update_is_reported_with_its_cause_and_nothing_is_used(home, monkeypatch):
     install()
-    assert look().is_used
-
-
-@pytest.mark.parametrize(
-    ("fake", "said"),
-    [
-        ("error: dns error", "The internet can't be reached"),
+    for fake, cause in (
         ("raise ImportError('libcudart.so.13 is missing')", "libcudart.so.13 is missing"),
         ("cuda = None", "came without CUDA"),
-    ],
-)
-def test_what_fails_is_told_with_the_log_and_never_used(home, monkeypatch, fake, said):
-    install()
-    monkeypatch.setenv("FAKE_UV", fake)
-    with pytest.raises(UserError, match="wasn't installed") as caught:
-        install()
-    assert said in caught.value.detail
-    assert gpu_environment() is None
-    assert command_of_bundle()[1] == "--engine"
+    ):
+        monkeypatch.setenv("FAKE_UV", fake)
+        with pytest.raises(UserError, match="wasn't installed") as caught:
+            install()
+        assert cause in caught.value.detail
+        assert gpu_environment() is None
+        assert command_of_bundle()[1] == "--engine"
 
 
-def test_another_version_of_hone_uses_it_only_once_it_is_updated(home, monkeypatch):
-    install()
-    for module in (jobs, gpu_install, data):
-        monkeypatch.setattr(module, "VERSION", "99.0")
-    assert command_of_bundle()[1] == "--engine"
-    assert not look().is_used
-    assert "hone gpu --install" in "\n".join(data.gpu_lines(look()))
-    install()
-    assert look().is_used
-
-
-@pytest.mark.parametrize("content", ["{", '{"hone": 1}'])
-def test_a_damaged_marker_or_a_lost_python_means_there_is_none(home, content):
-    install()
-    gpu_marker().write_text(content)
-    assert gpu_environment() is None
-    install()
-    gpu_python().unlink()
-    assert gpu_environment() is None
-
-
-def test_removing_frees_all_of_it_unless_it_is_in_use(home):
-    install()
-    user = subprocess.Popen(
-        [str(gpu_python()), "-c", "import sys; print(flush=True); sys.stdin.read()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with user:
-        user.stdout.readline()
-        for act in (remove, install):
-            with pytest.raises(UserError, match="in use"):
-                act()
-        user.stdin.close()
-    assert look().is_used
-    assert remove() > 0
-    assert not gpu_folder().exists()
-
-
-def test_two_at_once_and_one_ended_before_it_begins_are_refused(home):
+def test_two_at_once_one_ended_before_it_begins_and_a_full_disk_are_refused(home, monkeypatch):
     installing = Install("auto")
     installing.kill()
     with pytest.raises(JobCancelled):
         installing.run(lambda _: None)
-    assert not (gpu_folder() / "env").exists()
 
     def try_second(_):
         with pytest.raises(UserError, match="being changed"):
             remove()
+        raise KeyboardInterrupt
 
-    install(try_second)
-
-
-def test_a_full_disk_is_told_before_anything_is_fetched(home, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        install(try_second)
     monkeypatch.setattr(gpu_install, "FREE_NEEDED", 1 << 60)
     with pytest.raises(UserError) as caught:
         install()
     assert "are needed" in caught.value.detail
-    assert not (gpu_folder() / "cache").exists()
+    assert not (gpu_folder() / "env").exists()
 
 
-def test_a_bundle_starts_it_in_the_environment_of_the_person(home, monkeypatch):
-    install()
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setenv("LD_LIBRARY_PATH", "/of/the/bundle")
-    monkeypatch.setenv("LD_LIBRARY_PATH_ORIG", "/of/the/person")
-    said = "import json, os; print(json.dumps(dict(os.environ)))"
-    worker = processes.start_worker(
-        [str(gpu_python()), "-c", said],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert json.loads(worker.communicate()[0])["LD_LIBRARY_PATH"] == "/of/the/person"
-
-
-def test_variables_of_the_person_win_over_those_for_uv(home, monkeypatch):
+def test_variables_of_the_person_take_precedence_over_those_for_uv(home, monkeypatch):
     monkeypatch.delenv("UV_HTTP_TIMEOUT", raising=False)
     assert int(gpu_install._uv_environment()["UV_HTTP_TIMEOUT"]) > 30
     monkeypatch.setenv("UV_HTTP_TIMEOUT", "7")
@@ -209,7 +195,7 @@ def test_which_build_a_card_gets_or_why_none(card, backend, refusal):
 
 
 @pytest.mark.parametrize(
-    ("system", "processor", "frozen", "said"),
+    ("system", "processor", "frozen", "reason"),
     [
         ("darwin", "arm64", True, "Macs have no CUDA"),
         ("linux", "x86_64", False, "runs from source"),
@@ -217,10 +203,10 @@ def test_which_build_a_card_gets_or_why_none(card, backend, refusal):
         ("win32", "AMD64", True, ""),
     ],
 )
-def test_where_nothing_can_be_installed(system, processor, frozen, said):
+def test_where_nothing_can_be_installed(system, processor, frozen, reason):
     found = gpu_install.unsupported(system, processor, frozen=frozen)
-    assert said in found
-    assert bool(found) == bool(said)
+    assert reason in found
+    assert bool(found) == bool(reason)
 
 
 def test_the_card_is_asked_of_the_driver():
@@ -248,47 +234,41 @@ def test_it_is_refused_where_it_cannot_be_had_or_nothing_may_be_asked(monkeypatc
     gpu_install.installation(OFFERED)
 
 
-def test_the_terminal_is_told_what_it_takes(monkeypatch, capsys):
+def test_the_terminal_shows_what_it_takes(monkeypatch, capsys):
     monkeypatch.setattr(gpu_install, "look", lambda: GpuState(card=CARD, begun=3 << 20, free=9 * GB))
     assert main.main(["gpu"]) == 0
-    said = capsys.readouterr().out
-    assert "3.0 MB of an unfinished installation" in said
-    assert "`hone gpu --install` downloads about 2.7 GB" in said
-    assert "9.0 GB are free" in said
+    out = capsys.readouterr().out
+    for text in ("3.0 MB of an unfinished", "`hone gpu --install` downloads about 2.7 GB", "9.0 GB are free"):
+        assert text in out
     broken = GpuEnvironment(hone=ENVIRONMENT.hone, torch="2.13.0", cuda="13.0", problem="no kernel image")
     assert "no kernel image" in data.environment_lines(broken)[1]
 
 
 def test_the_page_on_installing_names_the_same_sizes():
     page = " ".join((SOURCE_ROOT / "docs" / "install.md").read_text(encoding="utf-8").split())
-    sizes = [
-        formats.size(size) for size in (gpu_install.DOWNLOAD, gpu_install.INSTALLED, gpu_install.FREE_NEEDED)
-    ]
+    sizes = map(formats.size, (gpu_install.DOWNLOAD, gpu_install.INSTALLED, gpu_install.FREE_NEEDED))
     assert "about {} to download, {} on the disk, and {} free".format(*sizes) in page
 
 
-NETWORK, GUARDED, DAMAGED = (
-    "The internet can't be reached",
-    "A file couldn't be read",
-    "A downloaded file is damaged",
-)
+TIMED_OUT = """  × Failed to download `torch==2.13.0+cu130`
+  ├─▶ Failed to extract archive: torch-2.13.0+cu130-cp311-cp311-linux.whl
+  ├─▶ I/O operation failed during extraction
+  ╰─▶ Failed to download distribution due to network timeout. Try increasing
+      UV_HTTP_TIMEOUT (current value: 30s)."""
+EXTRACTING = "error: Failed to extract archive: torch.whl\n  cause: "
 
 
 @pytest.mark.parametrize(
-    ("said", "cause"),
+    ("output", "cause"),
     [
+        (TIMED_OUT, "The internet can't be reached"),
+        (f"{EXTRACTING}error decoding response body", "The internet can't be reached"),
         (
-            "  × Failed to download `torch==2.13.0+cu130`\n"
-            "  ├─▶ Failed to extract archive: torch-2.13.0+cu130-cp311-cp311-linux.whl\n"
-            "  ├─▶ I/O operation failed during extraction\n"
-            "  ╰─▶ Failed to download distribution due to network timeout. Try increasing\n"
-            "      UV_HTTP_TIMEOUT (current value: 30s).",
-            NETWORK,
+            f"error: Failed to read `a.whl`\n  cause: {os.strerror(13)} (os error 13)",
+            "A file couldn't be read",
         ),
-        ("error: Failed to extract archive: torch.whl\n  cause: error decoding response body", NETWORK),
-        (f"error: Failed to read `a.whl`\n  cause: {os.strerror(13)} (os error 13)", GUARDED),
-        ("error: Failed to extract archive: torch.whl\n  cause: a file is corrupt: bad CRC", DAMAGED),
-        ("error: Hash mismatch for `torch`\n  Expected: sha256:a407bc", DAMAGED),
+        (f"{EXTRACTING}a file is corrupt: bad CRC", "A downloaded file is damaged"),
+        ("error: Hash mismatch for `torch`\n  Expected: sha256:a407bc", "A downloaded file is damaged"),
         ("error: tunnel error: 407 Proxy Authentication Required", "A proxy refused"),
         ("error: invalid peer certificate: UnknownIssuer", "The server's certificate"),
         ("  × No solution found when resolving dependencies", "A library that Hone needs"),
@@ -296,8 +276,8 @@ NETWORK, GUARDED, DAMAGED = (
         ("thread 'main' panicked", "thread 'main' panicked"),
     ],
 )
-def test_what_uv_prints_is_told_by_its_cause(said, cause):
-    assert gpu_install.explain(said).detail.startswith(cause)
+def test_what_uv_prints_is_explained_by_its_cause(output, cause):
+    assert gpu_install.explain(output).detail.startswith(cause)
 
 
 @pytest.mark.long

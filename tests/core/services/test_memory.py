@@ -3,7 +3,6 @@
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -24,25 +23,22 @@ from core.services.memory import DryRun
 from tests.fakes.machines import FakeNvml
 from tests.fakes.runs import FAKES
 
-MB = 1 << 20
-ROOMY = Room(free=64 << 30, ceiling=64 << 30)
-SMALL = Room(free=150 * MB, ceiling=64 << 30)
-EMPTY = SystemMemory(used=2 << 30, total=64 << 30, swap=0)
+MB, GB = 1 << 20, 1 << 30
+ROOMY = Room(free=64 * GB, ceiling=64 * GB)
+SMALL = Room(free=150 * MB, ceiling=64 * GB)
+EMPTY = SystemMemory(used=2 * GB, total=64 * GB, swap=0)
 
 
-def options(device: str = "cpu") -> RunOptions:
-    return RunOptions(
+def dry_run(
+    scenario: str, room: Room = ROOMY, *, device: str = "cpu", system: SystemMemory = EMPTY
+) -> DryRun:
+    options = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         device=DeviceOptions(name=device),
         memory=MemoryOptions(batch_size=48),
     )
-
-
-def dry_run(
-    scenario: str, room: Room | None = None, *, device: str = "cpu", system: SystemMemory = EMPTY
-) -> DryRun:
     command = [sys.executable, "-P", str(FAKES / "measuring_job.py"), scenario]
-    return DryRun(options(device), room, command=command, system=lambda: system)
+    return DryRun(options, room, command=command, system=lambda: system)
 
 
 @pytest.fixture(autouse=True)
@@ -55,16 +51,13 @@ def nothing_left():
     assert not alive
 
 
-def test_the_answer_comes_with_the_room_it_was_measured_in():
-    found = dry_run("answer", ROOMY).run()
+def test_the_answer_comes_with_the_room_it_was_measured_in_and_linux_would_end_it_first():
+    found = dry_run("answer").run()
     assert (found.peak, found.room, found.out_of_memory) == (100, ROOMY, "")
     assert found.forecast.verdict is Verdict.FITS
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process be offered to its killer")
-def test_linux_is_told_to_end_the_dry_run_before_other_programs():
-    assert dry_run("answer", ROOMY).run().total_steps == memory.SCORE
-    assert int(Path("/proc/self/oom_score_adj").read_text()) < memory.SCORE
+    if sys.platform == "linux":  # only Linux lets a process be offered to its killer
+        assert found.total_steps == memory.SCORE
+        assert int(Path("/proc/self/oom_score_adj").read_text()) < memory.SCORE
 
 
 def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer():
@@ -76,132 +69,112 @@ def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer():
 
 
 def test_where_other_programs_fill_the_computer_it_is_ended_too():
-    full = SystemMemory(used=(64 << 30) - 10 * MB, total=64 << 30, swap=0)
-    assert "only 10 MB of memory were left" in dry_run("hang", ROOMY, system=full).run().out_of_memory
+    full = SystemMemory(used=64 * GB - 10 * MB, total=64 * GB, swap=0)
+    assert "only 10 MB of memory were left" in dry_run("hang", system=full).run().out_of_memory
 
 
 def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch):
-    if out_of_memory_kills() is not None:  # only Linux tells whom it has ended
+    if out_of_memory_kills() is not None:  # only Linux says which processes it has ended
         with pytest.raises(EngineCrashed):
-            dry_run("die", ROOMY).run()
+            dry_run("die").run()
     counted = iter([4, 5])
     monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: next(counted))
-    assert "stopped it because memory ran out" in dry_run("die", ROOMY).run().out_of_memory
+    assert "stopped it because memory ran out" in dry_run("die").run().out_of_memory
 
 
 @pytest.mark.parametrize(
-    ("scenario", "device", "error", "says"),
+    ("scenario", "device", "error", "message"),
     [
-        (
-            "grow",
-            "cuda:0",
-            EngineCrashed,
-            "",
-        ),  # a GPU's memory is not the computer's: it grew as far as it wanted
+        ("grow", "cuda:0", EngineCrashed, None),  # a GPU's memory is not the computer's: it grew to its end
         ("crash", "cpu", EngineCrashed, "a bug in the fake dry run"),
         ("refuse", "cpu", UserError, "one class only"),
     ],
 )
-def test_all_else_that_ends_it_is_raised(scenario, device, error, says):
-    with pytest.raises(error, match=says):
+def test_all_else_that_ends_it_is_raised(scenario, device, error, message):
+    with pytest.raises(error, match=message):
         dry_run(scenario, SMALL if scenario == "grow" else ROOMY, device=device).run()
 
 
-def test_it_can_be_ended_from_another_thread():
-    asked = dry_run("hang", ROOMY)
-    caught: list[BaseException] = []
+def test_it_can_be_ended_from_another_thread_also_before_it_has_begun():
+    running, caught = dry_run("hang"), []
 
     def run() -> None:
         try:
-            asked.run()
+            running.run()
         except JobCancelled as error:
             caught.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
-    asked.kill()
+    running.kill()
     thread.join(10)
     assert len(caught) == 1
-    unstarted = dry_run("grow", SMALL)
-    unstarted.kill()
     with pytest.raises(JobCancelled):
-        unstarted.run()
+        running.run()
 
 
-def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch):
+def test_ctrl_c_leaves_no_engine_behind(monkeypatch):
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(jobs.EngineJob, "ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        dry_run("hang", ROOMY).run()
+        dry_run("hang").run()
 
 
 # --- Memory of a device
 
-GB = 1 << 30
-SYSTEM = SystemMemory(used=6 * GB, total=16 * GB, swap=0)
+
+def device(name: str, gb: float = 0) -> DeviceReport:
+    return DeviceReport(name=name, title=name, available=True, memory_bytes=int(gb * GB) or None)
 
 
 @pytest.fixture
-def computer(monkeypatch):
-    monkeypatch.setattr(memory, "system_memory", lambda: SYSTEM)
-    monkeypatch.setattr(memory, "group_memory", lambda: None)
+def room(monkeypatch):
+    """What a device has on a computer with 16 GB, as (free, ceiling) in GB; `group` is its control group in GB."""
+
+    def room_of(found: DeviceReport, *, used: float = 6, group=None, **more) -> tuple[float, float] | None:
+        limits = GroupMemory(limit=group[0] * GB, used=group[1] * GB) if group else None
+        monkeypatch.setattr(memory, "system_memory", lambda: SystemMemory(used * GB, 16 * GB, 0))
+        monkeypatch.setattr(memory, "group_memory", lambda: limits)
+        result = memory.room_of(found, **more)
+        return result and (result.free / GB, result.ceiling / GB)
+
+    return room_of
 
 
-def device(name: str, memory_bytes: int | None = None) -> DeviceReport:
-    return DeviceReport(name=name, title=name, available=True, memory_bytes=memory_bytes)
-
-
-def gpu(**facts: Any) -> Any:
-    return find_gpu("0", FakeNvml(**facts))
-
-
-def room(free: float, ceiling: float) -> Room:
-    return Room(free=int(free * GB), ceiling=int(ceiling * GB))
-
-
-@pytest.mark.usefixtures("computer")
 @pytest.mark.parametrize(
     ("group", "expected"),
     [
-        (None, room(10, 16)),
-        (GroupMemory(limit=8 * GB, used=GB), room(7, 8)),
-        (GroupMemory(limit=12 * GB, used=GB), room(10, 12)),  # others of the computer have the rest
-        (GroupMemory(limit=GB, used=2 * GB), room(0, 1)),
-        (GroupMemory(limit=64 * GB, used=GB), room(10, 16)),
+        (None, (10, 16)),
+        ((8, 1), (7, 8)),
+        ((12, 1), (10, 12)),  # others of the computer have the rest
+        ((1, 2), (0, 1)),
+        ((64, 1), (10, 16)),
     ],
 )
-def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(monkeypatch, group, expected):
-    monkeypatch.setattr(memory, "group_memory", lambda: group)
-    assert memory.room_of(device("cpu", 16 * GB)) == expected
+def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(group, expected, room):
+    assert room(device("cpu", 16), group=group) == expected
 
 
-@pytest.mark.usefixtures("computer")
-def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(monkeypatch):
-    own = memory.room_of(device("cuda:0", 8 * GB), gpu=gpu())
-    assert own == room(4, 7)  # 3 in use, 1 reserved, of 8
-    assert memory.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == room(10, 12)
+def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(room, monkeypatch):
+    assert room(device("cuda:0", 8), gpu=find_gpu("0", FakeNvml())) == (4, 7)  # 3 in use, 1 reserved, of 8
+    assert room(device("cuda:0", 12), gpu=find_gpu("0", FakeNvml(total=0))) == (10, 12)
     monkeypatch.setattr(memory, "gpu_of", lambda _name: None)
-    assert memory.room_of(device("cuda:0", 8 * GB)) is None, "no driver's library"
+    assert room(device("cuda:0", 8)) is None, "no driver's library"
 
 
-@pytest.mark.usefixtures("computer")
 @pytest.mark.parametrize(
     ("recommended", "limit", "used", "expected"),
     [
-        (11, 1.7, 6, room(10, 11)),
-        (11, 1.0, 6, room(10, 11)),
-        (11, 0.5, 6, room(5.5, 5.5)),
-        (11, 0.0, 6, room(10, 11)),
-        (11, 1.7, 2, room(11, 11)),
-        (0, 1.7, 2, room(14, 16)),  # nothing is recommended
+        (11, 1.7, 6, (10, 11)),
+        (11, 0.5, 6, (5.5, 5.5)),
+        (11, 0.0, 6, (10, 11)),
+        (11, 1.7, 2, (11, 11)),
+        (0, 1.7, 2, (14, 16)),  # nothing is recommended
     ],
 )
-def test_a_mac_has_what_macos_recommends_or_less_where_that_is_asked(
-    monkeypatch, recommended, limit, used, expected
+def test_a_mac_has_what_macos_recommends_or_less_where_that_is_wanted(
+    recommended, limit, used, expected, room
 ):
-    system = SystemMemory(used=used * GB, total=16 * GB, swap=0)
-    monkeypatch.setattr(memory, "system_memory", lambda: system)
-    mac = device("mps", recommended * GB or None)
-    assert memory.room_of(mac, mps_limit=limit) == expected
+    assert room(device("mps", recommended), used=used, mps_limit=limit) == expected
