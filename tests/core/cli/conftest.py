@@ -1,7 +1,9 @@
 """The command line with a home of its own, fake engines, and an engine that answers from a table."""
 
 import contextlib
+import json
 import subprocess
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,13 +29,31 @@ def run(home):
     return new_run(home / "runs")
 
 
-@pytest.fixture
-def hone(monkeypatch):
-    """Runs a command; `scenario` is what the engine of a started run does."""
+class Printed(NamedTuple):
+    """What a command printed."""
 
-    def command(*arguments: str, scenario: str = "finish") -> int:
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def hone(monkeypatch, capfd):
+    """Runs a command, which has to end with `status`; `scenario` is what the engine of a started run does."""
+
+    def command(*arguments: object, status: int = 0, scenario: str = "finish") -> Printed:
         runs.play(scenario, monkeypatch)
-        return main(arguments)
+        capfd.readouterr()
+        try:
+            ended = main(list(map(str, arguments)))
+        except SystemExit as error:  # a wrong argument
+            ended = error.code
+        printed = Printed(*capfd.readouterr())
+        assert ended == status, printed
+        return printed
 
     return command
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import signal
 import sys
@@ -19,7 +18,6 @@ from core.benchmark.plan import methods_plan
 from core.benchmark.result import Conditions
 from core.benchmark.runner import Bench, EnginePass
 from core.cli import benchmark
-from core.cli.main import main
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 from tests.fakes.bench import measured, result, variant
@@ -59,9 +57,8 @@ def engine(monkeypatch):
     play(monkeypatch, "sample")
 
 
-def test_the_ladder_ends_with_a_table_and_is_saved(capsys):
-    assert main(TINY) == 0
-    out, err = capsys.readouterr()
+def test_the_ladder_ends_with_a_table_and_is_saved(hone):
+    out, err = hone(*TINY)
     table = out.split("\n\n")[1].splitlines()
     assert [line.split()[:4] for line in table[1:3]] == [
         ["plain", "8.00", "s", "8.00"],
@@ -76,7 +73,7 @@ def test_the_ladder_ends_with_a_table_and_is_saved(capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends itself a POSIX signal")
-def test_ctrl_c_keeps_what_is_done(capsys, monkeypatch):
+def test_ctrl_c_keeps_what_is_done(monkeypatch, hone):
     stopped, stop, print_progress = threading.Event(), Bench.stop, benchmark.print_progress
 
     def interrupt(progress):
@@ -89,22 +86,31 @@ def test_ctrl_c_keeps_what_is_done(capsys, monkeypatch):
 
     monkeypatch.setattr(benchmark, "print_progress", interrupt)
     monkeypatch.setattr(Bench, "stop", lambda bench: (stop(bench), stopped.set()))
-    assert main(TINY) == 130
-    assert "It ended before all passes were made." in capsys.readouterr().out
+    assert "It ended before all passes were made." in hone(*TINY, status=130).out
     [saved] = results.saved()
     assert [len(row.passes) for row in saved.result.rows][:2] == [1, 0]
     assert not saved.result.is_whole
 
 
-def test_it_is_measured_beside_a_run_only_where_that_is_wanted(capsys):
+def test_it_is_measured_beside_a_run_only_where_that_is_wanted(hone):
     queue.hold(RunFolder(Path("/runs/digits").absolute()), "cpu", KeeperRecord.of(os.getpid()))
-    assert main(TINY) == 1
-    err = capsys.readouterr().err
+    devices = (
+        "bench",
+        "devices",
+        "--models",
+        "resnet18",
+        "--images",
+        "8",
+        "--batch",
+        "4",
+        "--sides",
+        "precisions",
+    )
+    err = hone(*devices, status=1).err
     assert "digits is training" in err
     assert "--beside" in err
-    assert main((*TINY, "--beside", "--csv")) == 0
-    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert len(lines) == 3
+    lines = csv.DictReader(io.StringIO(hone(*devices, "--beside", "--csv").out))
+    assert [line["side"] for line in lines] == ["fp32", "bf16"]
 
 
 @pytest.mark.parametrize(
@@ -124,47 +130,36 @@ def test_it_is_measured_beside_a_run_only_where_that_is_wanted(capsys):
         ((), "WHAT"),
     ],
 )
-def test_a_wrong_request_says_what_there_is_to_choose(arguments, message, capsys):
-    try:
-        status = main(("bench", *arguments))
-    except SystemExit as ended:
-        status = ended.code
-    assert status == 2
-    assert message in capsys.readouterr().err
+def test_a_wrong_request_says_what_there_is_to_choose(arguments, message, hone):
+    assert message in hone("bench", *arguments, status=2).err
     assert results.saved() == []
 
 
-def test_results_are_listed_shown_and_compared(tmp_path, capsys):
-    def output(*arguments, status=0):
-        assert main(("bench", "results", *arguments)) == status
-        found = capsys.readouterr()
-        return found.err if status else found.out
-
-    assert "Nothing was measured yet" in output()
+def test_results_are_listed_shown_and_compared(tmp_path, hone):
+    bench = partial(hone, "bench", "results")
+    assert "Nothing was measured yet" in bench().out
     for begun, second in ((1_760_000_000.0, 1.0), (1_760_009_000.0, 0.5)):
         path = results.save(result(measured(variant("plain"), *[second] * 4), begun=begun))
     (results.folder() / "broken.json").write_text("{")
-    lines = output().splitlines()
+    lines = bench().out.splitlines()
     assert [line.split()[0] for line in lines] == ["WHAT", "1", "2", "3"]
     assert lines[1].endswith("1 of 1, complete  Test GPU, 24 GB")
     assert "is damaged" in lines[3]
-    assert [item["title"] for item in json.loads(output("--json"))][2] == "broken.json"
-    assert "4.00 s" in output("1")
-    row = output("1", "2").splitlines()[1]
+    assert bench("--json").json[2]["title"] == "broken.json"
+    assert "4.00 s" in bench("1").out
+    row = bench("1", "2").out.splitlines()[1]
     assert row.split()[:6] == ["Plain", "8.00", "16.0", "2.00", "×", "faster"]
-    assert output("2", "1", "--markdown").startswith("| Row |")
+    assert bench("2", "1", "--markdown").out.startswith("| Row |")
     sent = path.rename(tmp_path / "sent.json")
-    assert json.loads(output(str(sent), "--json"))["plan"]["title"] == "Tiny BERT, 64 rows"
-    assert "damaged" in output("2", status=1)
-    assert "the same result" in output("1", "1", status=2)
-    assert "only two" in output("1", "1", "1", status=2)
+    assert bench(sent, "--json").json["plan"]["title"] == "Tiny BERT, 64 rows"
+    assert "damaged" in bench("2", status=1).err
+    assert "the same result" in bench("1", "1", status=2).err
+    assert "only two" in bench("1", "1", "1", status=2).err
 
 
-def test_a_benchmark_is_listed_in_the_queue(capsys):
+def test_a_benchmark_is_listed_in_the_queue(hone):
     keeper = KeeperRecord.of(os.getpid())
     queue.measure(queue.Entry(run="/benchmarks/1", device="auto", keeper=keeper, benchmark="BERT-tiny"))
-    assert main(("queue",)) == 0
-    row = capsys.readouterr().out.splitlines()[1].split()
+    row = hone("queue").out.splitlines()[1].split()
     assert row == ["Benchmark", "measuring", "BERT-tiny", "–", "auto"]
-    assert main(("queue", "--json")) == 0
-    assert json.loads(capsys.readouterr().out)["measuring"] == [{"title": "BERT-tiny", "device": "auto"}]
+    assert hone("queue", "--json").json["measuring"] == [{"title": "BERT-tiny", "device": "auto"}]

@@ -1,14 +1,10 @@
 """`hone new`, `options`, `inspect` and `devices`."""
 
-import json
-
-import msgspec
 import pytest
 
 from core.base.errors import Fix, Problem
 from core.base.jobs import JobProgress
 from core.cli.data import data_lines, device_lines
-from core.cli.main import main
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -28,24 +24,22 @@ from core.services.inspect import (
 
 
 @pytest.mark.parametrize("task", Task)
-def test_a_new_run_file_lacks_only_data(task, hone, tmp_path, capfd):
+def test_a_new_run_file_lacks_only_data(task, tmp_path, hone):
     path = tmp_path / "my.hone"
-    assert main(["new", "--task", task, "--output", str(path)]) == 0
-    assert main(["new", "--task", task]) == 0
-    assert capfd.readouterr().out == path.read_text()
-    assert hone("train", str(path)) == 2
-    lines = capfd.readouterr().err.splitlines()
+    hone("new", "--task", task, "--output", path)
+    assert hone("new", "--task", task).out == path.read_text()
+    lines = hone("train", path, status=2).err.splitlines()
     assert lines[0].endswith("has 1 problem")
     assert "data.train: there is no file or folder at" in lines[1]
 
 
-def test_a_new_run_file_with_a_preset(tmp_path):
+def test_a_new_run_file_with_a_preset(tmp_path, hone):
     file = tmp_path / "my.hone"
-    assert main(["new", "--preset", "published-guide", "-o", str(file)]) == 0
+    hone("new", "--preset", "published-guide", "-o", file)
     options, problems = read_options(run_file.read_tree(file))
     assert problems == ()
     assert (options.task, options.data.padding) == (Task.TEXT_CLASSIFICATION, "fixed")
-    assert main(["new", "--task", "chat", "--preset", "fits-in-8-gb"]) == 0
+    hone("new", "--task", "chat", "--preset", "fits-in-8-gb")
 
 
 @pytest.mark.parametrize(
@@ -56,14 +50,12 @@ def test_a_new_run_file_with_a_preset(tmp_path):
         (["--preset", "fastest"], "name the task with --task"),
     ],
 )
-def test_wrong_requests_for_a_new_run_file(arguments, message, capsys):
-    assert main(["new", *arguments]) == 2
-    assert message in capsys.readouterr().err
+def test_wrong_requests_for_a_new_run_file(arguments, message, hone):
+    assert message in hone("new", *arguments, status=2).err
 
 
-def test_options_are_explained(capsys):
-    assert main(["options"]) == 0
-    assert "memory.batch_size (a whole number from 1 to 65,536; default: 16)" in capsys.readouterr().out
+def test_options_are_explained(hone):
+    assert "memory.batch_size (a whole number from 1 to 65,536; default: 16)" in hone("options").out
 
 
 def report(**fields) -> DataReport:
@@ -82,7 +74,7 @@ PROBLEM = Problem("data.label_column", "has one class", (Fix("Choose another"),)
 WRONG = finding(FindingLevel.PROBLEM, "3 rows are wrong.", fixes=(Fix("Cut"),))
 
 
-def test_a_report_on_data():
+def test_a_report_on_data(hone):
     parts = SeenPart("user: " + "x" * 5000), SeenPart("the answer", trained=True)
     found = report(
         columns=(column("text", "a\nb", "c" * 99), column("mood", "good", "bad")),
@@ -116,7 +108,9 @@ def test_a_report_on_data():
         "⟦the answer⟧",
     ):
         assert expected in lines
-    assert "No problems found." in "\n".join(data_lines(report(), options))
+    other = "\n".join(data_lines(report(suits=Task.CHAT), options))
+    assert "(--task chat)" in other
+    assert "No problems found." in other
 
 
 class TestInspect:
@@ -139,15 +133,14 @@ class TestInspect:
         (tmp_path / "a.csv").write_text("question,reply\na,b\n", encoding="utf-8")
         return str(tmp_path / "a.csv")
 
-    def test_without_a_task_the_data_decides(self, engine, table, capsys):
-        assert main(["inspect", table]) == 0
+    def test_without_a_task_the_data_decides(self, engine, table, hone):
+        assert "Chat (--task chat)" in hone("inspect", table).out
         assert engine.requests[0].any_task
-        assert "Chat (--task chat)" in capsys.readouterr().out
 
-    def test_options_of_a_run_are_passed_on(self, engine, table):
+    def test_options_of_a_run_are_passed_on(self, engine, table, hone):
         options = ["--set", "data.columns=prompt=question,answer=reply", "--set", "data.max_length=64"]
-        assert main(["inspect", table, "--task", "chat", *options]) == 0
-        assert main(["inspect", table, "--text-column", "question", "--label-column", "reply"]) == 0
+        hone("inspect", table, "--task", "chat", *options)
+        hone("inspect", table, "--text-column", "question", "--label-column", "reply")
         chat, labelled = engine.requests
         assert (chat.any_task, chat.asked["task"], chat.asked["data"]["max_length"]) == (False, "chat", 64)
         assert chat.asked["data"]["columns"] == {"prompt": "question", "answer": "reply"}
@@ -157,20 +150,23 @@ class TestInspect:
     @pytest.mark.parametrize(
         "wrong", ["data.max_length=many", "data.eval_split=test", "nothing", "data.nothing=1"]
     )
-    def test_wrong_options_are_refused(self, wrong, engine, table):
-        assert main(["inspect", table, "--set", wrong]) == 2
+    def test_wrong_options_are_refused(self, wrong, engine, table, hone):
+        hone("inspect", table, "--set", wrong, status=2)
         assert not engine.requests
 
-    def test_missing_data_is_refused(self, engine):
-        sources = ("~unknown-user.csv", "x" * 5000, "none.csv", "")
-        assert [main(["inspect", source]) for source in sources] == [1, 1, 1, 2]
+    @pytest.mark.parametrize(
+        ("source", "status"),
+        [("~unknown-user.csv", 1), ("x" * 5000, 1), ("none.csv", 1), ("", 2)],
+        ids=range(4),
+    )
+    def test_missing_data_is_refused(self, source, status, engine, hone):
+        hone("inspect", source, status=status)
         assert not engine.requests
 
     @pytest.mark.parametrize("fields", [{"problems": (PROBLEM,)}, {"findings": (WRONG,)}], ids=str)
-    def test_problems_end_it_with_1(self, engine, table, fields, capsys):
+    def test_problems_end_it_with_1(self, engine, table, fields, hone):
         engine.report = report(**fields)
-        assert main(["inspect", table, "--json"]) == 1
-        assert json.loads(capsys.readouterr().out)["rows"] == 1200
+        assert hone("inspect", table, "--json", status=1).json["rows"] == 1200
 
 
 def test_devices():
@@ -204,7 +200,7 @@ NOT_RUN = {"agreement": Agreement.NOT_RUN}
     [([AGREES], 0), ([AGREES, NOT_RUN], 0), ([AGREES, NO_NUMBER], 1), ([NOT_RUN], 1), ([], 1)],
     ids=range(5),
 )
-def test_device_checks(comparisons, status, monkeypatch, capsys):
+def test_device_checks(comparisons, status, monkeypatch, hone):
     def answer(_name, request, *_, **__):
         assert (request.device, request.short) == ("cuda:1", True)
         return DeviceCheckReport(
@@ -223,9 +219,7 @@ def test_device_checks(comparisons, status, monkeypatch, capsys):
 
     monkeypatch.setattr("core.cli.data.run_job", answer)
     command = ["devices", "--check", "--short", "--device", "cuda:1"]
-    assert main([*command, "--json"]) == status
-    assert len(msgspec.json.decode(capsys.readouterr().out)["comparisons"]) == len(comparisons)
-    assert main(command) == status
-    lines = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
+    assert len(hone(*command, "--json", status=status).json["comparisons"]) == len(comparisons)
+    lines = {" ".join(line.split()) for line in hone(*command, status=status).out.splitlines()}
     assert ("agrees Loss 2.5e-07 1e-04 decoder 0.0 s" in lines) == (AGREES in comparisons)
     assert ("differs Loss no number 1e-04 – 0.0 s" in lines) == (NO_NUMBER in comparisons)

@@ -12,7 +12,6 @@ from core.base import formats, settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.settings import VERSION
 from core.cli import main as cli
-from core.cli.main import main
 from core.cli.output import print_json
 from core.runs.event_log import EventWriter
 from core.runs.events import Example, ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, Said
@@ -42,11 +41,8 @@ def test_every_command_has_an_example_that_it_understands():
         (["--version"], 0, f"Hone {VERSION}", "\n"),
     ],
 )
-def test_usage_suggestions_and_the_version(arguments, status, start, end, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == status
-    text = "".join(capsys.readouterr())
+def test_usage_suggestions_and_the_version(arguments, status, start, end, hone):
+    text = "".join(hone(*arguments, status=status))
     assert text.startswith(start)
     assert text.endswith(end)
 
@@ -59,19 +55,17 @@ def test_usage_suggestions_and_the_version(arguments, status, start, end, capsys
         (KeyError("x"), "A bug in Hone: KeyError: 'x'"),
     ],
 )
-def test_faults_are_logged_or_printed(error, message, home, monkeypatch, capsys):
+def test_faults_are_logged_or_printed(error, message, home, monkeypatch, hone):
     def fail(_):
         raise error
 
     monkeypatch.setattr("core.cli.runs.list_runs", fail)
-    assert main(["runs"]) == 1
     log = home / "hone.log"
-    assert capsys.readouterr().err == f"{message}\nThe whole report is in {log}\n"
+    assert hone("runs", status=1).err == f"{message}\nThe whole report is in {log}\n"
     assert "Traceback" in log.read_text()
     log.unlink()
     log.mkdir()
-    assert main(["runs"]) == 1
-    err = capsys.readouterr().err
+    err = hone("runs", status=1).err
     assert err.endswith(f"{message}\n")
     assert ("Traceback" in err) == isinstance(error, KeyError)
 
@@ -93,22 +87,20 @@ def test_control_characters_are_shown_columns_line_up_and_json_stays_the_same_va
     assert json.loads(out) == {"name": TITLE + ACTED_ON}
 
 
-def test_control_characters_of_runs_messages_and_errors_do_not_act_on_the_terminal(tmp_path, capsys):
+def test_control_characters_of_runs_messages_and_errors_do_not_act_on_the_terminal(tmp_path, hone):
     EventWriter(tmp_path / "events.jsonl", attempt=1).write(
         RunStarted(),
         ExamplesChosen(examples=(Example(given=TITLE, expected=TITLE),)),
         Predicted(step=0, epoch=0.0, said=(Said(text=TITLE),)),
     )
     (tmp_path / "run.toml").write_text('task = "causal-lm"\n[output]\nname = "\\u001b]0;title\\u0007"\n')
-    assert main(["show", str(tmp_path), "--predictions"]) == main(["show", str(tmp_path)]) == 0
+    shown = hone("show", tmp_path, "--predictions").out + hone("show", tmp_path).out
+    assert shown.count(SHOWN) == 4, "the input, its label, the prediction, and the run's name"
     stream = io.StringIO()
     Progress(RunStatus(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
     (tmp_path / "data.csv").write_text("text,label\na,b\n")
-    wrong = ["--set", f"data.label_column.{TITLE}=a"]
-    assert main(["inspect", str(tmp_path / "data.csv"), *wrong]) == 2
-    out, err = capsys.readouterr()
-    assert out.count(SHOWN) == 4, "the input, its label, the prediction, and the run's name"
-    for text in (out, err, stream.getvalue()):
+    wrong = hone("inspect", tmp_path / "data.csv", "--set", f"data.label_column.{TITLE}=a", status=2).err
+    for text in (shown, wrong, stream.getvalue()):
         assert SHOWN in text
         assert is_harmless(text)
     for error in (UserError(TITLE), OptionsError((Problem("", TITLE),))):
@@ -126,26 +118,25 @@ def test_control_characters_of_runs_messages_and_errors_do_not_act_on_the_termin
         ("new --task text-classification -o {target}", "file", "{there}/file is there already"),
     ],
 )
-def test_every_command_refuses_an_impossible_target(command, target, message, run, home, capsys):  # noqa: PLR0917
+def test_every_command_refuses_an_impossible_target(command, target, message, run, home, hone):  # noqa: PLR0917
     there = home / "there"
     (there / "folder.csv").mkdir(parents=True)
     (there / "file").write_text("precious")
-    assert main([part.format(run=run.path, target=there / target) for part in command.split()]) == 2
-    err = capsys.readouterr().err.replace(os.sep, "/")
+    arguments = (part.format(run=run.path, target=there / target) for part in command.split())
+    err = hone(*arguments, status=2).err.replace(os.sep, "/")
     assert message.format(there=there).replace(os.sep, "/") in err
     assert sorted(path.name for path in there.rglob("*")) == ["file", "folder.csv"]
     assert not (settings.home() / "hone.log").exists()
 
 
-def test_a_full_disk_leaves_nothing(run, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_leaves_nothing(run, tmp_path, monkeypatch, hone):
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "temporary")
 
     target = tmp_path / "there" / "x.zip"
     target.parent.mkdir()
     monkeypatch.setattr("zipfile.ZipFile.writestr", fail)
-    assert main(["show", str(run.path), "--support", str(target)]) == 1
-    err = capsys.readouterr().err
+    err = hone("show", run.path, "--support", target, status=1).err
     assert f"{target} is on is full" in err
     assert "hone.log" not in err
     assert list(target.parent.iterdir()) == []

@@ -1,7 +1,6 @@
 """`hone try`, `hone export` and `hone hub`."""
 
 import io
-import json
 
 import msgspec
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.cli import models, runs
-from core.cli.main import main
 from core.cli.output import JobOutput
 from core.options import RunOptions, run_file
 from core.options.choices import Task
@@ -71,10 +69,9 @@ def process(monkeypatch):
     return Recorder
 
 
-def test_an_answer_is_printed_and_its_time_to_standard_error(tmp_path, process, capsys):
+def test_an_answer_is_printed_and_its_time_to_standard_error(tmp_path, process, hone):
     asked = ("--prompt", "Hello", "--system", "Be kind", "--seed", "7", "--stop", "END", "--before")
-    assert main(["try", run_folder(tmp_path), *asked]) == 0
-    out, err = capsys.readouterr()
+    out, err = hone("try", run_folder(tmp_path), *asked)
     assert out == "Answer 1 of resnet18, drawn with 7.\n"
     assert "resnet18: 5 tokens in 0.50 s (10 a second), cpu, fp32" in err
     assert process.loads == [Load(run=str(tmp_path), which=Which.BEFORE)]
@@ -83,7 +80,7 @@ def test_an_answer_is_printed_and_its_time_to_standard_error(tmp_path, process, 
     assert question.writing == Writing(seed=7, stop_at=("END",))
 
 
-def test_lines_that_are_typed_are_one_conversation(tmp_path, process, monkeypatch, capsys):
+def test_lines_that_are_typed_are_one_conversation(tmp_path, process, monkeypatch, hone):
     typed = iter(["Hello", " ", "And then?"])
 
     def read_line(_prompt):
@@ -94,24 +91,21 @@ def test_lines_that_are_typed_are_one_conversation(tmp_path, process, monkeypatc
 
     monkeypatch.setattr("builtins.input", read_line)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert main(["try", run_folder(tmp_path)]) == 0
-    assert "Answer 2 of" in capsys.readouterr().out
+    assert "Answer 2 of" in hone("try", run_folder(tmp_path)).out
     last = process.asked[-1].given
     assert isinstance(last, Chat)
     assert [turn.text for turn in last.turns][::2] == ["Hello", "And then?"]
     assert last.turns[1].text.startswith("Answer 1")
 
 
-def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, process, capsys):
+def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, process, hone):
     texts = run_folder(tmp_path / "one", Task.TEXT_CLASSIFICATION)
-    assert main(["try", texts, "--prompt", "a", "--prompt", "b"]) == 0
-    assert capsys.readouterr().out == "  90.0%  yes\n  10.0%  no\n"
+    assert hone("try", texts, "--prompt", "a", "--prompt", "b").out == "  90.0%  yes\n  10.0%  no\n"
     (image := tmp_path / "a.png").touch()
-    assert main(["try", run_folder(tmp_path / "two", Task.IMAGE_CLASSIFICATION), "--file", str(image)]) == 0
-    assert "seven" in capsys.readouterr().out
+    images = run_folder(tmp_path / "two", Task.IMAGE_CLASSIFICATION)
+    assert "seven" in hone("try", images, "--file", image).out
     assert [ask.given for ask in process.asked] == [Texts(texts=("a", "b")), Image(path=str(image))]
-    assert main(["try", texts, "--prompt", "refuse"]) == 1
-    assert "Nothing to read" in capsys.readouterr().err
+    assert "Nothing to read" in hone("try", texts, "--prompt", "refuse", status=1).err
 
 
 @pytest.mark.parametrize(
@@ -124,20 +118,18 @@ def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, pro
     ],
 )
 @pytest.mark.usefixtures("process")
-def test_what_the_model_does_not_read_is_refused(reason, task, arguments, tmp_path, capsys):
+def test_what_the_model_does_not_read_is_refused(reason, task, arguments, tmp_path, hone):
     folder = run_folder(tmp_path, task, text_columns=("a", "b") if "pairs" in reason else ())
-    assert main(["try", folder, *arguments]) == 2
-    assert reason in capsys.readouterr().err
+    assert reason in hone("try", folder, *arguments, status=2).err
     assert Recorder.loads == []
 
 
-def test_it_waits_while_a_run_trains(tmp_path, process, monkeypatch, capsys):
+def test_it_waits_while_a_run_trains(tmp_path, process, monkeypatch, hone):
     folder = run_folder(tmp_path)
     monkeypatch.setattr("core.services.chat.that_train", lambda _folder: (runs.find_run(folder),))
-    assert main(["try", folder, "--prompt", "Hello"]) == 1
-    assert "b on c is training" in capsys.readouterr().err
+    assert "b on c is training" in hone("try", folder, "--prompt", "Hello", status=1).err
     assert process.loads == []
-    assert main(["try", folder, "--prompt", "Hello", "--cpu"]) == 0
+    hone("try", folder, "--prompt", "Hello", "--cpu")
     assert process.loads[0].on_cpu
 
 
@@ -157,7 +149,7 @@ AGREEMENT = Agreement(
 
 
 @pytest.fixture
-def export(tmp_path, monkeypatch):
+def export(tmp_path, monkeypatch, hone):
     """Runs `hone export --to folder` with an export that results in a report of these fields."""
     folder = run_folder(tmp_path)
 
@@ -170,43 +162,38 @@ def export(tmp_path, monkeypatch):
                 on_progress(JobProgress(done=1, total=6, what="Writing the model"))
             return report
 
-    def run(*arguments, **fields):
+    def run(*arguments, status=0, **fields):
         nonlocal report
-        fields = {"kind": ExportKind.FOLDER, "path": "/there", "files": ("a", "b"), "size": 5 << 20, **fields}
-        report = ExportReport(**fields)
-        return main(["export", folder, "--to", "folder", "--folder", "/there", *arguments])
+        report = ExportReport(kind=ExportKind.FOLDER, path="/there", files=("a", "b"), size=5 << 20, **fields)
+        return hone("export", folder, "--to", "folder", "--folder", "/there", *arguments, status=status)
 
     report = None
     monkeypatch.setattr(models, "Export", FakeExport)
     return run
 
 
-def test_the_result_of_an_export_is_printed(export, capsys):
-    assert export(agreement=AGREEMENT, notes=("Next.",)) == 0
-    out, err = capsys.readouterr()
+def test_the_result_of_an_export_is_printed(export):
+    out, err = export(agreement=AGREEMENT, notes=("Next.",))
     assert err.count("Writing the model") == 1
     first, checked, *rest = out.splitlines()
     assert first == "Model folder: 2 files, 5.0 MB, in /there"
     assert checked.startswith("Checked against the trained model: 383 of 384 next tokens are the same")
     assert rest == ["Rounded.", "Next."]
-    assert export("--json", agreement=AGREEMENT) == 0
-    out, err = capsys.readouterr()
+    out, err = export("--json", agreement=AGREEMENT)
     assert not err
     assert msgspec.json.decode(out, type=ExportReport).agreement == AGREEMENT
-    assert export(unchecked="Not checked: why.", missing="No converter.", notes=("Then run: it",)) == 1
-    assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then run: it"]
+    failed = export(unchecked="Not checked: why.", missing="No converter.", notes=("Then: it",), status=1)
+    assert failed.out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then: it"]
 
 
-def test_without_a_kind_an_export_lists_them(tmp_path, capsys):
+def test_without_a_kind_an_export_lists_them(tmp_path, hone):
     folder = run_folder(tmp_path)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.safetensors").touch()
-    assert main(["export", folder]) == 0
-    out = capsys.readouterr().out
+    out = hone("export", folder).out
     assert "gguf     GGUF." in out
     assert "Not for this run: This run trained no LoRA adapter" in out
-    assert main(["export", folder, "--json"]) == 0
-    assert {offer["kind"] for offer in json.loads(capsys.readouterr().out)} == set(ExportKind)
+    assert {offer["kind"] for offer in hone("export", folder, "--json").json} == set(ExportKind)
 
 
 # --- hone hub
@@ -239,35 +226,26 @@ def requests(monkeypatch):
     return requests
 
 
-def test_a_model_is_found_downloaded_listed_and_removed(requests, capsys):
-    assert main(["hub", "tiny", "--task", "text-classification"]) == 0
+def test_a_model_is_found_downloaded_listed_and_removed(requests, hone):
+    table = hone("hub", "tiny", "--task", "text-classification").out.splitlines()
     assert requests == [SearchRequest(words="tiny", task="text-classification")]
-    table = capsys.readouterr().out.splitlines()
     assert table[1].split()[:5] == ["org/tiny", "3.9", "KB", "1,010", "500"]
-    assert main(["hub", "--download", "org/tiny", "--data", "--subset", "en"]) == 0
+    out, err = hone("hub", "--download", "org/tiny", "--data", "--subset", "en")
     assert requests[-1] == DownloadRequest(id="org/tiny", kind=Kind.DATASET, subset="en")
-    out, err = capsys.readouterr()
     assert out == "3 files, 1.0 MB, in /cache\n"
     assert "1.0 MB of 1.0 MB" in err
-    assert main(["hub", "--list", "--json"]) == 0
-    assert [repo["id"] for repo in json.loads(capsys.readouterr().out)["repos"]] == ["org/tiny"]
-    assert main(["hub", "--list"]) == 0
-    assert "org/tiny" in capsys.readouterr().out
-    assert main(["hub", "--remove", "org/tiny"]) == 2
-    assert "--yes" in capsys.readouterr().err
-    assert main(["hub", "--remove", "org/tiny", "--yes"]) == 0
-    assert capsys.readouterr().out == "1.0 MB freed\n"
-    assert main(["hub", "zebra"]) == 1
-    assert "has “zebra” in its name" in capsys.readouterr().err
+    assert [repo["id"] for repo in hone("hub", "--list", "--json").json["repos"]] == ["org/tiny"]
+    assert "org/tiny" in hone("hub", "--list").out
+    assert "--yes" in hone("hub", "--remove", "org/tiny", status=2).err
+    assert hone("hub", "--remove", "org/tiny", "--yes").out == "1.0 MB freed\n"
+    assert "has “zebra” in its name" in hone("hub", "zebra", status=1).err
 
 
 @pytest.mark.usefixtures("requests")
-def test_whose_token_it_is_and_one_that_can_t_be_kept_is_not_printed(capsys, monkeypatch):
-    assert main(["hub", "--account"]) == 0
-    assert capsys.readouterr().out == "ada, by the token in HF_TOKEN\n"
+def test_whose_token_it_is_and_one_that_can_t_be_kept_is_not_printed(monkeypatch, hone):
+    assert hone("hub", "--account").out == "ada, by the token in HF_TOKEN\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("hf_Secret42\n"))
-    assert main(["hub", "--sign-in"]) == 1
-    output = "".join(capsys.readouterr())
+    output = "".join(hone("hub", "--sign-in", status=1))
     assert "no keychain" in output
     assert "hf_Secret42" not in output
 

@@ -14,7 +14,6 @@ import pytest
 from core.base import settings
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
-from core.cli.main import main
 from core.cli.train import REMOVED, Interrupts, attend
 from core.engine.reporter import Reporter
 from core.memory.model import ModelReport
@@ -51,49 +50,48 @@ def jobs(monkeypatch):
 
 
 @pytest.mark.usefixtures("jobs")  # none is asked where the options suit every model and machine
-def test_a_run_that_finishes(hone, tmp_path, capfdbinary):
+def test_a_run_that_finishes(tmp_path, hone):
     folder = tmp_path / "run"
-    assert hone("train", DIGITS, "--json", "--run-dir", str(folder), "--set", "output.name=Digits") == 0
+    out, err = hone("train", DIGITS, "--json", "--run-dir", folder, "--set", "output.name=Digits")
     assert RunFolder(folder).options().output == digits_options().output
-    out, err = capfdbinary.readouterr()
     kinds = [json.loads(line)["type"] for line in out.splitlines()]
     assert kinds.count("step_finished") == 3
     assert {"run_started", "evaluated", "memory_sampled", "run_finished"} <= set(kinds)
     for text in (str(folder), "12 training samples, 4 for validation", "accuracy 0.75", "Finished after 3"):
-        assert text in err.decode()
+        assert text in err
 
 
 @pytest.mark.parametrize("flags", [(), ("--offline",)], ids=["setting", "flag"])
-def test_a_missing_model_is_refused_offline(flags, hone, tmp_path, monkeypatch, capfd):
+def test_a_missing_model_is_refused_offline(flags, tmp_path, monkeypatch, hone):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE")
     settings.save(settings.Settings(offline=not flags))
     file = tmp_path / "a.hone"
     file.write_text('task = "chat"\nmodel.source = "org/tiny"\ndata.train = "synthetic:8x8"\n')
-    assert hone("train", str(file), "--run-dir", str(tmp_path / "run"), *flags) == 1
-    assert ("--offline" if flags else "“Work offline”") in capfd.readouterr().err
+    err = hone("train", file, "--run-dir", tmp_path / "run", *flags, status=1).err
+    assert ("--offline" if flags else "“Work offline”") in err
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_fails_says_why_once(hone, capfd):
-    assert hone("train", DIGITS, scenario="fail") == 1
-    err = capfd.readouterr().err
+def test_a_run_that_fails_says_why_once(hone):
+    err = hone("train", DIGITS, scenario="fail", status=1).err
     for text in ("The data has one class only", "holds 'yes' in all rows", "Choose another label column"):
         assert err.count(text) == 1
 
 
-def test_a_run_that_does_not_fit_is_started_if_confirmed(hone, monkeypatch):
+def test_a_run_that_does_not_fit_is_started_if_confirmed(monkeypatch, hone):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", pytest.fail)
-    assert hone("train", DIGITS, "--json", scenario="large") == 3, "a program reads: it isn't asked"
+    hone("train", DIGITS, "--json", scenario="large", status=3)  # a program reads: it isn't asked
     monkeypatch.setattr("builtins.input", lambda _question: "y")
-    assert hone("train", DIGITS, scenario="large") == 0
+    hone("train", DIGITS, scenario="large")
     monkeypatch.setattr("core.cli.train._start", lambda _arguments, _run, *, forced: 0 if forced else 3)
     monkeypatch.setattr("builtins.input", lambda _question: "")
-    assert [hone("train", DIGITS, *flags) for flags in ([], ["--yes"])] == [3, 0]
+    hone("train", DIGITS, status=3)
+    hone("train", DIGITS, "--yes")
 
 
-def test_a_wrong_request_makes_no_run(hone, home, tmp_path, jobs, capfd):
+def test_a_wrong_request_makes_no_run(home, tmp_path, jobs, hone):
     (tmp_path / "mine").write_text("precious")
     fix = Fix("Let Hone choose", {"model.lora_targets": ()})
     jobs["check-model"] = ModelReport(problems=(Problem("model.lora_targets", "matches no layer", (fix,)),))
@@ -101,20 +99,19 @@ def test_a_wrong_request_makes_no_run(hone, home, tmp_path, jobs, capfd):
         (("nothing.hone",), ["nothing.hone"]),
         (("data.json",), ["data.train=data.json"]),
         (("x.csv.gz",), ["hone new"]),
-        ((DIGITS, "--run-dir", str(tmp_path)), ["not empty"]),
+        ((DIGITS, "--run-dir", tmp_path), ["not empty"]),
         (
-            (DIGITS, "--set", "memory.batch_size=0", "--set", "training.epochs=-1"),
+            (DIGITS, "--set=memory.batch_size=0", "--set=training.epochs=-1"),
             ["memory.batch_size:", "training.epochs:"],
         ),
         ((DIGITS, *LORA), ["model.lora_targets: matches no layer", "Let Hone choose"]),
     ):
-        assert hone("train", *arguments) == 2
-        err = capfd.readouterr().err
+        err = hone("train", *arguments, status=2).err
         assert [text for text in texts if text not in err] == []
     assert not home.exists()
 
 
-def test_hints_are_printed_before_the_run_also_that_the_model_was_not_checked(jobs, tmp_path, capsys):
+def test_hints_are_printed_before_the_run_also_that_the_model_was_not_checked(jobs, tmp_path, hone):
     cautions = {"device.mps_memory_limit": {"0.0": "Without a ceiling, the whole Mac may halt."}}
     mac = DeviceReport(name="mps", title="Apple M3 Max", available=True, cautions=cautions)
     jobs["devices"] = MachineReport(devices=(mac,), automatic="mps")
@@ -127,8 +124,7 @@ def test_hints_are_printed_before_the_run_also_that_the_model_was_not_checked(jo
     )
     (tmp_path / "run").touch()  # so that the run isn't started
     overrides = [f"--set={option}" for option in options]
-    assert main(["train", DIGITS, *LORA, *overrides, "--run-dir", str(tmp_path / "run")]) == 2
-    err = capsys.readouterr().err
+    err = hone("train", DIGITS, *LORA, *overrides, "--run-dir", tmp_path / "run", status=2).err
     for hint in ("the model could not be checked", "training.learning_rate: ", "device.mps_memory_limit: "):
         assert f"Note: {hint}" in err
 
@@ -182,14 +178,14 @@ def test_a_closed_pipe_stops_the_run(tmp_path):
 
 
 @POSIX
-def test_a_signal_while_the_run_is_started_stops_it(tmp_path, monkeypatch):
+def test_a_signal_while_the_run_is_started_stops_it(tmp_path, monkeypatch, hone):
     def interrupted_start(run, *, queued):
         signal.raise_signal(signal.SIGINT)
         return runs.start(run, "wait")
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("core.cli.train.runs_start", SimpleNamespace(start=interrupted_start))
-    assert main(["train", DIGITS, "--run-dir", str(tmp_path / "run")]) == 130
+    hone("train", DIGITS, "--run-dir", tmp_path / "run", status=130)
     assert RunFolder(tmp_path / "run").exit_record().code == 0
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -249,23 +245,21 @@ def remove_at_first_poll(monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["follow", "stop"])
-def test_a_removed_run_is_no_longer_waited_for(command, endless, monkeypatch, capsys):
+def test_a_removed_run_is_no_longer_waited_for(command, endless, monkeypatch, hone):
     remove_at_first_poll(monkeypatch)
-    assert main([command, endless.name]) == 1
-    assert capsys.readouterr().err.endswith(f"{REMOVED}\n")
+    assert hone(command, endless.name, status=1).err.endswith(f"{REMOVED}\n")
 
 
-def test_a_run_that_paused_itself_failed(run, capsys):
+def test_a_run_that_paused_itself_failed(run, hone):
     run.record_keeper(os.getpid())
     reporter = Reporter(run)
     reporter.start({})
     reporter.pause(UserError("Paused: the disk is full", "Make room and resume."))
     run.record_exit(ExitRecord(time=1.0, code=0))
-    assert main(["follow", run.name]) == 1
-    assert "the disk is full" in capsys.readouterr().err
+    assert "the disk is full" in hone("follow", run.name, status=1).err
 
 
-def test_a_run_is_followed_until_it_is_over(run, capfd):
+def test_a_run_is_followed_until_it_is_over(run, hone):
     start(run, "finish").wait()
     for line, command, text in (
         (b"", "follow", "Finished after 3 steps"),
@@ -274,29 +268,27 @@ def test_a_run_is_followed_until_it_is_over(run, capfd):
     ):
         with run.events_file.open("ab") as file:
             file.write(line)
-        assert main([command, run.name]) == 0
-        assert text in "".join(capfd.readouterr())
+        assert text in "".join(hone(command, run.name))
 
 
 @pytest.mark.parametrize("command", ["follow", "stop", "pause", "resume"])
-def test_no_such_run(command):
-    assert [main([command, name]) for name in ("nothing", "x" * 5000)] == [2, 2]
+def test_no_such_run(command, hone):
+    for name in ("nothing", "x" * 5000):
+        hone(command, name, status=2)
 
 
 @POSIX
-def test_a_run_is_ended_at_once_and_then_is_over(run, capfd):
+def test_a_run_is_ended_at_once_and_then_is_over(run, hone):
     keeper = start(run, "stubborn")
-    assert main(["stop", run.name, "--now"]) == 0
+    assert "Ended at once, as requested." in hone("stop", run.name, "--now").err
     keeper.wait()
-    assert "Ended at once, as requested." in capfd.readouterr().err
     assert run.open_requests() == []
-    assert main(["stop", run.name]) == 0
-    assert f"It has already ended: {State.STOPPED}" in capfd.readouterr().err
+    assert f"It has already ended: {State.STOPPED}" in hone("stop", run.name).err
 
 
-def test_a_run_that_crashes_before_it_is_stopped_keeps_no_request(endless, monkeypatch):
+def test_a_run_that_crashes_before_it_is_stopped_keeps_no_request(endless, monkeypatch, hone):
     monkeypatch.setattr(RunFolder, "is_alive", lambda *_: Action.STOP not in endless.requested())
-    assert main(["stop", endless.name]) == 1
+    hone("stop", endless.name, status=1)
     assert endless.open_requests() == []
 
 
@@ -304,20 +296,18 @@ def test_a_run_that_crashes_before_it_is_stopped_keeps_no_request(endless, monke
 
 
 @POSIX
-def test_a_run_is_saved_paused_resumed_and_extended(hone, begin, capsys):
+def test_a_run_is_saved_paused_resumed_and_extended(begin, hone):
     name = begin().run.name
 
     def check(status, text, *arguments):
-        assert hone(*arguments) == status
-        assert text in capsys.readouterr().err
+        assert text in hone(*arguments, status=status).err
 
     check(0, "Saved step ", "pause", "--save-only", name)
     check(2, "is under way already", "resume", name)
     check(0, f"`hone resume {name}` starts again: it has no complete checkpoint.", "pause", name)
     check(0, "already paused", "pause", name)
     check(2, "it is paused", "pause", "--save-only", name)
-    assert hone("resume", name, "--json") == 0
-    out, err = capsys.readouterr()
+    out, err = hone("resume", name, "--json")
     assert {json.loads(line)["attempt"] for line in out.splitlines()} == {2}
     assert "Finished after " in err
     check(2, f"`hone resume {name} --epochs N` or `--max-steps N`", "resume", name)
@@ -330,28 +320,23 @@ def test_a_run_is_saved_paused_resumed_and_extended(hone, begin, capsys):
 
 
 @POSIX
-def test_runs_wait_are_moved_and_removed(hone, begin, capsys):
-    assert hone("queue") == 0
-    assert "No run trains or waits" in capsys.readouterr().out
+def test_runs_wait_are_moved_and_removed(begin, hone):
+    assert "No run trains or waits" in hone("queue").out
     training = begin(queued=True).run
     first, second = (begin("finish", queued=True, until=State.QUEUED).run for _ in range(2))
-    assert hone("queue", "--move", second.name, "1") == 0
-    rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines()[1:]]
+    rows = [line.split()[:3] for line in hone("queue", "--move", second.name, "1").out.splitlines()[1:]]
     assert rows[0][:2] == [training.name, "training"]
     assert rows[1:] == [["1", second.name, "queued"], ["2", first.name, "queued"]]
-    assert hone("queue", "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = hone("queue", "--json").json
     assert [run["folder"] for run in answer["waiting"]] == [str(second.path), str(first.path)]
     assert [run["state"] for run in answer["training"]] == ["training"]
-    assert hone("stop", second.name) == 0
-    assert hone("queue", "--move", training.name, "last") == 2
-    assert hone("queue", "--move", second.name, "0") == 2
-    assert "first, up, down, last, or a number from 1 on; got '0'" in capsys.readouterr().err
-    assert hone("pause", "--save-only", first.name) == 1
-    assert "nothing to save yet" in capsys.readouterr().err
-    assert hone("stop", first.name) == 0
+    hone("stop", second.name)
+    hone("queue", "--move", training.name, "last", status=2)
+    refused = hone("queue", "--move", second.name, "0", status=2)
+    assert "first, up, down, last, or a number from 1 on; got '0'" in refused.err
+    assert "nothing to save yet" in hone("pause", "--save-only", first.name, status=1).err
+    hone("stop", first.name)
     assert queue.waiting() == []
-    assert hone("show", second.name) == 0
-    assert f"`hone resume {second.name}` starts again" in capsys.readouterr().out
+    assert f"`hone resume {second.name}` starts again" in hone("show", second.name).out
     training.request(Action.STOP)
-    assert hone("resume", second.name, "--queue") == 0
+    hone("resume", second.name, "--queue")
