@@ -357,7 +357,7 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
     """Print what a run's model can be exported to, and why not the rest."""
     source = find_source(run)
     offered = offers(source)
-    lines = [f"{source.told}\n"] if source.told else []
+    lines = [f"{source.checkpoint_text}\n"] if source.checkpoint_text else []
     for offer in offered:
         title, purpose = EXPORTS[offer.kind]
         refusal = (

@@ -286,7 +286,7 @@ class ExportSource:
         return "torchvision" if is_bare else ""
 
     @property
-    def told(self) -> str:
+    def checkpoint_text(self) -> str:
         """A sentence naming the checkpoint; empty for the trained model."""
         if self.folder == self.run.model:
             return ""

@@ -71,7 +71,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path) -> None:
         "start": "made from scratch" if is_scratch(options.model.source) else start,
         "data": _code(data_name(options)),
         "version": VERSION,
-        "told": source.told,
+        "checkpoint_text": source.checkpoint_text,
         "kind": report.kind.value,
         "network": source.network,
         "name": source.run.name,

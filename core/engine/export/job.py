@@ -73,7 +73,7 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
         size=0,
         agreement=agreement,
         unchecked=unchecked,
-        notes=tuple(note for note in (source.told, *written.notes) if note),
+        notes=tuple(note for note in (source.checkpoint_text, *written.notes) if note),
         missing=written.missing,
     )
     write_card(source, report, into)

@@ -1,16 +1,15 @@
 """`hone new`, `options`, `inspect` and `devices`."""
 
 import pytest
+from msgspec.structs import replace
 
 from core.base.errors import Fix, Problem
 from core.base.jobs import JobProgress
-from core.cli.data import data_lines, device_lines
+from core.cli.data import data_lines
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.options.validate import read_options
-from core.services.devices import Agreement, Comparison, DeviceCheckReport
 from core.services.inspect import (
     Column,
     ColumnKind,
@@ -21,6 +20,7 @@ from core.services.inspect import (
     Seen,
     SeenPart,
 )
+from tests.fakes.jobs import CHECKED, CPU_ONLY
 
 
 @pytest.mark.parametrize("task", Task)
@@ -74,7 +74,7 @@ PROBLEM = Problem("data.label_column", "has one class", (Fix("Choose another"),)
 WRONG = finding(FindingLevel.PROBLEM, "3 rows are wrong.", fixes=(Fix("Cut"),))
 
 
-def test_a_report_on_data(hone):
+def test_a_report_on_data():
     parts = SeenPart("user: " + "x" * 5000), SeenPart("the answer", trained=True)
     found = report(
         columns=(column("text", "a\nb", "c" * 99), column("mood", "good", "bad")),
@@ -169,57 +169,36 @@ class TestInspect:
         assert hone("inspect", table, "--json", status=1).json["rows"] == 1200
 
 
-def test_devices():
-    gpu = DeviceReport(name="mps", title="Apple GPU", available=False, reason="needs a Mac")
-    cpu = DeviceReport(
-        name="cpu",
-        title="CPU",
-        available=True,
-        memory_bytes=16 << 30,
-        refusals={"device.precision": {"fp16": "no training"}},
-        automatic={"device.precision": Settled("fp32", "no bf16 units")},
-    )
-    found = MachineReport(devices=(gpu, cpu), automatic="cpu", notes=("This Python is x86.",))
-    lines = {" ".join(line.split()) for text in device_lines(found) for line in text.splitlines()}
+def test_devices(monkeypatch, hone):
+    monkeypatch.setattr("core.cli.data.run_job", lambda *_: CPU_ONLY)
+    lines = {" ".join(line.split()) for line in hone("devices").out.splitlines()}
     assert {
-        "mps Apple GPU: not available: needs a Mac",
-        "cpu CPU, 16 GB",
-        "device.precision fp32 no bf16 units",
-        "device.precision=fp16 not available: no training",
-        "This Python is x86.",
+        "cuda:0 NVIDIA GPU: not available: No NVIDIA driver was found.",
+        "cpu Old processor, 16 GB",
+        "device.precision fp32 this CPU has no bf16 hardware",
+        "device.precision=fp16 not available: needs a GPU",
+        "device.processes not available: Hone trains in one process.",
+        "device.precision=bf16 note: This CPU has no bf16 units: it works, slower than fp32.",
+        "python 3.11, torch 2.13.0",
     } <= lines
 
 
-AGREES = {"agreement": Agreement.AGREES, "worst_error": 2.5e-7, "worst_tensor": "decoder"}
-NO_NUMBER = {"agreement": Agreement.DIFFERS}
-NOT_RUN = {"agreement": Agreement.NOT_RUN}
+AGREES, DIFFERS, NOT_RUN = CHECKED.comparisons
 
 
 @pytest.mark.parametrize(
     ("comparisons", "status"),
-    [([AGREES], 0), ([AGREES, NOT_RUN], 0), ([AGREES, NO_NUMBER], 1), ([NOT_RUN], 1), ([], 1)],
+    [([AGREES], 0), ([AGREES, NOT_RUN], 0), ([AGREES, DIFFERS], 1), ([NOT_RUN], 1), ([], 1)],
     ids=range(5),
 )
-def test_device_checks(comparisons, status, monkeypatch, hone):
+def test_a_device_check_ends_with_1_unless_all_that_ran_agrees(comparisons, status, monkeypatch, hone):
     def answer(_name, request, *_, **__):
         assert (request.device, request.short) == ("cuda:1", True)
-        return DeviceCheckReport(
-            device="cuda:1",
-            title="GPU",
-            reference="8 threads",
-            software="PyTorch",
-            conclusion="Compared.",
-            comparisons=tuple(
-                Comparison(name="Loss", explanation="The losses.", tolerance=1e-4, **fields)
-                for fields in comparisons
-            ),
-            seconds=7.25,
-            short=True,
-        )
+        return replace(CHECKED, comparisons=tuple(comparisons))
 
     monkeypatch.setattr("core.cli.data.run_job", answer)
     command = ["devices", "--check", "--short", "--device", "cuda:1"]
     assert len(hone(*command, "--json", status=status).json["comparisons"]) == len(comparisons)
     lines = {" ".join(line.split()) for line in hone(*command, status=status).out.splitlines()}
-    assert ("agrees Loss 2.5e-07 1e-04 decoder 0.0 s" in lines) == (AGREES in comparisons)
-    assert ("differs Loss no number 1e-04 – 0.0 s" in lines) == (NO_NUMBER in comparisons)
+    assert ("agrees Loss 1.2e-07 0e+00 – 0.0 s" in lines) == (AGREES in comparisons)
+    assert ("differs Gradients 5.0e-01 0e+00 – 0.0 s" in lines) == (DIFFERS in comparisons)

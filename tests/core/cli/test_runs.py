@@ -8,9 +8,18 @@ from core.cli.runs import find_run
 from core.options import past_runs
 from core.options.sections import TrainingOptions
 from core.runs.event_log import EventWriter
-from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
+from core.runs.events import (
+    ConfusionCounted,
+    Example,
+    ExamplesChosen,
+    Level,
+    MessageRaised,
+    Predicted,
+    RunStarted,
+    Said,
+)
 from core.runs.library import create
-from tests.fakes.runs import FAKES, MEMORY_LOW, digits_options, new_run, write_events
+from tests.fakes.runs import FAKES, digits_options, new_run, write_events
 
 DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
@@ -32,8 +41,9 @@ def test_runs_are_listed_and_shown_by_folder_or_name(home, hone):
     out = hone("runs").out
     for text in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
         assert text in out
-    write_events(damaged.events_file, RunStarted(), MEMORY_LOW)
-    assert f"Warning: {MEMORY_LOW.title}" in hone("show", damaged.name).out
+    warning = MessageRaised(id="paging", level=Level.WARNING, title="The run is paging")
+    write_events(damaged.events_file, RunStarted(), warning)
+    assert "Warning: The run is paging" in hone("show", damaged.name).out
     for name in (folder.name, folder):
         assert hone("show", name).out.startswith("Handwritten digits: finished\n")
     assert "--compare or --delete" in hone("runs", folder.name, status=2).err

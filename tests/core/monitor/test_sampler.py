@@ -13,8 +13,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from core.base import system as base_system
-from core.base.system import WORTH, ProcessTree, system_memory, tree_bytes
+from core.base.system import system_memory, tree_bytes
 from core.monitor import nvidia, system
 from core.monitor.apple import (
     IOREG,
@@ -33,7 +32,6 @@ from core.monitor.sampler import Sampler
 from core.monitor.system import (
     DEAR_SECONDS,
     Background,
-    Processor,
     Query,
     battery,
     disk,
@@ -107,22 +105,6 @@ def test_memory_of_the_computer_and_of_a_process_with_its_children():
         child.communicate(b"\n")
     assert together - alone > 60 << 20
     assert tree_bytes(child.pid) is None
-
-
-def test_processes_are_listed_no_more_often_than_it_is_worth(monkeypatch):
-    clock, cpu, listed = FakeClock(), FakeClock(), []
-
-    def processes(pid: int) -> list[str]:
-        listed.append(pid)
-        cpu.now += 0.006
-        return [f"listing {len(listed)}"]
-
-    monkeypatch.setattr(base_system, "process_tree", processes)
-    tree, pause = ProcessTree(7, clock.monotonic, cpu.monotonic), 0.006 / WORTH
-    for at, found in ((0.0, 1), (0.9, 1), (1.01, 2), (1.5, 2), (2.1, 3)):
-        clock.now = at * pause
-        assert tree.read() == [f"listing {found}"]
-    assert ProcessTree(None).read() == []
 
 
 def psi(waited: str) -> str:
@@ -216,19 +198,6 @@ def test_processor_clock(system_name, clock, cost, expected, monkeypatch):
 
     monkeypatch.setattr(psutil, "cpu_freq", read)
     assert processor_clock(system_name, cpu.monotonic)() == expected
-
-
-def test_a_processor_makes_one_event_once_its_load_has_a_span(monkeypatch):
-    loads = iter([None, None, 0.4, 0.0])
-    monkeypatch.setattr(system, "ProcessorLoad", lambda: SimpleNamespace(read=lambda: next(loads)))
-    monkeypatch.setattr(system, "processor_clock", lambda: Query(iter([(2596.0, 4200.0), None]).__next__))
-    monkeypatch.setattr(system, "processor_temperature", lambda: Query(iter([71.5, None]).__next__))
-    processor = Processor()
-    assert processor.read() == []
-    for figures in ((0.4, 2596.0, 4200.0, 71.5), (0.0, None, None, None)):
-        [found] = processor.read()
-        assert (found.source, found.name) == (Source.SYSTEM, "CPU")
-        assert (found.busy, found.clock, found.clock_limit, found.temperature) == figures
 
 
 @pytest.mark.parametrize(
