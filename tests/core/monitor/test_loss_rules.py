@@ -155,7 +155,7 @@ def test_a_loss_that_has_stopped_falling_with_no_better_evaluations_is_a_note():
         pytest.param(flat_after(0.85, 0.8, 0.75, 0.7), {"steps": 2000}, id="better evaluations"),
         pytest.param([*FALLEN, (1000, 1.0, 0.05)], {"steps": 2000}, id="no evaluations"),
         pytest.param([(5, 2.3, 0.0), *[(200, 0.4, 0.02), 0.4] * 6], {"steps": 2000}, id="small"),
-        pytest.param([*FALLEN, *[(250, 1.0, 0.05), 0.9] * 3], {"steps": 1000}, id="near its end"),
+        pytest.param([*FALLEN, *[(250, 1.0, 0.02), 0.9] * 3], {"steps": 1000}, id="near its end"),
         pytest.param([(500, 1.0, 0.05)], {"steps": 2000, "from_step": 900}, id="resumed"),
     ],
 )
