@@ -131,7 +131,7 @@ def test_a_run_that_was_stopped_has_its_model(stopped):
     assert where(stopped) == ("model", 10)
     assert "step" not in name_of(stopped, options(""), Which.TRAINED)
     source = find_source(stopped)
-    assert (source.folder, source.told) == (stopped.model, "")
+    assert (source.folder, source.checkpoint_text) == (stopped.model, "")
     assert library.create(options(f"run:{stopped.path}"), stopped.path.parent / "new").options()
     assert [found.run for found in look(stopped.path.parent, None).runs] == [stopped]
 
@@ -140,7 +140,7 @@ def test_a_model_of_before_a_run_was_resumed_is_not_the_trained_one(paused):
     assert where(paused) == ("checkpoint-20", 20)
     source = find_source(paused)
     assert source.folder == paused.checkpoints / "checkpoint-20"
-    assert "checkpoint of step 20" in source.told
+    assert "checkpoint of step 20" in source.checkpoint_text
     found = look(paused.path.parent, paused)
     assert (found.runs, "step 20" in found.problem) == ((), True)
     text = ending_text(paused, status_at_end(paused), State.PAUSED, None)
