@@ -1,4 +1,4 @@
-"""The short form of performance/faults: one small run that is killed and kept from writing, and damaged folders."""
+"""The short form of performance/faults: a small run that is killed, damaged folders, and open ports."""
 
 import os
 import socket
@@ -10,11 +10,9 @@ import pytest
 
 from core.runs.event_log import EventReader
 from core.runs.events import StepFinished
-from core.runs.models import newest_first
 from core.runs.status import State
 from tests.fakes.jobs import ROOT
-from tests.performance.faults.disk import limited_keeper
-from tests.performance.faults.kills import differences, kill_at, train_alone, wrong_with_crash
+from tests.performance.faults.kills import kill_at, wrong_with_crash
 from tests.performance.faults.ports import listening, local_sockets
 from tests.performance.faults.training import (
     Attended,
@@ -24,21 +22,18 @@ from tests.performance.faults.training import (
     whole_lines,
     write_texts,
 )
-from tests.performance.faults.windows import WindowProcess
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits processes as POSIX does")
 
-EPOCHS = 1.0
 MUTATIONS = 4
 
 
-def test_a_run_that_is_killed_takes_the_same_steps_again(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    run = new_run(small_options(write_texts(tmp_path / "texts.csv", 200), EPOCHS), tmp_path / "killed")
+def test_a_run_that_is_killed_takes_the_same_steps_again(tmp_path, own_home):
+    run = new_run(small_options(write_texts(tmp_path / "texts.csv", 200), epochs=1.0), tmp_path / "killed")
     attended = Attended(run)
     try:
         assert kill_at(attended, "stepping", Random(1)) is not None
-        told = whole_lines(run)
+        written = whole_lines(run)
         attended.until_over()
         assert wrong_with_crash(attended) == []
         attended.resume()
@@ -46,7 +41,7 @@ def test_a_run_that_is_killed_takes_the_same_steps_again(tmp_path, monkeypatch):
     finally:
         attended.end()
     assert attended.follower.state is State.FINISHED
-    assert lost_lines(told) == 0
+    assert lost_lines(written) == 0
     steps = [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
     first, second = ({step.step: step.loss for step in steps if step.attempt == one} for one in (1, 2))
     again = first.keys() & second.keys()
@@ -55,44 +50,12 @@ def test_a_run_that_is_killed_takes_the_same_steps_again(tmp_path, monkeypatch):
     assert first.keys() | second.keys() == set(range(1, max(second) + 1))
 
 
-@pytest.mark.long
-def test_a_run_that_is_killed_and_finds_no_room_learns_what_it_would_have(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    data = write_texts(tmp_path / "texts.csv", 200)
-    reference = train_alone(tmp_path / "alone", data, EPOCHS)
-    [*_, checkpoint] = newest_first(tmp_path / "alone/checkpoints")
-    run = new_run(small_options(data, EPOCHS), tmp_path / "killed")
-    told = []
-    attended = Attended(run)
-    try:
-        assert kill_at(attended, "stepping", Random(1)) is not None
-        told.append(whole_lines(run))
-        attended.until_over()
-        assert wrong_with_crash(attended) == []
-        limit = (checkpoint.path / "model.safetensors").stat().st_size - 1000
-        attended.resume(limited_keeper(run, limit))
-        attended.until_over()
-        assert attended.follower.state is State.PAUSED
-        titles = [message.title for message in attended.follower.status.messages.values()]
-        assert "Paused: the disk is full" in titles
-        attended.resume()
-        window = WindowProcess(run)
-        attended.until(lambda: bool(window.shown), seconds=60)
-        window.kill()
-        assert listening(attended.keeper.pid) == []
-        attended.until_over()
-    finally:
-        attended.end()
-    assert differences(attended, reference) == []
-    assert sum(map(lost_lines, told)) == 0
-
-
-def test_damaged_runs_are_opened_or_refused(tmp_path):
+def test_damaged_runs_are_opened_or_refused():
     command = [sys.executable, "-m", "tests.performance.faults", "mutations", "--every", "5"]
     command += ["--count", str(MUTATIONS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-3000:] + done.stdout
-    assert f"| all | {MUTATIONS} |" in done.stdout
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr[-3000:] + ended.stdout
+    assert f"| all | {MUTATIONS} |" in ended.stdout
 
 
 @pytest.mark.skipif(

@@ -34,12 +34,12 @@ REFUSED = FailureReport(
 )
 
 
-def say(told: object) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+def send(message: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
     sys.stdout.buffer.flush()
 
 
-def hear() -> Said | None:
+def receive() -> Said | None:
     line = sys.stdin.buffer.readline()
     return msgspec.json.decode(line, type=Said) if line else None
 
@@ -55,22 +55,22 @@ def answer(asked: Ask, load: Load) -> None:
         turns = sum(turn.role is Speaker.USER for turn in given.turns)
         text = f"Answer {turns} of {name}, drawn with {asked.writing.seed}."
         for word in text.split(" "):
-            say(Piece(id=asked.id, text=word if word == "Answer" else f" {word}"))
-        say(Answered(text=text, ended_by=EndedBy.MODEL, tokens=5, **done))
+            send(Piece(id=asked.id, text=word if word == "Answer" else f" {word}"))
+        send(Answered(text=text, ended_by=EndedBy.MODEL, tokens=5, **done))
     elif isinstance(given, Image):
-        say(Answered(chances=(Chance("seven", 0.75), Chance("one", 0.25)), **done))
+        send(Answered(chances=(Chance("seven", 0.75), Chance("one", 0.25)), **done))
     elif given.texts == ("refuse",):
-        say(NotAnswered(id=asked.id, error=FailureReport(title="Nothing to read", detail="It is empty.")))
+        send(NotAnswered(id=asked.id, error=FailureReport(title="Nothing to read", detail="It is empty.")))
     elif given.texts == ("words",):
-        say(Answered(words=(Word(0, 5, "B-THING", 0.9),), **done))
+        send(Answered(words=(Word(0, 5, "B-THING", 0.9),), **done))
     elif given.texts == ("number",):
-        say(Answered(number=3.25, **done))
+        send(Answered(number=3.25, **done))
     elif given.texts == ("crash",):
         raise RuntimeError("a bug in the fake model")
     elif given.texts == ("long",):
         write_until_stopped(asked, done)
     else:
-        say(
+        send(
             Answered(
                 chances=(Chance("yes", 0.9), Chance("no", 0.1)), notes=(f"{len(given.texts)} read",), **done
             )
@@ -78,36 +78,36 @@ def answer(asked: Ask, load: Load) -> None:
 
 
 def write_until_stopped(asked: Ask, done: dict[str, object]) -> None:
-    say(Piece(id=asked.id, text="on and "))
+    send(Piece(id=asked.id, text="on and "))
     while True:
-        said = hear()
-        if isinstance(said, Stop) and said.id == asked.id:
-            say(Answered(text="on and ", ended_by=EndedBy.PERSON, tokens=2, **done))
+        message = receive()
+        if isinstance(message, Stop) and message.id == asked.id:
+            send(Answered(text="on and ", ended_by=EndedBy.PERSON, tokens=2, **done))
             return
-        if said is None or isinstance(said, Close):
+        if message is None or isinstance(message, Close):
             sys.exit(0)
 
 
 def serve(load: Load, task: Task) -> None:
-    say(
+    send(
         Loaded(name=name_of(load.which), task=task, device="cpu", dtype="fp32", labels=("yes", "no"), sees=64)
     )
-    while isinstance(said := hear(), Ask | Stop):
-        if isinstance(said, Ask):
-            answer(said, load)
+    while isinstance(message := receive(), Ask | Stop):
+        if isinstance(message, Ask):
+            answer(message, load)
 
 
 def main(scenario: str) -> None:
-    load = hear()
+    load = receive()
     assert isinstance(load, Load)
     match scenario:
         case "hang":
             time.sleep(60)
         case "refuse":
-            say(NotLoaded(error=REFUSED))
+            send(NotLoaded(error=REFUSED))
             sys.exit(1)
         case "refuse-before" if load.which is Which.BEFORE:
-            say(NotLoaded(error=REFUSED))
+            send(NotLoaded(error=REFUSED))
             sys.exit(1)
         case "spin":
             ceiling.say("The tokenizer", ceiling.Pace.QUICK)
@@ -121,7 +121,7 @@ def main(scenario: str) -> None:
 
 
 def command(scenario: str = "chat") -> list[str]:
-    """What starts it."""
+    """The command that starts it."""
     return [sys.executable, str(Path(__file__)), scenario]
 
 
