@@ -248,12 +248,14 @@ class RunFollower:
             piece: So many bytes of each file are read at most, and a whole line at least.
         """
         self._check_processes()  # before reading: what a process wrote is there once it is seen to be gone
+        had_waiting = any(stream.waiting for stream in self._streams)  # files that aren't read in this poll
         events = self._read(piece)
         readers = [stream.reader for stream in self._streams]
         self.status.apply_all(events)
         self.status.skipped = sum(reader.skipped for reader in readers)
         self.status.trouble = next(filter(None, (reader.trouble for reader in readers)), "")
-        self.is_caught_up = all(one.reader.is_at_end and not one.waiting for one in self._streams)
+        is_read = all(stream.reader.is_at_end and not stream.waiting for stream in self._streams)
+        self.is_caught_up = is_read and not had_waiting
         self.state = self.status.state(
             engine_ended=self.exit_record is not None and self.is_caught_up,
             keeper_alive=self._is_alive or not self.is_caught_up,

@@ -214,3 +214,19 @@ def test_two_long_files_are_read_side_by_side_even_if_the_clock_was_set_back(run
         assert found == sorted(found, key=lambda event: event.time)
     assert not any(state.is_over for state in states[:-1]), "it ended long ago, but isn't read yet"
     assert (follower.is_caught_up, follower.state) == (True, State.FINISHED)
+
+
+def test_an_end_written_while_events_wait_for_the_other_file_is_read_before_the_run_counts_as_over(run):
+    record_keeper(run)
+    run.events_file.write_bytes(
+        lines(RunStarted(time=0), plan(), *(step(number, time=9) for number in (1, 2)))
+    )
+    samples = [MemorySampled(source=Source.SYSTEM, bytes=1, time=at / 100) for at in range(1000)]
+    run.machine_file.write_bytes(lines(*samples))
+    follower = RunFollower(run)
+    follower.poll(2000)  # all events, but only the first samples: events wait
+    EventWriter(run.events_file).write(RunFinished(state=Outcome.PAUSED, time=10))
+    run.record_exit(ExitRecord(time=11, code=0))
+    states = [follower.poll() and follower.state for _ in range(3)]
+    assert State.CRASHED not in states
+    assert (follower.is_over, follower.state) == (True, State.PAUSED)

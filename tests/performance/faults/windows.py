@@ -125,7 +125,7 @@ def show(path: Path, *, starts: bool) -> int:
 
     def print_steps() -> None:
         view = window.run.view
-        steps, _ = view.charts.loss.history.loss.rows(0)
+        steps = view.charts.loss.history.loss.x
         if len(steps):
             shown = {"first": steps[0], "last": steps[-1], "count": len(steps), "state": view.state.value}
             print(json.dumps(shown), flush=True)
