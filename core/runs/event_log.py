@@ -248,14 +248,15 @@ class RunFollower:
             piece: So many bytes of each file are read at most, and a whole line at least.
         """
         self._check_processes()  # before reading: what a process wrote is there once it is seen to be gone
-        had_waiting = any(stream.waiting for stream in self._streams)  # files that aren't read in this poll
+        had_waiting = any(stream.waiting for stream in self._streams)
         events = self._read(piece)
+        if had_waiting and not any(stream.waiting for stream in self._streams):
+            events += self._read(piece)  # the file whose events waited wasn't read yet
         readers = [stream.reader for stream in self._streams]
         self.status.apply_all(events)
         self.status.skipped = sum(reader.skipped for reader in readers)
         self.status.trouble = next(filter(None, (reader.trouble for reader in readers)), "")
-        is_read = all(stream.reader.is_at_end and not stream.waiting for stream in self._streams)
-        self.is_caught_up = is_read and not had_waiting
+        self.is_caught_up = all(one.reader.is_at_end and not one.waiting for one in self._streams)
         self.state = self.status.state(
             engine_ended=self.exit_record is not None and self.is_caught_up,
             keeper_alive=self._is_alive or not self.is_caught_up,
