@@ -98,7 +98,13 @@ class OptionsError(UserError):
 
 
 class DataError(UserError):
-    """A data file or folder can't be used."""
+    """A data file or folder can't be used; `option` is the path of the option at fault, if it is one's."""
+
+    def __init__(
+        self, title: str, detail: str = "", fixes: tuple[Fix, ...] = (), *, option: str = ""
+    ) -> None:
+        super().__init__(title, detail, fixes)
+        self.option = option
 
 
 class ModelError(UserError):

@@ -298,8 +298,20 @@ def counted(count: float, noun: str) -> str:
         "thread": ngettext("{count} thread", "{count} threads", whole),
         "token": ngettext("{count} token", "{count} tokens", whole),
         "training sample": ngettext("{count} training sample", "{count} training samples", whole),
+        "word": ngettext("{count} word", "{count} words", whole),
     }[noun]
     return template.format(count=f"{count:,}" if isinstance(count, int) else f"{count:.3g}")
+
+
+def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:
+    """Where `count` rows are: `row 17`, `lines 4, 17`."""
+    template = {
+        "image": ngettext("image {numbers}", "images {numbers}", count),
+        "line": ngettext("line {numbers}", "lines {numbers}", count),
+        "record": ngettext("record {numbers}", "records {numbers}", count),
+        "row": ngettext("row {numbers}", "rows {numbers}", count),
+    }[row_word]
+    return template.format(numbers=", ".join(f"{number:,}" for number in numbers))
 
 
 def seconds(value: float) -> str:

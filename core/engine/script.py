@@ -28,7 +28,7 @@ from core.engine.data.images import find_images, find_training_images, idx_pairs
 from core.engine.data.running_text import PlainText, read_running, text_column
 from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files, read_table
-from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, Reading
+from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, MARKED_UTF8, Reading
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, report
 from core.engine.environment import mps_watermarks
@@ -457,8 +457,8 @@ def _loaded(builder: str, files: list[str], more: Mapping[str, Any] = MappingPro
 def _encoding(reading: Reading) -> dict[str, str]:
     """Python's name of an encoding other than UTF-8."""
     by_title = {title: encoding for encoding, title in reversed(ENCODINGS.items())}
-    title = reading.get("encoding", "UTF-8").removesuffix(" with a byte order mark")
-    return {} if title == "UTF-8" else {"encoding": by_title.get(title, title)}
+    title = reading.get("encoding", "UTF-8")
+    return {} if title in ("UTF-8", MARKED_UTF8) else {"encoding": by_title[title]}
 
 
 def _images(options: RunOptions) -> dict[str, Any]:

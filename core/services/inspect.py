@@ -52,14 +52,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The rows, such as "rows 4, 17, 20 and 8 more"; empty if it concerns the whole file."""
         if not self.rows:
             return ""
-        shown = ", ".join(f"{row:,}" for row in self.rows)
-        more = self.count - len(self.rows)
-        word = self.row_word if self.count == 1 else f"{self.row_word}s"
-        return (
-            _("{word} {shown} and {more:,} more").format(word=word, shown=shown, more=more)
-            if more > 0
-            else f"{word} {shown}"
-        )
+        shown, more = formats.places(self.row_word, self.rows, self.count), self.count - len(self.rows)
+        return _("{rows} and {more:,} more").format(rows=shown, more=more) if more > 0 else shown
 
 
 @dataclass(frozen=True)
@@ -151,7 +145,8 @@ class Tally:
         kind, level = counted.kind, counted.kind.level
         message = kind.message(counted.count, self.row_word, counted.detail)
         if counted.example:
-            message = f"{message} {self.row_word.capitalize()} {counted.rows[0]:,}: {counted.example}"
+            place = formats.places(self.row_word, counted.rows[:1]).capitalize()
+            message = f"{message} {place}: {counted.example}"
         if self._skip and level is FindingLevel.PROBLEM:
             level = FindingLevel.WARNING
             message += " " + ngettext("It is left out.", "They are left out.", counted.count)

@@ -1,6 +1,5 @@
 """Tables of conversations, as `read_table` gives them, made of rows in a file of the test."""
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,16 +33,6 @@ def json_table(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows through a JSON Lines file."""
     path = folder / "talks.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return read_table(path)
-
-
-def csv_table(folder: Path, rows: Sequence[Mapping[str, str]]) -> Table:
-    """The rows through a CSV file, where every value is a text."""
-    path = folder / "talks.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
     return read_table(path)
 
 

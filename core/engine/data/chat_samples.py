@@ -261,7 +261,7 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     train.check(options)
     findings = train.tally.findings()
     repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
-    notes = (*table.notes, *repeats(repeated, table.row_word))
+    notes = (*table.messages, *repeats(repeated, table.row_word))
     if apart := held_out_of(data):
         try:
             other = read_held_out(apart).first(data.max_eval_samples)

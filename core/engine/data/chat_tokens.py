@@ -183,7 +183,7 @@ TURN_ENDS = (
     *("<|im_end|>", "<|eot_id|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<|end|>"),
     *("<|endoftext|>", "</s>"),
 )
-"""Tokens that end a turn in common templates, beside the tokenizer's own end of text."""
+"""Tokens that end a turn in common templates, in addition to the tokenizer's own end of text."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Rendered:
     """A row as one sequence, or a pair of answers as two, which begin with the same prompt.
 
     `skipped` counts answers without loss because the template rewrites them. `is_whole` is False if the template leaves
-    out what an answer says or calls: many do with tool calls, and those of models with images do with plain texts.
+    out the content or the calls of an answer: many do with tool calls, those of models with images with plain texts.
     """
 
     sequences: tuple[Tokens, ...]

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.columns import (
@@ -82,8 +83,6 @@ SIMILAR_LABELS = FindingKind(
     _("Write them the same way if they mean the same"),
 )
 TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows}: cut off at {detail}."))
-LINES_LEFT_OUT = FindingKind("lines-left-out", _WARNING, "{detail}")
-OTHER_ENCODING = FindingKind("other-encoding", _WARNING, "{detail}")
 NOT_A_NUMBER = FindingKind(
     "not-a-number",
     _PROBLEM,
@@ -168,16 +167,10 @@ def noted(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 def repeats(count: int, row_word: str) -> tuple[str, ...]:
     """The note about repeated rows that were left out; none if there were none."""
-    rows = _counted(count, row_word)
-    return (
-        (_("Left out, as the options say: {rows} the same as an earlier one.").format(rows=rows),)
-        if count
-        else ()
-    )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    if not count:
+        return ()
+    rows = formats.counted(count, row_word)
+    return (_("Left out, as the options say: {rows} the same as an earlier one.").format(rows=rows),)
 
 
 # --- Whether the columns are what was chosen
@@ -343,10 +336,9 @@ def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[
     """The error for a column that holds something else than it should."""
     return DataError(
         _("Column “{name}” of {file} doesn't hold {what}").format(name=name, file=table.path.name, what=what),
-        _("{path}, {word} {number:,} and on: {examples}. {needed}").format(
+        _("{path}, {row} and on: {examples}. {needed}").format(
             path=table.path,
-            word=table.row_word,
-            number=table.numbers[0],
+            row=formats.places(table.row_word, table.numbers[:1].tolist()),
             examples=", ".join(find_column(table, name).examples),
             needed=needed,
         ),
@@ -404,7 +396,7 @@ def large_numbers(largest: float, guess: Guess) -> tuple[str, ...]:
     )
 
 
-# --- Rows of the same content, found by a hash of 64 bits of each: 12 bytes per row are kept
+# --- Rows of the same content, found by a hash of 64 bits of each: 12 bytes per row are stored
 
 
 Hashes = np.ndarray[Any, np.dtype[np.int64]]
@@ -502,7 +494,7 @@ def check_labels(labels: Mapping[str, int], noun: str = "row") -> Iterator[Findi
     if len(counts) < 2:
         return  # stops a run
     shown = {
-        name: _("“{name}” has {count}").format(name=name, count=_counted(count, noun))
+        name: _("“{name}” has {count}").format(name=name, count=formats.counted(count, noun))
         for name, count in counts
     }
     rarest = counts[::-1]

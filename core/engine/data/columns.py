@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
-from core.engine.data.json_files import EXACT_FLOAT, NO_TYPE
+from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.tables import Table
-from core.engine.data.text_files import listed
+from core.engine.data.text_files import NoteCode, listed
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import Column, ColumnKind
 
@@ -446,7 +446,7 @@ def _go_together(table: Table, words: str, tags: str) -> bool:
 
 def is_mixed(table: Table, name: str) -> bool:
     """Whether a column of JSON had values of several kinds, which are read as texts."""
-    return NO_TYPE.format(name=name) in table.notes
+    return any(note.code == NoteCode.MIXED_COLUMN and note.column == name for note in table.notes)
 
 
 def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:

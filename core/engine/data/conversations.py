@@ -530,6 +530,7 @@ class ConversationReader:
                     _("“{role}” is not a role").format(role=role),
                     _("The roles in data.roles are {known}.").format(known=", ".join(Speaker)),
                     (self._role_fix(name, Speaker.ASSISTANT), self._role_fix(name, Speaker.USER)),
+                    option="data.roles",
                 )
 
     def __iter__(self) -> Iterator[ChatRow]:

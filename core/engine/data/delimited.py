@@ -22,6 +22,8 @@ from core.engine.data.text_files import (
     DELIMITER_NAMES,
     ENDINGS,
     NewWriter,
+    Note,
+    NoteCode,
     ParsedRows,
     RowWriter,
     TextFile,
@@ -444,37 +446,41 @@ def _too_ragged(path: Path, layout: _Layout, reading: _Reading, bad_quote: int |
     )
 
 
-def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None) -> Iterator[str]:
+def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None) -> Iterator[Note]:
     if not layout.has_header:
-        yield _(
+        sentence = _(
             "{name} has no header: its first row is data. Its columns are called “column 1” and so on."
-        ).format(name=name)
+        )
+        yield Note(sentence.format(name=name))
     elif "" in layout.columns:
-        yield _("Column {number} has no name; it is called “column {number}”.").format(
-            number=layout.columns.index("") + 1
-        )
+        sentence = _("Column {number} has no name; it is called “column {number}”.")
+        yield Note(sentence.format(number=layout.columns.index("") + 1))
     if len(layout.columns) == 1:
-        yield _("{name} has one column only: no comma, tab, semicolon or bar divides its lines.").format(
-            name=name
-        )
+        sentence = _("{name} has one column only: no comma, tab, semicolon or bar divides its lines.")
+        yield Note(sentence.format(name=name))
     if reading.ragged:
-        yield ngettext(
+        sentence = ngettext(
             "{count:,} row was left out of {name} for its number of columns: row {number:,}.",
             "{count:,} rows were left out of {name} for their number of columns, the first is row {number:,}.",
             reading.ragged,
-        ).format(count=reading.ragged, name=name, number=reading.first_ragged[0] + layout.lines_before)
-    if reading.swallower:
-        yield _(
-            "{count:,} lines that look like rows are inside cells, first in row {row:,} of {name}: {not_closed}?"
-        ).format(count=reading.swallowed, row=reading.swallower, name=name, not_closed=NOT_CLOSED)
-    if bad_quote and (reading.ragged or reading.is_quoted):
-        yield _("Line {line:,} of {name}: {not_closed}. Close it in a text editor.").format(
-            line=bad_quote, name=name, not_closed=NOT_CLOSED
         )
+        number = reading.first_ragged[0] + layout.lines_before
+        message = sentence.format(count=reading.ragged, name=name, number=number)
+        yield Note(message, NoteCode.LINES_LEFT_OUT)
+    if reading.swallower:
+        sentence = _(
+            "{count:,} lines that look like rows are inside cells, first in row {row:,} of {name}: {not_closed}?"
+        )
+        count, row = reading.swallowed, reading.swallower
+        message = sentence.format(count=count, row=row, name=name, not_closed=NOT_CLOSED)
+        yield Note(message, NoteCode.LINES_LEFT_OUT)
+    if bad_quote and (reading.ragged or reading.is_quoted):
+        sentence = _("Line {line:,} of {name}: {not_closed}. Close it in a text editor.")
+        message = sentence.format(line=bad_quote, name=name, not_closed=NOT_CLOSED)
+        yield Note(message, NoteCode.LINES_LEFT_OUT)
     elif bad_quote and layout.delimiter != "\t":  # common in files with tabs
-        yield _(
-            "Quotes are read as part of the text: the one that opens in line {line:,} isn't closed."
-        ).format(line=bad_quote)
+        sentence = _("Quotes are read as part of the text: the one that opens in line {line:,} isn't closed.")
+        yield Note(sentence.format(line=bad_quote))
 
 
 # --- CoNLL: a token with its tag on each line, an empty line after each sentence

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.language import _, ngettext
 from core.options.presets import IMAGE_FORMATS
@@ -240,9 +241,8 @@ class Images:
         path = str(self.stored[index]) if isinstance(self.stored, list) else ""
         if path and self.rows is None:
             return path
-        row = _("{row_word} {number:,} of {source}").format(
-            row_word=self.row_word, number=self.number(index), source=self.source
-        )
+        row = formats.places(self.row_word, (self.number(index),))
+        row = _("{row} of {name}").format(row=row, name=self.source)
         return f"{row}: {path}" if path else row
 
     def number(self, index: int) -> int:

@@ -439,7 +439,7 @@ def read_image_table(
     )
     kind = _("Parquet with images") if is_stored else _("{format} of image paths").format(format=table.format)
     return FoundImages(
-        images, kind, notes=(*table.notes, *notes), table=table, image_column=image, label_column=label
+        images, kind, notes=(*table.messages, *notes), table=table, image_column=image, label_column=label
     )
 
 

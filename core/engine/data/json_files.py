@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from core.base.errors import DataError, Fix
 from core.base.language import _
-from core.engine.data.text_files import NewWriter, ParsedRows, RowWriter, TextFile, listed
+from core.engine.data.text_files import NewWriter, Note, NoteCode, ParsedRows, RowWriter, TextFile, listed
 
 HEAD_CHARACTERS = 1 << 20
 MAX_COLUMNS = 2000
@@ -269,8 +269,12 @@ def _store(
     rows = None
     while rows is None:
         rows = _write(new_writer, read(), types)
-    texts = (NO_TYPE.format(name=name) for name, kind in types.items() if kind is None)
-    return ParsedRows(rows, "JSON" if word == "record" else "JSONL", word, (*notes, *texts))
+    texts = (
+        Note(NO_TYPE.format(name=name), NoteCode.MIXED_COLUMN, name)
+        for name, kind in types.items()
+        if kind is None
+    )
+    return ParsedRows(rows, "JSON" if word == "record" else "JSONL", word, (*map(Note, notes), *texts))
 
 
 def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes:

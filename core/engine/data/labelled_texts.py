@@ -333,7 +333,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
     rows = rows.without_repeats(table.row_word) if data.drop_duplicates else rows
     limit_fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
     labels: tuple[str, ...] = ()
-    notes = (*table.notes, *rows.notes)
+    notes = (*table.messages, *rows.notes)
     if options.task is Task.TEXT_REGRESSION:
         least, most = min(rows.answers), max(rows.answers)
         checks.refuse_constant(table, columns, least, most, limit_fixes)
@@ -360,7 +360,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         except DataError as error:
             error.fixes = (*error.fixes, apart.instead)
             raise
-        notes = (*notes, *table.notes, *rows.notes)
+        notes = (*notes, *table.messages, *rows.notes)
         evaluation = rows.encoded(labels)
     elif held_out:
         evaluation = whole.take(held_out[: data.max_eval_samples])

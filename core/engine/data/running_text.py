@@ -23,6 +23,7 @@ from core.engine.data.tables import Table, cached_tokens, lengths_of, read_files
 from core.engine.data.text_files import (
     ENDINGS,
     TEXT_ENDINGS,
+    Note,
     Passes,
     Progress,
     Reading,
@@ -58,7 +59,7 @@ class PlainText:
 
     files: tuple[Path, ...]
     texts: tuple[str, ...] = field(repr=False)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     reading: Reading = field(default_factory=dict)
 
 
@@ -127,7 +128,7 @@ def read_running(
             "{count:,} empty files are left out: {names}.",
             len(empty),
         )
-        notes.append(left_out.format(count=len(empty), names=names))
+        notes.append(Note(left_out.format(count=len(empty), names=names)))
     return PlainText(
         tuple(text.files[0] for text in texts), tuple(text.texts[0] for text in texts), tuple(notes)
     )
@@ -192,7 +193,7 @@ class RunningText:
 
     train: list[str] = field(repr=False)
     eval: list[str] | None = field(repr=False)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def load_running_text(options: RunOptions) -> RunningText:
@@ -209,7 +210,7 @@ def load_running_text(options: RunOptions) -> RunningText:
     train, notes = _texts(source, data)
     if data.drop_duplicates and isinstance(source, Table):
         count, train = len(train), list(dict.fromkeys(train))
-        notes = (*notes, *repeats(count - len(train), source.row_word))
+        notes = (*notes, *map(Note, repeats(count - len(train), source.row_word)))
     if apart := held_out_of(data):
         if scheme_of(apart.source) not in (None, Scheme.HUB):
             raise DataError(
@@ -232,11 +233,11 @@ def load_running_text(options: RunOptions) -> RunningText:
         held_out = [text[end:] for text, end in zip(train, ends, strict=True) if end < len(text)]
         train = [text[:end] for text, end in zip(train, ends, strict=True)]
     if not held_out:
-        return RunningText(train, None, (*notes, NOTHING_HELD_OUT))
+        return RunningText(train, None, (*notes, Note(NOTHING_HELD_OUT)))
     return RunningText(train, held_out, notes)
 
 
-def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[str, ...]]:
+def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[Note, ...]]:
     """Return the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
 
     Raises:
@@ -251,7 +252,7 @@ def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tup
     refuse_problems(source, findings, len(texts))
     if not texts:
         raise reader.no_usable_rows()
-    return texts, (*source.notes, *noted(findings))
+    return texts, (*source.notes, *map(Note, noted(findings)))
 
 
 def _end_of_training(text: str, fraction: float) -> int:

@@ -13,7 +13,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from itertools import accumulate
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from core.base import settings
+from core.base import formats, settings
 from core.base.ceiling import Pace, reading, say
 from core.base.errors import DataError, Fix
 from core.base.language import _
@@ -36,6 +36,7 @@ from core.engine.data.text_files import (
     ENDINGS,
     Kind,
     NewWriter,
+    Note,
     Numbers,
     ParsedRows,
     Passes,
@@ -74,7 +75,7 @@ class Table:
     rows: pa.Table = field(repr=False)
     numbers: Numbers = field(repr=False)
     row_word: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     reading: Reading = field(default_factory=dict)
     files: tuple[tuple[Path, int], ...] = ()
 
@@ -82,13 +83,17 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.rows.column_names)
 
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The sentences of the notes."""
+        return tuple(note.message for note in self.notes)
+
     def where(self, index: int) -> str:
         """The place of a row, such as "row 17 of reviews.csv"."""
         number = int(self.numbers[index])
         path, before = next((file for file in reversed(self.files) if file[1] < number), (self.path, 0))
-        return _("{row_word} {number:,} of {name}").format(
-            row_word=self.row_word, number=number - before, name=path.name
-        )
+        row = formats.places(self.row_word, (number - before,))
+        return _("{row} of {name}").format(row=row, name=path.name)
 
     def first(self, count: int | None) -> "Table":
         """The table cut to its first `count` rows; None: all."""
@@ -167,7 +172,7 @@ def _read_file(path: Path, header: bool | None, passes: Passes, stored: Path) ->
         about = {
             "format": parsed.format,
             "row_word": parsed.row_word,
-            "notes": list(parsed.notes),
+            "notes": [asdict(note) for note in parsed.notes],
             "reading": dict(parsed.reading),
         }
         table = _stored_table(path, parsed.rows.finish(about, stored))
@@ -283,7 +288,7 @@ RECENT_SECONDS = 3600.0
 """Files used within this time stay: the parts of one large data set are read one after the other."""
 UNFINISHED_SECONDS = 86_400.0
 """After this time an unfinished file belongs to a process that has ended."""
-FORMAT = "5"
+FORMAT = "6"
 """To be raised whenever the same file would be read as other rows or notes."""
 
 
@@ -328,7 +333,7 @@ def _stored_table(path: Path, source: Any) -> Table:
         rows.remove_column(last),
         rows.column(last).to_numpy(),
         about["row_word"],
-        tuple(about["notes"]),
+        tuple(Note(**note) for note in about["notes"]),
         about["reading"],
     )
 

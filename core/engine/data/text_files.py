@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -207,6 +207,23 @@ class RowWriter:
 NewWriter = Callable[[pa.Schema], RowWriter]
 
 
+class NoteCode(StrEnum):
+    """What a note is about, where something depends on it."""
+
+    OTHER_ENCODING = "other-encoding"
+    LINES_LEFT_OUT = "lines-left-out"
+    MIXED_COLUMN = "mixed-column"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence about how a file was read; `column` is the column it concerns."""
+
+    message: str
+    code: str = ""
+    column: str = ""
+
+
 @dataclass(frozen=True)
 class ParsedRows:
     """The rows of a file, each with its place there.
@@ -218,7 +235,7 @@ class ParsedRows:
     rows: RowWriter
     format: str
     row_word: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     reading: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -289,7 +306,7 @@ class TextFile:
     size: int
     has_quotes: bool
     newline: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     passes: Passes = field(default_factory=lambda: Passes(0, None), repr=False)
 
     def texts(self) -> Iterator[str]:
@@ -457,7 +474,7 @@ def open_text(path: Path, passes: Passes) -> TextFile:
         DataError: It is no text, or has nothing but white space in it.
     """
     encoding, errors = _sniffed_encoding(next(raw_blocks(path, None, SNIFFED_BYTES), b"")), "strict"
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     content = _Content()
     try:
         content.read(path, passes, encoding, errors)
@@ -470,16 +487,17 @@ def open_text(path: Path, passes: Passes) -> TextFile:
         before = bytes(error.object)[: error.start]
         line = content.lines + before.count(b"\n") + 1
         if content.has_letters or not before.isascii():
-            note = _(
+            sentence = _(
                 "{name} is in UTF-8 except for some bytes, the first in line {line:,}; they are read as �."
             )
         else:
             encoding = "cp1252"
-            note = _(
+            sentence = _(
                 "{name} is not in UTF-8 (line {line:,}); it was read as Windows-1252. "
                 "If letters look wrong, save it as UTF-8."
             )
-        errors, notes = "replace", (note.format(name=path.name, line=line),)
+        errors = "replace"
+        notes = (Note(sentence.format(name=path.name, line=line), NoteCode.OTHER_ENCODING),)
         content = _Content()
         content.read(path, passes, encoding, errors)
     if content.is_blank:
@@ -544,6 +562,7 @@ ENCODINGS = {
     "utf-32": "UTF-32",
     "cp1252": "Windows-1252",
 }
+MARKED_UTF8 = _("UTF-8 with a byte order mark")
 DELIMITER_NAMES = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 
 
@@ -551,5 +570,5 @@ def of_text(source: TextFile) -> dict[str, str]:
     """The part of `Reading` that any text has: its encoding and compression."""
     encoding = ENCODINGS[source.encoding]
     if encoding == "UTF-8" and first_bytes(source.path).startswith(codecs.BOM_UTF8):
-        encoding = _("UTF-8 with a byte order mark")
+        encoding = MARKED_UTF8
     return {"encoding": encoding, **({"compression": "gzip"} if _is_packed(source.path) else {})}

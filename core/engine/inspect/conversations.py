@@ -57,8 +57,7 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     try:
         train = tokenize(used, progress=lambda done: progress(done, used.rows.num_rows))
     except DataError as error:
-        option = "data.roles" if "data.roles" in error.detail else "data.columns"
-        draft.problems.append(as_problem(option, error))
+        draft.problems.append(as_problem(error.option or "data.columns", error))
         return report()
     draft.findings += [*_findings(train), *(of_repeats(found, data) for found in train.repeated.findings())]
     train_rows, eval_rows = _rows_left(train, renderer, options, draft), None

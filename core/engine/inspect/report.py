@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, ModelError, Problem
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data import checks
 from core.engine.data.columns import (
     PREVIEW_ROWS,
@@ -31,11 +31,10 @@ from core.engine.data.columns import (
     share_of_paths,
 )
 from core.engine.data.conversations import Shape, ShapeKind, find_shape
-from core.engine.data.delimited import NOT_CLOSED
 from core.engine.data.running_text import is_plain_text
 from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
 from core.engine.data.tables import Table, open_parquet, read_files
-from core.engine.data.text_files import ENDINGS, ending, first_bytes, is_parquet, size_of
+from core.engine.data.text_files import ENDINGS, Note, NoteCode, ending, first_bytes, is_parquet, size_of
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -284,23 +283,23 @@ class Draft:
     Notes of another encoding than UTF-8, of damaged letters or of lines left out become warnings.
     """
 
-    def __init__(self, notes: Iterable[str] = ()) -> None:
+    def __init__(self, notes: Iterable[Note] = ()) -> None:
         self.problems: list[Problem] = []
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self.add_notes(notes)
 
-    def add_notes(self, notes: Iterable[str]) -> None:
-        """Add notes of reading a file."""
+    def add_notes(self, notes: Iterable[Note]) -> None:
+        """Add notes of reading a file, each once."""
+        known = {*self.notes, *(finding.message for finding in self.findings)}
         for note in notes:
-            if "UTF-" in note:  # of all notes on files only these name one
-                code = "other-encoding"
-            elif " left out of " in note or NOT_CLOSED in note:
-                code = "lines-left-out"
-            else:
-                self.notes.append(note)
+            if note.message in known:
                 continue
-            self.findings.append(Finding(code=code, level=FindingLevel.WARNING, message=note, count=1))
+            if note.code in (NoteCode.OTHER_ENCODING, NoteCode.LINES_LEFT_OUT):
+                level = FindingLevel.WARNING
+                self.findings.append(Finding(code=note.code, level=level, message=note.message, count=1))
+            else:
+                self.notes.append(note.message)
 
     def check(self, path: str, check: Callable[[], object]) -> None:
         """Run a check; the error it raises is a problem of the option at `path`."""
@@ -341,7 +340,8 @@ def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Findin
 def of_repeats(finding: Finding, data: DataOptions) -> Finding:
     """The finding of repeated rows, with what becomes of them and how to leave them out."""
     if data.drop_duplicates:
-        message = _("{message} They are left out.").format(message=finding.message)
+        message = ngettext("{message} It is left out.", "{message} They are left out.", finding.count)
+        message = message.format(message=finding.message)
         return msgspec.structs.replace(finding, message=message, fixes=())
     message = finding.message
     if data.eval_fraction > 0 and held_out_of(data) is None:

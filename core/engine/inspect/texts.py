@@ -37,6 +37,7 @@ from core.engine.data.splits import (
     texts_of,
 )
 from core.engine.data.tables import Table, read_training
+from core.engine.data.text_files import Note
 from core.engine.inspect import report as shared
 from core.engine.inspect.report import (
     CHARACTERS,
@@ -419,7 +420,7 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
             "{count:,} texts of {characters:,} characters",
             count,
         ).format(count=count, characters=texts.characters)
-        draft = Draft([f"{length}.", *source.notes])
+        draft = Draft([Note(f"{length}."), *source.notes])
         fields = {"format": "text", "rows": count, "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
             kind = checks.LITTLE_TEXT

@@ -90,7 +90,7 @@ def _rows(
 ) -> tuple[Any, Any, HeldOut | None]:
     """Training blocks, validation blocks, and the size of the validation text; the latter two may be None."""
     for index, note in enumerate(text.notes):
-        reporter.note(f"data-{index}", note)
+        reporter.note(f"data-{index}", note.message)
     train = make_blocks(text.train, tokenizer, length)
     if train is None:
         raise too_short(options.data.train)

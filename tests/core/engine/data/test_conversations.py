@@ -9,13 +9,14 @@ from core.base.errors import DataError
 from core.engine.data.conversations import ChatRow, ShapeKind, find_shape
 from core.engine.data.tables import read_table
 from core.services.inspect import FindingLevel
-from tests.fakes.conversations import GOOD, checked, csv_table, json_table
+from tests.fakes.conversations import GOOD, Checked, checked, json_table
 
 USER, ANSWER = GOOD
 SHAREGPT = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]
 TALK = ChatRow(1, tuple(GOOD))
-QUESTION = {"role": "user", "content": "Say hello to Ada"}
+QUESTION = {"role": "user", "content": "Greet Ada"}
 BETTER, WORSE = ({"role": "assistant", "content": text} for text in ("Hello Ada", "Bye Ada"))
+TRANSCRIPT = "\n\nHuman: Greet Ada\n\nAssistant"
 PARTS = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}, ANSWER]
 
 
@@ -23,81 +24,75 @@ def assistant(**values: Any) -> dict[str, Any]:
     return {"role": "assistant", **values}
 
 
+def read(folder: Any, *rows: dict[str, Any], **options: Any) -> Checked:
+    return checked(json_table(folder, rows), **options)
+
+
+MESSAGES, ALPACA, PROMPT, PAIRS = ShapeKind.MESSAGES, ShapeKind.ALPACA, ShapeKind.PROMPT, ShapeKind.PREFERENCE
+
+
 @pytest.mark.parametrize(
-    ("row", "kind"),
+    ("kind", "row"),
     [
-        ({"messages": GOOD}, ShapeKind.MESSAGES),
-        ({"id": "7", "log": GOOD}, ShapeKind.MESSAGES),
-        ({"conversations": SHAREGPT, "prompt": "unused"}, ShapeKind.MESSAGES),
-        ({"messages": json.dumps(SHAREGPT)}, ShapeKind.MESSAGES),
-        ({"chat": {"messages": GOOD}}, ShapeKind.MESSAGES),
-        ({"Instruction": "hi", "Response": "hello"}, ShapeKind.ALPACA),
-        ({"instruction": "hi", "input": "", "output": "hello"}, ShapeKind.ALPACA),
-        ({"question": "hi", "answer": "hello", "source": "web"}, ShapeKind.PROMPT),
-        ({"input": "hi", "output": "hello"}, ShapeKind.PROMPT),
-        ({"prompt": GOOD[:1], "completion": GOOD[1:]}, ShapeKind.PROMPT),
-        ({"messages": PARTS}, ShapeKind.MESSAGES),
-        ({"messages": [{**USER, "role": " HUMAN "}, {**ANSWER, "role": "Model"}]}, ShapeKind.MESSAGES),
+        (MESSAGES, {"messages": GOOD}),
+        (MESSAGES, {"id": "7", "log": GOOD}),
+        (MESSAGES, {"conversations": SHAREGPT, "prompt": "unused"}),
+        (MESSAGES, {"messages": json.dumps(SHAREGPT)}),
+        (MESSAGES, {"chat": {"messages": GOOD}}),
+        (MESSAGES, {"messages": PARTS}),
+        (MESSAGES, {"messages": [{**USER, "role": " HUMAN "}, {**ANSWER, "role": "Model"}]}),
+        (ALPACA, {"Instruction": "hi", "Response": "hello"}),
+        (ALPACA, {"instruction": "hi", "input": "", "output": "hello"}),
+        (PROMPT, {"question": "hi", "answer": "hello", "source": "web"}),
+        (PROMPT, {"input": "hi", "output": "hello"}),
+        (PROMPT, {"prompt": GOOD[:1], "completion": GOOD[1:]}),
+        (PAIRS, {"instruction": "Greet Ada", "input": "", "chosen": "Hello Ada", "rejected": "Bye Ada"}),
+        (PAIRS, {"prompt": [QUESTION], "chosen": [BETTER], "rejected": [WORSE]}),
+        (PAIRS, {"prompt": "Greet Ada", "chosen": [QUESTION, BETTER], "rejected": [QUESTION, WORSE]}),
+        (
+            PAIRS,
+            {"conversations": [QUESTION], "chosen": BETTER, "rejected": {"from": "gpt", "value": "Bye Ada"}},
+        ),
+        (PAIRS, {"input": {"messages": [QUESTION]}, "preferred_output": [BETTER], "worse": [WORSE]}),
+        (PAIRS, {"chosen": "Greet Ada Hello Ada", "rejected": "Greet Ada Bye Ada"}),
+        (PAIRS, {"chosen": f"{TRANSCRIPT}: Hello Ada", "rejected": f"{TRANSCRIPT}: Bye Ada"}),
     ],
     ids=str,
 )
-def test_every_shape_gives_the_same_conversation(tmp_path, row, kind):
+def test_every_shape_gives_the_same_row(tmp_path, kind, row):
+    is_pair = kind is PAIRS
     table = json_table(tmp_path, [row])
-    assert find_shape(table).kind is kind
-    assert checked(table).rows == (TALK,)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"instruction": "Say hello to Ada", "input": "", "chosen": "Hello Ada", "rejected": "Bye Ada"},
-        {"prompt": [QUESTION], "chosen": [BETTER], "rejected": [WORSE]},
-        {"chosen": [QUESTION, BETTER], "rejected": [QUESTION, WORSE]},
-        {"prompt": "Say hello to Ada", "chosen": [QUESTION, BETTER], "rejected": [QUESTION, WORSE]},
-        {"conversations": [QUESTION], "chosen": BETTER, "rejected": {"from": "gpt", "value": "Bye Ada"}},
-        {"input": {"messages": [QUESTION]}, "preferred_output": [BETTER], "non_preferred_output": [WORSE]},
-        {"chosen": "Say hello to Ada Hello Ada", "rejected": "Say hello to Ada Bye Ada"},
-        {
-            "chosen": "\n\nHuman: Say hello to Ada\n\nAssistant: Hello Ada",
-            "rejected": "\n\nHuman: Say hello to Ada\n\nAssistant: Bye Ada",
-        },
-    ],
-    ids=str,
-)
-def test_every_shape_gives_the_same_pair(tmp_path, row):
-    result = checked(json_table(tmp_path, [row]), preference=True)
-    assert result.rows == (ChatRow(1, (QUESTION,), (BETTER,), (WORSE,)),)
+    assert find_shape(table, preference=is_pair).kind is kind
+    result = checked(table, preference=is_pair)
+    assert result.rows == (ChatRow(1, (QUESTION,), (BETTER,), (WORSE,)) if is_pair else TALK,)
     assert result.problems == ()
 
 
 def test_pairs_with_several_turns_and_a_system_prompt(tmp_path):
     turns = [QUESTION, assistant(content="To whom?"), QUESTION]
     row = {"system": "be kind", "chosen": [*turns, BETTER], "rejected": [*turns, WORSE]}
-    (pair,) = checked(json_table(tmp_path, [row]), preference=True).rows
+    (pair,) = read(tmp_path, row, preference=True).rows
     assert [message["role"] for message in pair.messages] == ["system", "user", "assistant", "user"]
     assert (pair.chosen, pair.rejected) == ((BETTER,), (WORSE,))
 
 
-ALPACA = {"system": "brief", "instruction": "sum up", "input": "a text", "output": "done"}
+INSTRUCTION = {"system": "brief", "instruction": "sum up", "input": "a text", "output": "done"}
 
 
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        (ALPACA | {"history": [["hi", "hello"]]}, ["brief", "hi", "hello", "sum up\n\na text", "done"]),
+        (INSTRUCTION | {"history": [["hi", "hello"]]}, ["brief", "hi", "hello", "sum up\n\na text", "done"]),
         ({"question": "2 + 2?", "answer": 4}, ["2 + 2?", "4"]),
         ({"prompt": "list", "completion": '[{"a": 1}]'}, ["list", '[{"a": 1}]']),
         ({"messages": [USER, USER, ANSWER]}, ["hi\n\nhi", "hello"]),
+        ({"n": 1, "text": "once"}, "once"),
+        ({"line": "once", "n": 2}, "once"),
     ],
 )
-def test_contents(tmp_path, row, expected):
-    (found,) = checked(json_table(tmp_path, [row])).rows
-    assert [message["content"] for message in found.messages] == expected
-
-
-@pytest.mark.parametrize("row", [{"n": 1, "text": "once"}, {"line": "once", "n": 2}], ids=str)
-def test_plain_text(tmp_path, row):
-    assert checked(json_table(tmp_path, [row])).rows == (ChatRow(1, text="once"),)
+def test_what_the_turns_contain(tmp_path, row, expected):
+    (talk,) = read(tmp_path, row).rows
+    assert (talk.text or [message["content"] for message in talk.messages]) == expected
 
 
 @pytest.mark.parametrize(
@@ -115,138 +110,113 @@ def test_chosen_columns_are_used(tmp_path, row, columns, expected):
 
 
 @pytest.mark.parametrize(
-    ("columns", "changes"),
+    ("options", "changes"),
     [
-        ({"conversation": "mesages"}, [{"conversation": "messages"}, {}]),
-        ({"prompt": "instruction", "answer": "output"}, [{}]),
-        ({"label": "messages"}, [{}]),
+        ({"columns": {"conversation": "mesages"}}, {"data.columns": {"conversation": "messages"}}),
+        ({"columns": {"prompt": "instruction", "answer": "output"}}, {"data.columns": {}}),
+        ({"columns": {"label": "messages"}}, {"data.columns": {}}),
+        ({"roles": {"bob": "helper"}}, {"data.roles": {"bob": "assistant"}}),
+        ({"preference": True}, {}),
     ],
     ids=str,
 )
-def test_refused_columns(tmp_path, columns, changes):
+def test_columns_and_roles_that_do_not_fit_are_refused_with_a_remedy(tmp_path, options, changes):
     with pytest.raises(DataError) as caught:
-        find_shape(json_table(tmp_path, [{"messages": GOOD}]), columns=columns)
-    assert [fix.changes for fix in caught.value.fixes] == [{"data.columns": change} for change in changes]
+        read(tmp_path, {"messages": GOOD}, **options)
+    assert caught.value.fixes[0].changes == changes
 
 
-@pytest.mark.parametrize("preference", [False, True])
-def test_no_form_fits(tmp_path, preference):
-    with pytest.raises(DataError) as caught:
-        find_shape(json_table(tmp_path, [{"prompt": 1, "chosen": 2}]), preference=preference)
-    assert "“prompt”" in caught.value.detail
+def call(name: str, arguments: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-class TestTools:
-    def test_openai(self, tmp_path):
-        function = {"name": "weather", "arguments": '{"city": "Köln", "days": null}'}
-        call = {"id": "c1", "type": "function", "function": function}
-        reply = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
-        tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
-        row = {"messages": [USER, assistant(content=None, tool_calls=[call]), reply, ANSWER], "tools": tools}
-        found = checked(json_table(tmp_path, [row]))
-        assert found.findings == ()
-        arguments = {"city": "Köln", "days": None}
-        assert found.rows[0].messages[1]["tool_calls"] == [
-            {**call, "function": {**function, "arguments": arguments}}
-        ]
-        assert found.rows[0].messages[2] == reply
-        assert found.rows[0].tools == tuple(tools)
+def test_tools_of_openai(tmp_path):
+    """Arrow fills in the keys of other rows' arguments: these are removed, a null of the file's own isn't."""
+    reply = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+    asked = {"id": "c1", **call("weather", '{"city": "Köln", "days": null}')}
+    talk = [USER, assistant(content=None, tool_calls=[asked]), reply, ANSWER]
+    result = read(tmp_path, {"messages": talk, "tools": tools})
+    _user, called, replied, _answer = result.rows[0].messages
+    assert called["tool_calls"] == [{"id": "c1", **call("weather", {"city": "Köln", "days": None})}]
+    assert (replied, result.rows[0].tools, result.findings) == (reply, tuple(tools), ())
+    calls = [[call("f", {"x": 1})], [call("g", {"y": {"z": "a"}})]]
+    result = read(tmp_path, *({"messages": [USER, assistant(tool_calls=made)]} for made in calls))
+    assert [row.messages[1]["tool_calls"] for row in result.rows] == calls
 
-    def test_keys_that_arrow_fills_in_are_removed(self, tmp_path):
-        functions = [{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {"y": {"z": "a"}}}]
-        calls = [[{"type": "function", "function": function}] for function in functions]
-        table = json_table(tmp_path, [{"messages": [USER, assistant(tool_calls=call)]} for call in calls])
-        assert [row.messages[1]["tool_calls"] for row in checked(table).rows] == calls
 
-    def test_sharegpt(self, tmp_path):
-        talk = [
-            {"from": "human", "value": "Rain?"},
-            {"from": "function_call", "value": '{"name": "weather", "arguments": {"city": "Köln"}}'},
-            {"from": "function_call", "value": '{"name": "time", "arguments": {}}'},
-            {"from": "observation", "value": "no"},
-            {"from": "gpt", "value": "No."},
-        ]
-        found = checked(json_table(tmp_path, [{"conversations": talk, "tools": '[{"name": "weather"}]'}]))
-        assert found.findings == ()
-        messages = found.rows[0].messages
-        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
-        assert [call["function"] for call in messages[1]["tool_calls"]] == [
-            {"name": "weather", "arguments": {"city": "Köln"}},
-            {"name": "time", "arguments": {}},
-        ]
-        assert found.rows[0].tools == ({"type": "function", "function": {"name": "weather"}},)
+def test_tools_of_sharegpt(tmp_path):
+    turns = [
+        ("human", "Rain?"),
+        ("function_call", '{"name": "weather", "arguments": {"city": "Köln"}}'),
+        ("function_call", '{"name": "time", "arguments": {}}'),
+        ("observation", "no"),
+        ("gpt", "No."),
+    ]
+    talk = [{"from": role, "value": text} for role, text in turns]
+    result = read(tmp_path, {"conversations": talk, "tools": '[{"name": "weather"}]'})
+    messages = result.rows[0].messages
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[1]["tool_calls"] == [call("weather", {"city": "Köln"}), call("time", {})]
+    assert result.rows[0].tools == ({"type": "function", "function": {"name": "weather"}},)
 
-    def test_reasoning_is_separate(self, tmp_path):
-        answer = {**ANSWER, "reasoning_content": "two and two"}
-        assert checked(json_table(tmp_path, [{"messages": [USER, answer]}])).rows[0].messages[1] == answer
+
+def test_reasoning_is_separate(tmp_path):
+    answer = {**ANSWER, "reasoning_content": "two and two"}
+    assert read(tmp_path, {"messages": [USER, answer]}).rows[0].messages[1] == answer
+
+
+P, W = FindingLevel.PROBLEM, FindingLevel.WARNING
+IMAGE = {"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}
+TALKS = [
+    (P, "missing-key", [{"content": "hi"}, ANSWER]),
+    (P, "missing-key", [{"from": None, "value": "hi"}, {"from": "gpt", "value": "a"}]),
+    (P, "missing-key", [USER, assistant()]),
+    (P, "unparsable", [USER, assistant(content=True)]),
+    (P, "unparsable", [USER, assistant(content={"a": 1})]),
+    (P, "not-text", [IMAGE, ANSWER]),
+    (P, "unparsable", [{"role": "user", "content": [{"type": "text"}]}, ANSWER]),
+    (P, "empty-answer", [USER, assistant(content=" \n\t")]),
+    (P, "empty-answer", [USER, assistant(content=""), USER, ANSWER]),
+    (P, "empty-answer", [USER]),
+    (P, "unknown-role", [USER, {"role": 3, "content": "?"}]),
+    (P, "unparsable", [[USER, ANSWER]]),
+    (P, "unparsable", "just a text"),
+    (P, "unparsable", 7),
+    (P, "unparsable", "[" * 10_000 + "]" * 10_000),
+    (P, "unparsable", [USER, assistant(tool_calls=[{"function": {"arguments": "{}"}}])]),
+    (P, "unparsable", [USER, {"role": "function_call", "content": "{name: f}"}]),
+    (P, "unparsable", [USER, {"role": "function_call", "content": "[]"}]),
+    (W, "empty-row", []),
+    (W, "merged", [USER, {"role": "user", "content": "again?"}, ANSWER]),
+    (W, "empty-prompt", [{"role": "user", "content": " "}, ANSWER]),
+]
+ROWS = [
+    (P, "unparsable", {"prompt": "hi", "completion": [1, 2]}),
+    (P, "empty-answer", {"instruction": "and", "output": ""}),
+    (P, "empty-answer", {"instruction": "and", "output": None}),
+    (P, "unparsable", {"instruction": "a", "output": "b", "history": ["x"]}),
+    (P, "unparsable", {"messages": GOOD, "tools": "[{"}),
+    (P, "unparsable", {"messages": GOOD, "tools": '["weather"]'}),
+    (P, "empty-answer", {"prompt": "hi", "chosen": None, "rejected": "no"}),
+    (P, "same-answers", {"prompt": "hi", "chosen": "yes", "rejected": " yes\n"}),
+    (P, "unknown-role", {"prompt": "hi", "chosen": {"from": "bob", "value": "a"}, "rejected": "no"}),
+]
 
 
 @pytest.mark.parametrize(
-    ("talk", "code"),
+    ("level", "code", "before", "row"),
     [
-        ([{"content": "hi"}, ANSWER], "missing-key"),
-        ([{"from": None, "value": "hi"}, {"from": "gpt", "value": "a"}], "missing-key"),
-        ([USER, assistant()], "missing-key"),
-        ([USER, assistant(content=True)], "unparsable"),
-        ([USER, assistant(content={"a": 1})], "unparsable"),
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}, ANSWER], "not-text"),
-        ([{"role": "user", "content": [{"type": "text"}]}, ANSWER], "unparsable"),
-        ([USER, assistant(content=" \n\t")], "empty-answer"),
-        ([USER, assistant(content=""), USER, ANSWER], "empty-answer"),
-        ([USER], "empty-answer"),
-        ([USER, {"role": 3, "content": "?"}], "unknown-role"),
-        (["hi", "hello"], "unparsable"),
-        ([[USER, ANSWER]], "unparsable"),
-        ("just a text", "unparsable"),
-        (7, "unparsable"),
-        ("[" * 10_000 + "]" * 10_000, "unparsable"),
-        ([USER, assistant(tool_calls=[{"function": {"arguments": "{}"}}])], "unparsable"),
-        ([USER, {"role": "function_call", "content": "{name: f}"}], "unparsable"),
-        ([USER, {"role": "function_call", "content": "[]"}], "unparsable"),
+        *((level, code, {"messages": GOOD}, {"messages": talk}) for level, code, talk in TALKS),
+        *((level, code, dict.fromkeys(row) | {"n": 0}, row) for level, code, row in ROWS),
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_problems_of_conversations(tmp_path, talk, code):
-    result = checked(json_table(tmp_path, [{"messages": row} for row in (GOOD, talk)]))
-    (finding,) = result.findings
-    assert (finding.code, finding.level, finding.where) == (code, FindingLevel.PROBLEM, "line 2")
-    assert result.rows == (TALK,)
-
-
-@pytest.mark.parametrize(
-    ("row", "code"),
-    [
-        ({"prompt": "hi", "completion": [1, 2]}, "unparsable"),
-        ({"instruction": "and", "output": ""}, "empty-answer"),
-        ({"instruction": "and", "output": None}, "empty-answer"),
-        ({"instruction": "a", "output": "b", "history": ["x"]}, "unparsable"),
-        ({"messages": GOOD, "tools": "[{"}, "unparsable"),
-        ({"messages": GOOD, "tools": '["weather"]'}, "unparsable"),
-        ({"prompt": "hi", "chosen": None, "rejected": "no"}, "empty-answer"),
-        ({"prompt": "hi", "chosen": "yes", "rejected": " "}, "empty-answer"),
-        ({"prompt": "hi", "chosen": "yes", "rejected": " yes\n"}, "same-answers"),
-        ({"prompt": "hi", "chosen": {"from": "bob", "value": "a"}, "rejected": "no"}, "unknown-role"),
-    ],
-    ids=str,
-)
-def test_problems_of_other_columns(tmp_path, row, code):
-    result = checked(json_table(tmp_path, [dict.fromkeys(row) | {"n": 0}, row]), preference="chosen" in row)
-    assert [(finding.code, finding.rows) for finding in result.problems] == [(code, (2,))]
-    assert result.rows == ()
-
-
-@pytest.mark.parametrize(
-    ("talk", "code"),
-    [
-        ([], "empty-row"),
-        ([USER, {"role": "user", "content": "again?"}, ANSWER], "merged"),
-        ([{"role": "user", "content": " "}, ANSWER], "empty-prompt"),
-    ],
-    ids=str,
-)
-def test_warnings(tmp_path, talk, code):
-    (finding,) = checked(json_table(tmp_path, [{"messages": row} for row in (GOOD, talk)])).findings
-    assert (finding.code, finding.level, finding.rows) == (code, FindingLevel.WARNING, (2,))
+def test_an_issue_is_reported_with_its_row(*, tmp_path, level, code, before, row):
+    result = read(tmp_path, before, row, preference="chosen" in row)
+    (finding,) = (finding for finding in result.findings if 2 in finding.rows)
+    assert (finding.level, finding.code, finding.where) == (level, code, "line 2")
+    assert (2 in [row.row for row in result.rows]) == (code in ("merged", "empty-prompt"))
 
 
 def test_all_kinds_of_issues_are_reported_at_once(tmp_path):
@@ -256,7 +226,7 @@ def test_all_kinds_of_issues_are_reported_at_once(tmp_path):
         [],
         *([USER, ANSWER, USER, assistant()] for _ in range(30)),
     ]
-    result = checked(json_table(tmp_path, [{"messages": talk} for talk in talks]))
+    result = read(tmp_path, *({"messages": talk} for talk in talks))
     assert [(finding.code, finding.rows, finding.count) for finding in result.findings] == [
         ("missing-key", (1,), 1),
         ("empty-answer", (1,), 1),
@@ -266,40 +236,17 @@ def test_all_kinds_of_issues_are_reported_at_once(tmp_path):
     ]
 
 
-class TestRoles:
-    TALK = ({"from": "alice", "value": "hi"}, {"from": "bob", "value": "hello"})
-
-    def test_unknown_roles_have_fixes(self, tmp_path):
-        table = json_table(tmp_path, [{"conversations": self.TALK}] * 12)
-        alice, bob = checked(table, roles={"carl": "tool"}).findings
-        assert bob.rows == tuple(range(1, 13))
-        assert [fix.changes["data.roles"] for fix in (*alice.fixes, *bob.fixes)] == [
-            {"carl": "tool", name: role} for name in ("alice", "bob") for role in ("user", "assistant")
-        ]
-
-    def test_mapped(self, tmp_path):
-        roles = {"alice": "user", "bob": "assistant"}
-        assert checked(json_table(tmp_path, [{"messages": self.TALK}]), roles=roles).rows == (TALK,)
-
-    def test_mapped_to_no_role(self, tmp_path):
-        with pytest.raises(DataError) as caught:
-            checked(json_table(tmp_path, [{"messages": GOOD}]), roles={"bob": "helper"})
-        assert caught.value.fixes[0].changes == {"data.roles": {"bob": "assistant"}}
-
-
-def test_rows_of_a_csv_file_are_counted_with_the_header(tmp_path):
-    rows = [{"messages": json.dumps([{**USER, "content": f"{n}?"}, ANSWER])} for n in range(30)]
-    rows[15]["messages"] = rows[15]["messages"][:-3]
-    result = checked(csv_table(tmp_path, rows))
-    assert [(finding.code, finding.rows) for finding in result.findings] == [("unparsable", (17,))]
-    assert [row.row for row in result.rows[:2]] == [2, 3]
+def test_unknown_roles_can_be_mapped_as_their_fixes_propose(tmp_path):
+    row = {"conversations": [{"from": "alice", "value": "hi"}, {"from": "bob", "value": "hello"}]}
+    alice, bob = read(tmp_path, row, roles={"carl": "tool"}).findings
+    assert [fix.changes["data.roles"] for fix in (*alice.fixes, *bob.fixes)] == [
+        {"carl": "tool", name: role} for name in ("alice", "bob") for role in ("user", "assistant")
+    ]
+    assert read(tmp_path, row, roles={"alice": "user", "bob": "assistant"}).rows == (TALK,)
 
 
 @pytest.mark.data
-def test_real_files(shared_data):
-    table = read_table(shared_data / "instruct" / "alpaca_en_demo.json")
-    assert find_shape(table).kind is ShapeKind.ALPACA
-    assert (len(checked(table).rows), checked(table).findings) == (999, ())
+def test_turns_of_real_pairs(shared_data):
     pairs = checked(read_table(shared_data / "instruct" / "dpo_en_demo.json"), preference=True)
     turns = [len(row.messages) for row in pairs.rows]
     assert (len(turns), turns.count(1), turns.count(2), max(turns)) == (300, 114, 80, 13)

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data.labelled_texts import load_labelled_texts
-from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, stratified_split, texts_of
+from core.engine.data.splits import files_of, splits_of, stratified_split, texts_of
 from core.engine.data.tables import read_files, read_training
 from core.engine.hub.download import download
 from core.options import RunOptions
@@ -30,15 +30,10 @@ def laid(folder: Path, *names: str) -> Path:
     return folder
 
 
-def found(folder: Path, split: str | None = None) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in files_of(str(folder), split)]
-
-
 @pytest.mark.parametrize(
     ("names", "split", "files"),
     [
         (("train.csv", "test.csv"), None, ["train.csv"]),
-        (("train.csv", "test.csv"), "test", ["test.csv"]),
         (("train.csv", "validation.jsonl", "sample.csv"), "validation", ["validation.jsonl"]),
         (("data/train-00001-of-00002.csv", "data/train-00000-of-00002.csv"), "train", None),
         (("train/a.csv", "dev/b.csv"), "validation", ["dev/b.csv"]),
@@ -49,14 +44,10 @@ def found(folder: Path, split: str | None = None) -> list[str]:
     ],
 )
 def test_names_tell_the_splits_of_a_folder(tmp_path, names, split, files):
-    assert found(laid(tmp_path, *names), split) == (files or sorted(names))
-
-
-def test_the_splits_can_be_listed(tmp_path):
-    laid(tmp_path, "train.csv", "test.csv", "val.csv")
-    assert set(splits_of(str(tmp_path))) == {"train", "test", "validation"}
-    assert splits_of(str(tmp_path / "train.csv")) == ()
-    assert splits_of("builtin:digits") == ()
+    folder = laid(tmp_path, *names)
+    (folder / "again").symlink_to(folder, target_is_directory=True)  # brings no file twice
+    found = [path.relative_to(folder).as_posix() for path in files_of(str(folder), split)]
+    assert found == (files or sorted(names))
 
 
 def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path):
@@ -71,16 +62,13 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     laid(tmp_path, "train.csv", "test.csv")
     with pytest.raises(DataError, match="no split called “dev”") as caught:
         files_of(str(tmp_path), "dev", "data.eval_split")
-    assert [fix.changes for fix in caught.value.fixes] == [
-        {"data.eval_split": "test"},
-        {"data.eval_split": "train"},
-    ]
+    assert [fix.changes["data.eval_split"] for fix in caught.value.fixes] == ["test", "train"]
     with pytest.raises(DataError, match="no split called “test”"):
         files_of(str(tmp_path / "train.csv"), "test")
-    (tmp_path / "train.csv").unlink()
-    laid(tmp_path, "dev.csv")
+    (tmp_path / "train.csv").rename(tmp_path / "dev.csv")
     with pytest.raises(DataError, match="no split called “train”"):
         files_of(str(tmp_path))
+    assert (set(splits_of(str(tmp_path))), splits_of("builtin:digits")) == ({"test", "validation"}, ())
 
 
 def test_a_folder_of_texts_is_read_whole_unless_all_of_it_is_divided(tmp_path):
@@ -93,32 +81,19 @@ def test_a_folder_of_texts_is_read_whole_unless_all_of_it_is_divided(tmp_path):
     assert texts_of(str(tmp_path), "test") == (tmp_path / "test.txt",)
 
 
-def test_what_is_held_out_is_a_file_or_a_split_or_neither():
-    assert held_out_of(DataOptions(train="a")) is None
-    assert held_out_of(DataOptions(train="a", eval="b")) == HeldOut("b", None, "data.eval")
-    apart = held_out_of(DataOptions(train="a", eval_split="test"))
-    assert apart == HeldOut("a", "test", "data.eval_split")
-    assert apart.instead.changes == {"data.eval_split": None}
-
-
-def test_several_files_are_one_table_whose_rows_are_numbered_through(tmp_path):
+def test_several_files_are_one_table_whose_rows_are_numbered_by_file(tmp_path):
     laid(tmp_path, "train-0.csv", "train-1.csv")
     table = read_training(DataOptions(train=str(tmp_path)))
     assert table.rows.num_rows == 12
     assert table.numbers.tolist() == [*range(2, 8), *range(9, 15)]
-    assert table.where(6) == "row 2 of train-1.csv"
-    assert table.first(7).where(6) == "row 2 of train-1.csv"
-    del table  # as long as somebody holds it, it isn't read again
-    parts: list[tuple[int, int]] = []
-    read_files(
-        (tmp_path / "train-0.csv", tmp_path / "train-1.csv"), lambda done, total: parts.append((done, total))
-    )
-    shares = [done / total for done, total in parts]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
+    assert table.where(6) == table.first(7).where(6) == "row 2 of train-1.csv"
+    del table  # as long as it is in use, it isn't read again
+    shares: list[float] = []
+    read_files(sorted(tmp_path.iterdir()), lambda done, total: shares.append(done / total))
+    assert (shares, shares[-1]) == (sorted(shares), 1)
 
 
-def test_files_with_other_columns_or_kinds_are_refused(tmp_path):
+def test_files_with_other_columns_or_types_are_refused(tmp_path):
     laid(tmp_path, "train-0.csv")
     (tmp_path / "train-1.csv").write_text("words,label\nsome,a\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"train-1.csv has other columns than train-0.csv"):
@@ -129,53 +104,37 @@ def test_files_with_other_columns_or_kinds_are_refused(tmp_path):
         read_files(sorted(tmp_path.glob("rows-*")))
 
 
-@pytest.mark.parametrize("eval_split", ["test", None])
-def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path, eval_split):
+@pytest.mark.parametrize(("eval_split", "counts"), [("test", (6, 1)), (None, (3, 3))])
+def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path, eval_split, counts):
     laid(tmp_path, "train.csv")
     (tmp_path / "test.csv").write_text("text,label\nelse,a\n", encoding="utf-8")
     data = DataOptions(train=str(tmp_path), eval_split=eval_split, eval_fraction=0.5)
-    read = load_labelled_texts(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
-    assert read.eval is not None
-    assert (len(read.train), len(read.eval)) == ((6, 1) if eval_split else (3, 3))
+    loaded = load_labelled_texts(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
+    assert (len(loaded.train), len(loaded.eval or ())) == counts
 
 
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    with a_hub(tmp_path, monkeypatch) as serving:
-        yield serving
-
-
-def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(hub):
+def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(tmp_path, monkeypatch):
     card = "configs:\n- config_name: news\n  data_files: news/*\n- config_name: mail\n  data_files: mail/*\n"
-    lines = json.dumps({"text": "mail", "label": "a"}).encode()
-    hub.repos["datasets", "org/rows"] = Repo(
-        {
-            "README.md": f"---\n{card}---\n".encode(),
-            "news/train.csv": ROWS.encode(),
-            "news/test.csv": ROWS.encode(),
-            "mail/train.jsonl": lines,
-        }
-    )
-    for subset in ("news", "mail"):
-        request = DownloadRequest(id="org/rows", kind=Kind.DATASET, subset=subset)
-        download(request, lambda *_: None)
-    assert splits_of("hub:org/rows/news") == ("test", "train")
-    assert read_training(DataOptions(train="hub:org/rows")).rows.num_rows == 6
-    mail = read_training(DataOptions(train="hub:org/rows/mail"))
-    assert mail.rows.to_pylist() == [{"text": "mail", "label": "a"}]
-    with pytest.raises(DataError, match="no split called “dev”"):
-        files_of("hub:org/rows/news", "dev")
-    with pytest.raises(DataError, match="isn't on this computer"):
-        files_of("hub:org/others")
+    files = {
+        "README.md": f"---\n{card}---\n".encode(),
+        **{f"news/{split}.csv": ROWS.encode() for split in ("train", "test")},
+        "mail/train.jsonl": json.dumps({"text": "mail", "label": "a"}).encode(),
+    }
+    with a_hub(tmp_path, monkeypatch) as hub:
+        hub.repos["datasets", "org/rows"] = Repo(files)
+        for subset in ("news", "mail"):
+            download(DownloadRequest(id="org/rows", kind=Kind.DATASET, subset=subset), lambda *_: None)
+        assert splits_of("hub:org/rows/news") == ("test", "train")
+        assert read_training(DataOptions(train="hub:org/rows")).rows.num_rows == 6
+        mail = read_training(DataOptions(train="hub:org/rows/mail"))
+        assert mail.rows.to_pylist() == [{"text": "mail", "label": "a"}]
+        with pytest.raises(DataError, match="no split called “dev”"):
+            files_of("hub:org/rows/news", "dev")
+        with pytest.raises(DataError, match="isn't on this computer"):
+            files_of("hub:org/others")
 
 
-def test_a_link_back_to_the_folder_brings_no_row_again(tmp_path):
-    folder = laid(tmp_path / "reviews", "train.csv")
-    (folder / "again").symlink_to(folder, target_is_directory=True)
-    assert found(folder) == ["train.csv"]
-
-
-def test_a_folder_that_may_not_be_looked_into_says_so(tmp_path, monkeypatch):
+def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     def refuse(path: Path) -> Iterator[Path]:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -193,16 +152,11 @@ def test_a_folder_that_may_not_be_looked_into_says_so(tmp_path, monkeypatch):
         ([0, 1, 0, 1], 0.0, {}),
     ],
 )
-def test_each_class_gives_its_share(labels, fraction, held_out):
+def test_each_class_gives_its_share_by_seed(labels, fraction, held_out):
     train, rest = stratified_split(labels, fraction, seed=1)
     assert sorted(train + rest) == list(range(len(labels)))
-    assert (train, rest) == (sorted(train), sorted(rest))
     assert {labels[sample] for sample in train} == set(labels)
-    found = Counter(labels[sample] for sample in rest)
-    assert found == held_out if held_out is not None else len(rest) == 10
-
-
-def test_the_seed_decides_what_is_held_out():
-    labels = [0, 1] * 50
-    assert stratified_split(labels, 0.2, seed=5) == stratified_split(labels, 0.2, seed=5)
-    assert stratified_split(labels, 0.2, seed=5) != stratified_split(labels, 0.2, seed=6)
+    counts = Counter(labels[sample] for sample in rest)
+    assert counts == held_out if held_out is not None else len(rest) == 10
+    assert (train, rest) == stratified_split(labels, fraction, seed=1)
+    assert fraction != 0.1 or (train, rest) != stratified_split(labels, fraction, seed=2)
