@@ -1,4 +1,4 @@
-"""From a dropped file to a run that can start: what the card about the data shows and changes."""
+"""The data in the form: read, shown, its columns guessed or chosen, and what its findings change."""
 
 import msgspec
 from PySide6.QtCore import QPoint
@@ -7,240 +7,265 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
 from core.options.choices import Task
+from core.services.inspect import Column, ColumnKind
 from tests.fakes.data_reports import report_for
-from tests.gui.new_run.steps import await_reading, choose, drop, load_chat, press, uses
+from tests.gui.new_run.steps import (
+    await_reading,
+    choose,
+    drop,
+    load,
+    load_chat,
+    press,
+    put,
+    row,
+    rows,
+    settle,
+    start_text,
+    uses,
+)
+
+CHANGE_TO_CHAT = "Change to “Chat”"
+
+
+def columns(page):
+    return page.tree()["data"]["columns"]
 
 
 def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):
-    page.load_tree({"task": "text-classification", "model": {"source": str(model)}})
+    load(page, source=model)
     drop(page, talks)
-    assert page._strip.isVisible()
-    press(page._strip, "Change to “Chat”")  # dropped data may propose the task
+    press(page._strip, CHANGE_TO_CHAT)  # dropped data may propose the task
     await_reading(qtbot, page)
     assert page.tree()["task"] == "chat"
     assert page.tree()["data"]["train"] == str(talks)
-    shown = {"instruction": "Prompt · guess", "input": "Input · guess", "output": "Answer · guess"}
-    assert uses(page) == shown
+    guessed = {"instruction": "Prompt · guess", "input": "Input · guess", "output": "Answer · guess"}
+    assert uses(page) == guessed
+    assert not row(page, "data.columns").isVisible(), "columns are chosen in the table"
 
     choose(page, "input", "system")
-    assert page.tree()["data"]["columns"]["system"] == "input"
+    assert columns(page)["system"] == "input"
     await_reading(qtbot, page)
-    assert uses(page)["input"] == "System prompt"  # chosen: no guess any more
+    assert uses(page)["input"] == "System prompt"  # no guess any more
 
     findings = page._options.data.findings
     assert findings.summary.text() == "1 problem, 1 warning"
-    assert page._outcome.start.text() == "Fix: Training data"
+    assert start_text(page) == "Fix: Training data"
     assert not page._outcome.start.isEnabled()
+    put(page, data__roles={"ann": "user"})
+    await_reading(qtbot, page)
     press(findings, "Read “bob” as the assistant")
-    assert page.tree()["data"]["roles"] == {"bob": "assistant"}
+    assert page.tree()["data"]["roles"] == {"ann": "user", "bob": "assistant"}
     await_reading(qtbot, page)
     assert findings.summary.text() == "1 warning"
-    assert page._outcome.start.text() == "Start training"
+    assert start_text(page) == "Start training"
     with qtbot.waitSignal(page.start_requested):
         page.start()
 
 
-def test_the_engine_has_the_last_word_on_what_data_is_for(qtbot, page, answers, talks, tmp_path):
-    table = tmp_path / "table.parquet"
+def test_the_engine_has_the_last_word_on_the_task_that_data_is_for(qtbot, page, answers, talks, tmp_path):
+    look, table = answers.answers["inspect"], tmp_path / "table.parquet"
     table.touch()
-    look = answers.answers["inspect"]
-    answers.answers["inspect"] = lambda body: msgspec.structs.replace(look(body), suits=Task.CHAT)
-    page.load_tree({"task": "text-classification"})
-    drop(page, table)
-    assert not page._strip.isVisible()  # its name tells nothing
-    await_reading(qtbot, page)
-    assert page._strip.isVisible()
-    answers.answers["inspect"] = lambda body: msgspec.structs.replace(
-        look(body), suits=Task.TEXT_CLASSIFICATION
-    )
-    drop(page, talks)
-    assert page._strip.isVisible()
-    await_reading(qtbot, page)
-    assert not page._strip.isVisible()  # it only looked like conversations
+    load(page)
+    for path, is_proposed, task in ((table, False, Task.CHAT), (talks, True, Task.TEXT_CLASSIFICATION)):
+        answers.answers["inspect"] = lambda body, task=task: msgspec.structs.replace(look(body), suits=task)
+        drop(page, path)
+        assert page._strip.isVisible() == is_proposed  # by its name
+        await_reading(qtbot, page)
+        assert page._strip.isVisible() != is_proposed
 
 
-def test_a_row_of_a_finding_is_shown_where_it_is_among_the_first(qtbot, page, answers, talks):
+def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, page, answers, tmp_path):
+    scores, prose = tmp_path / "scores.csv", tmp_path / "prose.txt"
+    scores.write_text("text,score\na,0.5\n")
+    prose.write_text("Once upon a time\nthere was a king.\n")
+    load(page, "image-classification")
+    answers.answers["inspect"] = DataError("prose.txt has no column of images", "")
+    drop(page, prose)
+    assert page._strip.isVisible()  # by its ending
+    qtbot.waitUntil(lambda: not page._strip.isVisible())
+    change = Fix("Change to “Text regression”", {"task": "text-regression"})
+    advice = Fix("Download or copy the file again")
+    answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (advice, change))
+    drop(page, scores)
+    qtbot.waitUntil(page._strip.isVisible)
+    texts = [label.text() for label in page._options.data.findChildren(QLabel)]
+    assert advice.label in texts
+    assert advice.label not in [button.text() for button in page.findChildren(QPushButton)]
+    press(page._strip, change.label)
+    assert page.tree()["task"] == "text-regression"
+    assert page.tree()["data"]["train"] == str(scores)
+
+
+def test_rows_lengths_and_findings_of_conversations(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
-    views = page._options.data.views
+    overview = page._options.data
+    views, findings, lengths = overview.views, overview.findings, overview.views.lengths
+    texts = {label.text(): label for label in findings.findChildren(QLabel)}
+    assert not any('href="401"' in text for text in texts), "beyond the rows shown"
     views.setCurrentIndex(1)
-    label = next(
-        label for label in page._options.data.findings.findChildren(QLabel) if 'href="17"' in label.text()
-    )
-    label.linkActivated.emit("17")
+    next(label for text, label in texts.items() if 'href="17"' in text).linkActivated.emit("17")
     assert views.currentWidget() is views.rows
-    assert views.rows.table.selectionModel().selectedRows()[0].row() == 16
-    texts = [label.text() for label in page._options.data.findings.findChildren(QLabel)]
-    assert not any('href="401"' in text for text in texts)  # beyond the rows shown: no link
+    assert selected_row(views) == 16
 
-
-def test_moving_the_longest_text_moves_the_line_at_once(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
     answers.gate.clear()
-    lengths = page._options.data.views.lengths
-    page._options.form.set_values({"data.max_length": 160})
+    put(page, data__max_length=160)
     assert lengths.limit == 160
-    assert lengths.text.text().startswith("About ")
+    assert lengths.text.text().startswith("About ")  # until it is counted again
     answers.gate.set()
-    page._options.form.set_values({"data.max_length": 512})
+    put(page, data__max_length=512)
     await_reading(qtbot, page)
     assert lengths.text.text().startswith("7 of ")
+    assert selected_row(views) == 16
+
+    press(overview, "Enlarge")
+    assert views.window() is overview.sheet
+    overview.sheet.reject()
+    assert views.window() is page.window()
+    assert views.isVisible()
+
+    link = next(check.path for check in page._outcome.checks.checks if "bob" in check.text)
+    page._outcome.checks.path_chosen.emit(link)
+    viewport = page._scroll.viewport()
+    assert findings.isAncestorOf(page._options.focusWidget())
+    qtbot.waitUntil(lambda: viewport.rect().contains(findings.mapTo(viewport, findings.rect().center())))
 
 
-def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks, model):
+def selected_row(views):
+    return views.rows.table.selectionModel().selectedRows()[0].row()
+
+
+def test_reading_can_be_stopped_and_repeated(qtbot, page, answers, talks, model):
     answers.gate.clear()
     answers.progress = (JobProgress(done=2, total=5),)
-    page.load_tree({"task": "chat", "model": {"source": str(model)}})
+    load(page, "chat", model)
     page.set_data(talks)
     line = page._options.data.line
-    assert line.cancel_button.isVisible()
     qtbot.waitUntil(lambda: line.text.text() == "Reading and checking: 40 %")
     line.cancel_button.click()
     assert line.text.text() == "The data was not checked."
     answers.gate.set()
     qtbot.waitUntil(lambda: not page._questions.model.is_waiting)
-    assert page._outcome.start.text() == "Start training"  # the run will say what is wrong
+    assert start_text(page) == "Start training"  # the run will report what is wrong
     line.again_button.click()
     await_reading(qtbot, page)
-    assert page._outcome.start.text() == "Fix: Training data"
+    assert start_text(page) == "Fix: Training data"
 
 
-def test_the_table_stays_where_it_is_while_only_the_lengths_are_counted_anew(qtbot, page, answers, talks):
+def test_recent_data_is_in_the_menu(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
-    table = page._options.data.views.rows.table
-    table.selectRow(40)
-    page._options.form.set_values({"data.max_length": 256})
-    await_reading(qtbot, page)
-    assert table.selectionModel().selectedRows()[0].row() == 40
-
-
-def test_the_views_in_a_window_of_their_own_come_back(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
-    overview = page._options.data
-    press(overview, "Enlarge")
-    assert overview.views.window() is overview.sheet
-    overview.sheet.reject()
-    assert overview.sheet is None
-    assert overview.views.window() is page.window()
-    assert overview.views.isVisible()
-
-
-def test_what_was_trained_on_lately_stands_in_the_menu(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
-    page._options.form.set_values({"data.train": "builtin:digits"})
-    menu = next(
-        button.menu()
-        for button in page._options.fields.train.findChildren(QPushButton)
-        if button.menu() is not None
-    )
+    put(page, data__train="builtin:digits")
+    menu = page._options.fields.train.menu
     menu.aboutToShow.emit()
     next(action for action in menu.actions() if action.text() == "talks.json").trigger()
     assert page.tree()["data"]["train"] == str(talks)
 
 
-def test_advice_of_a_problem_is_text_and_no_button(qtbot, page, answers, talks):
-    answers.answers["inspect"] = DataError(
-        "talks.json is cut short", "", (Fix("Download or copy the file again"),)
-    )
-    page.load_tree({"task": "chat", "data": {"train": str(talks)}})
-    row = page._options.form.row("data.train")
-    qtbot.waitUntil(lambda: bool(row.problems))
-    assert "Download or copy the file again" in [
-        label.text() for label in page._options.data.findChildren(QLabel)
-    ]
-    assert "Download or copy the file again" not in [
-        button.text() for button in page.findChildren(QPushButton)
-    ]
-
-
-def test_the_steps_follow_an_option_at_once_and_the_look_at_the_data_later(qtbot, page, answers, talks):
+def test_steps_follow_an_option_at_once_and_the_report_later(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
     answers.gate.clear()
-    page._options.form.set_values({"data.eval_fraction": 0.5})
-    rows = dict(page._outcome.rows.rows())
-    assert "499 for training, 500 for validation" in rows["Data"]
+    put(page, data__eval_fraction=0.5)
+    assert "499 for training, 500 for validation" in rows(page)["Data"]
     answers.gate.set()
     await_reading(qtbot, page)
-    assert "899 for training" in dict(page._outcome.rows.rows())["Data"]  # as it told
-
-
-def test_packed_rows_are_what_steps_are_made_of(qtbot, page, answers, talks):
-    report = msgspec.structs.replace(report_for(Task.CHAT, str(talks)), train_rows=154, findings=())
-    answers.answers["inspect"] = report
-    page.load_tree({"task": "chat", "data": {"train": str(talks), "packing": True}})
+    assert "899 for training" in rows(page)["Data"]
+    packed = msgspec.structs.replace(report_for(Task.CHAT, str(talks)), train_rows=154, findings=())
+    answers.answers["inspect"] = packed
+    load(page, "chat", data=talks, of_data={"packing": True})
     await_reading(qtbot, page)
-    steps = dict(page._outcome.rows.rows())["Steps"]
-    assert steps == "about 30 · 10 per epoch: 899 rows packed into 154"
-
-
-def test_the_link_of_a_finding_in_the_checks_leads_to_the_list(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
-    link = next(check.path for check in page._outcome.checks.checks if "bob" in check.text)
-    page._outcome.checks.path_chosen.emit(link)
-    findings, viewport = page._options.data.findings, page._scroll.viewport()
-    assert findings.isAncestorOf(page._options.focusWidget())
-    qtbot.waitUntil(lambda: viewport.rect().contains(findings.mapTo(viewport, findings.rect().center())))
-
-
-def test_of_running_text_nothing_is_counted_before_its_blocks_are_known(qtbot, page, answers, talks):
-    report = msgspec.structs.replace(report_for(Task.CAUSAL_LM, str(talks)), train_rows=None)
-    answers.answers["inspect"] = report
-    page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
+    assert rows(page)["Steps"] == "about 30 · 10 per epoch: 899 rows packed into 154"
+    prose = report_for(Task.CAUSAL_LM, str(talks))
+    note = "1 text of 1,115,394 characters."
+    answers.answers["inspect"] = msgspec.structs.replace(prose, train_rows=None, notes=(note,))
+    load(page, "causal-lm", data=talks)
     await_reading(qtbot, page)
-    rows = dict(page._outcome.rows.rows())
-    assert (rows["Data"], rows["Steps"]) == ("talks", "3 epochs")
-    assert page._options.form.row("memory.batch_size").advice == ()
+    assert (rows(page)["Data"], rows(page)["Steps"]) == ("talks", "3 epochs"), "blocks aren't counted yet"
+    assert row(page, "memory.batch_size").advice == ()
+    assert page._options.data.line.notes.text() == note
+    assert not any(note in check.text for check in page._outcome.checks.checks)
 
 
-def test_a_split_of_data_that_is_not_read_yet_is_called_a_split(page):
-    tree = {"task": "text-classification", "data": {"train": "hub:some/pairs", "eval_split": "validation"}}
-    page.load_tree(tree)
-    shown = page._options._split.choice.buttons()
-    assert [button.text() for button in shown.values() if button.isChecked()] == ["A split"]
-    page.load_tree({"task": "text-classification"})
-    assert [button.text() for button in page._options._split.choice.buttons().values()] == [
-        "A share",
-        "Another file",
-    ]
-
-
-def test_facts_about_the_data_are_no_warnings(qtbot, page, answers, talks):
-    report = report_for(Task.CAUSAL_LM, str(talks))
-    answers.answers["inspect"] = msgspec.structs.replace(report, notes=("1 text of 1,115,394 characters.",))
-    page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
-    await_reading(qtbot, page)
-    assert page._options.data.line.notes.text() == "1 text of 1,115,394 characters."
-    assert not any("1,115,394" in check.text for check in page._outcome.checks.checks)
-
-
-def test_nothing_below_moves_while_data_is_read_and_once_it_is(qtbot, page, answers, talks, model):
-    """Who types a learning rate must not find it in the batch size."""
-    fields = [page._options.form.row(path) for path in ("training.learning_rate", "data.eval_fraction")]
+def test_nothing_below_the_data_moves_while_it_is_read(qtbot, page, answers, talks, model):
+    """Whoever types a learning rate must not find it in the batch size."""
+    fields = [row(page, path) for path in ("training.learning_rate", "data.eval_fraction")]
 
     def heights():
-        QApplication.sendPostedEvents()  # layouts that wait to be made anew
+        QApplication.sendPostedEvents()  # layouts that wait to be updated
         return [field.mapTo(page, QPoint()).y() for field in fields]
 
-    images, bad = talks.parent, talks.with_name("bad.json")
+    bad = talks.with_name("bad.json")
     bad.touch()
-    for task, data in (
-        (Task.TEXT_CLASSIFICATION, talks),
-        (Task.CHAT, talks),
-        (Task.IMAGE_CLASSIFICATION, images),
+    load(page, "chat", model)
+    before = heights()
+    answers.gate.clear()
+    put(page, data__train=str(talks))
+    page.show_error(DataError("A banner", "appears"))
+    assert heights() == before
+    answers.gate.set()
+    await_reading(qtbot, page)
+    assert page._options.data.views.isVisible()
+    assert heights() == before
+    answers.answers["inspect"] = DataError("It can't be read", "Row 3")
+    put(page, data__train=str(bad))
+    qtbot.waitUntil(lambda: bool(row(page, "data.train").problems))
+    assert heights() == before
+
+
+def test_guesses_stay_guesses(qtbot, page, answers, pairs):
+    load(page, data=pairs)
+    await_reading(qtbot, page)
+    for there_and_back in (
+        lambda: (page._change_task(Task.CHAT), page._change_task(Task.TEXT_CLASSIFICATION)),
+        lambda: (page.start_afresh(), page._change_set.undo()),
     ):
-        page.load_tree({"task": task, "model": {"source": str(model)}})
-        before = heights()
-        answers.gate.clear()
-        page._options.form.set_values({"data.train": str(data)})
-        page.show_error(DataError("A banner", "comes in"))
-        assert heights() == before
-        answers.gate.set()
+        there_and_back()
+        assert not page.chosen_tree()["data"].get("text_columns")
         await_reading(qtbot, page)
-        assert page._options.data.views.isVisible()
-        assert page._options.data.findings.isVisible() == (task is not Task.IMAGE_CLASSIFICATION)
-        assert heights() == before
-        look, answers.answers["inspect"] = answers.answers["inspect"], DataError("It can't be read", "Row 3")
-        page._options.form.set_values({"data.train": str(bad)})
-        qtbot.waitUntil(lambda: page._reading.failure is not None)
-        answers.answers["inspect"] = look
-        assert page._options.form.row("data.train").problems
-        assert heights() == before
+        assert page.tree()["data"]["label_column"] == "same"
+        assert "label_column" not in page.chosen_tree()["data"]  # other data would have others
+    answers.gate.clear()
+    put(page, data__header="off")
+    assert not page.tree()["data"].get("label_column")  # other names of columns
+    answers.gate.set()
+    await_reading(qtbot, page)
+    assert page.tree()["data"]["label_column"] == "same"
+
+
+def test_options_of_one_file_are_not_those_of_the_next(qtbot, page, answers, talks, tmp_path):
+    load_chat(qtbot, page, talks)
+    asked = {"prompt": "instruction", "input": "input", "answer": "output"}
+    chosen = {"columns": asked, "roles": {"ann": "user"}, "header": "off", "eval_split": "test"}
+    put(page, **{f"data__{name}": value for name, value in chosen.items()})
+    assert chosen.items() <= page.chosen_tree()["data"].items()
+    other = tmp_path / "wizard.json"
+    other.write_text("[]")
+    drop(page, other)
+    left = {name: page._options.form.field(f"data.{name}").value() for name in chosen}
+    assert left == {"columns": {}, "roles": {}, "header": "auto", "eval_split": None}
+    text = {"kind": ColumnKind.TEXT, "distinct": 2, "empty": 0, "examples": ("a",)}
+    answers.answers["inspect"] = msgspec.structs.replace(
+        report_for(Task.CHAT, str(other)),
+        columns=(Column(name="q", **text), Column(name="a", **text)),
+        columns_by_role={"prompt": "q", "answer": "a"},
+        findings=(),
+    )
+    await_reading(qtbot, page)
+    assert columns(page) == {"prompt": "q", "answer": "a"}
+    assert "columns" not in page.chosen_tree()["data"]
+
+
+def test_columns_chosen_for_one_file_are_chosen_in_the_next_that_has_them(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    choose(page, "input", "system")
+    chosen = columns(page)
+    await_reading(qtbot, page)
+    more = talks.with_name("more.json")
+    more.write_text("[]")
+    drop(page, more)
+    qtbot.waitUntil(lambda: page.chosen_tree()["data"].get("columns") == chosen)
+    settle(qtbot, page)
+    assert answers.inspected()[-1].asked["data"]["columns"] == chosen
+    own = {"prompt": "output, long", "answer": " a = b"}
+    put(page, data__train=str(talks.with_name("new.json")), data__columns=own)
+    assert columns(page) == own, "columns that come with other data are meant for it"
+    page.go_to_option("data.columns")
+    assert row(page, "data.columns").isVisible(), "where a link leads to them"
