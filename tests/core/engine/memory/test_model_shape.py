@@ -204,7 +204,6 @@ GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128}
 MIXTRAL = {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}
 DISTILBERT = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 256, "max_position_embeddings": 128}
 LARGER_T5 = {**T5, "d_model": 64, "d_kv": 16, "d_ff": 256}
-GATED_T5 = {**LARGER_T5, "feed_forward_proj": "gated-gelu", "d_ff": 160}
 BART = {
     **{"d_model": 64, "encoder_layers": 3, "decoder_layers": 3, "max_position_embeddings": 128},
     **{"encoder_ffn_dim": 256, "decoder_ffn_dim": 256, "decoder_start_token_id": 0, "bos_token_id": 2},
@@ -226,7 +225,6 @@ RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "Mixtral": ("mixtral", MIXTRAL, {}),
     "DistilBERT": ("distilbert", DISTILBERT, {}),
     "T5": ("t5", LARGER_T5, {}),
-    "gated T5": ("t5", GATED_T5, {}),
     "BART": ("bart", BART, {}),
 }
 ENDS = 1
