@@ -23,7 +23,7 @@ from core.cli.output import (
     print_answer,
 )
 from core.memory import estimate
-from core.memory.history import corrected, correction
+from core.memory.estimate import corrected, correction
 from core.memory.model import (
     PART_TITLES,
     Basis,

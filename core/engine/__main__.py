@@ -252,7 +252,7 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
 
             sample_request = channel.read(SampleRequest)
             options = _prepare_for(sample_request.asked)
-            from core.engine.memory.sample import sample
+            from core.engine.memory.measure import sample
 
             steps, warm_up = sample_request.steps, sample_request.warm_up
             total = max(1, warm_up) + steps
@@ -283,14 +283,14 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
 
 def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
     prepare_download()
-    from core.engine.hub import account, download, push, search, web
+    from core.engine.hub import account, download, search, web
     from core.services.export import PushRequest
     from core.services.gpu_install import UvProgram
 
     match name:
         case "export-push":
             with channel.steps() as begin_step:
-                return push.push(channel.read(PushRequest), begin_step)
+                return download.push(channel.read(PushRequest), begin_step)
         case "fetch-config":
             account.lend_token()
             return download.fetch_config(channel.read(hub.ConfigRequest).source)

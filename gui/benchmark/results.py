@@ -33,10 +33,11 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.language import _
 from core.benchmark.plan import Kind
-from core.benchmark.published import ARTICLE, SOURCES, guide_row
 from core.benchmark.result import Result, Row
 from core.benchmark.table import (
+    ARTICLE,
     MARK,
+    SOURCES,
     Cell,
     Heading,
     Line,
@@ -44,6 +45,7 @@ from core.benchmark.table import (
     Tone,
     conclusion,
     csv,
+    guide_row,
     how_measured,
     markdown,
     reason_of,

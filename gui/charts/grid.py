@@ -1,5 +1,8 @@
 """The eight charts of a run, and the bar above them: x axis, smoothing, shown part."""
 
+import math
+
+import numpy as np
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
@@ -12,13 +15,25 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base import formats
+from core.base.formats import NumberFormat
 from core.base.language import _
+from core.runs.events import Throttle
+from core.runs.words import phase_title
 from gui.base.theme import Role, Theme, set_flag, set_role
-from gui.base.tokens import GUTTER, SPACING
-from gui.charts.axes import SharedView, XKind
+from gui.base.tokens import GUTTER, SPACING, Tokens
+from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, SharedView, XKind, XScale, clock_text
 from gui.charts.chart import Chart, RepaintQueue, Stage
-from gui.charts.history import RunHistory, Smoothing
-from gui.charts.machine import DeviceChart, MemoryChart
+from gui.charts.history import DevicePicture, MemoryPicture, RunHistory, Smoothing
+from gui.charts.overlays import (
+    CeilingLine,
+    Moment,
+    PressureBand,
+    Reading,
+    first_phases,
+    level_spans,
+)
+from gui.charts.series import Line, Look, Series, Span
 from gui.charts.training import (
     LossChart,
     MetricsChart,
@@ -30,6 +45,279 @@ from gui.charts.training import (
 )
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.layout import QuietBar, fill, hbox
+
+# --- The charts of the machine over time: the processor that trains, and memory
+
+
+class ClockChart(Chart):
+    """Base of the charts that are always over time, as memory and processors are in use between steps, too."""
+
+    @property
+    def shown(self) -> DevicePicture | MemoryPicture:
+        raise NotImplementedError
+
+    def x_scale(self) -> XScale:
+        return CLOCK_SCALE
+
+    def x_span(self) -> Span:
+        return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
+
+    def empty_text(self) -> str:
+        if len(self.shown):
+            return ""
+        return _("Never measured") if self.is_over else _("Not measured yet")
+
+    def position_readings(self, x: float) -> list[Reading]:
+        phase = self.history.phase_at(x)
+        at = Reading(clock_text(x), name=_("at"), is_named=False)
+        return [at] if phase is None else [at, Reading(phase_title(phase), name=_("phase"))]
+
+
+def _reading(
+    name: str,
+    series: Series,
+    x: float | None,
+    write: NumberFormat,
+    colour: str = "",
+    *,
+    is_named: bool = False,
+) -> list[Reading]:
+    """A value as a reading; none if it isn't known."""
+    value = series.at(x)
+    return (
+        [Reading(write(value), colour, name, is_named)] if value is not None and math.isfinite(value) else []
+    )
+
+
+class DeviceChart(ClockChart):
+    """Figures of several kinds on one axis: each in percent of its limit, a temperature in degrees Celsius.
+
+    Power and clock are relative to what the device may have at most, or to the maximum so far if that isn't known.
+    Legend and box show the figures themselves.
+    """
+
+    def __init__(self, stage: Stage, history: RunHistory) -> None:
+        self._band = PressureBand()
+        super().__init__(_("Device"), stage, history, PERCENT)
+        self.add_decoration(self._band)
+
+    @property
+    def shown(self) -> DevicePicture:
+        return self.history.devices.picture
+
+    def y_span(self, drawn: Span) -> Span:
+        return 0.0, max(100.0, drawn[1])
+
+    def readings(self, x: float | None) -> list[Reading]:
+        picture = self.shown
+        reasons = self._throttle_reasons(x)
+        held_back = [Reading(", ".join(reasons), "warn", _("held back by"))] if reasons else []
+        return [
+            *held_back,
+            *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
+            *_reading(_("temperature"), picture.temperature, x, _celsius, "optimizer"),
+            *_reading(_("power"), picture.power, x, _with_limit(picture.power_limit, "W"), "gradients"),
+            *_reading(_("clock"), picture.clock, x, _with_limit(picture.clock_limit, "MHz"), "others"),
+        ]
+
+    def details(self, x: float) -> list[Reading]:
+        picture, devices = self.shown, self.history.devices
+        cpu = [] if picture is devices.cpu else _reading(_("CPU"), devices.cpu.busy, x, formats.whole_percent)
+        return [
+            Reading(picture.name, name=_("device")),
+            *_reading(_("thermal state"), picture.thermal, x, _thermal_text),
+            *cpu,
+            *_reading(_("battery"), devices.battery, x, formats.whole_percent),
+            *_reading(_("free on disk"), devices.disk_free, x, formats.memory),
+        ]
+
+    def decorate(self, x: Span, y: Span) -> None:
+        spans = [span for span in self.shown.throttled if span[1] >= x[0] and span[0] <= x[1]]
+        begins, ends = (np.array([span[edge] for span in spans]) for edge in (0, 1))
+        self._band.draw((begins, ends + 1.0, np.ones(len(spans))), x, y, self._canvas)
+
+    def paint_with(self, tokens: Tokens) -> None:
+        self._band.paint_with(tokens)
+
+    def wanted_lines(self) -> list[Line]:
+        picture = self.shown
+        lines = (
+            (picture.clock, "others", _percent_factor(picture.clock, picture.clock_limit), "clock_mhz"),
+            (picture.power, "gradients", _percent_factor(picture.power, picture.power_limit), "power_watts"),
+            (picture.temperature, "optimizer", 1.0, "temperature_celsius"),
+            (picture.busy, "run", 100.0, "busy"),
+        )
+        return [
+            Line("", series, colour, factor=factor, column=column)
+            for series, colour, factor, column in lines
+            if len(series)
+        ]
+
+    def _throttle_reasons(self, x: float | None) -> list[str]:
+        picture = self.shown
+        moment = picture.last_clock if x is None else x
+        reasons = next(
+            (reasons for low, high, reasons in reversed(picture.throttled) if low <= moment <= high + 1.0), ()
+        )
+        texts: dict[str, str] = {
+            Throttle.POWER_CAP: _("its power limit"),
+            Throttle.POWER_BRAKE: _("the power supply"),
+            Throttle.THERMAL_SOFTWARE: _("heat"),
+            Throttle.THERMAL_HARDWARE: _("great heat"),
+            Throttle.HARDWARE: _("heat or power"),
+            Throttle.PRESSURE: _("heat"),
+            Throttle.HOT: _("heat"),
+        }
+        return [texts.get(reason, reason) for reason in reasons]
+
+
+def _percent_factor(series: Series, limit: float | None) -> float:
+    """Converts values to percent of their limit, or of the maximum so far."""
+    most = limit or (series.extremes() or (0.0, 0.0))[1]
+    return 100.0 / most if most > 0 else 1.0
+
+
+def _celsius(value: float) -> str:
+    return f"{value:.0f} °C"
+
+
+def _with_limit(limit: float | None, unit: str) -> NumberFormat:
+    def write(value: float) -> str:
+        figure = formats.three_figures(value)
+        if limit is None:
+            return f"{figure} {unit}"
+        return _("{value} of {limit} {unit}").format(
+            value=figure, limit=formats.three_figures(limit), unit=unit
+        )
+
+    return write
+
+
+def _thermal_text(level: float) -> str:
+    texts = (
+        _("normal"),
+        _("warm"),
+        _("hot, slowed down"),
+        _("very hot, slowed down much"),
+        _("too hot to work"),
+    )
+    return texts[max(0, min(len(texts) - 1, round(level)))]
+
+
+CEILING_IN_PLOT = 0.25
+"""The ceiling is drawn once this share of it is in use; before, it would squash the rest."""
+
+SAME_CEILING = 0.97
+"""A limit of the run that is as near to the ceiling isn't drawn."""
+
+HELD, WHOLE = 0.6, 0.35
+"""Strength of the colour of what is held for tensors, and of the rest of the run."""
+
+LEAST_SWAP = 16 << 20
+"""Bytes; less swap isn't shown."""
+
+
+class MemoryChart(ClockChart):
+    """Memory of this run and of other programs: the graphics card's if the run uses it, else the computer's."""
+
+    def __init__(self, stage: Stage, history: RunHistory) -> None:
+        self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
+        self._band = PressureBand()
+        super().__init__(_("Memory"), stage, history, BYTES)
+        for item in (self._ceiling, self._limit, self._band):
+            self.add_decoration(item)
+
+    @property
+    def shown(self) -> MemoryPicture:
+        return self.history.memory.picture
+
+    def y_span(self, drawn: Span) -> Span:
+        ceiling = self.shown.ceiling
+        if ceiling is not None and drawn[1] >= CEILING_IN_PLOT * ceiling:
+            return 0.0, max(drawn[1], 1.04 * ceiling)
+        return 0.0, 1.1 * drawn[1]
+
+    def readings(self, x: float | None) -> list[Reading]:
+        picture, memory = self.shown, self.history.memory
+        readings = []
+        run, used, level, swap = (
+            series.at(x) for series in (picture.run, picture.used, memory.pressure, memory.swap)
+        )
+        if run is not None:
+            readings.append(Reading(formats.memory(run), "run", _("this run")))
+        if used is not None:
+            readings.append(Reading(formats.memory(used - (run or 0.0)), "others", _("others")))
+        if level is not None and level > 0:
+            text = _("critical") if level > 1 else _("high")
+            readings.append(Reading(text, "bad" if level > 1 else "warn", _("pressure")))
+        if swap is not None and swap >= LEAST_SWAP:
+            readings.append(Reading(formats.memory(swap), "text", _("swap")))
+        if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
+            readings.append(Reading(_("of {memory}").format(memory=formats.memory_tick(picture.ceiling))))
+        elif used is not None and picture.ceiling is not None:
+            free = formats.memory(max(0.0, picture.ceiling - used))
+            readings.append(Reading(free, name=_("free")))
+        return readings
+
+    def details(self, x: float) -> list[Reading]:
+        picture, memory = self.shown, self.history.memory
+        main = (
+            _reading(_("main memory"), memory.computer.used, x, formats.memory) if memory.is_of_card else []
+        )
+        return [
+            *_reading(_("tensors"), picture.tensors, x, formats.memory),
+            *_reading(_("held"), picture.held, x, formats.memory),
+            *main,
+            *_reading(_("compressed"), memory.compressed, x, formats.memory),
+        ]
+
+    def moments(self) -> list[Moment]:
+        return [*first_phases(self.history.phases), *super().moments()]
+
+    def width_at_top(self, y: Span) -> float:
+        return self._ceiling.width_at_top(y, self._canvas.rows())
+
+    def decorate(self, x: Span, y: Span) -> None:
+        memory, picture = self.history.memory, self.shown
+        rows = self._canvas.rows()
+        text = _("the GPU has {memory}") if memory.is_of_card else _("this computer has {memory}")
+        self._ceiling.draw(picture.ceiling, _with_memory(text, picture.ceiling), y, rows)
+        limit, ceiling = picture.limit, picture.ceiling
+        if limit is not None and ceiling is not None and limit >= SAME_CEILING * ceiling:
+            limit = None
+        self._limit.draw(limit, _with_memory(_("its GPU may have {memory}"), limit), y, rows)
+        spans = level_spans(*memory.pressure.reduced(*x, self._canvas.columns()))
+        self._band.draw(spans, x, y, self._canvas)
+
+    def paint_with(self, tokens: Tokens) -> None:
+        self._band.paint_with(tokens)
+        for line in (self._ceiling, self._limit):
+            line.paint_with(tokens, self._canvas.axis_font)
+
+    def wanted_lines(self) -> list[Line]:
+        picture, swap = self.shown, self.history.memory.swap
+        has_tensors = len(picture.tensors) > 0
+        lines = [
+            Line("", picture.used, "others", Look.AREA),
+            Line("", picture.used, "others", column="all_programs_bytes"),
+            Line("", picture.run, "run", Look.AREA, WHOLE if has_tensors else 1.0),
+        ]
+        if has_tensors:
+            lines += [
+                Line("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),
+                Line("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
+            ]
+        lines.append(Line("", picture.run, "run", column="this_run_bytes"))
+        if (swap.extremes() or (0.0, 0.0))[1] >= LEAST_SWAP:
+            lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
+        return lines
+
+
+def _with_memory(text: str, size: int | None) -> str:
+    return "" if size is None else text.format(memory=formats.memory_tick(size))
+
+
+# --- The eight charts of a run, and the bar above them: x axis, smoothing, shown part
 
 
 class ChartBar(QWidget):

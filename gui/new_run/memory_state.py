@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.base.errors import UserError
 from core.base.language import _
-from core.memory import estimate, history
+from core.memory import estimate
 from core.memory.model import (
     Forecast,
     Measurement,
@@ -54,7 +54,7 @@ class MemoryTools:
 
     forecast: Callable[..., Forecast] = estimate.forecast
     room: Callable[[DeviceReport, RunOptions], Room | None] = read_room
-    correction: Callable[[str], float] = history.correction
+    correction: Callable[[str], float] = estimate.correction
     dry_run: MakeDryRun = DryRun
 
 
@@ -235,7 +235,7 @@ class MemoryState(QObject):
         if self.measured is not None:
             best: Forecast | None = self.measured.measurement.forecast
         elif self.refined.report is not None:
-            best = history.corrected(self.refined.report, self.correction)
+            best = estimate.corrected(self.refined.report, self.correction)
         else:
             best = self._formula
         return best and msgspec.structs.replace(best, room=self.room)

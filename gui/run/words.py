@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from core.base import formats
 from core.base.errors import Fix, FixAction
 from core.base.language import _, ngettext
-from core.memory.history import PastRun, correction, teaching, typical_error
+from core.memory.estimate import PastRun, correction, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
 from core.runs import queue

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.jobs import run_job
-from core.benchmark.published import GUIDE
+from core.benchmark.table import GUIDE
 from core.memory import estimate
 from core.memory.model import ModelReport, options_request
 from core.options import RunOptions

@@ -1,14 +1,20 @@
 """The job that exports: write, then compare with the trained model."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jinja2
 import msgspec
 import torch
 
+from core.base import formats
 from core.base.errors import ModelError
+from core.base.formats import METRIC_TITLES
 from core.base.language import _
-from core.engine.export.card import write_card
+from core.base.settings import VERSION
 from core.engine.export.folders import write_adapter, write_folder
 from core.engine.export.formats import write_coreml, write_gguf, write_ollama, write_onnx
 from core.engine.export.verify import (
@@ -21,7 +27,18 @@ from core.engine.export.verify import (
     find_rows,
     load_trained,
 )
+from core.engine.models.refusals import auto_class
+from core.options.catalogue import all_options, value_of, with_unit
+from core.options.choices import Task
+from core.options.past_runs import data_name, model_name, title_of
+from core.options.sources import Scheme, hub_data, is_scratch, short_name
+from core.runs.event_log import EventReader
+from core.runs.events import Evaluated
 from core.runs.folder import RunFolder
+from core.runs.library import read_status
+from core.runs.models import step_of
+from core.runs.status import RunStatus
+from core.runs.words import statements
 from core.services.export import (
     Agreement,
     ExportKind,
@@ -29,8 +46,145 @@ from core.services.export import (
     ExportRequest,
     ExportSource,
     agreement_text,
+    base_folder,
+    base_name,
     find_source,
+    is_on_hub,
 )
+
+# --- The README.md of an exported model: its data, training, results, and how to use it
+
+
+TEMPLATE = Path(__file__).resolve().parents[3] / "resources" / "model_card.md.jinja"
+
+PURPOSES = {
+    Task.TEXT_CLASSIFICATION: "text-classification",
+    Task.TEXT_REGRESSION: "text-classification",
+    Task.TOKEN_CLASSIFICATION: "token-classification",
+    Task.CAUSAL_LM: "text-generation",
+    Task.CHAT: "text-generation",
+    Task.PREFERENCE: "text-generation",
+    Task.IMAGE_CLASSIFICATION: "image-classification",
+}
+"""The Hub's name of each task (`pipeline_tag`)."""
+
+NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task")
+"""Options that don't affect the model, or are shown elsewhere."""
+
+
+def write_card(source: ExportSource, report: ExportReport, into: Path) -> None:
+    """Write README.md into an export."""
+    status, options, task = read_status(source.run), source.options, source.options.task
+    base = "base" if (into / "base").is_dir() else base_name(source.folder) if source.is_adapter else ""
+    changed = [
+        (option, value_of(options, option.path)) for option in all_options() if option.acts_in(options)
+    ]
+    measured, results = _results(source, status)
+    start = f"fine-tuned from {_code(model_name(options))}"
+    check = f"It was not compared with the trained model. {report.unchecked}"
+    if report.agreement is not None:
+        check = f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
+    values: dict[str, Any] = {
+        "head": _front_matter(source, report.kind, status),
+        "title": title_of(source.run.path, options),
+        "task": task,
+        "start": "made from scratch" if is_scratch(options.model.source) else start,
+        "data": _code(data_name(options)),
+        "version": VERSION,
+        "checkpoint_text": source.checkpoint_text,
+        "kind": report.kind.value,
+        "network": source.network,
+        "name": source.run.name,
+        "model": auto_class(task).__name__ if not source.network else "",
+        "processor": "AutoImageProcessor" if task.reads_images else "AutoTokenizer",
+        "base": base,
+        "base_in_code": repr(base),
+        "config": "folder" if (into / "config.json").is_file() else repr(base),
+        "measured": measured,
+        "results": results,
+        "changed": [  # paths without their folder on this computer
+            (option.title, short_name(str(value)) if option.is_path else with_unit(option, value))
+            for option, value in changed
+            if not option.path.startswith(NOT_SHOWN) and value != option.default
+        ],
+        "ran": [(one.title, one.value) for one in statements(status.what_ran, formats.size, status.versions)],
+        "versions": ", ".join(f"{name} {version}" for name, version in status.versions.items()),
+        "check": check,
+        "licence": _licence_text(source),
+        "cell": lambda text: text.replace("|", "\\|").replace("\n", " "),
+    }
+    loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    card = loader.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
+    (into / "README.md").write_text(re.sub(r"\n{3,}", "\n\n", card), encoding="utf-8")
+
+
+def _front_matter(source: ExportSource, kind: ExportKind, status: RunStatus) -> dict[str, str]:
+    """YAML values by name, written as JSON, which is a part of YAML."""
+    base = base_name(source.folder) if source.is_adapter else source.options.model.source
+    if not is_on_hub(base) or Path(base).exists():
+        base = ""
+    library = {ExportKind.ADAPTER: "peft", ExportKind.ONNX: "onnx", ExportKind.COREML: "coreml"}.get(kind)
+    data = Scheme.HUB.name_of(source.options.data.train)
+    values: dict[str, Any] = {
+        "library_name": library or source.network or "transformers",
+        "pipeline_tag": PURPOSES[source.options.task],
+        "tags": ["hone", *(["lora"] if source.is_adapter else [])],
+        "base_model": base or None,
+        "base_model_relation": {ExportKind.ADAPTER: "adapter"}.get(kind, "finetune") if base else None,
+        "datasets": [hub_data(data)[0]] if data else None,
+        "metrics": [name.removeprefix("eval_") for name in status.metrics if name in METRIC_TITLES] or None,
+        "license": _licence(source) or None,
+    }
+    return {
+        name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if value is not None
+    }
+
+
+def _results(source: ExportSource, status: RunStatus) -> tuple[str, list[tuple[str, str]]]:
+    """How this very model was measured, and its metrics; none for a checkpoint that wasn't evaluated."""
+    is_model = source.folder == source.run.model
+    step = (status.evaluated_at or status.step) if is_model else step_of(source.folder)
+    metrics = status.metrics
+    if not is_model:
+        events = EventReader(source.run.events_file).read_all()
+        at_step = [event for event in events if isinstance(event, Evaluated) and event.step == step]
+        metrics = dict(at_step[-1].metrics) if at_step else {}
+    rows = [
+        (METRIC_TITLES[name], formats.metric(name, value).removeprefix(METRIC_TITLES[name]).strip())
+        for name, value in metrics.items()
+        if name in METRIC_TITLES and value is not None
+    ]
+    examples = f" on {status.plan.eval_samples:,} held-out examples" if status.plan else ""
+    is_best = is_model and source.options.output.keep_best  # measured at its own step, not at the last
+    return f"Measured{examples}{'' if is_best else f', after step {step:,}'}.", rows
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', '')}`"
+
+
+def _licence(source: ExportSource) -> str:
+    """The licence in the card of the model it started from, if that is on this computer; empty if unknown."""
+    base = base_folder(source.folder) if source.is_adapter else Path(source.options.model.source)
+    try:
+        head = (base / "README.md").read_text(encoding="utf-8").split("\n---", 1)[0] if base else ""
+    except (OSError, ValueError):
+        return ""
+    lines = head.splitlines() if head.startswith("---") else []
+    found = next((line.partition(":")[2].strip() for line in lines if line.startswith("license:")), "")
+    return found if found.replace("-", "").replace(".", "").isalnum() else ""
+
+
+def _licence_text(source: ExportSource) -> str:
+    if licence := _licence(source):
+        return f"The model it started from is under {licence}, as its card says; the data may have its own terms."
+    if is_scratch(source.options.model.source):
+        return "It started from random weights, so only the training data may have terms."
+    return "Unknown: check the terms of the model it started from, and of the data, before you share it."
+
+
+# --- The job that exports: write, then compare with the trained model
+
 
 WRITERS: dict[ExportKind, Callable[[ExportSource, Place, Tell], Written]] = {
     ExportKind.FOLDER: write_folder,

@@ -27,7 +27,7 @@ from core.engine.models.text import warn_if_packing_leaks
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
 from core.engine.tasks.metrics import HeldOut
-from core.engine.tasks.synthetic import random_samples
+from core.engine.tasks.text import random_samples
 from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Method

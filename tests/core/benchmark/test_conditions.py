@@ -7,9 +7,9 @@ import psutil
 import pytest
 
 from core.base.system import ProcessorTimes
-from core.benchmark import conditions
-from core.benchmark.conditions import Load, LoadReader, Watch
+from core.benchmark import runner
 from core.benchmark.result import Conditions
+from core.benchmark.runner import Load, LoadReader, Watch
 from core.runs.events import BatterySampled, DeviceSampled, MemorySampled, Source, Throttle
 
 CORES = psutil.cpu_count() or 1
@@ -81,7 +81,7 @@ def test_the_load_of_other_programs_is_a_fraction_of_all_cores(loads, share):
 
 
 def test_the_job_and_this_process_are_hones_own(monkeypatch):
-    monkeypatch.setattr(conditions, "processor_times", lambda: ProcessorTimes(busy=1.0, total=2.0))
+    monkeypatch.setattr(runner, "processor_times", lambda: ProcessorTimes(busy=1.0, total=2.0))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as job:
         read = LoadReader(job.pid)
         reading = read()

@@ -7,7 +7,7 @@ import pytest
 
 from core.base.errors import OptionsError
 from core.benchmark.device_plan import Sides, devices_plan
-from core.benchmark.published import ARTICLE
+from core.benchmark.table import ARTICLE
 from core.engine.devices.choose import report
 from core.options.validate import check_tree
 from tests.fakes.machines import EVERY_MACHINE, M2_8GB, M3_MAX, PC, SERVER

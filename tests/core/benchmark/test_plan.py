@@ -4,7 +4,7 @@ import pytest
 
 from core.base.errors import OptionsError
 from core.benchmark.plan import BATCH, SIZES, choose_size, methods_plan
-from core.benchmark.published import GUIDE, guide_row
+from core.benchmark.table import GUIDE, guide_row
 from core.engine.devices.choose import report
 from core.engine.environment import prepare_torchvision
 from core.memory.model import Room

@@ -15,10 +15,9 @@ from core.base.jobs import JobCancelled
 from core.base.system import SystemMemory
 from core.benchmark import result as results
 from core.benchmark import runner
-from core.benchmark.conditions import Watch
 from core.benchmark.plan import Kind, Plan, Variant
 from core.benchmark.result import Conditions, Pass, Sample, Standing
-from core.benchmark.runner import Bench, DeviceBusy, EnginePass
+from core.benchmark.runner import Bench, DeviceBusy, EnginePass, Watch
 from core.memory.model import Room
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder

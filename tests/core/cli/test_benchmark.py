@@ -13,10 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from core.benchmark import result as results
-from core.benchmark.conditions import Watch
 from core.benchmark.plan import methods_plan
 from core.benchmark.result import Conditions
-from core.benchmark.runner import Bench, EnginePass
+from core.benchmark.runner import Bench, EnginePass, Watch
 from core.cli import benchmark
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder

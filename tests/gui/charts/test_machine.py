@@ -11,8 +11,8 @@ from core.runs.events import Phase
 from gui.base.theme import Theme
 from gui.charts.axes import SharedView
 from gui.charts.chart import RepaintQueue, Stage
+from gui.charts.grid import MemoryChart
 from gui.charts.history import RunHistory
-from gui.charts.machine import MemoryChart
 from gui.charts.overlays import first_phases, level_spans, placed_moments
 from gui.charts.series import Look
 from tests.fakes.charts import box_at, legend_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.memory.history import PastRun
+from core.memory.estimate import PastRun
 from core.memory.model import Basis
 from core.runs.events import WhatRan
 from core.runs.status import RunStatus

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel
 
 from core.base.errors import UserError
 from core.base.settings import Appearance
-from core.memory import history
+from core.memory import estimate
 from core.memory.model import Basis
 from core.options import past_runs
 from core.options.past_runs import RunNotes
@@ -114,7 +114,7 @@ def test_sizes_and_the_accuracy_of_forecasts_are_shown(qtbot, page, folder):
     qtbot.waitUntil(lambda: page.count.text().startswith("2 runs, 3."), timeout=3000)
     assert column(page, Column.SIZE)[1].startswith("3.")
     assert not page.forecasts.isVisible()
-    history.remember(history.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=96, measured=100))
+    estimate.remember(estimate.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=96, measured=100))
     page.refresh()
     qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)
     assert "off by 4 % in one" in page.forecasts.text()

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from core.base.errors import ModelError
 from core.base.jobs import JobProgress
-from core.engine.export import card as export_card
 from core.engine.export import folders
+from core.engine.export import job as export_card
 from core.engine.export.job import NotTheSame, export
 from core.engine.export.verify import read_recipe
 from core.engine.models.past_runs import save_base_model

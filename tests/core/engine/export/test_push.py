@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import constants
 
 from core.base.errors import UserError
-from core.engine.hub.push import push
+from core.engine.hub.download import push
 from core.services.export import Pushed, PushRequest
 from tests.fakes.hub import a_hub
 

@@ -22,7 +22,7 @@ from tests.fakes.models import WORDS, save_tiny_bert
 
 prepare_torchvision()
 
-from core.engine.memory.measure import DryBatches, DryRun, DryTrainer, fitted, measure, pick  # noqa: E402 - as above
+from core.engine.memory.measure import DryBatches, DryRun, DryTrainer, fitted, measure, pick  # noqa: E402
 
 ROWS, BATCH, LONGEST = 40, 4, 30
 SPECIAL = 2

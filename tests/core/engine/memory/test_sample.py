@@ -38,7 +38,7 @@ def texts(folder: Path, model: str = "dropping", **sections: Any) -> RunOptions:
 
 
 def sampled(asked: RunOptions, steps: int = 4, warm_up: int = 1, tell: Any = lambda _done: None) -> Sample:
-    from core.engine.memory.sample import sample
+    from core.engine.memory.measure import sample
 
     return sample(asked, steps=steps, warm_up=warm_up, tell=tell)
 
@@ -103,7 +103,7 @@ def test_the_first_loss_is_that_without_dropout(folder):
 
 
 def test_a_loss_that_is_nan_is_none_and_running_out_of_memory_a_result(folder, monkeypatch):
-    from core.engine.memory.sample import SampledTrainer
+    from core.engine.memory.measure import SampledTrainer
 
     compute = SampledTrainer.compute_loss
 

@@ -7,7 +7,7 @@ import pytest
 
 from core.base.errors import DataError
 from core.engine.data import NO_LABEL
-from core.engine.tasks.synthetic import random_samples
+from core.engine.tasks.text import random_samples
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
