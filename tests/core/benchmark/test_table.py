@@ -235,6 +235,7 @@ CONCLUSIONS: dict[str, tuple[tuple[Row, ...], str]] = {
     "within the spread": ((PLAIN, row("bf16", SPREAD)), "No method was faster"),
     "leaner": ((PLAIN, row("Adafactor", SPREAD, 700)), "within the spread, with 70 % of its memory"),
     "leaner but slower": ((PLAIN, row("checkpointing", 2.0, 300)), "None took less memory"),
+    "hardly leaner": ((PLAIN, row("Adafactor", SPREAD, 970)), "None took less memory"),
     "added": (
         (PLAIN, row("bf16 + sdpa", 0.5), row("+ compile", 0.3, 900)),
         "bf16 + sdpa + compile, 3.50 times",
