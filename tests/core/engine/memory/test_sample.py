@@ -15,7 +15,7 @@ from core.options.choices import Method, Optimizer, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, save_tiny_vision, write_json
-from tests.fakes.training import options, reviews, train, write_reviews
+from tests.fakes.training import SECTIONS, options, reviews, train, write_reviews
 
 ROWS = 10
 
@@ -64,8 +64,7 @@ def in_eight_bits(folder: Path) -> RunOptions:
 @pytest.mark.parametrize("make", [conversations, images, in_eight_bits])
 def test_losses_are_those_of_the_real_run(folder, tmp_path, make):
     asked = make(folder)
-    sections = {name: getattr(asked, name) for name in asked.__struct_fields__}
-    run = train(tmp_path / "run", **sections)
+    run = train(tmp_path / "run", task=asked.task, **{name: getattr(asked, name) for name in SECTIONS})
     assert run.status == 0
     result = sampled(asked)
     losses = [step.loss for step in run.steps]

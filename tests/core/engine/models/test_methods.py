@@ -37,9 +37,9 @@ def save_bert(folder: Path) -> Path:
     return save_tiny_bert(folder, hidden_size=32, intermediate_size=64, num_hidden_layers=2)
 
 
-@pytest.fixture
-def bert(tmp_path):
-    return save_bert(tmp_path / "bert")
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return save_bert(tmp_path_factory.mktemp("methods") / "bert")
 
 
 @pytest.fixture
@@ -96,55 +96,51 @@ def load_with_peft(folder: Path, base: Path) -> Any:
     return PeftModel.from_pretrained(plain, folder)
 
 
-class TestLora:
-    @pytest.fixture(scope="class")
-    def bert(self, tmp_path_factory):
-        return save_bert(tmp_path_factory.mktemp("lora") / "bert")
+@pytest.fixture(scope="module")
+def tiny(bert):
+    source = model(bert, method=Method.LORA, lora_rank=4, lora_alpha=8.0)
+    return train(bert.parent / "run", model=source, data=reviews(write_reviews(bert.parent / "reviews.csv")))
 
-    @pytest.fixture(scope="class")
-    def tiny(self, bert):
-        source = model(bert, method=Method.LORA, lora_rank=4, lora_alpha=8.0)
-        return train(
-            bert.parent / "run", model=source, data=reviews(write_reviews(bert.parent / "reviews.csv"))
-        )
 
-    def test_only_the_matrices_and_the_classifier_move(self, tiny, bert):
-        assert moved(weights_of(bert), tiny.trainer.model) == set()
-        state = tiny.trainer.model.state_dict()
-        assert all(state[name].any() for name in state if "lora_B" in name)  # they begin at zero
-        ran = tiny.what_ran
-        matrices = 4 * sum(sum(weight.shape) for weight in linear_weights(bert))
-        assert ran.adapter == f"LoRA, rank 4 on {LINEAR_LAYERS} layers"
-        assert ran.trainable_parameters == matrices + 2 * 32 + 2
-        assert ran.total_parameters == count_of(bert) + matrices
-        assert (ran.packed_parameters, ran.parameter_dtype) == (0, "float32")
-        assert_reported(tiny, model(bert, method=Method.LORA, lora_rank=4))
+def test_only_the_matrices_and_the_classifier_move(tiny, bert):
+    assert moved(weights_of(bert), tiny.trainer.model) == set()
+    state = tiny.trainer.model.state_dict()
+    assert all(state[name].any() for name in state if "lora_B" in name)  # they begin at zero
+    ran = tiny.what_ran
+    matrices = 4 * sum(sum(weight.shape) for weight in linear_weights(bert))
+    assert ran.adapter == f"LoRA, rank 4 on {LINEAR_LAYERS} layers"
+    assert ran.trainable_parameters == matrices + 2 * 32 + 2
+    assert ran.total_parameters == count_of(bert) + matrices
+    assert (ran.packed_parameters, ran.parameter_dtype) == (0, "float32")
+    assert_reported(tiny, model(bert, method=Method.LORA, lora_rank=4))
 
-    def test_the_result_is_what_peft_saves_without_pickles_and_blanks(self, tiny, bert):
-        folder = tiny.run.model
-        torch.testing.assert_close(logits(load_with_peft(folder, bert)), logits(tiny.trainer.model))
-        adapter = json.loads((folder / "adapter_config.json").read_text())
-        assert adapter["base_model_name_or_path"] == str(bert)
-        assert (adapter["r"], adapter["lora_alpha"]) == (4, 8)
-        assert json.loads((folder / "config.json").read_text())["id2label"] == {"0": "no", "1": "yes"}
-        names = {path.name for path in folder.iterdir()}
-        assert "tokenizer.json" in names
-        assert not names & {"model.safetensors", "README.md"}  # the latter would be PEFT's page of blanks
-        assert not [name for name in names if name.endswith((".bin", ".pt", ".pth"))]
-        checkpoint = next(event for event in tiny.events[::-1] if isinstance(event, CheckpointSaved)).path
-        saved, result = (
-            load_file(path / "adapter_model.safetensors") for path in (tiny.run.path / checkpoint, folder)
-        )
-        assert saved.keys() == result.keys()
 
-    def test_the_result_is_no_model_to_start_from_and_says_so(self, tiny, tmp_path):
-        again = train(tmp_path / "again", model=model(tiny.run.model))
-        assert again.status == 1
-        (message,) = again.messages.values()
-        assert message.title == "run is not a complete model"  # by the name of its folder
-        options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model(tiny.run.model))
-        (problem,) = [problem for problem in problems_of(options) if problem.path == "model.source"]
-        assert "choose its base model" in problem.message
+def test_the_result_is_what_peft_saves_without_pickles_and_blanks(tiny, bert):
+    folder = tiny.run.model
+    torch.testing.assert_close(logits(load_with_peft(folder, bert)), logits(tiny.trainer.model))
+    adapter = json.loads((folder / "adapter_config.json").read_text())
+    assert adapter["base_model_name_or_path"] == str(bert)
+    assert (adapter["r"], adapter["lora_alpha"]) == (4, 8)
+    assert json.loads((folder / "config.json").read_text())["id2label"] == {"0": "no", "1": "yes"}
+    names = {path.name for path in folder.iterdir()}
+    assert "tokenizer.json" in names
+    assert not names & {"model.safetensors", "README.md"}  # the latter would be PEFT's page of blanks
+    assert not [name for name in names if name.endswith((".bin", ".pt", ".pth"))]
+    checkpoint = next(event for event in tiny.events[::-1] if isinstance(event, CheckpointSaved)).path
+    saved, result = (
+        load_file(path / "adapter_model.safetensors") for path in (tiny.run.path / checkpoint, folder)
+    )
+    assert saved.keys() == result.keys()
+
+
+def test_the_result_is_no_model_to_start_from_and_says_so(tiny, tmp_path):
+    again = train(tmp_path / "again", model=model(tiny.run.model))
+    assert again.status == 1
+    (message,) = again.messages.values()
+    assert message.title == "run is not a complete model"  # by the name of its folder
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model(tiny.run.model))
+    (problem,) = [problem for problem in problems_of(options) if problem.path == "model.source"]
+    assert "choose its base model" in problem.message
 
 
 def test_the_preset_for_8_gb_learns_as_without_recomputing(bert, texts, tmp_path):
