@@ -37,9 +37,9 @@ def save_bert(folder: Path) -> Path:
     return save_tiny_bert(folder, hidden_size=32, intermediate_size=64, num_hidden_layers=2)
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return save_bert(tmp_path_factory.mktemp("methods") / "bert")
+@pytest.fixture
+def bert(tmp_path):
+    return save_bert(tmp_path / "bert")
 
 
 @pytest.fixture
@@ -97,29 +97,34 @@ def load_with_peft(folder: Path, base: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def tiny(bert):
-    source = model(bert, method=Method.LORA, lora_rank=4, lora_alpha=8.0)
-    return train(bert.parent / "run", model=source, data=reviews(write_reviews(bert.parent / "reviews.csv")))
+def base(tmp_path_factory):
+    return save_bert(tmp_path_factory.mktemp("lora") / "bert")
 
 
-def test_only_the_matrices_and_the_classifier_move(tiny, bert):
-    assert moved(weights_of(bert), tiny.trainer.model) == set()
+@pytest.fixture(scope="module")
+def tiny(base):
+    source = model(base, method=Method.LORA, lora_rank=4, lora_alpha=8.0)
+    return train(base.parent / "run", model=source, data=reviews(write_reviews(base.parent / "reviews.csv")))
+
+
+def test_only_the_matrices_and_the_classifier_move(tiny, base):
+    assert moved(weights_of(base), tiny.trainer.model) == set()
     state = tiny.trainer.model.state_dict()
     assert all(state[name].any() for name in state if "lora_B" in name)  # they begin at zero
     ran = tiny.what_ran
-    matrices = 4 * sum(sum(weight.shape) for weight in linear_weights(bert))
+    matrices = 4 * sum(sum(weight.shape) for weight in linear_weights(base))
     assert ran.adapter == f"LoRA, rank 4 on {LINEAR_LAYERS} layers"
     assert ran.trainable_parameters == matrices + 2 * 32 + 2
-    assert ran.total_parameters == count_of(bert) + matrices
+    assert ran.total_parameters == count_of(base) + matrices
     assert (ran.packed_parameters, ran.parameter_dtype) == (0, "float32")
-    assert_reported(tiny, model(bert, method=Method.LORA, lora_rank=4))
+    assert_reported(tiny, model(base, method=Method.LORA, lora_rank=4))
 
 
-def test_the_result_is_what_peft_saves_without_pickles_and_blanks(tiny, bert):
+def test_the_result_is_what_peft_saves_without_pickles_and_blanks(tiny, base):
     folder = tiny.run.model
-    torch.testing.assert_close(logits(load_with_peft(folder, bert)), logits(tiny.trainer.model))
+    torch.testing.assert_close(logits(load_with_peft(folder, base)), logits(tiny.trainer.model))
     adapter = json.loads((folder / "adapter_config.json").read_text())
-    assert adapter["base_model_name_or_path"] == str(bert)
+    assert adapter["base_model_name_or_path"] == str(base)
     assert (adapter["r"], adapter["lora_alpha"]) == (4, 8)
     assert json.loads((folder / "config.json").read_text())["id2label"] == {"0": "no", "1": "yes"}
     names = {path.name for path in folder.iterdir()}
