@@ -113,8 +113,16 @@ def test_an_error_while_loading_stays_what_it_is(error, asked):
         raise error
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also where these tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @posix
-def test_the_same_signal_once_more_ends_the_engine_at_once(asked):
+def test_the_same_signal_once_more_ends_the_engine_at_once(asked, interruptible):
     with on_signals(asked.requests.stop_at_signal):
         os.kill(os.getpid(), signal.SIGTERM)
         assert asked.requests.ending is Outcome.STOPPED
