@@ -35,7 +35,7 @@ from core.runs.library import run_title
 from core.runs.queue import Entry
 from core.services.memory import GuardedJob, probable_device, room_of, too_large
 
-# --- The conditions of a measurement: load of other programs, throttling, power draw, battery
+# --- Conditions: load of other programs, throttling, power draw, battery
 
 
 INTERVAL_SECONDS = 1.0
@@ -218,7 +218,7 @@ class Watch:
         return [event for event in self._of(kind) if first <= event.time <= last]
 
 
-# --- Runs a benchmark: each variant in an engine process of its own, one at a time
+# --- The device of a benchmark
 
 
 class DeviceBusy(UserError):  # noqa: N818 - worded as in the window

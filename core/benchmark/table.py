@@ -101,7 +101,7 @@ def guide_row(variant: Variant) -> GuideRow | None:
     return GUIDE.get(rest or "half" if half in ("bf16", "fp16") else variant.name)
 
 
-# --- Results as tables, Markdown and CSV, their conclusions in words
+# --- Tables
 
 
 MARK = "†"

@@ -25,7 +25,7 @@ from core.options.choices import DeepSpeed, Method, Offload, Optimizer, Padding,
 from core.options.device_support import DeviceReport, settle
 from core.options.sources import parse_synthetic
 
-# --- Forecast and measured memory of past runs on this computer
+# --- Past runs: forecast and measured memory, one line per run in `memory.jsonl`, which outlives the runs
 
 
 MOST_KEPT = 200
@@ -118,7 +118,7 @@ def _file() -> Path:
     return settings.home() / "memory.jsonl"
 
 
-# --- The memory forecast: weights, gradients and optimizer state counted
+# --- The forecast
 
 
 MIB = 1 << 20

@@ -46,7 +46,7 @@ from gui.charts.training import (
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.layout import QuietBar, fill, hbox
 
-# --- The charts of the machine over time: the processor that trains, and memory
+# --- Charts of the machine: the processor that trains, and memory
 
 
 class ClockChart(Chart):
@@ -317,7 +317,7 @@ def _with_memory(text: str, size: int | None) -> str:
     return "" if size is None else text.format(memory=formats.memory_tick(size))
 
 
-# --- The eight charts of a run, and the bar above them: x axis, smoothing, shown part
+# --- The bar and the grid
 
 
 class ChartBar(QWidget):

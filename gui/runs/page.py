@@ -1,4 +1,4 @@
-"""The page with the list of all runs."""
+"""The page with the list of all runs, and below it the name, tags and note of the selected ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.labels import ElidedLabel, text_label
 from gui.widgets.layout import hbox, vbox
 
-# --- The card below the list of runs: name, tags and note of the selected runs, and buttons
+# --- The card of the selected runs
 
 
 RESTING_MS = 1200
@@ -238,7 +238,7 @@ def _label(words: str, field: QWidget) -> QLabel:
     return label
 
 
-# --- The page with the list of all runs
+# --- The page
 
 
 FILTER_LETTERS = 26

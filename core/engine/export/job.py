@@ -1,4 +1,8 @@
-"""The job that exports: write, then compare with the trained model."""
+"""The engine's job `export`: write a model and its README.md, then compare it with the trained model.
+
+The README's front matter follows https://huggingface.co/docs/hub/model-cards. Paths of this computer and the person's
+own prompts are left out.
+"""
 
 import json
 import re
@@ -52,7 +56,7 @@ from core.services.export import (
     is_on_hub,
 )
 
-# --- The README.md of an exported model: its data, training, results, and how to use it
+# --- The README.md
 
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "resources" / "model_card.md.jinja"
@@ -183,7 +187,7 @@ def _licence_text(source: ExportSource) -> str:
     return "Unknown: check the terms of the model it started from, and of the data, before you share it."
 
 
-# --- The job that exports: write, then compare with the trained model
+# --- The job
 
 
 WRITERS: dict[ExportKind, Callable[[ExportSource, Place, Tell], Written]] = {

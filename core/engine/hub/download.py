@@ -1,4 +1,4 @@
-"""Downloading models and data sets into the Hub's cache, listing what is there, and removing it.
+"""Downloading into the Hub's cache, listing and removing what is there, and uploading an export.
 
 Unfinished files have names that no program takes for a model's; when the last one is complete, all are put in place.
 `snapshot_download` starts an interrupted file from its beginning
@@ -64,7 +64,7 @@ from core.services.hub import (
     wanted,
 )
 
-# --- Uploading an export to a new repository on the Hub, all files in one commit
+# --- Uploading an export to a new repository, all files in one commit
 
 
 def push(request: PushRequest, tell: Callable[[str], None]) -> Pushed:
@@ -119,7 +119,7 @@ def _status(error: Exception) -> int | None:
     return error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
 
 
-# --- Downloading models and data sets into the Hub's cache, listing what is there
+# --- Limits
 
 
 CONFIG_SECONDS = 10.0

@@ -1,6 +1,7 @@
-"""The engine's job `measure`, a dry run: a few real steps in a process of their own, the longest batch first.
+"""The engine's jobs `measure` and `sample`: a few real steps in a process of their own.
 
-A run that is too large fails in the first two of them, not hours later at its longest batch.
+`measure` is a dry run with the longest batch first: a run that is too large fails in the first two steps, not hours
+later. `sample` times steps for the benchmark.
 """
 
 import math
@@ -25,7 +26,7 @@ from core.options import RunOptions
 from core.options.method_rules import steps_of
 from core.runs.events import WhatRan, split_non_finite
 
-# --- The engine's job `sample`: times steps of a run in a process of their own
+# --- sample
 
 
 OnStep = Callable[[int], None]
@@ -176,7 +177,7 @@ class Sampling(WeighedRun):
         )
 
 
-# --- The engine's job `measure`, a dry run: a few real steps in a process of their own
+# --- measure
 
 
 LONGEST_STEPS = 2

@@ -1,4 +1,7 @@
-"""Text classification, regression and token classification."""
+"""Text classification, regression and token classification; random tokens for timing.
+
+Random tokens are `synthetic:SAMPLESxLENGTH`, or `synthetic:SAMPLESxSHORTEST-LONGEST`.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +35,7 @@ from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.runs.events import Phase
 
-# --- Random tokens for timing: `synthetic:SAMPLESxLENGTH`
+# --- Random tokens
 
 
 CLASSES = ("0", "1")
@@ -105,7 +108,7 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
     return Dataset.from_dict(columns)
 
 
-# --- Text classification, regression and token classification
+# --- The tasks
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
