@@ -163,10 +163,10 @@ def memory(value: float | None) -> str:
 
 
 def rate(samples_per_second: float | None) -> str:
-    """Samples a second: `152 rows/s`."""
+    """Examples a second: `152 examples/s`."""
     if samples_per_second is None:
         return MISSING
-    return _("{speed} rows/s").format(speed=three_figures(samples_per_second))
+    return _("{speed} examples/s").format(speed=three_figures(samples_per_second))
 
 
 def step_time(seconds: float | None) -> str:
@@ -278,12 +278,13 @@ def megabytes(count: float) -> str:
 
 
 def counted(count: float, noun: str) -> str:
-    """A count with one of these nouns: `1 step`, `1,797 samples`, `2.5 epochs`."""
+    """A count with one of these nouns: `1 step`, `1,797 examples`, `2.5 epochs`."""
     whole = count if isinstance(count, int) else 1 if count == 1 else 2
     template = {
         "core": ngettext("{count} core", "{count} cores", whole),
         "epoch": ngettext("{count} epoch", "{count} epochs", whole),
         "evaluation": ngettext("{count} evaluation", "{count} evaluations", whole),
+        "example": ngettext("{count} example", "{count} examples", whole),
         "file": ngettext("{count} file", "{count} files", whole),
         "image": ngettext("{count} image", "{count} images", whole),
         "label": ngettext("{count} label", "{count} labels", whole),
@@ -297,7 +298,7 @@ def counted(count: float, noun: str) -> str:
         "text": ngettext("{count} text", "{count} texts", whole),
         "thread": ngettext("{count} thread", "{count} threads", whole),
         "token": ngettext("{count} token", "{count} tokens", whole),
-        "training sample": ngettext("{count} training sample", "{count} training samples", whole),
+        "training example": ngettext("{count} training example", "{count} training examples", whole),
         "word": ngettext("{count} word", "{count} words", whole),
     }[noun]
     return template.format(count=f"{count:,}" if isinstance(count, int) else f"{count:.3g}")

@@ -176,7 +176,7 @@ def devices_plan(
                 for label, changes in pair.settings.items()
             ]
     is_text = {name in SIZES for name in names}
-    noun = "row" if len(is_text) > 1 else "text" if True in is_text else "image"
+    noun = "example" if len(is_text) > 1 else "text" if True in is_text else "image"
     count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
     listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
     return Plan(

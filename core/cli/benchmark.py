@@ -166,7 +166,7 @@ def _run(bench: Bench) -> None:
                 newest, speed = row.passes[-1], row.samples_per_second
                 memory = formats.memory(newest.sample.peak if newest.sample else None)
                 if speed:
-                    memory = _("{speed} samples/s, {memory}").format(
+                    memory = _("{speed} examples/s, {memory}").format(
                         speed=formats.three_figures(speed.median), memory=memory
                     )
                 note(f"  {newest.failure or memory}")

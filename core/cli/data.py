@@ -242,7 +242,7 @@ def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
     if report.train_rows is not None or report.lengths:
         yield ""
     if report.train_rows is not None:
-        rows_text = formats.counted(report.train_rows, "row")
+        rows_text = formats.counted(report.train_rows, "example")
         if report.eval_rows:
             yield _("Trained on {rows} an epoch, evaluated on {eval_rows:,}.").format(
                 rows=rows_text, eval_rows=report.eval_rows
@@ -259,7 +259,7 @@ def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
 
 
 def _summary(report: DataReport) -> str:
-    count = formats.counted(report.rows, "text" if report.format == "text" else "row")
+    count = formats.counted(report.rows, "text" if report.format == "text" else "example")
     parts = [count, report.format, report.shape]
     parts += [value if name == "encoding" else f"{name} {value}" for name, value in report.reading.items()]
     return " · ".join(part for part in parts if part)
@@ -305,7 +305,7 @@ def _length_text(lengths: Lengths) -> str:
     if lengths.limit is None:
         return text
     cut = _("{rows} cut off at {limit:,}.").format(
-        rows=formats.counted(lengths.cut, "row"), limit=lengths.limit
+        rows=formats.counted(lengths.cut, "example"), limit=lengths.limit
     )
     return f"{text} {cut}"
 

@@ -253,7 +253,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         (_("steps"), *(f"{summary.steps:,}" for summary in summaries)),
         (_("time"), *(formats.duration(summary.seconds) for summary in summaries)),
         (_("peak memory"), *(formats.size(summary.peak_bytes) for summary in summaries)),
-        (_("samples a second"), *(formats.number(summary.samples_per_second) for summary in summaries)),
+        (_("examples/s"), *(formats.number(summary.samples_per_second) for summary in summaries)),
     ]
     options = [
         (row.option.path, *(_value_text(row.option, value) for value in row.values))

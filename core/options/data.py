@@ -27,7 +27,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "token classification. For images: a folder with one subfolder per class, a table of paths, or an MNIST "
             "IDX file. `hub:OWNER/NAME` is a downloaded data set of the Hugging Face Hub, `hub:OWNER/NAME/SUBSET` one "
             "of its subsets. `builtin:digits` are 1,797 handwritten digits included with Hone. `synthetic:512x128` "
-            "generates 512 random samples of 128 tokens (or pixels) for timing, `synthetic:512x64-128` texts of 64 to "
+            "generates 512 random examples of 128 tokens (or pixels) for timing, `synthetic:512x64-128` texts of 64 to "
             "128 tokens."
         ),
         is_path=True,
@@ -83,9 +83,9 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     skip_bad_rows: bool = option(
         False,
-        _("Skip invalid rows"),
+        _("Skip invalid examples"),
         _(
-            "Skip and count rows that would stop a run: an empty answer, a value that is not a number, different "
+            "Skip and count examples that would stop a run: an empty answer, a value that is not a number, different "
             "numbers of words and tags, an unknown role."
         ),
         group=_("Reading"),
@@ -93,8 +93,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     drop_duplicates: bool = option(
         False,
-        _("Drop duplicate rows"),
-        _("Drop training rows equal to an earlier one, before the validation split is made."),
+        _("Remove duplicates"),
+        _("Leave out training examples equal to an earlier one, before the validation split is made."),
         group=_("Reading"),
         needs=FOR_TEXT,
     )
@@ -138,7 +138,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         False,
         _("Packing"),
         _(
-            "Put several conversations into one row, up to the maximum length: fewer steps, less padding. "
+            "Put several conversations into one sequence, up to the maximum length: fewer steps, less padding. "
             "Attention doesn't cross conversations."
         ),
         group=_("Batches"),
@@ -155,7 +155,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
     padding: Padding = option(
         Padding.DYNAMIC,
         _("Padding"),
-        _("To which length the rows of a batch are padded."),
+        _("To which length the examples of a batch are padded."),
         group=_("Batches"),
         needs=FOR_SINGLE_TEXTS,
     )
@@ -176,20 +176,20 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     max_train_samples: int | None = option(
         None,
-        _("Maximum training samples"),
+        _("Maximum training examples"),
         _(
-            "Use only this many rows from the start, for a quick test; the validation fraction is taken from them. "
-            "For text generation: train on this many rows of tokens. Empty: all."
+            "Use only this many examples from the start, for a quick test; the validation split is taken from them. "
+            "For text generation: train on this many blocks of tokens. Empty: all."
         ),
-        unit=Unit.ROWS,
+        unit=Unit.EXAMPLES,
         group=_("How much"),
         limits=(1, None),
     )
     max_eval_samples: int | None = option(
         None,
-        _("Maximum validation samples"),
-        _("Evaluate on only this many rows. Empty: all."),
-        unit=Unit.ROWS,
+        _("Maximum validation examples"),
+        _("Evaluate on only this many examples. Empty: all."),
+        unit=Unit.EXAMPLES,
         group=_("How much"),
         limits=(1, None),
     )

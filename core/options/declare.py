@@ -41,7 +41,7 @@ FOR_IMAGES = _tasks(lambda task: task.reads_images)
 FOR_TEXT_COLUMNS = _tasks(lambda task: task.reads_text and not task.reads_conversations)
 FOR_LABEL_COLUMN = _tasks(lambda task: task.has_labels or task is Task.TEXT_REGRESSION)
 FOR_SINGLE_TEXTS = _tasks(lambda task: task.reads_text and task is not Task.CAUSAL_LM)
-"""Each text is a sample, and not part of one long text."""
+"""Each text is an example, and not part of one long text."""
 FOR_CONVERSATIONS = _tasks(lambda task: task.reads_conversations)
 FOR_WRITING = _tasks(lambda task: task.writes_text)
 FOR_CHAT = _tasks(lambda task: task is Task.CHAT)
@@ -88,7 +88,6 @@ class Unit(Enum):
     EXAMPLES = _("example"), _("examples")
     PIXELS = _("pixel"), _("pixels")
     PROCESSES = _("process"), _("processes")
-    ROWS = _("row"), _("rows")
     STEPS = _("step"), _("steps")
     THREADS = _("thread"), _("threads")
     TOKENS = _("token"), _("tokens")

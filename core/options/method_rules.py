@@ -120,7 +120,7 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
     if options.memory.batch_size <= trained:
         return None
     message = _("larger than the training data ({rows}): an epoch is one step").format(
-        rows=counted(trained, "row")
+        rows=counted(trained, "example")
     )
     return Problem("memory.batch_size", message, (_use("memory.batch_size", trained),))
 

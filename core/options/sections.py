@@ -107,7 +107,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
     batch_size: int = option(
         16,
         _("Batch size"),
-        _("Samples per forward pass. Lower it first if memory runs out."),
+        _("Examples per forward pass. Lower it first if memory runs out."),
         aliases=("per_device_train_batch_size",),
         limits=(1, 65_536),
     )
@@ -423,13 +423,13 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         42,
         _("Seed"),
         _("The same seed on the same computer gives the same results."),
-        group=_("Repeatability"),
+        group=_("Reproducibility"),
         limits=(0, 2**32 - 1),
     )
     deterministic: bool = option(
         False,
         _("Full determinism"),
         _("Use deterministic kernels only: slower, and an operator without one fails."),
-        group=_("Repeatability"),
+        group=_("Reproducibility"),
         aliases=("full_determinism",),
     )

@@ -98,7 +98,7 @@ def _data_chosen(options: RunOptions) -> Iterator[Problem]:
                 message = _("there is no {source}, only {digits}").format(source=source, digits=DIGITS)
                 yield Problem(path, message, (_use(path, DIGITS),))
             case Scheme.SYNTHETIC if parse_synthetic(source) is None:
-                message = _("must be synthetic:SAMPLESxLENGTH, such as {example}, got {source}")
+                message = _("must be synthetic:EXAMPLESxLENGTH, such as {example}, got {source}")
                 yield Problem(path, message.format(example=synthetic(512, 128), source=source))
             case Scheme.TORCHVISION | Scheme.SCRATCH | Scheme.RUN:
                 yield Problem(path, _("{source} is a model; choose data").format(source=source))

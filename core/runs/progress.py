@@ -99,9 +99,9 @@ class Progress:
         self.say(
             template.format(
                 steps=formats.counted(plan.total_steps, "step"),
-                batch=formats.counted(plan.effective_batch, "sample"),
+                batch=formats.counted(plan.effective_batch, "example"),
                 device=plan.device or _("this computer"),
-                samples=formats.counted(plan.train_samples, "training sample"),
+                samples=formats.counted(plan.train_samples, "training example"),
                 held_out=plan.eval_samples,
                 epochs=formats.counted(plan.epochs, "epoch"),
             )

@@ -219,7 +219,7 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
     lacks = _("the device has no such operators; each waits for the CPU")
     yield _Line(_("Computed on the CPU"), ", ".join(ran.fell_back), reason=lacks)
     if ran.deterministic:
-        yield _Line(_("Repeatability"), _("only kernels that give the same bits every time"))
+        yield _Line(_("Reproducibility"), _("only kernels that give the same bits every time"))
 
 
 def _of_model(ran: WhatRan) -> Iterator[_Line]:
@@ -254,7 +254,7 @@ def _of_training(ran: WhatRan, size: Size) -> Iterator[_Line]:
 
 
 def _of_data(ran: WhatRan) -> Iterator[_Line]:
-    batch = formats.counted(ran.effective_batch, "sample")
+    batch = formats.counted(ran.effective_batch, "example")
     if ran.batches_per_step != 1:
         batch = f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {batch}"
     yield _Line(_("Effective batch"), batch)
@@ -448,9 +448,7 @@ def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None
         )
     if finished.samples_per_second is not None:
         template = (
-            _("{speed} samples a second in its last attempt")
-            if status.attempt > 1
-            else _("{speed} samples a second")
+            _("{speed} examples/s since it was resumed") if status.attempt > 1 else _("{speed} examples/s")
         )
         yield template.format(speed=formats.number(finished.samples_per_second))
         if status.peak_bytes is not None:

@@ -114,7 +114,7 @@ def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
             "A batch of {rows} didn't fit. It took {held} in the end, {free} of {ceiling} were free. {why}"
         )
     return text.format(
-        rows=counted(options.memory.batch_size, "row"),
+        rows=counted(options.memory.batch_size, "example"),
         held=size(ran_out.held),
         free=size(room.free if room else 0),
         ceiling=size(room.ceiling if room else 0),

@@ -232,10 +232,10 @@ def _data(status: RunStatus) -> str:
     plan = status.plan
     if plan is None:
         return ""
-    batch = formats.counted(plan.effective_batch, "row")
+    batch = formats.counted(plan.effective_batch, "example")
     rows = [
-        (_("Training rows"), f"{plan.train_samples:,}"),
-        (_("Validation rows"), f"{plan.eval_samples:,}" if plan.eval_samples else _("none")),
+        (_("Training examples"), f"{plan.train_samples:,}"),
+        (_("Validation examples"), f"{plan.eval_samples:,}" if plan.eval_samples else _("none")),
         (_("Planned steps"), _("{steps:,}, {batch} each").format(steps=plan.total_steps, batch=batch)),
     ]
     if count := len(plan.labels):

@@ -1,6 +1,6 @@
 """Text classification, regression and token classification; random tokens for timing.
 
-Random tokens are `synthetic:SAMPLESxLENGTH`, or `synthetic:SAMPLESxSHORTEST-LONGEST`.
+Random tokens are `synthetic:EXAMPLESxLENGTH`, or `synthetic:EXAMPLESxSHORTEST-LONGEST`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -93,7 +93,7 @@ def test_a_report_on_data():
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(train="data.csv"))
     lines = "\n".join(data_lines(found, options))
     for expected in (
-        "1,200 rows · CSV · UTF-8 · delimiter comma",
+        "1,200 examples · CSV · UTF-8 · delimiter comma",
         "a b | ccc",
         "\nmood    Label",
         "Problem: data.label_column: has one class\n  Try: Choose another",

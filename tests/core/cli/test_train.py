@@ -58,7 +58,7 @@ def test_a_run_that_finishes(tmp_path, hone):
     kinds = [json.loads(line)["type"] for line in out.splitlines()]
     assert kinds.count("step_finished") == 3
     assert {"run_started", "evaluated", "memory_sampled", "run_finished"} <= set(kinds)
-    for text in (str(folder), "12 training samples, 4 for validation", "accuracy 0.75", "Finished after 3"):
+    for text in (str(folder), "12 training examples, 4 for validation", "accuracy 0.75", "Finished after 3"):
         assert text in err
 
 

@@ -118,7 +118,7 @@ def test_what_ran_on_a_cpu():
         "Trained": "1,000,000 of 1,000,000 weights",
         "Optimizer": "AdamW, fused",
         "Optimizer state": "8.0 MB",
-        "Effective batch": "16 samples",
+        "Effective batch": "16 examples",
         "Workers": "none: loaded by the training process",
     }
 
@@ -140,7 +140,7 @@ def test_what_ran_on_a_cpu():
         ({"optimizer_state": {"uint8": 2 << 20, "float32": 8}}, "Optimizer state", "8.0 MB (8-bit 2.0 MB, fp32 8 B)"),
         ({"decayed_parameters": 0}, "Weight decay", "none"),
         ({"decayed_parameters": 9_000}, "Weight decay", "on 9,000 of the 1,000,000 that are trained"),
-        ({"effective_batch": 32, "batches_per_step": 8}, "Effective batch", "4 × 8 = 32 samples"),
+        ({"effective_batch": 32, "batches_per_step": 8}, "Effective batch", "4 × 8 = 32 examples"),
         ({"workers": (7,)}, "Workers", "1 process"),
         ({"workers": (7, 8), "worker_start": "spawn"}, "Workers", "2 processes (spawn)"),
         ({"recomputed": 12}, "Activations", "of 12 layers computed again for the gradients"),
@@ -210,12 +210,12 @@ def ended(outcome: Outcome, **more: Any) -> RunFinished:
         (
             [RunStarted(attempt=2, from_step=5), ended(Outcome.FINISHED, samples_per_second=50.0, attempt=2)],
             State.FINISHED,
-            ["Finished after 7 steps in 3 s", "50 samples a second in its last attempt"],
+            ["Finished after 7 steps in 3 s", "50 examples/s since it was resumed"],
         ),
         (
             [FORECAST, ended(Outcome.FINISHED, samples_per_second=50.0, peak_bytes=25 << 27)],
             State.FINISHED,
-            ["Finished after 7 steps in 3 s", "50 samples a second", "3,200 MB of memory at most"],
+            ["Finished after 7 steps in 3 s", "50 examples/s", "3,200 MB of memory at most"],
         ),
     ],
 )
@@ -303,7 +303,7 @@ def shown(stream: io.StringIO, *events: Event) -> list[str]:
 
 LINES = [
     "Loading the model: torchvision:resnet18",
-    "100 steps, 16 samples each, on mps: 800 training samples, 8 for validation, 2 epochs",
+    "100 steps, 16 examples each, on mps: 800 training examples, 8 for validation, 2 epochs",
     "Step 50, evaluated: accuracy 0.25, F1 0.5",
     "Warning: Paging",
     "Memory is full.",

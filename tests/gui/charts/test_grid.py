@@ -149,7 +149,7 @@ def test_a_run_on_a_gpu(on_card, digits):
     assert values["held back by"] == "great heat"
     assert values["power"].endswith("of 350 W")
     assert "held back by" not in box_at(device, 200.0)
-    assert "rows/s · " in legend_of(throughput)
+    assert "examples/s · " in legend_of(throughput)
     throughput.count_tokens(True)
     throughput.redraw()
     assert throughput._lines[0].item.yData.max() > 5000

@@ -349,7 +349,7 @@ def test_a_finished_run_sums_up_and_offers_its_model(qtbot, run, show, monkeypat
     write_events(run.events_file, FORECAST)
     finish(run, Plot(), clock)
     view = show(State.FINISHED)
-    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 rows/s" in view.figures.text
+    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 examples/s" in view.figures.text
     assert view.figures.text.endswith("Peak memory 2.60 GB")
     assert view.details.metrics.rowCount() == 8
     assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
