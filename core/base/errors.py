@@ -24,12 +24,13 @@ from core.base.language import _, ngettext
 
 
 class FixAction(StrEnum):
-    """What a fix does with the run it is offered for: stop, pause or end it, go on with it, show its folder."""
+    """What a fix does with a run: stop, pause or end it, go on with it, train it longer, show its folder."""
 
     STOP = "stop"
     PAUSE = "pause"
     END = "end"
     RESUME = "resume"
+    EXTEND = "extend"
     REVEAL = "reveal"
 
     @property

@@ -38,9 +38,10 @@ from core.runs.events import Level, Predicted
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, read_status
 from core.runs.status import PredictionLog, State
-from core.runs.summary import RunSizes, RunSummary, summarize
+from core.runs.summary import RunSizes, RunSummary, summarize, verdict
 from core.runs.words import (
     ending_text,
+    fix_text,
     message_text,
     queued_text,
     time_spent_text,
@@ -328,6 +329,9 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     ]
     if is_over:
         lines.append(ending_text(run, status, summary.state, run.exit_record()))
+        if (judged := verdict(status, run.readable_options())) is not None:
+            said = " ".join(f"{part.rstrip('.')}." for part in (judged.title, judged.detail) if part)
+            lines += [said, *(fix_text(fix, run.path) for fix in judged.fixes)]
     elif summary.state is State.QUEUED:
         lines.append(queued_text(run, status))
     lines.append(_("All its files are in {path}").format(path=run.path))

@@ -72,6 +72,40 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_cut: bool = False
 
 
+class Chance(msgspec.Struct, frozen=True):
+    """The probability of a label, 0 to 1."""
+
+    label: str
+    chance: float
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A validation example of a classifier with its likeliest labels; the first is the predicted one."""
+
+    example: Example
+    chances: tuple[Chance, ...]
+
+    @property
+    def predicted(self) -> str:
+        return self.chances[0].label if self.chances else ""
+
+    @property
+    def is_right(self) -> bool:
+        return self.predicted == self.example.expected
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """`validation.json`: examples of the newest evaluation, after `step`, the wrong ones first.
+
+    Of the `wrong` examples in all, those that the model was surest of are included, and some right ones that it was
+    least sure of; of each cell of the confusion matrix one comes before the second of any other.
+    """
+
+    step: Count
+    wrong: Count
+    examples: tuple[Judged, ...]
+
+
 class ExamplesChosen(Event, frozen=True, kw_only=True):
     """The examples whose predictions are recorded, in order."""
 
@@ -329,12 +363,18 @@ class StepFinished(Event, frozen=True, kw_only=True):
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
-    """Metrics on the held-out data after `step`: `eval_loss`, `eval_accuracy`, `eval_f1` (0 to 1)."""
+    """Metrics on the validation data after `step`: `eval_loss`, `eval_accuracy`, `eval_f1` (0 to 1).
+
+    `train_loss` is the mean loss of the steps since the evaluation before. `baseline` is what a constant prediction
+    reaches on the same data: the accuracy of the most frequent label, or the mean absolute error of the mean.
+    """
 
     step: Count
     epoch: float
     metrics: dict[str, float | None]
     seconds: Seconds
+    train_loss: float | None = None
+    baseline: float | None = None
 
 
 class CheckpointSaved(Event, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
-from core.runs.events import Moment, ProcessNumber
+from core.runs.events import Moment, ProcessNumber, Validation
 from core.runs.status import RunStatus, State
 
 Record = TypeVar("Record")
@@ -198,6 +198,7 @@ class RunFolder:
     machine_file = _Entry("machine.jsonl")
     log_file = _Entry("log.txt")
     checkpoints = _Entry("checkpoints")
+    validation_file = _Entry("validation.json")
     model = _Entry("model")
     tensorboard = _Entry("tensorboard")
     requests = _Entry("requests")
@@ -238,6 +239,10 @@ class RunFolder:
     def forecast(self) -> Forecast | None:
         """The memory forecast or measurement made before the start."""
         return _read_record(self.forecast_file, Forecast)
+
+    def validation(self) -> Validation | None:
+        """Examples of a classifier's newest evaluation."""
+        return _read_record(self.validation_file, Validation)
 
     def exit_record(self) -> ExitRecord | None:
         """How the engine of the newest attempt ended; None while it runs, or if that was never written."""

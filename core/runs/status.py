@@ -191,6 +191,7 @@ class RunStatus:
     Seconds are wall time, metrics are named as Trainer names them (`eval_accuracy`).
 
     - `seconds_before` is the time of the attempts before the newest one, `last_event_time` the engine's newest event.
+    - `first_loss` is that of the first step: of the model before it was trained, on one batch.
     - `evaluations` are those that weren't undone by a resume; `model_step` is the step of the model in `model/`.
     - `accepted` is the latest attempt that accepted each request (stop, pause, ...), `awaited` the run it is queued
       behind, `peaks` peak memory by attempt.
@@ -212,6 +213,7 @@ class RunStatus:
     step: int = 0
     epoch: float = 0.0
     loss: float | None = None
+    first_loss: float | None = None
     evaluations: list[Evaluated] = field(default_factory=list)
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
@@ -347,6 +349,8 @@ class RunStatus:
             return
         self._register(steps[-1])
         self.step, self.epoch = steps[-1].step, steps[-1].epoch
+        if steps[0].step == 1:
+            self.first_loss = steps[0].loss
         self.recent_seconds.extend(step.seconds for step in steps if not step.compile_seconds)
         newest_steps = steps[-PARTS_SEARCHED:]
         self.recent_parts.extend(step for step in newest_steps if step.forward_seconds is not None)

@@ -1,25 +1,29 @@
-"""One row of the list of runs, read without reading all events, and the disk space of runs."""
+"""One row of the list of runs, read without reading all events; a verdict on a run; the disk space of runs."""
 
 import contextlib
 import heapq
+import math
 import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 
-from core.base.errors import OptionsError
+from core.base import formats
+from core.base.errors import Fix, FixAction, OptionsError
 from core.base.files import open_plain
 from core.base.formats import METRICS
-from core.options import past_runs
+from core.base.language import _, ngettext
+from core.options import RunOptions, past_runs
 from core.options.past_runs import data_name, model_name, title_of
 from core.runs.event_log import LARGEST_LINE
-from core.runs.events import Event, decode
+from core.runs.events import Evaluated, Event, decode
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
 
@@ -54,7 +58,7 @@ def _changed(path: Path) -> int:
 
 def _file_sizes(folder: Path) -> Iterator[int]:
     """The sizes of all files below a folder, no link followed."""
-    for path, _, names in os.walk(folder):
+    for path, _folders, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
                 found = os.lstat(f"{path}{os.sep}{name}")
@@ -236,3 +240,175 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
         return status.seconds_spent()
     unmoved = now - status.clock_moved
     return status.seconds_spent(unmoved if unmoved >= status.attempt_started else now)
+
+
+# --- Verdict
+
+
+CERTAIN = 2.0
+"""Standard errors by which an accuracy has to exceed the baseline."""
+LEAST_GAIN = 0.02
+"""What an accuracy has to exceed the baseline by, however many validation examples there are."""
+RISEN, FALLING = 1.1, 0.97
+"""A validation loss has risen above this multiple of its minimum, or still falls below this one of the one before."""
+LEAST_CHANGE = 0.03
+"""Smaller changes of a loss mean nothing, as of a model that is nearly always right."""
+CONSTANT = 0.95
+"""A mean absolute error above this share of the baseline's is no better than a constant prediction."""
+HIGHER_RATE, LOWER_RATE = 5.0, 0.1
+
+
+class Finding(StrEnum):
+    """What a verdict comes to."""
+
+    RESULT = "result"
+    HARDLY_LEARNED = "hardly learned"
+    OVERFITS = "overfits"
+    STILL_FALLING = "still falling"
+    NOT_EVALUATED = "not evaluated"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run has come to: a sentence, what it is compared with, and what to try next."""
+
+    finding: Finding
+    title: str
+    detail: str = ""
+    fixes: tuple[Fix, ...] = ()
+
+
+def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
+    """Judge a run that has ended by its recorded facts; None before the end, or if nothing was trained.
+
+    The validation metric is compared with that of a constant prediction, or the loss with that of the first step.
+    What an older run hasn't recorded is not compared.
+    """
+    finished = status.finished
+    if finished is None or not finished.wrote_model or not finished.steps:
+        return None
+    if not status.evaluations:
+        fixes = (Fix(_("New run with a validation split of 10 %"), {"data.eval_fraction": 0.1}),)
+        return Verdict(
+            Finding.NOT_EVALUATED,
+            _("This run was not evaluated"),
+            _("Without validation data it is unknown how well the model does on new examples."),
+            fixes if options is not None and not options.data.eval_fraction else (),
+        )
+    title, compared, is_at_chance = _result(status, options)
+    if is_at_chance:
+        return Verdict(
+            Finding.HARDLY_LEARNED,
+            _("It has hardly learned"),
+            f"{title}. {compared}",
+            _to_learn(status, options),
+        )
+    first, last = _lowest(status.evaluations), status.evaluations[-1]
+    low, now = (one.metrics.get("eval_loss") for one in (first, last))
+    if (
+        low is not None
+        and now is not None
+        and now > max(RISEN * low, low + LEAST_CHANGE)
+        and _has_fallen(first, last)
+    ):
+        detail = _(
+            "It overfits: the validation loss was lowest at epoch {epoch} ({low}) and rose to {now}, while the "
+            "training loss kept falling."
+        ).format(epoch=formats.epochs(first.epoch), low=formats.loss(low), now=formats.loss(now))
+        return Verdict(
+            Finding.OVERFITS, title, f"{compared} {detail}".strip(), _against_overfitting(first, options)
+        )
+    losses = [loss for one in status.evaluations if (loss := one.metrics.get("eval_loss")) is not None]
+    before = min(losses[:-1], default=0.0)
+    if losses and losses[-1] < min(FALLING * before, before - LEAST_CHANGE):
+        detail = _("The validation loss was still falling at the end.")
+        fixes = (Fix(_("Train longer"), action=FixAction.EXTEND),)
+        return Verdict(Finding.STILL_FALLING, title, f"{compared} {detail}".strip(), fixes)
+    return Verdict(Finding.RESULT, title, compared)
+
+
+def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:
+    """The result, what it is compared with, and whether it is no better than chance."""
+    metrics, baseline = status.metrics, status.evaluations[-1].baseline
+    count = status.plan.eval_samples if status.plan is not None else 0
+    if (accuracy := metrics.get("eval_accuracy")) is not None:
+        title = _("{accuracy} of the validation examples are right").format(accuracy=formats.share(accuracy))
+        loss, labels = metrics.get("eval_loss"), status.plan.labels if status.plan is not None else ()
+        if baseline is None:
+            is_chance = loss is not None and len(labels) > 1 and loss > 0.98 * math.log(len(labels))
+            guessing = _("Its loss is that of guessing among {count} labels.").format(count=len(labels))
+            return title, guessing if is_chance else "", is_chance
+        compared = _("Always answering the most frequent label would be right in {share}.")
+        return title, compared.format(share=formats.share(baseline)), not _exceeds(accuracy, baseline, count)
+    if (error := metrics.get("eval_mae")) is not None:
+        title = _("Predictions are off by {error} on average").format(error=formats.three_figures(error))
+        if baseline is None:
+            return title, "", False
+        compared = _("Always predicting the mean would be off by {error}.")
+        return title, compared.format(error=formats.three_figures(baseline)), error > CONSTANT * baseline
+    if (preferred := metrics.get("eval_reward_accuracy")) is not None:
+        title = _("It prefers the better answer in {share} of the validation pairs")
+        compared = _("Guessing would be right in 50 %.")
+        return title.format(share=formats.share(preferred)), compared, not _exceeds(preferred, 0.5, count)
+    perplexity, loss = metrics.get("eval_perplexity"), metrics.get("eval_loss")
+    if perplexity is None or loss is None:
+        name = next((metric.name for metric in METRICS if metrics.get(metric.name) is not None), "eval_loss")
+        title = _("{metric} {value} on the validation data")
+        value = formats.metric_format(name)(metrics.get(name))
+        return title.format(metric=formats.metric_title(name), value=value), "", metrics.get(name) == 0
+    title = _("Perplexity {value} on the validation data").format(value=formats.three_figures(perplexity))
+    if status.first_loss is None or status.first_loss > LARGEST_EXPONENT:
+        return title, "", False
+    compared = _("The first batch, before training, had about {value} (lower is better).")
+    is_chance = options is not None and options.starts_random and loss > CONSTANT * status.first_loss
+    return title, compared.format(value=formats.three_figures(math.exp(status.first_loss))), is_chance
+
+
+LARGEST_EXPONENT = 100.0
+"""Of a perplexity that is worth showing."""
+
+
+def _exceeds(accuracy: float, baseline: float, count: int) -> bool:
+    """Whether an accuracy on `count` examples is better than a baseline by more than chance."""
+    error = math.sqrt(baseline * (1 - baseline) / count) if count else 0.0
+    return accuracy - baseline > max(LEAST_GAIN, CERTAIN * error) or accuracy == 1.0
+
+
+def _lowest(evaluations: Sequence[Evaluated]) -> Evaluated:
+    """The evaluation with the lowest validation loss."""
+    losses = [one.metrics.get("eval_loss") for one in evaluations]
+    return evaluations[losses.index(min((loss for loss in losses if loss is not None), default=None))]
+
+
+def _has_fallen(first: Evaluated, last: Evaluated) -> bool:
+    """Whether the training loss fell from one evaluation to another, as far as it was recorded."""
+    return None not in (first.train_loss, last.train_loss) and (last.train_loss or 0) < (
+        first.train_loss or 0
+    )
+
+
+def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
+    longer = Fix(_("Train longer"), action=FixAction.EXTEND)
+    if options is None:
+        return (longer,)
+    last = status.evaluations[-1].train_loss
+    has_risen = None not in (last, status.first_loss) and (last or 0) > RISEN * (status.first_loss or 0)
+    rate = options.training.learning_rate * (LOWER_RATE if has_risen else HIGHER_RATE)
+    lower, higher = (
+        _("New run with a lower learning rate, {rate}"),
+        _("New run with a higher learning rate, {rate}"),
+    )
+    title = lower if has_risen else higher
+    rated = Fix(title.format(rate=f"{rate:.3g}"), {"training.learning_rate": float(f"{rate:.3g}")})
+    return (rated,) if has_risen else (longer, rated)
+
+
+def _against_overfitting(best: Evaluated, options: RunOptions | None) -> tuple[Fix, ...]:
+    epochs = max(1, math.ceil(best.epoch - 0.01))
+    fixes = []
+    if options is not None and options.training.max_steps is None and epochs < options.training.epochs:
+        words = ngettext("New run with {count} epoch", "New run with {count} epochs", epochs)
+        fixes.append(Fix(words.format(count=epochs), {"training.epochs": epochs}))
+    if options is not None and not options.output.keep_best:
+        fixes.append(Fix(_("New run that keeps the best model"), {"output.keep_best": True}))
+    return tuple(fixes)

@@ -302,6 +302,7 @@ _COMMANDS = {
     FixAction.END: "stop --now",
     FixAction.PAUSE: "pause",
     FixAction.RESUME: "resume",
+    FixAction.EXTEND: "resume --epochs N",
 }
 _LEVELS = {
     Level.INFO: _("Note: {title}"),

@@ -32,7 +32,7 @@ from core.options.choices import Method, Precision, Quantization, Speaker, Task
 from core.options.past_runs import holds_adapter, model_folder, model_name, title_of
 from core.options.sources import scheme_of
 from core.runs import queue
-from core.runs.events import Example
+from core.runs.events import Chance, Example
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import WEIGHTS, trained_model
@@ -162,13 +162,6 @@ class Piece(Line, frozen=True, kw_only=True):
 
     id: int
     text: str
-
-
-class Chance(msgspec.Struct, frozen=True):
-    """The probability of a label."""
-
-    label: str
-    chance: float
 
 
 class Word(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ from core.runs.events import (
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
 from core.runs.status import PredictionLog, RunStatus, WorkClock
-from core.runs.summary import RunSummary, summarize
+from core.runs.summary import RunSummary, summarize, verdict
 from core.runs.words import ending_text, statements
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
@@ -186,7 +186,10 @@ def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
         return _("The run is {state}: this page shows it so far.").format(state=summary.state.value)
     ending = ending_text(run, status, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
-    return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:3])
+    lines = lines[:3]
+    if (judged := verdict(status, run.readable_options())) is not None:
+        lines += filter(None, (judged.title, judged.detail))
+    return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines)
 
 
 def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:

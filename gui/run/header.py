@@ -125,6 +125,7 @@ class RunAction(Enum):
     EXTEND = auto()
     TRY = auto()
     EXPORT = auto()
+    COMPARE = auto()
     SCRIPT = auto()
     REPORT = auto()
     SUPPORT = auto()
@@ -165,8 +166,19 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
     return ""
 
 
+NEXT = {
+    RunAction.TRY: _("Try it"),
+    RunAction.EXPORT: _("Export…"),
+    RunAction.EXTEND: _("Train longer…"),
+    RunAction.COMPARE: _("Compare…"),
+}
+"""What comes after a run has finished: buttons then, entries of the menu before."""
+
+
 class RunActions(QWidget):
-    """Pause or Resume, Stop and keep, End now if it hangs, and a menu with all other actions.
+    """The buttons of a run's state, and a menu with all other actions.
+
+    While it trains these are Pause, Stop and keep, and End now if it hangs; once it has finished, those of `NEXT`.
 
     Signals:
         requested: A `RunAction`.
@@ -190,6 +202,7 @@ class RunActions(QWidget):
             RunAction.PAUSE: self.pause,
             RunAction.STOP: self.stop,
             RunAction.END: self.end,
+            **{action: QPushButton(title) for action, title in NEXT.items()},
         }
         self.more = QPushButton(_("More"))
         self.more.setProperty("hasMenu", True)
@@ -213,6 +226,10 @@ class RunActions(QWidget):
             reason = refusal(action, facts)
             entry.setEnabled(not reason)
             entry.setToolTip(reason)
+            if action in NEXT:
+                is_button = facts.state is State.FINISHED and not reason
+                self._buttons[action].setVisible(is_button)
+                entry.setVisible(not is_button)
 
     def request(self, action: RunAction) -> None:
         """Do what the button does, unless it is disabled."""
@@ -279,9 +296,8 @@ class RunActions(QWidget):
             {
                 RunAction.DUPLICATE: _("Duplicate"),
                 RunAction.NEW_FROM_MODEL: _("New run from its model"),
-                RunAction.EXTEND: _("Train longer…"),
             },
-            {RunAction.TRY: _("Try it"), RunAction.EXPORT: _("Export…")},
+            NEXT,
             {
                 RunAction.SCRIPT: _("Copy as Python script"),
                 RunAction.REPORT: _("Save a report…"),

@@ -21,6 +21,7 @@ from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
+from core.runs.summary import Finding, verdict
 from gui.base.background import end_left
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
@@ -35,6 +36,7 @@ from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts
+from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import PathLabel, margins
 from gui.widgets.layout import FLUSH, QuietBar, fill
 
@@ -65,6 +67,9 @@ class RunModel(QWidget):
 
 TICK_MS = 1000
 
+TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS)
+"""What a verdict warns of."""
+
 NOT_OVER = "not-over"
 """The id of a message that is removed once the run is over."""
 
@@ -86,12 +91,14 @@ class RunView(QWidget):
         state_changed: A `core.runs.status.State`.
         bin_requested: Move the run to the trash.
         try_requested: Open its model under "Try it".
+        compare_requested: Choose a run to compare it with.
     """
 
     edit_requested = Signal(object)
     state_changed = Signal(object)
     bin_requested = Signal()
     try_requested = Signal()
+    compare_requested = Signal()
 
     def __init__(
         self,
@@ -122,6 +129,8 @@ class RunView(QWidget):
         self._options = self._read_options()
         self.header = RunHeader(self.title)
         self.messages = RunMessages()
+        self.verdict = MessageStrip()
+        self.verdict.hide()
         self.figures = RunFigures()
         self.model = RunModel()
         self.charts = RunCharts(theme, self._history)
@@ -158,7 +167,7 @@ class RunView(QWidget):
         start, top, end, bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
         layout.setSpacing(SPACING + SPACING // 2)
-        for part in (self.header, self.figures, self.model, self.messages):
+        for part in (self.header, self.verdict, self.figures, self.model, self.messages):
             layout.addWidget(part)
         layout.addWidget(self.details, 1)
 
@@ -176,6 +185,7 @@ class RunView(QWidget):
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
+            RunAction.COMPARE: self.compare_requested.emit,
             RunAction.SCRIPT: self.sharing.copy_script,
             RunAction.REPORT: self.sharing.save_report,
             RunAction.SUPPORT: self.sharing.show_support,
@@ -185,7 +195,8 @@ class RunView(QWidget):
         self.header.buttons.requested.connect(lambda action: do[action]())
         self.model.button.clicked.connect(lambda: self._reveal(self.model.folder or self.run.path))
         self.sharing.reported.connect(self._show_note)
-        self.messages.fix_chosen.connect(self._apply_fix)
+        for strip in (self.messages, self.verdict):
+            strip.fix_chosen.connect(self._apply_fix)
         self.job.updated.connect(self._on_update)
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._on_end)
@@ -285,6 +296,11 @@ class RunView(QWidget):
         facts = self._facts()
         self.header.show_facts(facts)
         self.figures.show_figures(run_text.summary(facts))
+        judged = verdict(self._status, self._options) if self._is_read and facts.state.is_over else None
+        if judged is not None:
+            level = Level.WARNING if judged.finding in TO_HEED else Level.INFO
+            self.verdict.show_message(level, judged.title, judged.detail, judged.fixes)
+        self.verdict.setVisible(judged is not None)
 
     def _show_messages(self) -> None:
         facts = self._facts()
@@ -347,6 +363,7 @@ class RunView(QWidget):
             FixAction.STOP: RunAction.STOP,
             FixAction.PAUSE: RunAction.PAUSE,
             FixAction.RESUME: RunAction.RESUME,
+            FixAction.EXTEND: RunAction.EXTEND,
         }
         if fix.action is None:
             self._request_edit(lambda tree: with_changes(tree, fix))
@@ -381,6 +398,7 @@ class RunPage(QScrollArea):
         run_changed: The `RunFolder` whose state has changed.
         run_gone: The run that was shown was moved to the trash.
         try_requested: The `RunFolder` whose model is to be opened under "Try it".
+        compare_requested: The `RunFolder` to compare with another.
 
     Args:
         theme: Colours.
@@ -392,6 +410,7 @@ class RunPage(QScrollArea):
     run_changed = Signal(object)
     run_gone = Signal()
     try_requested = Signal(object)
+    compare_requested = Signal(object)
 
     def __init__(
         self,
@@ -428,6 +447,7 @@ class RunPage(QScrollArea):
         self.view.state_changed.connect(lambda _state: self.run_changed.emit(run))
         self.view.bin_requested.connect(lambda: self.bin.begin([run]))
         self.view.try_requested.connect(lambda: self.try_requested.emit(run))
+        self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
         set_role(self.view, Role.PAGE)
         self.setWidget(self.view)
         self.setFocus()

@@ -6,7 +6,16 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QCoreApplication,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QPoint,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QFocusEvent, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QGridLayout,
@@ -328,6 +337,7 @@ class RunsPage(QWidget):
         self.queue = QueueCard()
         self.strip = MessageStrip(closable=True)
         self._to_end: tuple[RunFolder, ...] = ()
+        self._beside: RunFolder | None = None  # to be selected, with a run to compare it with
         self.strip.hide()
         self._lay_out()
         self._connect()
@@ -357,6 +367,28 @@ class RunsPage(QWidget):
         self.panel.commit()
         self._again.stop()
         self._reader.stop()
+
+    def select_beside(self, run: RunFolder) -> None:
+        """Select a run and the newest other one of the same task, as soon as the runs are read."""
+        self._beside = run
+        self.search.clear()
+        self.refresh()
+
+    def _select_two(self, run: RunFolder, summaries: Sequence[RunSummary]) -> None:
+        self._beside = None
+        task = next((one.task for one in summaries if one.run == run), "")
+        others = (one.run for one in summaries if one.task == task and one.run != run and one.metric)
+        wanted = {run, next(others, run)}
+        rows = [self._filter.index(row, 0) for row in range(self._filter.rowCount())]
+        selection = QItemSelection()
+        for index in rows:
+            if self._summary_at(index).run in wanted:
+                selection.select(index, index)
+        whole = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+        self.table.selectionModel().select(selection, whole)
+        if selection.indexes():
+            self.table.scrollTo(selection.indexes()[0])
+        self.panel.compare.setFocus()
 
     def chosen(self) -> list[RunSummary]:
         """The selected runs, from top to bottom."""
@@ -429,7 +461,9 @@ class RunsPage(QWidget):
         self._error = ""
         self.model.show(summaries)
         self._settle()
-        if self._filter.rowCount() and not self.table.selectionModel().hasSelection():
+        if self._beside is not None:
+            self._select_two(self._beside, summaries)
+        elif self._filter.rowCount() and not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
         words = forecast_text(estimate.read())
         self.forecasts.setText(words)

@@ -10,10 +10,10 @@ from core.base import ceiling
 from core.base.errors import Fix
 from core.base.jobs import FailureReport
 from core.options.choices import Speaker, Task
+from core.runs.events import Chance
 from core.services.chat import (
     Answered,
     Ask,
-    Chance,
     Chat,
     Close,
     EndedBy,

@@ -26,12 +26,11 @@ from core.options.device_support import DeviceReport
 from core.options.sections import ModelOptions, OutputOptions
 from core.options.sources import short_name
 from core.options.validate import read_options
-from core.runs.events import Example, ExamplesChosen
+from core.runs.events import Chance, Example, ExamplesChosen
 from core.runs.folder import RunFolder
 from core.services.chat import (
     Answered,
     Ask,
-    Chance,
     EndedBy,
     Load,
     Loaded,

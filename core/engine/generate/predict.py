@@ -24,8 +24,8 @@ from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import OUTSIDE
 from core.options import RunOptions
 from core.options.choices import Speaker, Task
-from core.runs.events import Example, Said
-from core.services.chat import CHANCES_TOLD, Answered, Ask, Chance, Image, Texts, Word
+from core.runs.events import Chance, Example, Judged, Said, Validation
+from core.services.chat import CHANCES_TOLD, Answered, Ask, Image, Texts, Word
 
 BATCH_SIZE = 16
 """Examples in a forward pass. The memory forecast covers the run's batches; there may be 256 examples."""
@@ -339,15 +339,19 @@ def _held_out(
             predict = partial(predict_classes, samples, collator, labels)
     examples = []
     for number, (sample, answer) in enumerate(zip(samples, expected, strict=True)):
-        if task is not Task.IMAGE_CLASSIFICATION:
-            examples.append(Example(given=_text(sample, tokenizer), expected=answer))
-            continue
-        image = f"examples/{number}.png" if prepared.picture else ""
-        if prepared.picture:
-            (folder / "examples").mkdir(exist_ok=True)
-            (folder / image).write_bytes(prepared.picture(sample))
-        examples.append(Example(image=image, expected=answer))
+        examples.append(_example(sample, answer, prepared, folder, str(number)))
     return tuple(examples), predict
+
+
+def _example(sample: dict[str, Any], expected: str, prepared: Prepared, folder: Path, name: str) -> Example:
+    """A sample as an example; an image is written to `examples/` under this name."""
+    if "pixel_values" not in sample:
+        return Example(given=_text(sample, prepared.processing_class), expected=expected)
+    image = f"examples/{name}.png" if prepared.picture else ""
+    if prepared.picture:
+        (folder / "examples").mkdir(exist_ok=True)
+        (folder / image).write_bytes(prepared.picture(sample))
+    return Example(image=image, expected=expected)
 
 
 def _text(sample: dict[str, Any], tokenizer: Any) -> str:
@@ -377,6 +381,53 @@ def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
     end = trained[-1]
     start = max((place for place in range(end) if labels[place] == NO_LABEL), default=-1) + 1
     return ids[:start], ids[start : end + 1]
+
+
+# --- The examples of an evaluation: those a classifier is surest of and wrong about
+
+
+MOST_WRONG, MOST_RIGHT = 100, 20
+CHANCES_KEPT = 5
+
+
+def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, folder: Path) -> Validation:
+    """Choose examples of an evaluation, and write their images; the caller sets `step`.
+
+    Args:
+        logits: [samples, labels].
+        truth: The index of the true label of each sample, [samples].
+        order: The index in the validation data of each sample.
+        prepared: The run's validation data, labels and tokenizer.
+        folder: The run's folder.
+    """
+    chances = torch.as_tensor(np.asarray(logits), dtype=torch.float32).softmax(-1)
+    best = chances.topk(min(CHANCES_KEPT, len(prepared.labels)))
+    sure, answers = best.values[:, 0].numpy(), best.indices[:, 0].numpy()
+    is_right, cells = answers == truth, truth * len(prepared.labels) + answers
+    wrong, right = np.flatnonzero(~is_right), np.flatnonzero(is_right)
+    chosen = [
+        *wrong[_spread(sure[wrong], cells[wrong], MOST_WRONG)],
+        *right[_spread(-sure[right], cells[right], MOST_RIGHT)],
+    ]
+    examples: list[Judged] = []
+    for place in chosen:
+        sample = prepared.eval[int(order[place])] if prepared.eval is not None else {}
+        if int(sample.get("labels", NO_LABEL)) == int(truth[place]):
+            name, expected = f"validation-{len(examples)}", prepared.labels[int(truth[place])]
+            likeliest = zip(best.indices[place].tolist(), best.values[place].tolist(), strict=True)
+            told = tuple(Chance(prepared.labels[label], round(chance, 4)) for label, chance in likeliest)
+            examples.append(Judged(example=_example(sample, expected, prepared, folder, name), chances=told))
+    return Validation(step=0, wrong=len(wrong), examples=tuple(examples))
+
+
+def _spread(scores: Any, cells: Any, most: int) -> Any:
+    """Indices of at most `most` samples, highest score first; one of each cell before the second of any."""
+    order = np.lexsort((-scores, cells))
+    places = np.arange(len(order))
+    begins = np.diff(cells[order], prepend=-1) != 0
+    ranks = places - np.maximum.accumulate(np.where(begins, places, 0))
+    kept = order[np.lexsort((-scores[order], ranks))][:most]
+    return kept[np.argsort(-scores[kept], kind="stable")]
 
 
 def _own_prompts(

@@ -33,7 +33,7 @@ def classification_metrics(prediction: Any) -> dict[str, float]:
     """
     from sklearn.metrics import accuracy_score, f1_score
 
-    logits, truth = _first(prediction.predictions), np.asarray(prediction.label_ids)
+    logits, truth = first_of(prediction.predictions), np.asarray(prediction.label_ids)
     answers, classes = np.argmax(logits, axis=-1), logits.shape[-1]
     average = "binary" if classes == 2 else "macro"
     metrics = {
@@ -87,12 +87,12 @@ def confusion_of(prediction: Any, labels: Sequence[str]) -> ConfusionCounted:
 
     Token classifiers' `predictions` are label indices already, in the shape of `label_ids`.
     """
-    predictions, true = _first(prediction.predictions), np.asarray(prediction.label_ids)
+    predictions, true = first_of(prediction.predictions), np.asarray(prediction.label_ids)
     answers = predictions if predictions.ndim == true.ndim else np.argmax(predictions, axis=-1)
     return confusion(answers.ravel(), true.ravel(), labels)
 
 
-def _first(predictions: Any) -> Any:
+def first_of(predictions: Any) -> Any:
     """The logits of a model that returns more."""
     return predictions[0] if isinstance(predictions, tuple) else predictions
 
@@ -109,7 +109,7 @@ def regression_metrics(prediction: Any) -> dict[str, float]:
     Returns:
         `pearson` and `spearman`, -1 to 1, NaN if undefined, and `mae`, the mean absolute error in the label's unit.
     """
-    answers = np.asarray(_first(prediction.predictions), dtype=np.float64).reshape(-1)
+    answers = np.asarray(first_of(prediction.predictions), dtype=np.float64).reshape(-1)
     truth = np.asarray(prediction.label_ids, dtype=np.float64).reshape(-1)
     return {
         "pearson": pearson(truth, answers),
@@ -136,6 +136,20 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     means: NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
     return means[which]
+
+
+def constant_baseline(prediction: Any) -> float | None:
+    """What a constant prediction reaches: the accuracy of the most frequent label, or the error of the mean.
+
+    Args:
+        prediction: transformers' EvalPrediction with `label_ids` [samples]: label indices, or numbers.
+    """
+    truth = np.asarray(prediction.label_ids)
+    if not truth.size:
+        return None
+    if np.issubdtype(truth.dtype, np.floating):
+        return float(np.mean(np.abs(truth - truth.mean())))
+    return float(np.unique(truth, return_counts=True)[1].max() / truth.size) if truth.ndim == 1 else None
 
 
 # --- Token classification
@@ -199,7 +213,7 @@ class TagScheme:
 
 def most_likely(logits: Any, _labels: Any) -> torch.Tensor:
     """Label indices [batch, tokens] of logits [batch, tokens, classes], which would fill the memory."""
-    indices: torch.Tensor = _first(logits).argmax(dim=-1)
+    indices: torch.Tensor = first_of(logits).argmax(dim=-1)
     return indices
 
 

@@ -4,22 +4,25 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch
 from transformers import TrainerCallback
 
 from core.base.errors import UserError
+from core.base.files import write_atomically
 from core.base.formats import METRIC_NAMES, METRICS
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
-from core.engine.generate.predict import Predictor
+from core.engine.generate.predict import Predictor, judge
 from core.engine.reporter import Reporter
-from core.engine.tasks.metrics import confusion_of
+from core.engine.tasks import Prepared
+from core.engine.tasks.metrics import confusion_of, constant_baseline, first_of
 from core.engine.training import checkpoints
 from core.engine.training.failures import diverged_error
 from core.engine.training.observe import Part
@@ -37,8 +40,10 @@ from core.runs.events import (
     Predicted,
     RunPlanned,
     StepFinished,
+    Validation,
     split_non_finite,
 )
+from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, is_undamaged
 
 # --- The best model
@@ -156,25 +161,41 @@ class PredictionCallback(TrainerCallback):
         )
 
 
-class ConfusionCallback(TrainerCallback):
-    """Wraps a classifier's `compute_metrics`, which gets all predictions, to report the confusion matrix."""
+class ValidationCallback(TrainerCallback):
+    """Wraps `compute_metrics`, which gets all predictions, to report what is more than a metric.
+
+    That is the confusion matrix, examples of a classifier's mistakes, and what a constant prediction reaches.
+    """
 
     def __init__(
-        self, metrics: Callable[[Any], dict[str, float]], labels: tuple[str, ...], reporter: Reporter
+        self, trainer: WatchedTrainer, prepared: Prepared, run: RunFolder, reporter: Reporter
     ) -> None:
-        self._metrics = metrics
-        self._labels = labels
+        self._trainer, self._prepared, self._run = trainer, prepared, run
         self._reporter = reporter
         self._confusion: ConfusionCounted | None = None
+        self._validation: Validation | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
-        self._confusion = confusion_of(prediction, self._labels)
-        return self._metrics(prediction)
+        assert self._prepared.metrics is not None, "without metrics there is nothing to wrap"
+        if labels := self._prepared.labels:
+            self._confusion = confusion_of(prediction, labels)
+        if labels and np.ndim(prediction.label_ids) == 1:
+            sampler = self._trainer._get_eval_sampler(self._trainer.eval_dataset)
+            logits, truth = first_of(prediction.predictions), np.asarray(prediction.label_ids)
+            order = list(range(len(truth)) if sampler is None else sampler)
+            with suppress(OSError):  # a full disk is met, and reported, where checkpoints are saved
+                self._validation = judge(logits, truth, order, self._prepared, self._run.path)
+        baseline = constant_baseline(prediction)
+        return self._prepared.metrics(prediction) | ({} if baseline is None else {"baseline": baseline})
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._validation is not None:
+            told = msgspec.structs.replace(self._validation, step=state.global_step)
+            with suppress(OSError):
+                write_atomically(self._run.validation_file, msgspec.json.encode(told))
         if self._confusion is not None:
             self._reporter.write(msgspec.structs.replace(self._confusion, step=state.global_step))
-        self._confusion = None
+        self._confusion = self._validation = None
 
 
 # --- Steps, evaluations and checkpoints
@@ -207,6 +228,7 @@ class StepLog:
         self.memory = memory
         self.reporter = reporter
         self.non_finite_in_a_row = 0
+        self._losses: list[float] = []
         self._samples = 0
         self._seconds = 0.0
         self._steps: list[_Step] = []
@@ -238,6 +260,11 @@ class StepLog:
         """Samples per second of the steps, without evaluation, saving and compilation; None before a step."""
         return self._samples / self._seconds if self._seconds > 0 else None
 
+    def take_mean_loss(self) -> float | None:
+        """The mean loss of the steps written since the last call; None if there were none."""
+        losses, self._losses = self._losses, []
+        return sum(losses) / len(losses) if losses else None
+
     def flush(self) -> None:
         """Write all steps added."""
         events = self._read()
@@ -246,6 +273,8 @@ class StepLog:
                 self._samples += event.samples
                 self._seconds += event.seconds
             self.non_finite_in_a_row = self.non_finite_in_a_row + 1 if event.non_finite else 0
+            if event.loss is not None:
+                self._losses.append(event.loss)
         if events:
             self.reporter.write(*events)
         self.memory.sample()  # for the peak; `MemoryReports` reports every second
@@ -379,7 +408,14 @@ class ReportCallback(TrainerCallback):
         known = {name: split_non_finite(value)[0] for name, value in metrics.items() if name in METRIC_NAMES}
         seconds = metrics.get("eval_runtime", 0.0)
         self._reporter.write(
-            Evaluated(step=state.global_step, epoch=state.epoch or 0.0, metrics=known, seconds=seconds)
+            Evaluated(
+                step=state.global_step,
+                epoch=state.epoch or 0.0,
+                metrics=known,
+                seconds=seconds,
+                train_loss=self._log.take_mean_loss(),
+                baseline=metrics.get("eval_baseline"),
+            )
         )
         self._evaluating = False
         self._back_to_training(state)

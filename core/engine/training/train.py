@@ -42,11 +42,11 @@ from core.engine.training.arguments import (
 )
 from core.engine.training.callbacks import (
     BestCallback,
-    ConfusionCallback,
     PredictionCallback,
     ReportCallback,
     RequestCallback,
     StepLog,
+    ValidationCallback,
     load_best,
 )
 from core.engine.training.compile import Compilation
@@ -312,10 +312,10 @@ def _load(
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
     # the order counts: predictions are no part of a step, and requests come last
-    if prepared.metrics is not None and prepared.labels:
-        confusion = ConfusionCallback(prepared.metrics, prepared.labels, reporter)
-        trainer.compute_metrics = confusion
-        trainer.add_callback(confusion)
+    if prepared.metrics is not None:
+        validation = ValidationCallback(trainer, prepared, run, reporter)
+        trainer.compute_metrics = validation
+        trainer.add_callback(validation)
     predictor = choose(resolved.options, prepared, run.path, reporter)
     if predictor is not None:
         trainer.add_callback(PredictionCallback(reporter, trainer, predictor, requests))

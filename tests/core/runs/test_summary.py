@@ -21,17 +21,19 @@ from core.runs.events import (
     encode,
 )
 from core.runs.folder import ExitRecord, RunFolder
-from core.runs.status import State
+from core.runs.status import RunStatus, State
 from core.runs.summary import (
     BLOCK_BYTES,
     TAIL_BYTES,
+    Finding,
     RunSummary,
     seconds_spent,
     state_at_end,
     status_at_end,
     summarize,
+    verdict,
 )
-from tests.fakes.runs import new_run, plan, step, write_events
+from tests.fakes.runs import digits_options, new_run, plan, step, write_events
 
 PLAN = plan(device="cpu", time=101)
 
@@ -166,3 +168,108 @@ def test_the_end_and_the_beginning_of_attempts_are_found_wherever_a_block_ends(t
     write(run, RunFinished(state=Outcome.STOPPED, time=160), RunStarted(time=200))
     write(run, (b"0" * 1000 + b"\n") * (2 * TAIL_BYTES // 1001), finished(210))
     assert summarize(run).seconds == 70
+
+
+# --- Verdict
+
+TEN = plan(eval_samples=400, labels=tuple("0123456789"))
+
+
+def judged(*evaluations: dict[str, float], plan: Event = TEN, options=None, **more: float):
+    """The verdict on a run with these metrics, `train_loss` and `baseline` at each epoch."""
+    status = RunStatus()
+    status.apply_all([plan, step(1, loss=more.get("first_loss"))])
+    for epoch, figures in enumerate(evaluations, 1):
+        facts = {name: figures.pop(name, None) for name in ("train_loss", "baseline")}
+        metrics = {f"eval_{name}": value for name, value in figures.items()}
+        status.apply(Evaluated(step=epoch, epoch=epoch, metrics=metrics, seconds=1, **facts))
+    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
+    return verdict(status, options)
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "more", "finding"),
+    [
+        ([{"accuracy": 0.97, "baseline": 0.1, "loss": 0.1}], {}, Finding.RESULT),
+        ([{"accuracy": 0.57, "baseline": 0.55, "loss": 0.69}], {}, Finding.HARDLY_LEARNED),
+        ([{"accuracy": 0.11, "loss": 2.3}], {}, Finding.HARDLY_LEARNED),  # an older run: the loss is ln 10
+        ([{"accuracy": 0.11, "loss": 1.9}], {}, Finding.RESULT),
+        ([{"mae": 0.99, "baseline": 1.0, "loss": 1.5}], {}, Finding.HARDLY_LEARNED),
+        ([{"mae": 0.4, "baseline": 1.0, "loss": 0.3}], {}, Finding.RESULT),
+        ([{"reward_accuracy": 0.52, "loss": 0.69}], {}, Finding.HARDLY_LEARNED),
+        ([{"f1": 0.0, "loss": 0.3}], {}, Finding.HARDLY_LEARNED),
+        ([{"perplexity": 287.0, "loss": 5.66}], {"first_loss": 6.9}, Finding.RESULT),
+        (
+            [{"perplexity": 900.0, "loss": 6.8}],
+            {"first_loss": 6.9},
+            Finding.RESULT,
+        ),  # it may not be from scratch
+        (
+            [
+                {"accuracy": 0.8, "baseline": 0.1, "loss": 0.5},
+                {"accuracy": 0.9, "baseline": 0.1, "loss": 0.3},
+            ],
+            {},
+            Finding.STILL_FALLING,
+        ),
+        (
+            [
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
+            ],
+            {},
+            Finding.OVERFITS,
+        ),
+        (  # nearly always right: such a loss is noise
+            [
+                {"accuracy": 0.99, "baseline": 0.1, "loss": 0.013, "train_loss": 0.08},
+                {"accuracy": 0.99, "baseline": 0.1, "loss": 0.020, "train_loss": 0.02},
+            ],
+            {},
+            Finding.RESULT,
+        ),
+        (  # how the training loss went isn't known
+            [
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4},
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6},
+            ],
+            {},
+            Finding.RESULT,
+        ),
+        ([], {}, Finding.NOT_EVALUATED),
+    ],
+)
+def test_a_verdict_says_no_more_than_the_recorded_facts(evaluations, more, finding):
+    assert judged(*evaluations, **more).finding is finding
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "first_loss", "changes"),
+    [
+        (
+            [{"accuracy": 0.5, "baseline": 0.5, "train_loss": 0.7}],
+            0.7,
+            [{}, {"training.learning_rate": 2.5e-4}],
+        ),
+        ([{"accuracy": 0.5, "baseline": 0.5, "train_loss": 0.9}], 0.7, [{"training.learning_rate": 5e-6}]),
+        (
+            [
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
+            ],
+            0.7,
+            [{"training.epochs": 1}, {"output.keep_best": True}],
+        ),
+    ],
+)
+def test_a_verdict_says_what_to_try_next(evaluations, first_loss, changes):
+    options = digits_options()
+    assert [
+        fix.changes for fix in judged(*evaluations, first_loss=first_loss, options=options).fixes
+    ] == changes
+
+
+def test_there_is_no_verdict_on_a_run_that_goes_on():
+    status = RunStatus()
+    status.apply_all([TEN, step(1), evaluated(1, accuracy=0.9)])
+    assert verdict(status, None) is None

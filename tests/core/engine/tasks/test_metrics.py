@@ -15,6 +15,7 @@ from core.engine.tasks.metrics import (
     classification_metrics,
     confusion,
     confusion_of,
+    constant_baseline,
     most_likely,
     perplexity_metrics,
     ranks,
@@ -187,3 +188,12 @@ def test_perplexity_and_bits_per_character_follow_from_the_loss():
     found = perplexity_metrics(2.0, HeldOut(tokens=300, characters=900))
     assert found["nats_per_character"] == pytest.approx(2 / 3)
     assert found["bits_per_character"] == pytest.approx(2 / 3 / math.log(2))
+
+
+@pytest.mark.parametrize(
+    ("truth", "baseline"),
+    [([0, 0, 1, 2], 0.5), ([0.0, 0.0, 3.0], 4 / 3), ([[0, 1], [1, -100]], None), ([], None)],
+)
+def test_a_constant_prediction_is_the_baseline(truth, baseline):
+    found = constant_baseline(prediction(np.zeros(1), truth))
+    assert found == (None if baseline is None else pytest.approx(baseline))
