@@ -38,6 +38,8 @@ from core.engine.models.vision import find_image_model
 from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.choices import (
+    METRICS_OF_TASKS,
+    BestMetric,
     ChatTemplate,
     LossOn,
     Method,
@@ -165,6 +167,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
 def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
     """What the script does differently, each with whether it applies."""
     data, method, task, roles = options.data, options.model.method, options.task, values["roles"]
+    best, in_hone = _best_metric(options)
     last_only = data.loss_on is LossOn.ANSWERS and not values["assistant_only"] and R.CONVERSATION in roles
     return {
         "The random samples differ.": parse_synthetic(data.train),
@@ -190,8 +193,8 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "memory.activation_checkpointing: torchvision's models don't support it.": (
             values["network"] and options.memory.activation_checkpointing
         ),
-        "output.keep_best: Trainer keeps the best only if it saves after each evaluation.": (
-            options.output.keep_best and "load_best_model_at_end" not in values["arguments"]
+        f"Evaluations are compared by {best}; Hone compares them by {in_hone}.": (
+            options.keeps_best and values["has_eval"] and best is not in_hone
         ),
         "It can't be paused, makes no memory forecast, and shows no predictions.": True,
     }
@@ -265,6 +268,7 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
         "speakers": {**SPEAKERS, **data.roles},
         "size": random[1] if random else data.image_size,
         "optimizer": optimizer,
+        "patience": (training.early_stopping_patience, training.early_stopping_threshold),
         "code": Code,
     }
 
@@ -289,10 +293,11 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
         found |= {"torch_compile": True, "torch_compile_backend": compiler.compile_backend}
         if compiler.compile_backend == "inductor":
             found["torch_compile_mode"] = compiler.compile_mode
-    if output.keep_best and values["has_eval"] and found["save_strategy"] != "steps":
-        best = "loss" if task.writes_text else "pearson" if task is Task.TEXT_REGRESSION else "accuracy"
-        found |= {"save_strategy": "epoch", "load_best_model_at_end": True, "metric_for_best_model": best}
-        found["greater_is_better"] = best != "loss"
+    if options.keeps_best and values["has_eval"]:
+        best = _best_metric(options)[0]
+        found |= {"save_strategy": "best", "load_best_model_at_end": True, "metric_for_best_model": str(best)}
+        found["greater_is_better"] = best not in (BestMetric.LOSS, BestMetric.MAE)
+        found.pop("save_steps", None)
     if found["save_strategy"] != "no":
         found["save_total_limit"] = output.keep_checkpoints or 1
     if not task.reads_conversations:  # their default in TRL is True
@@ -309,6 +314,19 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
         found |= {"assistant_only_loss": True} if values["assistant_only"] else {}
         found |= {"dataset_text_field": values["roles"][R.TEXT]} if R.TEXT in values["roles"] else {}
     return found
+
+
+def _best_metric(options: RunOptions) -> tuple[BestMetric, BestMetric]:
+    """What evaluations are compared by: in the script, which has fewer metrics, and in Hone."""
+    task, asked = options.task, options.training.metric_for_best_model
+    if asked is BestMetric.AUTO:
+        asked = METRICS_OF_TASKS[task][0]
+    if task.writes_text:
+        return BestMetric.LOSS, asked
+    known = {BestMetric.SPEARMAN: BestMetric.PEARSON}
+    if task is Task.TOKEN_CLASSIFICATION:
+        known = {BestMetric.F1: BestMetric.ACCURACY}
+    return known.get(asked, asked), asked
 
 
 def _model(options: RunOptions) -> dict[str, Any]:

@@ -55,6 +55,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Samples per optimizer step: batch size times gradient accumulation."""
         return self.memory.batch_size * self.memory.gradient_accumulation_steps
 
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the trained model is that of the best evaluation."""
+        return self.output.keep_best or self.training.early_stopping_patience > 0
+
 
 SECTIONS: dict[str, type[Section]] = {
     "model": ModelOptions,

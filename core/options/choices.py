@@ -253,6 +253,40 @@ class Schedule(Described):
     CONSTANT = "constant", _("Constant"), _("Does not change.")
 
 
+class BestMetric(Described):
+    """What evaluations are compared by; the values are Trainer's names of metrics without `eval_`."""
+
+    AUTO = (
+        "auto",
+        _("Automatic"),
+        _("The first of accuracy, F1, Pearson, perplexity and loss that the task has."),
+    )
+    LOSS = "loss", _("Loss"), _("Validation loss, which every task has.")
+    ACCURACY = "accuracy", _("Accuracy"), _("Fraction of correct labels.")
+    F1 = "f1", "F1", _("Harmonic mean of precision and recall.")
+    PEARSON = "pearson", "Pearson", _("Linear correlation of predicted and true numbers.")
+    SPEARMAN = "spearman", "Spearman", _("Rank correlation of predicted and true numbers.")
+    MAE = "mae", _("Mean absolute error"), _("Mean difference of predicted and true numbers.")
+    PERPLEXITY = "perplexity", _("Perplexity"), _("Exponential of the loss per token.")
+    REWARD_ACCURACY = (
+        "reward_accuracy",
+        _("Reward accuracy"),
+        _("Fraction of pairs whose better answer gets the higher reward."),
+    )
+
+
+METRICS_OF_TASKS = {
+    Task.TEXT_CLASSIFICATION: (BestMetric.ACCURACY, BestMetric.F1),
+    Task.TEXT_REGRESSION: (BestMetric.PEARSON, BestMetric.SPEARMAN, BestMetric.MAE),
+    Task.TOKEN_CLASSIFICATION: (BestMetric.F1,),
+    Task.CAUSAL_LM: (BestMetric.PERPLEXITY,),
+    Task.CHAT: (BestMetric.PERPLEXITY,),
+    Task.PREFERENCE: (BestMetric.REWARD_ACCURACY,),
+    Task.IMAGE_CLASSIFICATION: (BestMetric.ACCURACY, BestMetric.F1),
+}
+"""Metrics to compare evaluations of a task by, besides the loss; the first is the automatic one."""
+
+
 FP16_NEEDS_GPU = _("needs a GPU: PyTorch has no fp16 training on the CPU")
 
 

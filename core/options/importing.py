@@ -187,6 +187,11 @@ def _import(arguments: dict[str, Any]) -> Imported:
         message = _("quantized weights ({name}) can only be trained with LoRA").format(name=quantized[0])
         problems.append(Problem("model.method", message))
     tree: Tree = {"schema": SCHEMA, "task": _task(arguments).value}
+    strategy = arguments.get("eval_strategy", arguments.get("evaluation_strategy"))
+    if strategy == "steps":
+        arguments.setdefault("eval_steps", arguments.get("logging_steps", 500))  # as Trainer does
+    elif strategy == "epoch" and arguments.pop("eval_steps", None):
+        left.append(Left("eval_steps", _("evaluation is after each epoch (eval_strategy)")))
     for name, value in arguments.items():
         translation = translate(name, None if value is COMPUTED else value)
         values = _parsed(translation.values) if translation else {}

@@ -12,7 +12,18 @@ from core.base.errors import Fix, Problem
 from core.base.formats import counted
 from core.base.language import _
 from core.options import RunOptions
-from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Schedule, Task
+from core.options.choices import (
+    METRICS_OF_TASKS,
+    Attention,
+    BestMetric,
+    DeepSpeed,
+    Method,
+    Offload,
+    Optimizer,
+    Precision,
+    Schedule,
+    Task,
+)
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import VISION_MODELS, Scheme, is_scratch, scheme_of
@@ -172,7 +183,7 @@ def _long_warmup(options: RunOptions, steps: int) -> Problem | None:
 
 _ENCODER = ModelOptions(source="distilbert-base-uncased")
 _GENERATOR = "HuggingFaceTB/SmolLM2-135M"
-_FINE_TUNING = TrainingOptions(epochs=3, learning_rate=2e-5, warmup=0.1, weight_decay=0.01)
+_FINE_TUNING = TrainingOptions(epochs=3, eval_steps=0.1, learning_rate=2e-5, warmup=0.1, weight_decay=0.01)
 
 
 def starting_options(task: Task) -> RunOptions:
@@ -181,17 +192,21 @@ def starting_options(task: Task) -> RunOptions:
         case Task.CAUSAL_LM:
             data = DataOptions(train="text.txt", max_length=256)
             model, memory = ModelOptions(source=_GENERATOR), MemoryOptions(batch_size=8)
-            training = TrainingOptions(epochs=3, learning_rate=5e-5, schedule=Schedule.COSINE, warmup=0.05)
+            training = TrainingOptions(
+                epochs=3, eval_steps=0.1, learning_rate=5e-5, schedule=Schedule.COSINE, warmup=0.05
+            )
         case Task.CHAT:
             data = DataOptions(train="conversations.jsonl", max_length=1024)
             model = ModelOptions(source=_GENERATOR, method=Method.LORA)
             memory = MemoryOptions(batch_size=4, gradient_accumulation_steps=4)
-            training = TrainingOptions(epochs=2, learning_rate=2e-4, schedule=Schedule.COSINE, warmup=0.05)
+            training = TrainingOptions(
+                epochs=2, eval_steps=0.1, learning_rate=2e-4, schedule=Schedule.COSINE, warmup=0.05
+            )
         case Task.PREFERENCE:
             data = DataOptions(train="pairs.json", max_length=1024)
             model = ModelOptions(source=f"{_GENERATOR}-Instruct", method=Method.LORA)
             memory = MemoryOptions(batch_size=2, gradient_accumulation_steps=8)
-            training = TrainingOptions(epochs=1, learning_rate=5e-6, warmup=0.1)
+            training = TrainingOptions(epochs=1, eval_steps=0.2, learning_rate=5e-6, warmup=0.1)
         case Task.IMAGE_CLASSIFICATION:
             model, data = ModelOptions(source="torchvision:resnet18"), DataOptions(train="images")
             memory = MemoryOptions(batch_size=32)
@@ -241,10 +256,42 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
 def _warmup(options: RunOptions) -> Iterator[Problem]:
     warmup, max_steps = options.training.warmup, options.training.max_steps
     if warmup >= 1 and not warmup.is_integer():
-        message = _("must be a whole number of steps, or below 1; got {warmup:g}").format(warmup=warmup)
+        message = _("must be a whole number of steps, or below 1; got {value:g}").format(value=warmup)
         yield Problem("training.warmup", message)
     if max_steps is not None and (problem := _long_warmup(options, max_steps)):
         yield problem
+
+
+def _evaluation(options: RunOptions) -> Iterator[Problem]:
+    data, training = options.data, options.training
+    every, patience = training.eval_steps, training.early_stopping_patience
+    if every >= 1 and not every.is_integer():
+        message = _("must be a whole number of steps, or below 1; got {value:g}").format(value=every)
+        yield Problem("training.eval_steps", message, (_use("training.eval_steps", round(every)),))
+    if training.early_stopping_threshold and not patience:
+        message = _("has no effect without early stopping")
+        fixes = (
+            Fix(_("Stop early after 3 evaluations"), {"training.early_stopping_patience": 3}),
+            Fix(_("Remove it"), {"training.early_stopping_threshold": 0.0}),
+        )
+        yield Problem("training.early_stopping_threshold", message, fixes)
+    # a folder or a dataset may have a validation split of its own: then it is known when the run loads it
+    if patience and not (data.eval or data.eval_split or data.eval_fraction):
+        message = _("early stopping needs validation data")
+        tenth = Fix(_("Use 10 % of the training data"), {"data.eval_fraction": 0.1})
+        never = Fix(_("Don't stop early"), {"training.early_stopping_patience": 0})
+        yield Problem("training.early_stopping_patience", message, (tenth, never))
+
+
+def _metric_of_task(options: RunOptions) -> Iterator[Problem]:
+    path, metric = "training.metric_for_best_model", options.training.metric_for_best_model
+    known = (BestMetric.AUTO, BestMetric.LOSS, *METRICS_OF_TASKS[options.task])
+    if metric not in known:
+        message = _("{task} has no {metric}; choose one of {values}")
+        message = message.format(task=options.task.label, metric=metric.label, values=", ".join(known))
+        yield Problem(
+            path, message, (Fix(_("Use {value}").format(value=known[-1]), {path: known[-1].value}),)
+        )
 
 
 def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
@@ -349,6 +396,7 @@ def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:
 
 METHOD_RULES: tuple[Rule, ...] = (
     _warmup,
+    _evaluation,
     _frozen_random_weights,
     _offloaded_optimizer,
     _flash_attention,
@@ -358,5 +406,10 @@ METHOD_RULES: tuple[Rule, ...] = (
 )
 """Rules that don't depend on the task."""
 
-METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _quantized_weights, _last_layer_of_generator)
+METHOD_TASK_RULES: tuple[Rule, ...] = (
+    _learning_rate,
+    _metric_of_task,
+    _quantized_weights,
+    _last_layer_of_generator,
+)
 """Rules that depend on the task."""

@@ -3,6 +3,7 @@
 from core.base.language import _
 from core.options.choices import (
     Attention,
+    BestMetric,
     DeepSpeed,
     Method,
     Offload,
@@ -279,10 +280,10 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         _("Keep the best"),
         _(
             "Use the weights of the best evaluation as the trained model, not the last ones, and keep their "
-            "checkpoint. Compared by the first of accuracy, F1, Pearson, perplexity and loss that the task has. "
-            "Needs validation data."
+            "checkpoint. Early stopping always does. Needs validation data."
         ),
         group=_("Checkpoints"),
+        aliases=("load_best_model_at_end",),
     )
     predictions: int = option(
         16,
@@ -326,6 +327,44 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         unit=Unit.STEPS,
         group=_("Length"),
         limits=(1, None),
+    )
+    eval_steps: float = option(
+        0.0,
+        _("Evaluate every"),
+        _(
+            "Evaluate on the validation data every so many steps, and at the end. A value below 1 is a fraction of the "
+            "run: 0.1 evaluates ten times. 0: after each epoch."
+        ),
+        unit=Unit.STEPS,
+        share_below_one=True,
+        group=_("Evaluation"),
+        limits=(0.0, 10_000_000.0),
+    )
+    metric_for_best_model: BestMetric = option(
+        BestMetric.AUTO,
+        _("Best by"),
+        _("Metric that early stopping and Keep the best compare evaluations by."),
+        group=_("Evaluation"),
+    )
+    early_stopping_patience: int = option(
+        0,
+        _("Stop early after"),
+        _(
+            "Stop after so many evaluations in a row without improvement, and keep the model of the best evaluation. "
+            "0: train to the end."
+        ),
+        unit=Unit.EVALUATIONS,
+        group=_("Evaluation"),
+        limits=(0, 10_000),
+    )
+    early_stopping_threshold: float = option(
+        0.0,
+        _("Minimum improvement"),
+        _(
+            "A smaller change of the metric doesn't count as improvement: 0.001 is 0.1 percentage points of accuracy."
+        ),
+        group=_("Evaluation"),
+        limits=(0.0, 1_000_000.0),
     )
     learning_rate: float = option(
         5e-5,

@@ -78,7 +78,7 @@ def _by_name(names_by_reason: Mapping[str, str]) -> dict[str, str]:
 
 GONE = _by_name(
     {
-        _("today called eval_strategy; Hone evaluates after each epoch"): "evaluation_strategy",
+        _("today called eval_strategy; training.eval_steps sets it"): "evaluation_strategy",
         _("each run has its own folder; nothing is overwritten"): "overwrite_output_dir",
         _(
             "replaced by torch's autocast (device.precision)"
@@ -98,7 +98,8 @@ GONE = _by_name(
 UNSUPPORTED = _by_name(
     {
         _("each run has its own folder"): "output_dir",
-        _("a run trains, and evaluates after each epoch"): "do_train do_eval do_predict eval_strategy",
+        _("a run trains and evaluates"): "do_train do_eval do_predict",
+        _("training.eval_steps sets it: 0 is after each epoch"): "eval_strategy",
         _("nothing is sent anywhere; the run page shows all metrics"): "report_to project",
         _("set output.name instead"): "run_name",
         _("evaluation uses the batch size of training"): "per_device_eval_batch_size",
@@ -129,7 +130,7 @@ UNSUPPORTED = _by_name(
 """Names of today's Trainer and its scripts that are no option of Hone, with the reason."""
 
 DECIDED_BY_HONE = (
-    *("logging_", "save_", "eval_", "hub_", "push_to_hub", "ddp_", "include_", "load_best_", "metric_for_"),
+    *("logging_", "save_", "eval_", "hub_", "push_to_hub", "ddp_", "include_"),
     "trackio_",
 )
 """Beginnings of further names that are no option of Hone."""
@@ -205,6 +206,8 @@ def _convert(name: str, path: str, value: Any) -> Any:
             return []
         case "target_modules", str() if "," not in value:
             return [value]
+        case "metric_for_best_model", str():
+            return value.removeprefix("eval_")
         case "dataloader_pin_memory", _value:
             return "auto" if is_true(value) else "off"
         case "pad_to_max_length", _value:

@@ -462,6 +462,8 @@ class RunFinished(Event, frozen=True, kw_only=True):
     """Last line of an attempt whose engine ended by itself.
 
     `seconds` is the time of training and evaluation without loading; `samples_per_second` is that of training alone.
+    `model_step` is the step whose weights the model has, if the best are kept; `waited` the evaluations without
+    improvement after which it stopped early, 0 if it didn't.
     `peak_bytes` is the peak of the process's main memory, `peak_device_bytes` of GPU memory (torch's allocator; None on
     a CPU). `worked` is the duration of the attempt including loading, by a monotonic clock.
     """
@@ -471,6 +473,8 @@ class RunFinished(Event, frozen=True, kw_only=True):
     samples_per_second: float | None = None
     seconds: Seconds = 0.0
     steps: Count = 0
+    model_step: Count | None = None
+    waited: Count = 0
     peak_bytes: Count | None = None
     peak_device_bytes: Count | None = None
     worked: Seconds | None = None

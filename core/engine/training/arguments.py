@@ -210,6 +210,9 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
     saving: dict[str, Any] = {"save_strategy": "epoch" if output.keep_checkpoints else "no"}
     if output.save_steps and output.keep_checkpoints:
         saving = {"save_strategy": "steps", "save_steps": output.save_steps}
+    evaluating: dict[str, Any] = {"eval_strategy": "epoch" if has_eval else "no"}
+    if has_eval and training.eval_steps:
+        evaluating = {"eval_strategy": "steps", "eval_steps": training.eval_steps}
     schedule = SCHEDULES[training.schedule]
     if training.schedule is Schedule.CONSTANT and training.warmup:
         schedule = "constant_with_warmup"
@@ -245,7 +248,7 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
         "max_grad_norm": training.max_grad_norm,
         "seed": training.seed,
         "full_determinism": training.deterministic,
-        "eval_strategy": "epoch" if has_eval else "no",
+        **evaluating,
         **saving,
         **precision,
         "train_sampling_strategy": "group_by_length" if data.group_by_length is Toggle.ON else "random",

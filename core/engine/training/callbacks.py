@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
-from core.base.errors import UserError
+from core.base.errors import Fix, UserError
 from core.base.files import write_atomically
-from core.base.formats import METRIC_NAMES, METRICS
+from core.base.formats import METRIC_NAMES, METRICS, Metric
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
@@ -27,9 +27,11 @@ from core.engine.training import checkpoints
 from core.engine.training.failures import diverged_error
 from core.engine.training.observe import Part
 from core.engine.training.requests import EndRequested, RequestBox
-from core.engine.training.trainer import WatchedTrainer
+from core.engine.training.trainer import EXTENDED_TO, WatchedTrainer
 from core.engine.training.what_ran import differences, what_ran
+from core.options.choices import BestMetric
 from core.options.method_rules import steps_hint, warmup_problem
+from core.options.sections import TrainingOptions
 from core.runs.events import (
     CheckpointSaved,
     ConfusionCounted,
@@ -50,39 +52,85 @@ from core.runs.models import Checkpoint, is_undamaged
 
 
 class BestCallback(TrainerCallback):
-    """Saves a checkpoint after each evaluation that was the best so far."""
+    """Saves a checkpoint after each evaluation that was the best so far, and stops early.
+
+    Early stopping is that of transformers' `EarlyStoppingCallback`. It counts in Trainer's log, which every checkpoint
+    has, so that a resumed run, whose last evaluation may have been undone, counts as one that never stopped.
+    """
+
+    def __init__(self, training: TrainingOptions) -> None:
+        self._training = training
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._stop_early(state, control)  # it may have been killed between its last checkpoint and its end
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if best_step(state.log_history) == state.global_step:
+        if best_step(state.log_history, self._training.metric_for_best_model) == state.global_step:
             control.should_save = True
+        self._stop_early(state, control)
+
+    def _stop_early(self, state: Any, control: Any) -> None:
+        if (
+            patience := self._training.early_stopping_patience
+        ) and patience <= evaluations_without_improvement(state.log_history, self._training):
+            control.should_training_stop = control.should_save = True
 
 
-def best_step(history: list[dict[str, Any]]) -> int | None:
-    """The step of the best evaluation in Trainer's log, the first of equals; None if there was none.
+def best_step(history: list[dict[str, Any]], by: BestMetric = BestMetric.AUTO) -> int | None:
+    """The step of the best evaluation in Trainer's log, the first of equals; None if there was none."""
+    evaluations, metric = _judged(history, by)
+    judged = [entry for entry in evaluations if metric and _is_finite(entry.get(metric.name))]
+    if metric is None or not judged:
+        return None
+    best = metric.best([entry[metric.name] for entry in judged])
+    return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
 
-    Evaluations are compared by the first metric of METRICS that the first evaluation had.
+
+def evaluations_without_improvement(history: list[dict[str, Any]], training: TrainingOptions) -> int:
+    """The last evaluations in Trainer's log that were no improvement, counted anew where the run was extended.
+
+    As in `EarlyStoppingCallback`, the first evaluation is one, and a later one is compared with the best so far, even
+    if that was too small an improvement to count.
     """
+    _evaluations, metric = _judged(history, training.metric_for_best_model)
+    waited, best, is_first = 0, -math.inf, True
+    if metric is None:
+        return 0
+    for entry in history:
+        if EXTENDED_TO in entry:
+            waited = 0
+        elif "eval_loss" in entry:
+            value = entry.get(metric.name, math.nan)
+            score = -value if metric.less_is_better else value
+            is_better = score > best and score - best > training.early_stopping_threshold
+            waited = 0 if is_first or is_better else waited + 1
+            best, is_first = score if score > best else best, False
+    return waited
+
+
+def _judged(history: list[dict[str, Any]], by: BestMetric) -> tuple[list[dict[str, Any]], Metric | None]:
+    """The evaluations and what they are compared by: automatically the first of METRICS that the first one has."""
     evaluations = [entry for entry in history if "eval_loss" in entry]
-    for metric in METRICS:
-        if evaluations and _is_finite(evaluations[0].get(metric.name)):
-            judged = [entry for entry in evaluations if _is_finite(entry.get(metric.name))]
-            best = metric.best([entry[metric.name] for entry in judged])
-            return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
-    return None
+    for metric in METRICS if evaluations else ():
+        if metric.name == f"eval_{by}" or (
+            by is BestMetric.AUTO and _is_finite(evaluations[0].get(metric.name))
+        ):
+            return evaluations, metric
+    return evaluations, None
 
 
 def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def load_best(trainer: Any, reporter: Reporter) -> int:
-    """Load the weights of the best evaluation.
+def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> int:
+    """Load the weights of the best evaluation, and note which it was and whether it stopped early.
 
     Returns:
         Their step: the last, if that was the best or the best is gone.
     """
     last: int = trainer.state.global_step
-    best = best_step(trainer.state.log_history)
+    best = best_step(trainer.state.log_history, training.metric_for_best_model)
     if best is None or best == last:
         return last
     folder = trainer.checkpoint_at(best)
@@ -335,10 +383,13 @@ class ReportCallback(TrainerCallback):
         """Report the plan, as Trainer has computed it, and start the clock of the first step.
 
         Raises:
-            UserError: The warm-up is no shorter than the run.
+            UserError: The warm-up is no shorter than the run, or early stopping has nothing to evaluate.
         """
         if too_long := warmup_problem(self._options, state.max_steps):
             raise UserError(too_long.message, fixes=too_long.fixes)
+        if self._options.training.early_stopping_patience and self._trainer.eval_dataset is None:
+            fix = Fix(_("Don't stop early"), {"training.early_stopping_patience": 0})
+            raise UserError(_("early stopping needs validation data"), fixes=(fix,))
         epochs = self._options.training.epochs
         if self._options.training.max_steps is not None:
             accumulated = self._options.memory.gradient_accumulation_steps
@@ -388,6 +439,8 @@ class ReportCallback(TrainerCallback):
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             reason = _("It was NaN or infinite for {count} steps in a row, so the weights are lost.")
             raise diverged_error(self._trainer.args, reason.format(count=NON_FINITE_STEPS))
+        if control.should_evaluate:  # the device has to end its steps before: their time isn't evaluation
+            self._log.flush()
         self._begin_step()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -426,7 +479,8 @@ class ReportCallback(TrainerCallback):
         if saved is None or not self._trainer.saved_anew:
             return
         output = self._options.output
-        best = {best_step(state.log_history)} if output.keep_best else ()
+        metric = self._options.training.metric_for_best_model
+        best = {best_step(state.log_history, metric)} if self._options.keeps_best else ()
         checkpoints.keep(saved.path.parent, max(1, output.keep_checkpoints), best)
         self._reporter.write(saved_event(saved, time.perf_counter() - self._mark))
         self._back_to_training(state)
@@ -479,6 +533,7 @@ class RequestCallback(TrainerCallback):
         self._requests.can_save = True
         if self._requests.end_requested():
             control.should_training_stop = True
+            control.should_evaluate = False
         elif self._is_to_save():
             control.should_save = True
 

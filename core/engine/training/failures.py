@@ -128,9 +128,9 @@ def disk_space_needed(trainer: Any, options: RunOptions, existing: list[Checkpoi
         state += 2 * MASTER  # ZeRO's own copy, and the weights a second time
     checkpoint = existing[0].bytes if existing else model + round(state * trained)
     copies = 0
-    if output.keep_checkpoints or output.keep_best:
-        copies = max(1, output.keep_checkpoints) + 1 + output.keep_best
-        if not output.save_steps and training.max_steps is None:
+    if output.keep_checkpoints or options.keeps_best:
+        copies = max(1, output.keep_checkpoints) + 1 + options.keeps_best
+        if not output.save_steps and not training.eval_steps and training.max_steps is None:
             copies = min(copies, math.ceil(training.epochs))
     return Need(checkpoint, copies, model)
 

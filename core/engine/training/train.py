@@ -56,7 +56,6 @@ from core.engine.training.failures import (
     check_weights_finite,
     explain,
     is_disk_full,
-    reading,
     require_disk_space,
     saved_bytes,
     writing,
@@ -68,7 +67,7 @@ from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Task
 from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
 from core.runs.folder import RunFolder
-from core.runs.models import STATE, Checkpoint
+from core.runs.models import Checkpoint
 from core.runs.words import ONLY_IF_IT_FITS
 
 PROBED = 100
@@ -265,6 +264,9 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             outcome = _learn(trainer, requests, checkpoint)
             seconds = time.perf_counter() - start
             step = trainer.state.global_step
+            waited = 0
+            if outcome is Outcome.FINISHED and step < trainer.state.max_steps:
+                waited = resolved.options.training.early_stopping_patience
             if outcome is not Outcome.PAUSED:
                 step = _save_model(run, resolved, reporter, prepared, trainer)
             if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
@@ -278,6 +280,8 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
                     samples_per_second=log.samples_per_second,
                     seconds=seconds,
                     steps=trainer.state.global_step,
+                    model_step=step if resolved.options.keeps_best else None,
+                    waited=waited,
                     peak_bytes=process_peak(),
                     peak_device_bytes=memory.peak(),
                 )
@@ -319,8 +323,8 @@ def _load(
     predictor = choose(resolved.options, prepared, run.path, reporter)
     if predictor is not None:
         trainer.add_callback(PredictionCallback(reporter, trainer, predictor, requests))
-    if resolved.options.output.keep_best:
-        trainer.add_callback(BestCallback())
+    if resolved.options.keeps_best:
+        trainer.add_callback(BestCallback(resolved.options.training))
     trainer.add_callback(ReportCallback(trainer, resolved, log, prepared.labels))
     trainer.add_callback(RequestCallback(requests, trainer, reporter))
     return prepared, trainer
@@ -336,9 +340,6 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
     if path and trainer.is_deepspeed_enabled:
         allow_zero_state()
     try:
-        if path:
-            with reading(path):  # Trainer reads it once more, among other work
-                transformers.TrainerState.load_from_json(str(Path(path) / STATE))
         trainer.train(resume_from_checkpoint=path)
         if requests.ending is None:
             trainer.evaluate_if_due()
@@ -365,8 +366,8 @@ def _save_model(
     """
     reporter.phase(Phase.SAVING)
     step: int = trainer.state.global_step
-    if resolved.options.output.keep_best:
-        step = load_best(trainer, reporter)
+    if resolved.options.keeps_best:
+        step = load_best(trainer, resolved.options.training, reporter)
     check_weights_finite(trainer.model, trainer.args)
     with writing(run.path, saved_bytes(trainer.model)), checkpoints.replaced(run.model) as new:
         trainer.save_model(str(new))

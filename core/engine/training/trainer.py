@@ -17,7 +17,7 @@ import torch
 from accelerate.utils import is_compiled_module
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset, Sampler
-from transformers import Trainer
+from transformers import Trainer, TrainerState
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
@@ -32,7 +32,7 @@ from core.engine.training.arguments import norm_parameters
 from core.engine.training.failures import check_weights_finite, reading, writing
 from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
 from core.engine.training.requests import on_signals
-from core.runs.models import Checkpoint, is_complete
+from core.runs.models import STATE, Checkpoint, is_complete
 
 if TYPE_CHECKING:
     from core.engine.training.compile import Compilation
@@ -138,6 +138,10 @@ def remember_random_state(kind: str) -> Callable[[], None]:
 # --- The trainer
 
 
+EXTENDED_TO = "extended_to"
+"""Key of an entry of Trainer's log: from this step on the run has so many steps."""
+
+
 class WatchedTrainer(Trainer):
     """Trainer that resumes bit for bit, and keeps the figures of the current step without waiting for the device.
 
@@ -177,6 +181,7 @@ class WatchedTrainer(Trainer):
         self.has_trained = False
         self._stage: Path | None = None
         self._undo_evaluation: Callable[[], None] = lambda: None
+        self._restore_random_state: Callable[[], None] | None = None
         self.forget_step()
 
     # Data loaders
@@ -336,13 +341,15 @@ class WatchedTrainer(Trainer):
         ]
 
     def evaluate_if_due(self) -> None:
-        """Evaluate if the run was paused at the end of an epoch, or of training, before its evaluation."""
+        """Evaluate if the run was paused before the evaluation of its last step."""
         step = self.state.global_step
         if self.eval_dataset is None or not step:
             return
-        batches = len(self.callback_handler.train_dataloader)
-        epoch_steps = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
-        is_due = step % epoch_steps == 0 or step >= self.state.max_steps
+        every = self.state.eval_steps
+        if self.args.eval_strategy == "epoch":
+            batches = len(self.callback_handler.train_dataloader)
+            every = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
+        is_due = step % every == 0 or step >= self.state.max_steps
         if is_due and not any(_is_evaluation(entry, step) for entry in self.state.log_history):
             self.evaluate()
 
@@ -394,9 +401,21 @@ class WatchedTrainer(Trainer):
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._stage) if self._stage is not None else super()._get_output_dir(trial)
 
+    def _init_training_state(self, max_steps: int, *args: Any) -> Any:
+        """Load the state as Trainer does, and note in its log where the run was extended."""
+        checkpoint = args[2]
+        with reading(checkpoint):
+            begun = super()._init_training_state(max_steps, *args)
+            state = Path(checkpoint) / STATE if checkpoint else None
+            planned = TrainerState.load_from_json(str(state)).max_steps if state else max_steps
+        if max_steps > planned:
+            self.state.log_history.append({"step": self.state.global_step, EXTENDED_TO: max_steps})
+        self.state.compute_steps(self.args, max_steps)  # intervals may be fractions of the run
+        return begun
+
     def _run_epoch(self, **kwargs: Any) -> None:
         """Run an epoch; not where the run is done already, for which Trainer would make one step too many."""
-        if self.state.global_step >= self.state.max_steps:
+        if self.control.should_training_stop or self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
             return
         checkpoint = kwargs["resume_from_checkpoint"]
@@ -407,6 +426,11 @@ class WatchedTrainer(Trainer):
             if kwargs["steps_trained_in_current_epoch"] and self.train_order and order.is_file():
                 with reading(checkpoint):
                     self.train_order.begin_with = torch.load(order, weights_only=True)
+            self._load_rng_state(checkpoint)
+            self.evaluate_if_due()
+            if self.control.should_training_stop:  # by that evaluation
+                return
+            self._restore_random_state = remember_random_state(self.args.device.type)
         super()._run_epoch(**kwargs)
 
     def _load_from_checkpoint(self, checkpoint: str, model: torch.nn.Module | None = None) -> None:
@@ -418,12 +442,13 @@ class WatchedTrainer(Trainer):
             return super()._prepare_for_training(max_steps, train_dataloader, checkpoint)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
+        if self._restore_random_state is not None:  # that after the evaluation that was due
+            self._restore_random_state()
+            return
         with reading(checkpoint):
             super()._load_rng_state(checkpoint)
             if checkpoint is not None:
                 restore_random_state(Path(checkpoint), self.args.device.type)
-        if checkpoint is not None:
-            self.evaluate_if_due()
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """Load as Trainer does, and compute the learning rate again: the run may have been extended."""

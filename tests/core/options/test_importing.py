@@ -89,6 +89,19 @@ def test_what_is_left_out_has_a_reason(text, name, reason):
     assert reason in next(found.reason for found in import_text(text).left if found.name == name)
 
 
+@pytest.mark.parametrize(
+    ("given", "training"),
+    [
+        ("--eval_strategy steps --eval_steps 50", {"eval_steps": 50.0}),
+        ("--evaluation_strategy steps --logging_steps 20", {"eval_steps": 20.0}),
+        ("--eval_strategy epoch --eval_steps 50 --seed 1", {"seed": 1}),
+        ("--metric_for_best_model eval_f1", {"metric_for_best_model": "f1"}),
+    ],
+)
+def test_when_to_evaluate_and_by_which_metric(given, training):
+    assert import_text(f"run_glue.py {given}").tree["training"] == training
+
+
 def test_old_names_are_taken_with_a_note():
     old = import_text(json.dumps({"warmup_ratio": 0.1, "optim": "adamw_hf", "use_mps_device": True}))
     notes = {found.name: found.note for found in old.taken}

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from core.options import RunOptions
-from core.options.choices import Task
+from core.options import RunOptions, run_file
+from core.options.catalogue import put
+from core.options.choices import BestMetric, Task
 from core.options.data import DataOptions
 from core.options.method_rules import Extent, batch_hint, extent, steps_hint, useful_steps, warmup_problem
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
+from core.options.validate import check_tree, problems_of
 
 
 def options(**sections: Any) -> RunOptions:
@@ -78,3 +80,36 @@ def test_a_warm_up_must_end_before_the_run(training, steps, is_problem):
     assert (found is not None) is is_problem
     if found:
         assert (found.path, found.fixes[0].changes) == ("training.warmup", {"training.warmup": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("training", "data", "path", "fix"),
+    [
+        ({"eval_steps": 1.5}, {}, "training.eval_steps", {"training.eval_steps": 2}),
+        (
+            {"early_stopping_patience": 3},
+            {"eval_fraction": 0.0},
+            "training.early_stopping_patience",
+            {"data.eval_fraction": 0.1},
+        ),
+        (
+            {"early_stopping_threshold": 0.1},
+            {},
+            "training.early_stopping_threshold",
+            {"training.early_stopping_patience": 3},
+        ),
+        (
+            {"metric_for_best_model": BestMetric.PEARSON},
+            {},
+            "training.metric_for_best_model",
+            {"training.metric_for_best_model": "f1"},
+        ),
+    ],
+)
+def test_evaluations_that_make_no_sense_are_refused(training, data, path, fix):
+    asked = options(training=TrainingOptions(**training), data=DataOptions(train="builtin:digits", **data))
+    found = next(problem for problem in problems_of(asked) if problem.path == path)
+    assert found.fixes[0].changes == fix
+    tree = run_file.to_tree(asked)
+    put(tree, found.fixes[0].changes)
+    assert path not in {problem.path for problem in check_tree(tree)[1]}

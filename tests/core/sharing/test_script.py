@@ -98,9 +98,15 @@ def test_scripts_are_short_and_clean(made, tmp_path):
 
 
 def test_scripts_train_without_hone(made, tmp_path):
-    cases = ("texts", "chat")
-    for case in cases:
-        (tmp_path / f"{case}.py").write_text(script(CASES[case](made)), encoding="utf-8")
+    cases = {"texts": 2, "chat": 3}
+    never_better = {
+        "training.eval_steps": 1.0,
+        "training.early_stopping_patience": 1,
+        "training.early_stopping_threshold": 9.0,
+    }
+    for case, steps in cases.items():
+        asked = with_changes(CASES[case](made), never_better if steps == 2 else {})
+        (tmp_path / f"{case}.py").write_text(script(asked), encoding="utf-8")
     driver = (
         "import json, runpy, sys\n"
         "for name in sys.argv[1:]:\n"
@@ -120,9 +126,9 @@ def test_scripts_train_without_hone(made, tmp_path):
     assert (tmp_path / "model" / "adapter_model.safetensors").is_file()
     logs = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("LOGGED ")]
     assert len(logs) == len(cases)
-    for log in logs:
+    for log, steps in zip(logs, cases.values(), strict=True):
         losses = [entry["loss"] for entry in log if "loss" in entry]
-        assert len(losses) == 3
+        assert len(losses) == steps
         assert all(0 < loss < 20 for loss in losses)
         assert any("eval_loss" in entry for entry in log)
 
@@ -151,6 +157,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "data.prefetch": {"data.workers": 2},
     "memory.offload_folder": {"memory.deepspeed": "zero-3", "memory.offload": "nvme"},
     "memory.offload": {"memory.deepspeed": "zero-2"},
+    "training.early_stopping_threshold": {"training.early_stopping_patience": 2},
+    "training.metric_for_best_model": {"output.keep_best": True},
     "output.save_steps": {"output.keep_checkpoints": 1},
     "data.roles": {"task": Task.CHAT},
     "data.loss_on": {"task": Task.CHAT},

@@ -29,7 +29,8 @@ FP32, BF16, FP16, TF32 = (
     [
         ({}, {"eval_strategy": "epoch", "save_strategy": "epoch", "train_sampling_strategy": "random"}),
         ({}, {"dataloader_prefetch_factor": None, "dataloader_multiprocessing_context": None}),
-        ({"has_eval": False}, {"eval_strategy": "no"}),
+        ({"has_eval": False, "eval_steps": 5.0}, {"eval_strategy": "no"}),
+        ({"eval_steps": 0.1}, {"eval_strategy": "steps", "eval_steps": 0.1}),
         ({"keep_checkpoints": 0}, {"save_strategy": "no"}),
         ({"warmup": 0.1}, {"warmup_steps": 0.1, "max_steps": -1, "lr_scheduler_type": "linear"}),
         ({"schedule": Schedule.CONSTANT, "warmup": 10.0}, {"lr_scheduler_type": "constant_with_warmup"}),

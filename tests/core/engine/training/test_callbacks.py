@@ -1,13 +1,22 @@
 """What Hone adds to Trainer's loop, on a model of one layer."""
 
+import math
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import TrainerCallback, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from core.base.errors import UserError
 from core.engine.data.batches import stack
@@ -21,11 +30,13 @@ from core.engine.training.callbacks import (
     StepLog,
     best_step,
     epochs_of,
+    evaluations_without_improvement,
 )
 from core.engine.training.requests import RequestBox
 from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import what_ran
-from core.options.choices import Task
+from core.options.choices import BestMetric, Task
+from core.options.sections import TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (
     CheckpointSaved,
@@ -192,6 +203,29 @@ def test_the_best_evaluation_is_found_by_the_metric_a_run_is_judged_by(metric, v
         for number, value in enumerate(values, start=1)
     ]
     assert best_step([{"step": 1, "loss": 9.0}, *evaluations]) == best
+
+
+@pytest.mark.parametrize("by", [BestMetric.ACCURACY, BestMetric.LOSS])
+@pytest.mark.parametrize("least", [0.0, 0.125])
+def test_evaluations_without_improvement_are_counted_as_by_transformers(by, least):
+    values = torch.tensor([3, 4, 4, 5, 2, math.nan, 6, 5, 8, 8, 1, 1, 0, math.nan, 7]).div(8).tolist()
+    counts = []
+    for beginning in (values, values[::-1]):
+        state, control, history = TrainerState(), TrainerControl(), []
+        options = TrainingOptions(metric_for_best_model=by, early_stopping_threshold=least)
+        theirs = EarlyStoppingCallback(99, least)
+        args = SimpleNamespace(
+            metric_for_best_model=by, greater_is_better=by is not BestMetric.LOSS, save_strategy="no"
+        )
+        trainer = SimpleNamespace(args=args, state=state)
+        for value in beginning:
+            metrics = {"eval_loss": 0.0, f"eval_{by}": value}
+            theirs.on_evaluate(args, state, control, metrics)
+            Trainer._determine_best_metric(trainer, metrics, None)
+            history.append(metrics)
+            counts.append(evaluations_without_improvement(history, options))
+            assert counts[-1] == theirs.early_stopping_patience_counter
+    assert max(counts) > 2
 
 
 def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):

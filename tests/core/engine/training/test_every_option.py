@@ -67,6 +67,9 @@ ELSEWHERE = {
     "output.tensorboard",
     "task",
     "training.beta",
+    "training.early_stopping_patience",
+    "training.early_stopping_threshold",
+    "training.metric_for_best_model",
 }
 """Options whose effect is held by tests of their own, such as those of chats, predictions and compiling."""
 

@@ -182,6 +182,76 @@ def test_a_run_paused_after_its_last_step_is_evaluated_and_takes_no_further_step
     assert RunFolder(tmp_path / "run").model.is_dir()
 
 
+# --- Evaluated every few steps, and stopped early
+
+
+@pytest.fixture(scope="module")
+def early(tmp_path_factory):
+    """Of a run that overfits within its ninth epoch of eight steps each: what is best comes within an epoch, too."""
+    folder = tmp_path_factory.mktemp("early")
+    return run_options(
+        source=save_tiny_bert(folder / "bert", hidden_dropout_prob=0.1),
+        train=write_reviews(folder / "reviews.csv", 40),
+        eval_fraction=0.25,
+        group_by_length=Toggle.ON,
+        batch_size=4,
+        epochs=9.0,
+        learning_rate=3e-3,
+        eval_steps=3.0,
+        metric_for_best_model="loss",
+        early_stopping_patience=3,
+        predictions=2,
+    )
+
+
+@pytest.fixture(scope="module")
+def stopped_early(early, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("early-whole") / "run"
+    story = in_attempts(folder, early)
+    best, last = story.last.model_step, story.last.steps
+    assert list(story.evaluations) == [*range(3, last + 1, 3)]
+    assert (last - best, story.last.waited, best % 8 > 0, last < 72) == (9, 3, True, True)
+    assert story.last.metrics == story.evaluations[best]
+    return folder
+
+
+def die() -> None:
+    raise RuntimeError("killed")
+
+
+@pytest.mark.parametrize(
+    "where", ["at-evaluations", "in-evaluations", "killed", "killed-while-it-saves-the-model"]
+)
+def test_early_stopping_ends_at_the_same_step_with_the_same_model(
+    where, early, stopped_early, tmp_path, monkeypatch
+):
+    run, whole = RunFolder(tmp_path / "run"), story_of(RunFolder(stopped_early)).last
+    best, last = whole.model_step, whole.steps
+    if where == "killed":
+        for step in (best + 1, last - 1):
+            assert attempt(run.path, early, {step: die}) == 1
+    elif where == "killed-while-it-saves-the-model":
+        with monkeypatch.context() as patched:
+            patched.setattr("core.engine.training.train._save_model", lambda *_: die())
+            assert attempt(run.path, early) == 1
+    else:
+        for step in (best, best + 4, last):
+            while_evaluating = where == "in-evaluations" and step % 3 == 0
+            assert attempt(run.path, early, {step: Action.PAUSE}, while_evaluating) == 0
+            assert story_of(run).ended == (Outcome.PAUSED, step)
+    assert attempt(run.path, early) == 0
+    assert_same(run.path, stopped_early)
+    ended = story_of(run).last
+    assert (ended.steps, ended.model_step, ended.waited) == (last, best, 3)
+
+
+def test_a_run_that_stopped_early_can_be_extended_and_counts_anew(early, stopped_early, tmp_path):
+    run = RunFolder(shutil.copytree(stopped_early, tmp_path / "run"))
+    last, unchecked = story_of(run).last.steps, replace(early.training, epochs=12.0)
+    status = in_attempts(run.path, replace(early, training=unchecked), last + 2)
+    assert status.last.steps >= last + 9
+
+
 @pytest.mark.parametrize("interrupts_late", [False, True])
 def test_a_pause_while_loading_ends_at_once_with_nothing_saved(
     interrupts_late, options, tmp_path, monkeypatch
