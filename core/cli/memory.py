@@ -337,14 +337,15 @@ def fit(arguments: argparse.Namespace) -> int:
         correction=request.correction,
     )
     tries: list[Try] = []
+    text = _("Try {number} of at most {most}: {title}")
     fitting.on_begin(
-        lambda title: note(_("Try {number}: {title}").format(number=len(tries) + 1, title=title))
+        lambda begun: note(text.format(number=begun.number, most=begun.most, title=begun.plan[0]))
     )
     for done in fitting.tries():
         tries.append(done)
         note(f"  {try_text(done)}")
     changes, result = fitting.changes, fitting.result
-    text = (
+    found = (
         _("It fits with {changes}.").format(changes=changes_text(changes))
         if changes
         else _("It fits as it is.")
@@ -353,12 +354,12 @@ def fit(arguments: argparse.Namespace) -> int:
     if result is not None and is_written:
         with writing(target):
             comment = _("Made by `hone fit` of {file}.").format(file=arguments.file)
-            run_file.write(result, target, f"{comment} {text}")
+            run_file.write(result, target, f"{comment} {found}")
     if arguments.json or changes is not None:
         where = _("The run file is {file}").format(file=target) if is_written else _("Nothing was written.")
         file = str(target) if is_written else None
         answer = {"tries": tries, "changes": changes, "file": file, "reason": fitting.reason}
-        print_answer(answer, [text, where], as_json=arguments.json)
+        print_answer(answer, [found, where], as_json=arguments.json)
     else:
         note(_("Nothing was found. {reason}").format(reason=fitting.reason))
     if result is not None:

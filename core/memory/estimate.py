@@ -188,6 +188,10 @@ FIRST_USE = 46 * MIB
 """What the libraries allocate at first use: 26 MiB of code, 20 MiB of tokenizers, tables and oneDNN's kernels. Measured
 in runs whose tensors were all allocated by mmap."""
 
+REAL_TEXTS = 90 * MIB
+"""Memory for reading and evaluating texts, and the gaps that batches of uneven lengths leave: 55 to 198 MiB in six
+whole runs (MiniLM with MRPC, a Llama with Shakespeare), less for random texts and for those padded to one length."""
+
 MOST_RANDOM_PIXELS = 64 * MIB
 """Maximum bytes of random images in memory (`core.engine.data.images`)."""
 
@@ -605,9 +609,12 @@ def overhead_bytes(case: Case) -> int:
 
 def process_bytes(case: Case) -> int:
     """Main memory of the process besides tensors; images other than random ones are not counted."""
-    random = None if case.is_text else parse_synthetic(case.options.data.train)
-    pixels = min(random[0] * 3 * random[1] ** 2, MOST_RANDOM_PIXELS) if random else 0
-    return libraries_bytes(case.options) + FIRST_USE + pixels
+    random = parse_synthetic(case.options.data.train)
+    held = libraries_bytes(case.options) + FIRST_USE
+    if not case.is_text:
+        return held + (min(random[0] * 3 * random[1] ** 2, MOST_RANDOM_PIXELS) if random else 0)
+    is_even = random is not None or case.options.data.padding is Padding.FIXED
+    return held if is_even else held + REAL_TEXTS
 
 
 def libraries_bytes(options: RunOptions) -> int:

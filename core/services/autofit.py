@@ -22,6 +22,9 @@ from core.services.memory import DryRun
 HOPELESS = 1.2
 """Forecasts are at most 20 % too high: what is forecast to take more than this factor of what fits is not tried."""
 
+MOST_TRIES = 6
+"""Fitting makes at most so many dry runs; the last is that of the smallest combination, or of a rival."""
+
 MOST_FAILURES = 3
 """After so many dry runs that failed for other reasons than memory, the search is given up."""
 
@@ -56,8 +59,21 @@ class MakesMeasurement(Protocol):
 
 MakeDryRun = Callable[[RunOptions, Room | None], MakesMeasurement]
 
-OnBegin = Callable[[str], None]
-"""Called with the title of each try as it begins, in the thread that iterates."""
+
+class Begun(msgspec.Struct, frozen=True):
+    """A try that begins: its number from 1, and the titles of the plan: its own, and those that may follow it."""
+
+    number: int
+    plan: tuple[str, ...]
+
+    @property
+    def most(self) -> int:
+        """The number of tries there can be in all."""
+        return self.number - 1 + len(self.plan)
+
+
+OnBegin = Callable[[Begun], None]
+"""Called as each try begins, in the thread that iterates."""
 
 
 class DryRuns:
@@ -66,7 +82,8 @@ class DryRuns:
     def __init__(
         self, options: RunOptions, device: DeviceReport, room: Room | None, dry_run: MakeDryRun
     ) -> None:
-        self._on_begin: OnBegin = lambda _title: None
+        self._on_begin: OnBegin = lambda _begun: None
+        self._count = 0
         self._options = options
         self._device = device
         self._room = room
@@ -86,14 +103,23 @@ class DryRuns:
             if self._running is not None:
                 self._running.kill()
 
-    def attempt(self, title: str, changes: dict[str, Any], forecast: Forecast, slower: float) -> Try | None:
-        """Make one dry run. Returns None if it was stopped."""
+    def attempt(
+        self,
+        title: str,
+        changes: dict[str, Any],
+        forecast: Forecast,
+        slower: float,
+        *,
+        then: Sequence[str] = (),
+    ) -> Try | None:
+        """Make one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
         options = with_changes(self._options, {"device.name": self._device.name, **changes})
         with self._lock:
             if self._stopped:
                 return None
             self._running = self._dry_run(options, self._room)
-        self._on_begin(title)
+        self._count += 1
+        self._on_begin(Begun(self._count, (title, *then)))
         measurement, problem = None, ""
         try:
             measurement = self._running.run()
@@ -118,7 +144,8 @@ class Fitting(DryRuns):
     Candidates are tried in the order of their forecasts. Each result improves the others' forecasts: candidates that
     are forecast to take no less than one that didn't fit are dropped, and a forecast's error is applied to the others.
     Candidates that are forecast not to fit come last, the smallest first. If a combination fits, one other that loses
-    as little and is forecast to fit is measured too, and the faster one is chosen.
+    as little and is forecast to fit is measured too, and the faster one is chosen. There are at most `MOST_TRIES`; if
+    all but one failed, the last is the smallest combination.
 
     Attributes:
         result: The changed options, None until a combination was found.
@@ -162,12 +189,13 @@ class Fitting(DryRuns):
     def tries(self) -> Iterator[Try]:
         """Yield each try as it ends."""
         if self._request is None:
-            self.reason = _("The model can't be inspected before its run, so its memory can't be forecast.")
+            self.reason = _("The model can't be inspected before its run, so its memory can't be estimated.")
             return
         self._left = candidates(self._request)
-        while self._left:
-            candidate = self._next()
-            done = self._try(candidate)
+        while plan := self._plan():
+            candidate, *others = plan
+            self._left = [one for one in self._left if one is not candidate]
+            done = self._try(candidate, [other.title for other in others])
             if done is None:
                 self.reason = _("It was stopped.")
                 return
@@ -190,21 +218,27 @@ class Fitting(DryRuns):
         self.reason = _("No change makes this model fit: choose a smaller one, or free memory.")
         self.is_too_large = True
 
-    def _next(self) -> Candidate:
-        smallest = min(self._left, key=lambda one: (one.total, one.loss, -len(one.steps)))
-        chosen = next(filter(self._has_hope, self._left), smallest)
-        self._left = [one for one in self._left if one is not chosen]
-        return chosen
+    def _plan(self) -> list[Candidate]:
+        """The next tries if each fails to fit: those that have hope, and at last the smallest."""
+        left, plan = self._left, list[Candidate]()
+        while left and self._count + len(plan) < MOST_TRIES:
+            smallest = min(left, key=lambda one: (one.total, one.loss, -len(one.steps)))
+            hopeful = next(filter(self._has_hope, left), smallest)
+            plan.append(smallest if self._count + len(plan) == MOST_TRIES - 1 else hopeful)
+            left = [one for one in left if one.total < plan[-1].total]
+        return plan
 
-    def _try(self, candidate: Candidate) -> Try | None:
-        return self.attempt(candidate.title, candidate.changes, candidate.forecast, candidate.slower)
+    def _try(self, candidate: Candidate, then: Sequence[str] = ()) -> Try | None:
+        return self.attempt(
+            candidate.title, candidate.changes, candidate.forecast, candidate.slower, then=then
+        )
 
     def _take(self, done: Try) -> None:
         self.result, self.changes = with_changes(self._options, done.changes), done.changes
 
     def _try_rival(self, found: Candidate, done: Try) -> Iterator[Try]:
         """Measure a candidate that loses as little without only adding changes; choose it if it is faster."""
-        if not found.steps or done.measurement is None:
+        if not found.steps or done.measurement is None or self._count == MOST_TRIES:
             return
         self._learn(found, done.measurement)
         alike = (one for one in self._left if one.loss == found.loss and not one.goes_further_than(found))
@@ -255,8 +289,9 @@ class MeasuringEach(DryRuns):
     def tries(self) -> Iterator[Try]:
         """Yield each try as it ends."""
         alone = [(remedy.title, remedy.changes, remedy.forecast, remedy.slower) for remedy in self._remedies]
-        for arguments in [(AS_ASKED, {}, self._as_asked, 1.0), *alone]:
-            done = self.attempt(*arguments)
+        all_of_them = [(AS_ASKED, {}, self._as_asked, 1.0), *alone]
+        for number, arguments in enumerate(all_of_them, 1):
+            done = self.attempt(*arguments, then=[title for title, *_rest in all_of_them[number:]])
             if done is None:
                 return
             yield done

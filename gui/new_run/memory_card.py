@@ -28,44 +28,49 @@ SAME_TIME = 0.015
 """Smaller changes of the step time, as a share, are not shown."""
 
 
-def headline(forecast: Forecast, ran_out: bool = False) -> tuple[str, str, Role]:
-    """Return the verdict in a word or two, its figures, and the role of the word.
-
-    Args:
-        forecast: What is known, with the memory that is free now.
-        ran_out: Whether a dry run ran out of memory, so that the figures are those of that moment.
-    """
+def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
+    """Return the verdict in a word or two, its figures, and the role of the word."""
     total, room = forecast.parts.total, forecast.room
     size = memory(total)
-    if ran_out:
+    if state.ran_out:
         return _("Doesn't fit"), _("memory ran out at {size}").format(size=size), Role.VERDICT_BAD
     if room is None:
         return _("Takes {size}").format(size=size), _("the free memory isn't known"), Role.VERDICT
-    if forecast.verdict is Verdict.TOO_LARGE:
-        text = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
-        return _("Doesn't fit"), text, Role.VERDICT_BAD
+    if state.is_upper_bound:
+        size = _("at most {size}").format(size=size)
     text = _("{size} of {free} free").format(size=size, free=memory(room.free))
-    if forecast.verdict is Verdict.TIGHT:
-        return _("Fits tightly"), text, Role.VERDICT_TIGHT
+    match state.verdict:
+        case Verdict.TOO_LARGE if state.is_upper_bound:
+            return _("May not fit"), text, Role.VERDICT_TIGHT
+        case Verdict.TOO_LARGE:
+            text = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
+            return _("Doesn't fit"), text, Role.VERDICT_BAD
+        case Verdict.TIGHT:
+            return _("Fits tightly"), text, Role.VERDICT_TIGHT
+        case Verdict.UNKNOWN:
+            return _("Reading lengths…"), text, Role.VERDICT
     return _("Fits"), text, Role.VERDICT_GOOD
 
 
-def basis_text(basis: Basis, measured_at: float | None = None) -> str:
-    if basis is Basis.FORMULA:
-        return _("forecast")
-    if measured_at is None or time.time() - measured_at < JUST_NOW:
+def basis_text(state: MemoryState) -> str:
+    if state.measured is None:
+        return _("upper bound") if state.is_upper_bound else _("estimate")
+    if time.time() - state.measured.at < JUST_NOW:
         return _("measured just now")
-    return _("measured at {clock}").format(clock=clock(measured_at))
+    return _("measured at {clock}").format(clock=clock(state.measured.at))
 
 
-def basis_help(basis: Basis) -> str:
-    if basis is Basis.FORMULA:
-        return _("Computed from the size of the model and your choices; it changes at once as you choose.")
-    return _("The peak of a few real training steps.")
+def basis_help(state: MemoryState, forecast: Forecast) -> str:
+    text = _("Estimated from the size of the model and your settings; it changes as you change them.")
+    if forecast.basis is Basis.MEASURED:
+        text = _("The peak of a few real training steps.")
+    elif state.is_upper_bound:
+        text = _("Assumes that every example has the maximum length; shorter examples take less memory.")
+    return " ".join((text, *forecast.notes))
 
 
 def undivided_text() -> str:
-    return _("Memory of the dry run when it ended; its parts aren't known.")
+    return _("Memory of the test run when it ended. How it was divided isn't known.")
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
@@ -78,7 +83,7 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead))
     return [
         Part(_("weights"), parts.weights, "run", _("The model's parameters.")),
-        Part(_("gradients"), parts.gradients, "gradients", _("One for each trainable parameter.")),
+        Part(_("gradients"), parts.gradients, "gradients", _("One number for each trainable parameter.")),
         Part(
             _("optimizer"),
             parts.optimizer,
@@ -114,7 +119,7 @@ def saving_text(
     if not remedy.changes:
         return remedy.help
     if measured is not None and measured.ran_out:
-        return _("memory ran out with it too (measured)")
+        return _("memory ran out with this as well (measured)")
     slower: float | None = remedy.slower
     if measured is None:
         saved = _("−{size}").format(size=memory(remedy.saves))
@@ -211,12 +216,12 @@ class Ladder(QWidget):
         self.link = link_button("", flush=True)
         self.link.setCheckable(True)
         self.link.toggled.connect(self._on_toggled)
-        self.explain = link_button(_("What is this?"), tip=_("What each part is, and how it is computed"))
+        self.explain = link_button(_("What is this?"), tip=_("Explains each part and how it is computed"))
         self.fit = QPushButton(_("Fit it for me…"))
-        self.fit.setToolTip(_("Try these in short real runs: the fastest that fits of those that lose least"))
+        self.fit.setToolTip(_("Test lighter settings in short real runs and suggest the fastest that fits"))
         self.each = link_button(_("Measure all…"), flush=True)
-        self.each.setToolTip(_("A short real run with each remedy alone: what it saves and costs"))
-        self._nothing = text_label(_("These choices can't save more memory."), Role.HINT)
+        self.each.setToolTip(_("Measure in short real runs what each change saves and costs"))
+        self._nothing = text_label(_("No setting can reduce the memory further."), Role.HINT)
         self._list, self._remedies = QWidget(), vbox()
         fill(
             QVBoxLayout(self._list),
@@ -280,7 +285,7 @@ class FitCard(Card):
         self.hours.setSuffix(_(" h"))
         self.hours.setAccessibleName(_("Hours that the run may take"))
         self.set_steps = link_button(
-            _("Set steps"), tip=_("Stop after as many steps as fit into that time, as measured")
+            _("Set steps"), tip=_("Set the maximum steps to what fits into this time, as measured")
         )
         label = role_label(Role.MUTED, _("I have"))
         label.setBuddy(self.hours)
@@ -325,12 +330,12 @@ class FitCard(Card):
         self._missing.setVisible(forecast is None)
         self._missing.setText(state.missing)
         if forecast is not None:
-            verdict, figures, role = headline(forecast, state.ran_out)
+            verdict, figures, role = headline(state, forecast)
             self._verdict.setText(verdict)
             set_role(self._verdict, role)
             self._figures.setText(figures)
-            self._basis.setText(basis_text(forecast.basis, measured.at if measured else None))
-            self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
+            self._basis.setText(basis_text(state))
+            self._basis.setToolTip(basis_help(state, forecast))
             room, limits = forecast.room, []
             if room is not None:
                 limits = [
@@ -351,7 +356,7 @@ class FitCard(Card):
         if is_short != self._was_short:
             self._was_short = is_short
             self.ladder.link.setChecked(is_short)
-        self.ladder.link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
+        self.ladder.link.setText(_("How to make it fit") if is_short else _("Reduce memory"))
         for button in (self.ladder.fit, self.ladder.each):
             button.setEnabled(self.state.can_measure)
         if self.ladder.is_open:
@@ -372,7 +377,7 @@ class FitCard(Card):
         is_running = state.lookup.is_running
         line.setVisible(bool(state.lookup_source))
         line.button.setText(_("Cancel") if is_running else _("Look up its size"))
-        text = _("Downloads only the description of the model, {file}, from {host}: a few KB")
+        text = _("Downloads only {file}, which describes the model, from {host} (a few KB)")
         if is_running:
             text = _("Downloading {file} from {host}…")
         text = text.format(file=hub.CONFIG, host=hub.host())
@@ -390,20 +395,17 @@ class FitCard(Card):
         if is_running:
             button.setText(_("Cancel"))
             button.setToolTip("")
-            text = _("Training a few steps on the longest examples… {spent}")
+            text = _("Running a few steps on your longest examples… {spent}")
             self._measure.label.setText(text.format(spent=duration(state.measuring_seconds)))
             return
         button.setText(_("Measure") if measured is None else _("Measure again"))
-        tip = _(
-            "Trains a few steps on the longest examples and saves nothing: shows how much memory and "
-            "time it takes"
-        )
-        text = _("Trains a few steps to measure memory and time")
+        tip = _("Uses your longest examples, in a separate process. Nothing is saved.")
+        text = _("Runs a few real steps to measure memory and time")
         if case is not None and not case.is_complete:
-            tip = _("This trains the model itself, which isn't on this computer yet")
-            text = _("Can be measured once the weights are here: the first run downloads them")
+            tip = _("Measuring needs the model's weights, which are not on this computer yet")
+            text = _("Available once the model is downloaded. The first run downloads it.")
         if case is not None and not case.is_ready:
-            tip = _("First fix what is listed under Checks")
+            tip = _("Fix the problems listed under Checks first")
         if measured is not None and measured.ran_out:
             text = ""
         elif measured is not None and case is not None and measured.measurement.step_seconds is not None:

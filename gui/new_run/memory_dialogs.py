@@ -19,16 +19,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import MISSING, duration, memory, step_time
+from core.base.formats import MISSING, about, duration, memory, step_time
 from core.base.language import _
 from core.memory.explain import PartExplained, explain_parts
-from core.memory.model import Forecast, Verdict, key_of
+from core.memory.model import Verdict, key_of
 from core.memory.remedies import Remedy
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.method_rules import most_epochs, useful_steps
 from core.runs import queue
-from core.services.autofit import Fitting, MeasuringEach, Try
+from core.services.autofit import Begun, Fitting, MeasuringEach, Try
 from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -44,12 +44,12 @@ from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 class ExplainedSheet(QDialog):
     """Each part of the memory with a sentence, a formula and its source; only the whole if there are no parts."""
 
-    def __init__(self, forecast: Forecast, parts: Sequence[PartExplained], parent: QWidget) -> None:
+    def __init__(self, basis: str, total: int, parts: Sequence[PartExplained], parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(_("What takes the memory"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(680, 600)
-        rows = [Row(_("Total"), f"{memory(forecast.parts.total)}. {undivided_text()}")]
+        rows = [Row(_("Total"), f"{memory(total)}. {undivided_text()}")]
         if parts:
             rows = list(map(self._row, parts))
         self.rows = KeyValue()
@@ -58,8 +58,7 @@ class ExplainedSheet(QDialog):
         fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        basis = text_label(" ".join((basis_help(forecast.basis), *forecast.notes)))
-        fill_dialog(self, basis, (PageScroll(content), 1), buttons)
+        fill_dialog(self, text_label(basis), (PageScroll(content), 1), buttons)
 
     def _row(self, part: PartExplained) -> Row:
         source = _("Source: {source}").format(source=part.source) if part.source else ""
@@ -68,23 +67,32 @@ class ExplainedSheet(QDialog):
 
 
 class TriesTable(QTableWidget):
-    """The short runs that were tried: what was changed, and what it took. One row can be chosen."""
+    """The tries: what was changed and what it took, then those that are planned. One that has ended can be selected."""
 
     def __init__(self) -> None:
         super().__init__(0, 4)
         self.tries: list[Try] = []
-        self.setHorizontalHeaderLabels([_("Changed"), _("Peak memory"), _("Step time"), _("Result")])
-        self.setAccessibleName(_("Trials"))
+        self.setHorizontalHeaderLabels([_("Change"), _("Peak memory"), _("Step time"), _("Result")])
+        self.setAccessibleName(_("Tries"))
         set_up_rows(self)
         self.setWordWrap(True)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
 
+    def show_plan(self, titles: Sequence[str]) -> None:
+        """Show below the results which try runs now, and those that follow if it doesn't fit."""
+        self.setRowCount(len(self.tries))
+        for place, title in enumerate(titles):
+            self._set_row(
+                len(self.tries) + place, (title, "", "", _("running…") if place == 0 else _("planned"))
+            )
+
     def add(self, trial: Try) -> None:
+        """Show the result of the try that ran; the plan below it is out of date."""
+        self.show_plan(())
         self.tries.append(trial)
-        row, measured = self.rowCount(), trial.measurement
-        self.insertRow(row)
+        measured = trial.measurement
         results = {
             Verdict.FITS: _("✓ fits"),
             Verdict.TIGHT: _("! fits tightly"),
@@ -97,11 +105,16 @@ class TriesTable(QTableWidget):
             step_time(measured.step_seconds) if measured else MISSING,
             results[trial.verdict],
         )
+        self._set_row(self.rowCount(), cells, trial.problem or (measured.out_of_memory if measured else ""))
+
+    def _set_row(self, row: int, cells: Sequence[str], tip: str = "") -> None:
+        self.setRowCount(max(row + 1, self.rowCount()))
         for column, text in enumerate(cells):
             item = QTableWidgetItem(text)
-            item.setToolTip(trial.problem or (measured.out_of_memory if measured else "") or text)
+            item.setToolTip(tip or text)
+            if row >= len(self.tries):
+                item.setFlags(Qt.ItemFlag.NoItemFlags)
             self.setItem(row, column, item)
-        self.scrollToBottom()
 
     def choose(self, trial: Try) -> None:
         self.selectRow(self.tries.index(trial))
@@ -124,20 +137,22 @@ class FitSheet(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(760, 520)
         self._tries = tries
-        self._began = time.monotonic()
-        self._trying = ""
+        self._began = self._try_began = time.monotonic()
+        self._begun: Begun | None = None
         self._is_stopped = False
         self.status = text_label(role=Role.STRONG)
+        self._time = text_label(role=Role.HINT)
         self._progress = QProgressBar()
         self._progress.setRange(0, 0)
-        self._progress.setAccessibleName(_("Trying"))
+        self._progress.setTextVisible(False)
+        self._progress.setAccessibleName(_("Tries"))
         self.table = TriesTable()
         self.table.itemSelectionChanged.connect(self._show_button)
         self._stop = QPushButton(_("Stop"))
         self._stop.clicked.connect(self._stop_trying)
         self.apply = QPushButton(_("Apply"))
         set_role(self.apply, Role.PRIMARY)
-        self.apply.setToolTip(_("Change the form as the chosen line says; this can be undone"))
+        self.apply.setToolTip(_("Change the form to the selected settings. You can undo this."))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(self.apply, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
@@ -147,6 +162,7 @@ class FitSheet(QDialog):
             text_label(text, Role.MUTED),
             hbox((self.status, 1), self._stop),
             self._progress,
+            self._time,
             (self.table, 1),
             buttons,
         )
@@ -177,17 +193,21 @@ class FitSheet(QDialog):
         super().done(result)
 
     def _make_tries(self, call: Call) -> None:
-        """In the thread: report the title of each trial as it begins, and the trial as it ends."""
+        """In the thread: report each try as it begins and as it ends."""
         self._tries.on_begin(call.tell)
         for trial in self._tries.tries():
             call.tell(trial)
 
-    def _on_progress(self, progress: str | Try) -> None:
-        self._trying, self._began = progress if isinstance(progress, str) else "", time.monotonic()
-        self._show_status()
-        if isinstance(progress, Try):
+    def _on_progress(self, progress: Begun | Try) -> None:
+        if isinstance(progress, Begun):
+            self._begun, self._try_began = progress, time.monotonic()
+            self._progress.setRange(0, progress.most)
+            self._progress.setValue(progress.number - 1)
+            self.table.show_plan(progress.plan)
+        else:
             self.table.add(progress)
             self.tried.emit(progress)
+        self._show_status()
 
     def _stop_trying(self) -> None:
         self._is_stopped = True
@@ -196,7 +216,9 @@ class FitSheet(QDialog):
     def _on_settled(self) -> None:
         self._clock.stop()
         self._progress.hide()
+        self._time.hide()
         self._stop.hide()
+        self.table.show_plan(())
         changes = self._tries.changes if isinstance(self._tries, Fitting) else None
         tries = self.table.tries
         result = next((trial for trial in tries if changes is not None and trial.changes == changes), None)
@@ -204,20 +226,35 @@ class FitSheet(QDialog):
             text = str(self._task.failure)
         elif result is None:
             text = self._tries.reason if isinstance(self._tries, Fitting) else ""
-            text = text or (_("Stopped.") if self._is_stopped else _("All were measured."))
+            text = text or (_("Stopped.") if self._is_stopped else _("All changes are measured."))
         elif result.changes:
-            text = _("Result: {changes}.").format(changes=result.title)
+            text = _("Suggestion: {changes}").format(changes=result.title)
         else:
-            text = _("It fits as it is, with room to spare: nothing has to change.")
+            text = _("Your settings fit with room to spare. Nothing needs to change.")
         self.status.setText(text)
         if result is not None:
             self.table.choose(result)
         self._show_button()
 
     def _show_status(self) -> None:
-        spent = duration(time.monotonic() - self._began)
-        text = _("Trying: {title}… {spent}") if self._trying else _("Preparing…")
-        self.status.setText(text.format(title=self._trying, spent=spent))
+        """Show which try runs, the time that has passed, and the most that is left by the mean of the tries so far."""
+        now, done, begun = time.monotonic(), len(self.table.tries), self._begun
+        if begun is None:
+            self.status.setText(_("Preparing…"))
+            return
+        text = _("Try {number} of at most {most}: {title}")
+        if isinstance(self._tries, MeasuringEach):
+            text = _("Try {number} of {most}: {title}")
+        self.status.setText(text.format(number=begun.number, most=begun.most, title=begun.plan[0]))
+        spent = duration(now - self._began)
+        if not done:
+            self._time.setText(_("{spent} so far").format(spent=spent))
+            return
+        each = (self._try_began - self._began) / done
+        left = max(0.0, each * (begun.most - done) - (now - self._try_began))
+        self._time.setText(
+            _("{spent} so far, at most about {left} left").format(spent=spent, left=about(left))
+        )
 
     def _show_button(self) -> None:
         trial = self.table.chosen
@@ -257,7 +294,7 @@ class MemoryActions(QObject):
         state = self._state
         state.resume()
         case, forecast = state.case, state.forecast
-        if case is None or forecast is None or state.verdict is not Verdict.TOO_LARGE:
+        if case is None or forecast is None or Verdict.TOO_LARGE not in (state.verdict, forecast.verdict):
             return True
         key = key_of(case.options)
         waits = not state.ran_out and queue.ahead_of(case.options.device.name) is not None
@@ -267,7 +304,7 @@ class MemoryActions(QObject):
         enough = (Verdict.FITS, Verdict.TIGHT)
         remedies = (item for item in state.remedies() if item.changes and state.verdict_after(item) in enough)
         remedy = next(remedies, None)
-        answer = self._question(headline(forecast, state.ran_out)[1], remedy).ask(Start.NEVER)
+        answer = self._question(headline(state, forecast)[1], remedy).ask(Start.NEVER)
         if answer is Start.ANYWAY:
             self._confirmed = key
         elif answer is Start.WITH_REMEDY and remedy is not None:
@@ -278,15 +315,18 @@ class MemoryActions(QObject):
 
     def _question(self, figures: str, remedy: Remedy | None) -> Question[Start]:
         """Return the question; Return never starts what doesn't fit."""
-        text = _("If memory runs out, the run ends, and other programs may become slow.")
+        text = _("If memory runs out, the run ends and other programs may become slow.")
         answers = {Start.ANYWAY: _("Start anyway")}
         if remedy is not None:
             text += f"\n\n{remedy.title}: {self._card.worth(remedy)}"
             answers = {Start.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title), **answers}
         elif self._state.can_measure:
-            text += "\n\n" + _("No single change makes it fit; Hone can search for several that do.")
+            text += "\n\n" + _("No single change makes it fit. Hone can look for a combination that does.")
             answers = {Start.WITH_REMEDY: _("Fit it for me…"), **answers}
-        title = _("It doesn't fit into memory: {figures}").format(figures=figures)
+        title = _("This run doesn't fit into memory: {figures}")
+        if self._state.is_upper_bound:
+            title = _("This run may not fit into memory: {figures}")
+        title = title.format(figures=figures)
         question = Question(title, text, answers, self._card.window())
         if len(answers) == 1:
             question.setDefaultButton(QMessageBox.StandardButton.Cancel)
@@ -296,7 +336,8 @@ class MemoryActions(QObject):
         state, case, forecast = self._state, self._state.case, self._state.forecast
         if case is not None and forecast is not None:
             parts = explain_parts(case.options, case.shape, case.device, forecast)
-            ExplainedSheet(forecast, () if state.is_undivided else parts, self._card).open()
+            parts = () if state.is_undivided else parts
+            ExplainedSheet(basis_help(state, forecast), forecast.parts.total, parts, self._card).open()
 
     def fit(self) -> None:
         """Search for what fits, by short runs."""
@@ -315,9 +356,8 @@ class MemoryActions(QObject):
             correction=state.correction,
         )
         text = _(
-            "Runs short tests on your longest rows, your current settings first if they have a chance, until one fits "
-            "with 10 % to spare: the fastest that keeps the result, else the fastest of those that lose least. "
-            "The form changes only when you press Apply."
+            "Tests your settings, then lighter ones, on your longest examples and suggests the fastest that fits with "
+            "10 % to spare. Settings that may change the result come last. The form changes only when you press Apply."
         )
         self._open(FitSheet(_("Fit it for me"), text, fitting, self._card.window()), case.options)
 
@@ -331,8 +371,8 @@ class MemoryActions(QObject):
         dry_run, remedies = state.tools.dry_run, state.remedies()
         each = MeasuringEach(case.options, remedies, case.device, state.room, dry_run, as_asked=forecast)
         text = _(
-            "A short real run with your settings, then one with each remedy alone; the list of remedies keeps what "
-            "they saved and cost. The form changes only when you choose a line and press Apply."
+            "Tests your settings, then each change alone, in short real runs. The card keeps what each saves and "
+            "costs. The form changes only when you select a line and press Apply."
         )
         self._open(FitSheet(_("Measure all"), text, each, self._card.window()), case.options)
 
@@ -352,9 +392,9 @@ class MemoryActions(QObject):
             return
         samples = measured.measurement.train_samples
         useful = useful_steps(case.options, samples) if samples else steps
-        text = _("As many as fit into {hours:g} h, as measured.")
+        text = _("As many as fit into {hours:g} h at the measured speed.")
         if steps > useful:
-            text = _("{steps:,} would fit into {hours:g} h; more than {epochs:g} epochs seldom help.")
+            text = _("{steps:,} steps fit into {hours:g} h, but more than {epochs:g} epochs rarely help.")
         text = text.format(steps=steps, hours=hours, epochs=most_epochs(case.options))
         title = _("Stop after {steps:,} steps").format(steps=min(steps, useful))
         self._changes.change(title, text, {"training.max_steps": min(steps, useful)})
@@ -372,7 +412,7 @@ class MemoryActions(QObject):
             self._state.add_measurement(with_changes(options, trial.changes), trial.measurement)
 
     def _on_chosen(self, trial: Try) -> None:
-        self._changes.change(trial.title, _("Measured by a short run."), trial.changes)
+        self._changes.change(trial.title, _("Measured in a short run."), trial.changes)
 
     def _on_finished(self) -> None:
         self.sheet = None

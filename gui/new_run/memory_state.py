@@ -27,14 +27,16 @@ from core.memory.model import (
 )
 from core.memory.remedies import Remedy, ladder
 from core.monitor.nvidia import gpu_of
-from core.options import RunOptions
+from core.options import RunOptions, choices
 from core.options.catalogue import with_changes
+from core.options.choices import Padding
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import STEP_PATHS, extent, with_batch_within
 from core.services import hub
 from core.services.autofit import MakeDryRun, MakesMeasurement, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
+from core.services.inspect import DataReport
 from core.services.memory import DryRun, room_of
 from gui.base.background import Ask, DebouncedTask, JobTask, Task
 from gui.new_run.state import Checked, FormQuestions, failure_text
@@ -76,6 +78,14 @@ def known_length(options: RunOptions, before: RunOptions, tokens: int) -> int | 
     if texts(options) != texts(before) or (tokens >= limit_before and limit > limit_before):
         return None
     return min(tokens, limit)
+
+
+def longest_example(options: RunOptions, data: DataReport) -> int | None:
+    """Return the tokens of the longest example by a report on the data, None without a tokenizer or for images."""
+    if options.task is choices.Task.CAUSAL_LM or (options.task is choices.Task.CHAT and options.data.packing):
+        return options.data.max_length  # blocks are full
+    lengths = data.lengths
+    return min(lengths.longest, options.data.max_length) if lengths and lengths.unit == "tokens" else None
 
 
 @dataclass(frozen=True)
@@ -255,10 +265,28 @@ class MemoryState(QObject):
         return self.measured is not None and self.measured.measurement.is_undivided
 
     @property
+    def is_upper_bound(self) -> bool:
+        """Whether the forecast assumes that all examples have the maximum length, since theirs isn't known."""
+        case = self.case
+        return (
+            case is not None
+            and case.options.task.reads_text
+            and case.options.data.padding is Padding.DYNAMIC
+            and self.measured is None
+            and self.known_length is None
+        )
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the lengths of the examples are still to come."""
+        return self.is_upper_bound and (self._is_checking or self.refined.is_waiting)
+
+    @property
     def verdict(self) -> Verdict:
         if self.ran_out:
             return Verdict.TOO_LARGE
-        return self.forecast.verdict if self.forecast else Verdict.UNKNOWN
+        found = self.forecast.verdict if self.forecast else Verdict.UNKNOWN
+        return found if found is Verdict.FITS or not self.is_reading else Verdict.UNKNOWN
 
     @property
     def note(self) -> str:
@@ -326,6 +354,10 @@ class MemoryState(QObject):
         if not is_same:
             self._kill_dry_run()
         self._is_checking = questions.data.is_waiting or questions.model.is_waiting
+        data = questions.data.report
+        if self.case and self.known_length is None and data is not None and not questions.data.is_waiting:
+            tokens = longest_example(self.case.options, data)
+            self._longest = None if tokens is None else (self.case.options, tokens)
         self._follow()
 
     def fetch(self) -> None:
@@ -428,9 +460,8 @@ class MemoryState(QObject):
 
     def _on_refined(self) -> None:
         report = self.refined.report
-        if self.case is not None and report is not None:
-            tokens = report.longest_text
-            self._longest = None if tokens is None else (self.case.options, tokens)
+        if self.case is not None and report is not None and report.longest_text is not None:
+            self._longest = self.case.options, report.longest_text
         self.changed.emit()
 
     def _on_measurement(self, measurement: Measurement) -> None:

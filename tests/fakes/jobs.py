@@ -12,7 +12,7 @@ from core.memory.model import Basis, Forecast, OptionsRequest, Parts
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.services.devices import Agreement, Comparison, DeviceCheckReport
 from core.services.hub import Account, CacheReport
-from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest
+from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest, Lengths
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.runs import FAKES
 
@@ -80,6 +80,7 @@ PAIRS = DataReport(
     text_columns=("first", "second"),
     label_column="same",
     labels={"1": 270, "0": 130},
+    lengths=Lengths(unit="tokens", edges=(0, 600), counts=(400,), longest=600, median=40),
 )
 
 DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels={"0": 900, "1": 897})

@@ -112,7 +112,7 @@ def test_a_changed_run_file_is_written(fit, file, tmp_path):
     written, options = run_file.read(file.with_name("mine.fits.hone")), run_file.read(file)
     assert written.memory.batch_size <= 4
     assert written.effective_batch == options.effective_batch
-    assert err.startswith("Try 1: As requested\n  Too large: ")
+    assert err.startswith("Try 1 of at most 6: As requested\n  Too large: ")
     assert "mine.fits.hone" in out
     comment = file.with_name("mine.fits.hone").read_text().splitlines()[0]
     assert comment.startswith(f"# Made by `hone fit` of {file}. It fits with --set memory.batch_size=")

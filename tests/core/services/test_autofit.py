@@ -12,7 +12,7 @@ from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
 from core.memory.remedies import candidates, ladder, request_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision
-from core.services.autofit import Fitting, MeasuringEach
+from core.services.autofit import MOST_TRIES, Fitting, MeasuringEach
 from tests.fakes.machines import LAPTOP
 from tests.fakes.model_shapes import BERT, MODEL, asked
 
@@ -70,7 +70,7 @@ def test_what_fits_as_it_is_stays_as_it_is():
         found.on_begin(begun.append)
         assert [(done.title, done.verdict) for done in found.tries()] == [("As requested", Verdict.FITS)]
         assert (found.result, found.changes) == (asked(), {})
-    assert begun == ["As requested"] * 2
+    assert [(each.number, each.plan[0]) for each in begun] == [(1, "As requested")] * 2
     assert runs.asked[0].device.name == "cuda:0", "whose memory the guard watches"
 
 
@@ -135,6 +135,17 @@ def test_a_forecast_that_was_too_low_corrects_the_others():
     assert found.result is not None
     assert tries[-1].measurement.peak <= 0.9 * (5 << 30)
     assert len(tries) <= 6
+
+
+def test_each_try_is_the_next_of_a_plan_that_ends_with_the_smallest():
+    for too_low in (1.0, 1.3, 2.0):
+        runs, begun = DryRuns(lambda options, times=too_low: times * as_forecast(options)), []
+        found = fitting(runs, 0.95 * NEEDED)
+        found.on_begin(begun.append)
+        tries = list(found.tries())
+        assert [each.plan[0] for each in begun] == [done.title for done in tries]
+        assert {each.most <= MOST_TRIES for each in begun} == {True}
+        assert "QLoRA" in begun[0].plan[-1]
 
 
 def test_where_nothing_fits_only_the_smallest_is_tried():

@@ -16,7 +16,7 @@ from gui.base.trash import Question
 from gui.new_run.memory_card import saving_text, time_text
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import Measured, known_length
-from tests.fakes.jobs import CPU_ONLY
+from tests.fakes.jobs import CPU_ONLY, PAIRS
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.model_shapes import asked as options_of_bert
@@ -71,7 +71,7 @@ def await_refined(qtbot, page):
 
 def test_the_forecast_follows_every_option_at_once(qtbot, texts, engine, memory):
     assert card(texts).headline.startswith("Fits · ")
-    assert basis(texts) == "forecast"
+    assert basis(texts) == "estimate"
     before, requests, forecasts = parts(texts), len(engine.requests), memory.forecasts
     assert set(before) >= {"weights", "optimizer", "activations", "overhead"}
     spoken = card(texts)._bar.accessibleDescription()
@@ -135,6 +135,25 @@ def test_the_reason_is_given_while_nothing_can_be_forecast(qtbot, page, engine, 
     load(page, source=model, data=pairs)
     settle(qtbot, page)
     assert missing.text() == "The memory of this model isn't known before it runs."
+
+
+def test_an_upper_bound_is_not_called_too_large(qtbot, page, engine, model, pairs):
+    hurry(page)
+    page.set_machine(CPU_ONLY)
+    page._fit.tools.room.room = Room(free=5 * GB, ceiling=16 * GB)
+    engine.answers["inspect"] = replace(PAIRS, lengths=None)  # the tokenizer isn't there
+    load(page, source=model, data=pairs, of_data={"max_length": 512}, memory={"batch_size": 64})
+    settle(qtbot, page)
+    assert page._fit.is_upper_bound
+    assert (page._fit.verdict, page._fit.forecast.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
+    assert not card(page).ladder.is_open
+    most = page._fit.forecast.parts.total
+    engine.answers["inspect"] = replace(PAIRS, lengths=replace(PAIRS.lengths, longest=32))
+    page._reading.read_again()
+    settle(qtbot, page)
+    assert page._fit.known_length == 32
+    assert page._fit.forecast.parts.total < most / 2
+    assert page._fit.verdict is Verdict.FITS
 
 
 @pytest.mark.parametrize(
@@ -216,7 +235,6 @@ class TestLookup:
         assert rows(elsewhere)["Downloads"] == "the model, once, from the Hugging Face Hub"
         assert start_text(elsewhere) == "Start training"
         assert not measuring.button.isEnabled()
-        assert "once the weights are here" in measuring.label.text()
         (snapshot / "model.safetensors").touch()
         put(elsewhere, memory__batch_size=8)
         assert measuring.button.isEnabled()
@@ -252,7 +270,7 @@ class TestMeasuring:
         memory.dry_runs.gate.clear()
         button.click()
         assert button.text() == "Cancel"
-        assert label.text().startswith("Training a few steps on the longest examples…")
+        assert label.text().endswith("0 s")
         readings = memory.room.readings
         texts._fit.read_room()
         assert memory.room.readings == readings, "the dry run uses it"
@@ -266,7 +284,7 @@ class TestMeasuring:
         before = label.text()
         put(texts, training__epochs=300.0)
         assert label.text() != before  # a hundred times as long
-        for batch_size, shown in ((16, "measured just now"), (8, "forecast"), (16, "measured just now")):
+        for batch_size, shown in ((16, "measured just now"), (8, "estimate"), (16, "measured just now")):
             put(texts, memory__batch_size=batch_size)
             assert basis(texts) == shown
 
@@ -293,7 +311,7 @@ class TestMeasuring:
             with qtbot.waitSignal(texts._fit.measuring.failed):
                 card(texts)._measure.button.click()
             assert card(texts)._note.text().startswith(words)
-        assert basis(texts) == "forecast"
+        assert basis(texts) == "estimate"
 
     def test_memory_that_ran_out_is_an_answer_with_remedies(self, qtbot, texts, memory):
         memory.dry_runs.answer = RAN_OUT
@@ -458,7 +476,7 @@ class TestFitSheet:
         assert sheet.table.rowCount() > 1
         assert chosen.changes["memory.batch_size"] < 8
         assert sheet.table.item(sheet.table.tries.index(chosen), 3).text() == "✓ fits"
-        assert sheet.status.text().startswith("Result: ")
+        assert sheet.status.text().startswith("Suggestion: ")
         assert short.tree() == before  # nothing changes before it is applied
         sheet.apply.click()
         assert short.tree()["memory"]["batch_size"] == chosen.changes["memory.batch_size"]
@@ -473,7 +491,8 @@ class TestFitSheet:
             card(short).ladder.fit.click()
             sheet = short._fit_actions.sheet
             readings, killed = memory.room.readings, memory.dry_runs.killed
-            qtbot.waitUntil(lambda sheet=sheet: sheet.status.text().startswith("Trying: "))
+            qtbot.waitUntil(lambda sheet=sheet: sheet.table.rowCount() > 1)
+            assert not sheet.table.tries, "they are planned"
             getattr(sheet, end)()
             qtbot.waitUntil(lambda sheet=sheet: not sheet.is_running)
             assert memory.dry_runs.killed == killed + 1
@@ -491,7 +510,7 @@ class TestFitSheet:
         memory.dry_runs.answer = MEASURED
         set_free(short, memory, 6 * GB, 8 * GB)
         sheet = self.open(qtbot, short)
-        assert "fits as it is" in sheet.status.text()
+        assert sheet.table.chosen.changes == {}
         assert not sheet.apply.isEnabled()
         sheet.reject()
 
@@ -542,7 +561,7 @@ BEFORE, OUT = measured(4 * GB, 1.0), Measured(RAN_OUT, 0.0)
         (FITS, FITS, BEFORE, measured(5 * GB, 0.7), "+1.00 GB · 30 % faster (measured)"),
         (FITS, FITS, BEFORE, measured(3 * GB, 2.5), "−1.00 GB · 2.50 times as long (measured)"),
         (TOO_LARGE, FITS, OUT, measured(2 * GB, 2.5), "2.00 GB in total, then it fits (measured)"),
-        (FITS, FITS, None, OUT, "memory ran out with it too (measured)"),
+        (FITS, FITS, None, OUT, "memory ran out with this as well (measured)"),
     ],
 )
 def test_the_worth_of_a_remedy(now, after, without, result, words):
