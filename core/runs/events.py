@@ -50,10 +50,12 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One held-out example, or one of the person's own prompts.
 
     `given` is the model's input as text, or `image` a PNG file relative to the run's folder. `expected` is the correct
-    output; empty for own prompts, whose answer is unknown.
+    output; empty for own prompts, whose answer is unknown. `asked` is the last message of the user in a conversation,
+    whose `given` has the special tokens of a chat template.
     """
 
     given: str = ""
+    asked: str = ""
     image: str = ""
     expected: str = ""
     is_own: bool = False

@@ -215,6 +215,7 @@ class RunActions(QWidget):
         for action, button in self._buttons.items():
             button.clicked.connect(partial(self.request, action))
             button.hide()
+        set_role(self._buttons[RunAction.TRY], Role.PRIMARY)
         fill(QHBoxLayout(self), *self._buttons.values(), self.more, margins=FLUSH, spacing=SPACING)
 
     def show_facts(self, facts: RunFacts) -> None:

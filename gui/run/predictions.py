@@ -1,4 +1,4 @@
-"""The tabs "Predictions" (of the same examples at each evaluation) and "Confusion matrix"."""
+"""The tabs "Predictions" (wrong examples, and the same sample at each evaluation) and "Confusion matrix"."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -12,20 +12,25 @@ from PySide6.QtCore import (
     QRectF,
     QSize,
     Qt,
+    Signal,
 )
 from PySide6.QtGui import (
     QColor,
     QFontMetrics,
     QHelpEvent,
     QIcon,
+    QKeyEvent,
+    QMouseEvent,
     QPainter,
     QPaintEvent,
+    QPen,
     QPixmap,
     QResizeEvent,
     QStandardItem,
     QStandardItemModel,
 )
 from PySide6.QtWidgets import (
+    QCheckBox,
     QFrame,
     QHBoxLayout,
     QHeaderView,
@@ -44,10 +49,12 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.files import file_inside
 from core.base.language import _
-from core.runs.events import ConfusionCounted, Example, Predicted, Said
+from core.runs.events import ConfusionCounted, Example, Judged, Predicted, Said, Validation
 from core.runs.status import PredictionLog
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
+from gui.widgets.bars import ChanceBars
+from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import plain_tip
 from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
@@ -58,8 +65,18 @@ LONGEST_LINE = 300
 LONG = 40
 """Longer texts are compared below the table only: in its cells, only their similar beginnings could be seen."""
 PAIR_SEPARATOR = "  ¦  "
-PICTURE = 40
-"""Side of an image in a row, in pixels."""
+PICTURE, LARGE_PICTURE = 48, 168
+"""Side of an image in a row, and of the selected one, in pixels."""
+SAMPLE, MISTAKES, OF_CELL = "sample", "mistakes", "cell"
+"""Which examples are shown: the same ones at each evaluation, the wrong ones, those of a cell of the matrix."""
+
+
+def picture(path: Path, side: int) -> QPixmap:
+    """An image that fills a square of `side` pixels; one of a few pixels keeps its hard edges."""
+    image = QPixmap(str(path))
+    is_small = 2 * max(image.width(), image.height()) <= side
+    how = Qt.TransformationMode.FastTransformation if is_small else Qt.TransformationMode.SmoothTransformation
+    return image if image.isNull() else image.scaled(side, side, Qt.AspectRatioMode.KeepAspectRatio, how)
 
 
 def moment_text(predicted: Predicted) -> str:
@@ -76,6 +93,11 @@ def are_long(examples: Iterable[Example], predictions: Iterable[Predicted]) -> b
     expected = (example.expected for example in examples)
     answers = (said.text for predicted in predictions for said in predicted.said)
     return any(len(text.strip()) > LONG for text in (*expected, *answers))
+
+
+def expected_title(said: Said | None) -> str:
+    """The title of the expected output: that of a classifier is a label."""
+    return _("Expected") if said is None or said.right is None else _("True label")
 
 
 def given_text(given: str) -> str:
@@ -132,15 +154,15 @@ class PredictionsModel(QStandardItemModel):
             self._examples = examples
             self.setRowCount(0)
             for example in examples:
-                given = QStandardItem(given_text(example.given))
+                given = QStandardItem(given_text(example.asked or example.given))
                 if example.image:
                     path = file_inside(self._folder, example.image)
-                    given.setIcon(QIcon() if path is None else QIcon(QPixmap(str(path))))
+                    given.setIcon(QIcon() if path is None else QIcon(picture(path, PICTURE)))
                     given.setSizeHint(QSize(PICTURE, PICTURE + 8))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
         moments = [moment_text(predicted) if predicted else "" for predicted in (before, after)]
-        self.setHorizontalHeaderLabels([_("Input"), _("Expected"), *moments])
+        self.setHorizontalHeaderLabels([_("Input"), expected_title(said_of(0, after)), *moments])
         for column, predicted in ((Column.BEFORE, before), (Column.AFTER, after)):
             for row in range(self.rowCount()):
                 said = said_of(row, predicted)
@@ -163,13 +185,22 @@ READABLE = 22
 
 
 class ConfusionGrid(QWidget):
-    """A confusion matrix: the more samples, the stronger a cell's colour. Numbers are in cells and tool tips."""
+    """A confusion matrix: the more examples, the stronger a cell's colour. Numbers are in cells and tool tips.
+
+    Signals:
+        opened: The true and the predicted label of a cell that was clicked, or on which Return was pressed.
+    """
+
+    opened = Signal(str, str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._shown: ConfusionCounted | None = None
+        self._current = (0, 0)  # row and column of the cell for the keyboard
         self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         theme.changed.connect(self.update)
 
@@ -206,6 +237,38 @@ class ConfusionGrid(QWidget):
                 box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
                 self._paint_cell(painter, box, count, count / totals[row], is_right=row == column)
         self._paint_names(painter, self._shown.labels, side, left, top)
+        if self.hasFocus():
+            row, column = self._current
+            painter.setPen(QPen(QColor(self._theme.tokens.accent), 2))
+            painter.drawRect(QRectF(left + column * side, top + row * side, side - 1, side - 1))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._current = self._cell_at(event.position().toPoint())
+        self._open()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        moves = {
+            Qt.Key.Key_Up: (-1, 0),
+            Qt.Key.Key_Down: (1, 0),
+            Qt.Key.Key_Left: (0, -1),
+            Qt.Key.Key_Right: (0, 1),
+        }
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self._open()
+        elif (move := moves.get(Qt.Key(event.key()))) is not None and self._shown is not None:
+            last = len(self._shown.labels) - 1
+            row, column = (min(last, max(0, at + by)) for at, by in zip(self._current, move, strict=True))
+            self._current = (row, column)
+            self.setAccessibleDescription(self._text(row, column))
+            self.update()
+        else:
+            super().keyPressEvent(event)
+
+    def _open(self) -> None:
+        row, column = self._current
+        if self._shown is not None and self._text(row, column) and self._shown.counts[row][column]:
+            self.opened.emit(self._shown.labels[row], self._shown.labels[column])
+        self.update()
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
@@ -215,8 +278,11 @@ class ConfusionGrid(QWidget):
 
     def text_at(self, position: QPoint) -> str:
         """The tool tip of the cell at a position; empty outside."""
+        return self._text(*self._cell_at(position))
+
+    def _cell_at(self, position: QPoint) -> tuple[int, int]:
         column, row = position.x() - self._names_width(), position.y() - self._top()
-        return self._text(int(row // self._cell()), int(column // self._cell()))
+        return int(row // self._cell()), int(column // self._cell())
 
     def _text(self, row: int, column: int) -> str:
         shown = self._shown
@@ -271,19 +337,28 @@ class ConfusionGrid(QWidget):
 
 
 class RunPredictions(QWidget):
-    """A table of the examples, a slider through the evaluations, and all texts of the selected example.
+    """A table of examples, a slider through the evaluations, and the selected example in full.
 
-    The slider follows the newest evaluation unless it was moved away from the end.
+    It begins with the wrong examples of the newest evaluation, if there are any. The slider goes through the
+    evaluations of a sample, and follows the newest one unless it was moved away from the end.
 
     Args:
+        theme: Colours.
         folder: The run's folder.
         predictions: Read again at each `refresh`.
         parent: Qt's parent.
     """
 
-    def __init__(self, folder: Path, predictions: PredictionLog, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, theme: Theme, folder: Path, predictions: PredictionLog, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
-        self._predictions = predictions
+        self._folder, self._predictions = folder, predictions
+        self._validation: Validation | None = None
+        self._cell = ("", "")
+        self.filter = Segmented()
+        self.filter.chosen.connect(self._show_moment)
+        self.filter.hide()
         self.model = PredictionsModel(folder, self)
         self.table = self._make_table()
         self.slider = QSlider(Qt.Orientation.Horizontal)
@@ -299,6 +374,11 @@ class RunPredictions(QWidget):
         self.whole.setReadOnly(True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
         self.whole.setAccessibleName(_("The selected example"))
+        self.markup = QCheckBox(_("Show template text"))
+        self.markup.setToolTip(_("The whole text that the model reads, with the marks of its chat template."))
+        self.markup.toggled.connect(self._show_moment)
+        self.image = QLabel(alignment=Qt.AlignmentFlag.AlignTop)
+        self.bars = ChanceBars(theme)
         self._empty = QLabel()
         self._empty.setWordWrap(True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -315,7 +395,6 @@ class RunPredictions(QWidget):
         if (shown := (self._predictions.examples, predicted, is_over)) == self._shown:
             return
         self._shown = shown
-        self._stack.setCurrentIndex(1 if predicted and self._predictions.examples else 0)
         self._empty.setText(
             _("This run has no predictions.")
             if is_over
@@ -327,23 +406,85 @@ class RunPredictions(QWidget):
         if was_at_end:
             self.slider.setValue(self.slider.maximum())
         self.slider.blockSignals(blocked)
-        self.slider.setVisible(len(predicted) > 1)
         self._show_moment()
+
+    def show_validation(self, validation: Validation | None) -> None:
+        """Offer the examples of the newest evaluation, and show the wrong ones unless others were chosen."""
+        is_first = self._validation is None
+        self._validation = validation
+        self._show_filters()
+        if is_first and validation is not None and validation.wrong:
+            self.filter.set_value(MISTAKES)
+        self._show_moment()
+
+    def show_cell(self, true: str, predicted: str) -> None:
+        """Show the examples of a cell of the confusion matrix."""
+        self._cell = (true, predicted)
+        self._show_filters()
+        self.filter.set_value(OF_CELL)
+        self._show_moment()
+
+    def _show_filters(self) -> None:
+        found = self._validation
+        segments = [
+            Segment(SAMPLE, _("Sample"), _("The same random validation examples at each evaluation."))
+        ]
+        if found is not None:
+            tip = _("Validation examples with a wrong prediction, the most confident one first.")
+            segments.insert(
+                0, Segment(MISTAKES, _("Wrong ({count})").format(count=formats.count(found.wrong)), tip)
+            )
+        if any(self._cell):
+            true, predicted = self._cell
+            tip = _("Examples of “{true}” that were predicted as “{predicted}”.")
+            title = f"{true[:WIDEST_NAME]} → {predicted[:WIDEST_NAME]}"
+            segments.append(Segment(OF_CELL, title, tip.format(true=true, predicted=predicted)))
+        self.filter.set_segments(segments)
+        self.filter.setAccessibleName(_("Examples"))
+        self.filter.setVisible(len(segments) > 1)
+        if not self.filter.value():
+            self.filter.set_value(SAMPLE)
+
+    @property
+    def _judged(self) -> tuple[Judged, ...] | None:
+        """The examples of the newest evaluation that are shown; None if the sample is."""
+        if self._validation is None or self.filter.value() in ("", SAMPLE):
+            return None
+        judged = self._validation.examples
+        if self.filter.value() == MISTAKES:
+            return tuple(one for one in judged if not one.is_right)
+        return tuple(one for one in judged if (one.example.expected, one.predicted) == self._cell)
+
+    @property
+    def _examples(self) -> tuple[Example, ...]:
+        judged = self._judged
+        return self._predictions.examples if judged is None else tuple(one.example for one in judged)
 
     def _lay_out(self) -> QWidget:
         bar = fill(
             QHBoxLayout(),
+            self.filter,
             self._moment,
             self.slider,
             None,
             self._right,
+            self.markup,
             margins=(SPACING, 0, SPACING, 0),
             spacing=2 * SPACING,
         )
         split = QSplitter(Qt.Orientation.Vertical)
         split.setChildrenCollapsible(False)
         split.addWidget(self.table)
-        split.addWidget(self.whole)
+        selected = QWidget()
+        beside = fill(QVBoxLayout(), self.bars, (self.whole, 1), spacing=SPACING)
+        fill(
+            QHBoxLayout(selected),
+            self.image,
+            (beside, 1),
+            margins=(SPACING, SPACING, SPACING, 0),
+            spacing=2 * SPACING,
+        )
+        split.addWidget(selected)
         split.setStretchFactor(0, 3)
         split.setStretchFactor(1, 2)
         page = QWidget()
@@ -371,26 +512,42 @@ class RunPredictions(QWidget):
 
     @property
     def _chosen(self) -> Predicted | None:
-        """The predictions at the slider's moment."""
-        predicted = self._predictions.predicted
+        """The predictions at the slider's moment, or those of the newest evaluation."""
+        predicted, judged = self._predictions.predicted, self._judged
+        if judged is not None and self._validation is not None:
+            said = tuple(
+                Said(text=one.predicted, sure=one.chances[0].chance, right=one.is_right)
+                for one in judged
+                if one.chances
+            )
+            epoch = next((one.epoch for one in predicted if one.step == self._validation.step), 0.0)
+            return Predicted(step=self._validation.step, epoch=epoch, said=said)
         return predicted[min(self.slider.value(), len(predicted) - 1)] if predicted else None
 
-    def _show_moment(self, _value: int = 0) -> None:
-        predicted, chosen = self._predictions.predicted, self._chosen
+    def _show_moment(self, _value: int | str = 0) -> None:
+        predicted, chosen, is_sample = self._predictions.predicted, self._chosen, self._judged is None
+        self._stack.setCurrentIndex(0 if chosen is None else 1)
         if chosen is None:
             return
-        self.model.show(self._predictions.examples, predicted[0], chosen)
-        self._fit_table(is_one_moment=len(predicted) == 1)
+        self.model.show(self._examples, predicted[0] if predicted else None, chosen)
+        self._fit_table(is_one_moment=len(predicted) == 1 or not is_sample)
         self._moment.setText(moment_text(chosen))
-        now, then = right_text(chosen), right_text(predicted[0])
+        self.slider.setVisible(is_sample and len(predicted) > 1)
+        now, then = right_text(chosen), right_text(predicted[0]) if predicted else ""
         both = _("{now} · before training {then}").format(now=now, then=then)
-        self._right.setText(both if now and chosen is not predicted[0] else now)
+        kept = len(self._examples)
+        if self.filter.value() == MISTAKES and self._validation is not None and kept < self._validation.wrong:
+            now = _("the {count} most confident").format(count=formats.count(kept))
+        elif not is_sample:
+            now = ""
+        self._right.setText(both if is_sample and now and chosen is not predicted[0] else now)
         if not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
         self._show_example()
 
     def _fit_table(self, *, is_one_moment: bool) -> None:
-        examples = self._predictions.examples
+        examples = self._examples
+        self.markup.setVisible(any(example.asked for example in examples))
         has_images = any(example.image for example in examples)
         row = PICTURE + SPACING if has_images else self.table.fontMetrics().height() + SPACING + 2
         self.table.verticalHeader().setDefaultSectionSize(row)
@@ -419,21 +576,34 @@ class RunPredictions(QWidget):
 
     def _show_example(self, _selected: QItemSelection | None = None) -> None:
         rows = self.table.selectionModel().selectedRows()
-        if rows and rows[0].row() < len(self._predictions.examples):
-            text = self._whole_text(rows[0].row())
-            if text != self.whole.toPlainText():
-                scrolled = self.whole.verticalScrollBar().value()
-                self.whole.setPlainText(text)
-                self.whole.verticalScrollBar().setValue(scrolled)
+        examples, judged = self._examples, self._judged
+        row = rows[0].row() if rows else len(examples)
+        path = (
+            file_inside(self._folder, examples[row].image) if examples[row:] and examples[row].image else None
+        )
+        self.image.setVisible(path is not None)
+        self.image.setPixmap(QPixmap() if path is None else picture(path, LARGE_PICTURE))
+        self.bars.setVisible(bool(judged and judged[row:]))
+        if judged and judged[row:]:
+            self.bars.show_chances(judged[row].chances, judged[row].example.expected)
+        text = self._whole_text(row) if row < len(examples) else ""
+        if text != self.whole.toPlainText():
+            scrolled = self.whole.verticalScrollBar().value()
+            self.whole.setPlainText(text)
+            self.whole.verticalScrollBar().setValue(scrolled)
 
     def _whole_text(self, row: int) -> str:
         """All texts of an example: input, expected answer, the answers at the slider's moment and before training."""
-        example = self._predictions.examples[row]
+        example = self._examples[row]
         title = _("Your prompt") if example.is_own else _("Input")
-        texts = [(title, example.given)] if example.given else []
+        given = example.given if self.markup.isChecked() else example.asked or example.given
+        texts = [(title, given)] if given else []
         if example.expected:
-            texts.append((_("Expected"), visible(example.expected)))
-        chosen, before = self._chosen, next(iter(self._predictions.predicted), None)
+            texts.append((expected_title(said_of(row, self._chosen)), visible(example.expected)))
+        chosen, before = (
+            self._chosen,
+            next(iter(self._predictions.predicted), None) if self._judged is None else None,
+        )
         for predicted in (chosen, before if before is not chosen else None):
             said = said_of(row, predicted)
             if predicted is not None and said is not None:

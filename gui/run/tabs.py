@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.language import _
 from core.runs.events import ConfusionCounted, Evaluated, WhatRan
+from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.runs.words import statements
 from gui.base.theme import Role, Theme, set_role
@@ -107,7 +108,7 @@ class RunDetails(QTabWidget):
     ) -> None:
         super().__init__(parent)
         set_role(self, Role.TABS)
-        self._history = history
+        self._folder, self._history = folder, history
         self.log = TextView(_("Log"))
         self.log.setMaximumBlockCount(LOG_LINES)
         self.log.setPlaceholderText(_("Nothing printed"))
@@ -117,10 +118,11 @@ class RunDetails(QTabWidget):
         self._shown_confusion: ConfusionCounted | None = None
         self.options = TextView(_("Options"))
         self.addTab(charts, _("Charts"))
-        self.predictions = RunPredictions(folder, history.predictions)
+        self.predictions = RunPredictions(theme, folder, history.predictions)
         self._predictions_page = _framed(self.predictions)
         self.addTab(self._predictions_page, _("Predictions"))
         self.confusion = ConfusionGrid(theme)
+        self.confusion.opened.connect(self._open_cell)
         self._confusion_page = _framed(self._with_words(self.confusion))
         self.addTab(self._confusion_page, _("Confusion matrix"))
         self.addTab(_framed(self._metrics_table()), _("Metrics"))
@@ -157,16 +159,26 @@ class RunDetails(QTabWidget):
         if confusion is None or confusion is self._shown_confusion:
             return
         self._shown_confusion = confusion
-        text = _("After step {step}. Rows are the right labels, columns the predicted ones.")
+        text = _(
+            "After step {step}. Rows: true labels, columns: predicted labels. Click a cell to see its examples."
+        )
         if confusion.left_out:
             text = _(
-                "After step {step}. Rows are the right labels, columns the predicted ones. {count} labels with fewer "
-                "confusions are left out."
+                "After step {step}. Rows: true labels, columns: predicted labels. Click a cell to see its examples. "
+                "{count} labels with fewer errors are left out."
             )
         self._confusion_text.setText(
             text.format(step=formats.count(confusion.step), count=confusion.left_out)
         )
         self.confusion.show_confusion(confusion)
+        validation = RunFolder(self._folder).validation()
+        is_of_it = validation is not None and validation.step == confusion.step
+        self.predictions.show_validation(validation if is_of_it else None)
+
+    def _open_cell(self, true: str, predicted: str) -> None:
+        self.predictions.show_cell(true, predicted)
+        self.setCurrentWidget(self._predictions_page)
+        self.predictions.table.setFocus()
 
     def _with_words(self, grid: QWidget) -> QWidget:
         """The grid below an explanation."""

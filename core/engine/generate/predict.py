@@ -314,11 +314,13 @@ def _held_out(
     match task:
         case Task.CAUSAL_LM | Task.CHAT | Task.PREFERENCE:
             pairs = [prompt_and_answer(sample) for sample in samples]
+            around = around_message(tokenizer) if task.reads_conversations else None
             prompts = [prompt for prompt, _answer in pairs if prompt]
             texts = tuple(
                 Example(
-                    given=tokenizer.decode(prompt)[-SHOWN_CHARACTERS:],
-                    expected=tokenizer.decode(answer[:NEW_TOKENS], skip_special_tokens=True),
+                    given=(given := _cleanly(tokenizer.decode(prompt))[-SHOWN_CHARACTERS:]),
+                    asked=last_message(given, around),
+                    expected=_cleanly(tokenizer.decode(answer[:NEW_TOKENS], skip_special_tokens=True)),
                 )
                 for prompt, answer in pairs
                 if prompt
@@ -352,6 +354,36 @@ def _example(sample: dict[str, Any], expected: str, prepared: Prepared, folder: 
         (folder / "examples").mkdir(exist_ok=True)
         (folder / image).write_bytes(prepared.picture(sample))
     return Example(image=image, expected=expected)
+
+
+def _cleanly(text: str) -> str:
+    """A text without the half character at an end where its tokens were cut."""
+    return text.strip("\N{REPLACEMENT CHARACTER}")
+
+
+def around_message(tokenizer: Any) -> tuple[str, str] | None:
+    """What the chat template puts before a message of the user and after the last one; None if it refuses."""
+    mark = "\N{WHITE SQUARE}"
+    user, answer = {"role": "user", "content": mark}, {"role": "assistant", "content": "-"}
+    try:
+        first, later = (
+            render_chat(tokenizer, messages, add_generation_prompt=True)[0].rpartition(mark)
+            for messages in ([user], [user, answer, user])
+        )
+    except TemplateRefused:
+        return None
+    starts = range(len(first[0]))
+    before = next((part for start in starts if later[0].endswith(part := first[0][start:])), "")
+    return (before, first[2].rstrip()) if before and first[2].strip() else None
+
+
+def last_message(text: str, around: tuple[str, str] | None) -> str:
+    """The last message of the user in the text of a conversation; empty if it isn't found."""
+    before, after = around or ("", "")
+    if not before or before not in text:
+        return ""
+    asked, end, _rest = text.rpartition(before)[2].partition(after)
+    return asked.strip() if end else ""
 
 
 def _text(sample: dict[str, Any], tokenizer: Any) -> str:

@@ -1,12 +1,24 @@
 """Predictions on a run's page: the same examples through time, and the confusion matrix."""
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
 from core.base.settings import Appearance
-from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
+from core.runs.events import (
+    Chance,
+    ConfusionCounted,
+    Example,
+    ExamplesChosen,
+    Judged,
+    Predicted,
+    RunStarted,
+    Said,
+    Validation,
+)
+from core.runs.folder import RunFolder
 from core.runs.status import PredictionLog, RunStatus
 from gui.base.theme import Theme
 from gui.charts.history import RunHistory
@@ -34,7 +46,7 @@ def page(qtbot, tmp_path):
     log = PredictionLog()
     for event in (RunStarted(), ExamplesChosen(examples=EXAMPLES), BEFORE):
         log.apply(event)
-    page = RunPredictions(tmp_path, log)
+    page = RunPredictions(Theme(Appearance.LIGHT), tmp_path, log)
     page.log = log
     qtbot.addWidget(page)
     page.resize(800, 400)
@@ -90,7 +102,7 @@ def test_long_texts_are_compared_below_the_table(page):
 
 
 def test_without_predictions_the_page_says_why(qtbot, tmp_path):
-    page = RunPredictions(tmp_path, PredictionLog())
+    page = RunPredictions(Theme(Appearance.LIGHT), tmp_path, PredictionLog())
     qtbot.addWidget(page)
     assert "before the first step" in page._empty.text()
     page.refresh(is_over=True)
@@ -138,3 +150,35 @@ def test_the_confusion_matrix_is_a_tab_once_it_is_known(qtbot, tmp_path):
     over = QPoint(int(left + 1.5 * side), int(top + 0.5 * side))
     assert matrix.text_at(over) == "1 of “cat” were predicted as “dog”"
     assert matrix.text_at(QPoint(0, 0)) == ""
+
+
+def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(qtbot, tmp_path):
+    chances = (Chance("dog", 0.8), Chance("cat", 0.2))
+    judged = [
+        Judged(example=Example(given=f"A {label}", expected=label), chances=chances)
+        for label in ("cat", "dog")
+    ]
+    found = Validation(step=5, wrong=1, examples=tuple(judged))
+    RunFolder(tmp_path).validation_file.write_bytes(msgspec.json.encode(found))
+    history = RunHistory()
+    details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
+    qtbot.addWidget(details)
+    history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 1), (0, 1))))
+    details.refresh(RunStatus(), is_over=True)
+    page, grid = details.predictions, details.confusion
+    assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A cat"]
+    grid.setFocus()
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Return):
+        qtbot.keyClick(grid, key)
+    assert details.currentWidget() is details._predictions_page
+    assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A dog"]
+    assert page.bars.bars[0].name == "dog"
+
+
+def test_a_conversation_shows_what_the_user_asked_and_its_marks_on_demand(page):
+    marked = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
+    add(page, ExamplesChosen(examples=(Example(given=marked, asked="Why?", expected="So."), EXAMPLES[1])))
+    assert cell(page, 0, Column.GIVEN) == "Why?"
+    assert "im_start" not in page.whole.toPlainText()
+    page.markup.setChecked(True)
+    assert "im_start" in page.whole.toPlainText()

@@ -1,7 +1,9 @@
 """The same held-out examples at every evaluation, and a training that isn't touched by it."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +12,8 @@ from core.engine.generate.predict import (
     BATCH_SIZE,
     choose,
     continue_prompts,
+    judge,
+    last_message,
     predict_classes,
     predict_word_labels,
     prompt_and_answer,
@@ -185,3 +189,37 @@ def test_a_prompt_that_the_template_refuses_is_left_out_with_a_warning(tmp_path)
     ]
     assert "A rude word" in message.title
     assert "be polite" in message.detail
+
+
+CHATML = ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant")
+
+
+@pytest.mark.parametrize(
+    ("text", "around", "asked"),
+    [
+        ("<|im_start|>user\nHi?<|im_end|>\n<|im_start|>assistant\n", CHATML, "Hi?"),
+        (
+            "<|im_start|>user\nA<|im_end|>\n…<|im_start|>user\nB\nC<|im_end|>\n<|im_start|>assistant\n",
+            CHATML,
+            "B\nC",
+        ),
+        ("its beginning was cut<|im_end|>\n<|im_start|>assistant\n", CHATML, ""),
+        ("no template", None, ""),
+    ],
+)
+def test_the_last_message_is_found_in_a_conversation(text, around, asked):
+    assert last_message(text, around) == asked
+
+
+def test_of_each_kind_of_mistake_the_surest_comes_before_a_second_of_any(tmp_path):
+    prepared = SimpleNamespace(
+        labels=("a", "b"),
+        eval=[{"labels": label, "pixel_values": 0} for label in (0, 0, 0, 1, 1)],
+        picture=None,
+    )
+    logits = [[0, 3], [0, 2], [9, 0], [1, 0], [0, 5]]
+    found = judge(logits, np.array([0, 0, 0, 1, 1]), range(5), prepared, tmp_path)
+    assert found.wrong == 3
+    shown = [(one.example.expected, one.predicted, one.is_right) for one in found.examples]
+    assert shown == [("a", "b", False)] * 2 + [("b", "a", False), ("b", "b", True), ("a", "a", True)]
+    assert found.examples[0].chances[0].chance == pytest.approx(0.9526)
