@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QObject, QRect, QSize, Qt
+from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QRect, QSize, Qt
 from PySide6.QtGui import (
-    QAction,
     QCloseEvent,
     QColor,
     QDragEnterEvent,
     QDropEvent,
-    QKeySequence,
     QPainter,
     QPaintEvent,
     QSessionManager,
@@ -28,8 +25,7 @@ from PySide6.QtWidgets import QDialog, QMainWindow, QStackedWidget, QWidget
 from core.base import settings
 from core.base.errors import UserError
 from core.base.files import is_there
-from core.base.language import _
-from core.base.settings import Settings
+from core.base.settings import Appearance, Settings
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
 from core.runs import library as runs
@@ -47,8 +43,9 @@ from gui.app.closing import (
     request_all,
     underway,
 )
+from gui.app.commands import Commands
 from gui.app.live_runs import LiveRunsThread, Notifications, UnfinishedRuns
-from gui.app.sidebar import Place, Sidebar, place_titles
+from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, JobTask, end_left
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
@@ -62,6 +59,7 @@ if TYPE_CHECKING:
     from core.benchmark.plan import Variant
     from gui.benchmark.page import BenchmarkPage
     from gui.run.follower import Begin
+    from gui.run.header import RunAction
     from gui.run.page import RunPage
     from gui.runs.compare import ComparePage
     from gui.runs.page import RunsPage
@@ -75,40 +73,6 @@ FIRST_SIZE = (1280, 820)
 SMALLEST_SIZE = (1024, 660)
 FRAME = QMargins(8, 40, 8, 8)
 """Upper limit of the window frame, which isn't known before the window is shown."""
-
-
-class Commands(QObject):
-    """Keyboard shortcuts of the whole window; on a Mac also its menus."""
-
-    def __init__(self, window: MainWindow) -> None:
-        super().__init__(window)
-        self._window = window
-        run = (
-            self._action(_("New run"), "Ctrl+N", partial(window.go_to, Place.NEW_RUN)),
-            self._action(_("Open…"), "Ctrl+O", lambda: self._on_new_run(window.new_run.open_file)),
-            self._action(_("Save as…"), "Ctrl+S", lambda: self._on_new_run(window.new_run.save_file)),
-            self._action(_("Start"), "Ctrl+Return", window.start_shown),
-        )
-        pages = [
-            self._action(title, f"Ctrl+{place.value}", partial(window.go_to, place))
-            for place, title in place_titles().items()
-        ]
-        leave = self._action(_("Quit"), "Ctrl+Q", window.close)
-        leave.setMenuRole(QAction.MenuRole.QuitRole)
-        if sys.platform == "darwin":
-            window.menuBar().addMenu(_("Run")).addActions((*run, leave))
-            window.menuBar().addMenu(_("View")).addActions(pages)
-
-    def _action(self, title: str, keys: str, do: Callable[[], object]) -> QAction:
-        action = QAction(title, self)
-        action.setShortcut(QKeySequence(keys))
-        action.triggered.connect(lambda _checked: do())
-        self._window.addAction(action)
-        return action
-
-    def _on_new_run(self, do: Callable[[], object]) -> None:
-        self._window.go_to(Place.NEW_RUN)
-        do()
 
 
 class MainWindow(QMainWindow):
@@ -167,14 +131,14 @@ class MainWindow(QMainWindow):
         self._live_runs.changed.connect(self._notifications.show_live)
         self._live_runs.changed.connect(self._on_live)
         self._live_runs.run_ended.connect(self._notifications.notify_end)
-        for part in (self.sidebar, self.found.strip):
+        for part in (self.menuBar(), self.sidebar, self.found.strip):
             theme.prepare(part)
         theme.changed.connect(self._dress)
         self.pages.currentChanged.connect(self._dress)
         self.pages.currentChanged.connect(self._notifications.refresh)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(self._live_runs.trains)
-        Commands(self)
+        self.commands = Commands(self, theme)
         self.go_to(Place.NEW_RUN)
 
     @property
@@ -186,6 +150,22 @@ class MainWindow(QMainWindow):
         """The run whose page is shown, if any."""
         view = None if self.run is None else self.run.view
         return view.run if view is not None and self.pages.currentWidget() is self.run else None
+
+    def run_commands(self) -> Mapping[RunAction, Callable[[], object]]:
+        """What can be done now with the run that is shown, or with those selected in the list."""
+        shown = self.pages.currentWidget()
+        if self.run is not None and shown is self.run and self.run.view is not None:
+            buttons = self.run.view.header.buttons
+            return {action: partial(buttons.request, action) for action in buttons.offers()}
+        if self.runs is not None and shown is self.runs:
+            return self.runs.commands(self.runs.chosen())
+        return {}
+
+    def set_appearance(self, appearance: Appearance) -> None:
+        """Switch to light or dark colours, or to the system's."""
+        self._save_settings(msgspec.structs.replace(self._settings, appearance=appearance))
+        if self.settings is not None:
+            self.settings.show_settings(self._settings)
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do."""
@@ -368,6 +348,7 @@ class MainWindow(QMainWindow):
         manager.release()
 
     def end_work(self) -> None:
+        self.commands.close_guide()
         self._devices.close()
         self._live_runs.stop()
         self.sidebar.machine.stop()
@@ -488,7 +469,7 @@ class MainWindow(QMainWindow):
     def _dress(self) -> None:
         """Update the colours of what is visible; hidden pages get them when they are shown."""
         dialogs = self.findChildren(QDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
-        for part in (self.sidebar, self.found.strip, self.pages.currentWidget(), *dialogs):
+        for part in (self.menuBar(), self.sidebar, self.found.strip, self.pages.currentWidget(), *dialogs):
             if part is not None:
                 self._theme.dress(part)
         self.update()

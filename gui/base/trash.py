@@ -61,13 +61,27 @@ Answer = TypeVar("Answer")
 ICON_SIZE = 48
 
 
-def show_as_written(box: QMessageBox) -> None:
-    """Show the texts of a box as plain text: a run may have any title. Call it once they are set."""
-    for label in box.findChildren(QLabel):
-        label.setTextFormat(Qt.TextFormat.PlainText)
+class MessageBox(QMessageBox):
+    """A message with the icon of the application. Texts are shown as they are: a run may have any title.
+
+    Args:
+        title: What it is about, in one short sentence.
+        text: What to know about it.
+    """
+
+    def __init__(self, title: str, text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setIconPixmap(QApplication.windowIcon().pixmap(ICON_SIZE))
+        self.setText(title)
+        self.setInformativeText(text)
+        for label in self.findChildren(QLabel):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        heading = self.findChild(QLabel, "qt_msgbox_label")
+        if heading is not None:
+            set_role(heading, Role.STRONG)
 
 
-class Question(QMessageBox, Generic[Answer]):
+class Question(MessageBox, Generic[Answer]):
     """A question; Return gives the first answer.
 
     Args:
@@ -79,14 +93,7 @@ class Question(QMessageBox, Generic[Answer]):
     def __init__(
         self, title: str, text: str, answers: Mapping[Answer, str], parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
-        self.setIconPixmap(QApplication.windowIcon().pixmap(ICON_SIZE))
-        self.setText(title)
-        self.setInformativeText(text)
-        show_as_written(self)
-        heading = self.findChild(QLabel, "qt_msgbox_label")
-        if heading is not None:
-            set_role(heading, Role.STRONG)
+        super().__init__(title, text, parent)
         self._answers = {
             self.addButton(label, QMessageBox.ButtonRole.AcceptRole): answer
             for answer, label in answers.items()
@@ -113,14 +120,9 @@ class TrashDialog(QObject):
         self._window = window
         self.box: QMessageBox | None = None
 
-    def ask(
-        self, title: str, text: str, agree: str, do: Callable[[], None], *, is_grave: bool = False
-    ) -> None:
-        """Ask, and call `do` if the button `agree` is pressed; `is_grave` if that can't be undone."""
-        icon = QMessageBox.Icon.Warning if is_grave else QMessageBox.Icon.Question
-        box = self.box = QMessageBox(icon, "", title, parent=self._window)
-        box.setInformativeText(text)
-        show_as_written(box)
+    def ask(self, title: str, text: str, agree: str, do: Callable[[], None]) -> None:
+        """Ask, and call `do` if the button `agree` is pressed."""
+        box = self.box = MessageBox(title, text, self._window)
         button = box.addButton(agree, QMessageBox.ButtonRole.DestructiveRole)
         box.addButton(QMessageBox.StandardButton.Cancel)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
@@ -239,7 +241,7 @@ class RunTrash(QObject):
         def delete() -> None:
             self._remove(items, run_trash.delete, self._report)
 
-        self._dialog.ask(title, text, _("Delete permanently"), delete, is_grave=True)
+        self._dialog.ask(title, text, _("Delete permanently"), delete)
 
     def _report(self, result: tuple[list[Path], Failures]) -> None:
         gone, failures = result

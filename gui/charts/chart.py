@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLabel,
     QMenu,
-    QMessageBox,
     QSizePolicy,
     QToolButton,
     QWidget,
@@ -38,7 +37,7 @@ from core.runs.metrics import write_columns
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING, Tokens
-from gui.base.trash import show_as_written
+from gui.base.trash import MessageBox
 from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, XScale
 from gui.charts.history import RunHistory
 from gui.charts.overlays import (
@@ -500,9 +499,7 @@ class Chart(Card):
             save(Path(path))
 
     def _show_error(self, error: UserError) -> None:
-        box = QMessageBox(QMessageBox.Icon.Warning, error.title, error.title, parent=self.window())
-        box.setInformativeText(error.detail)
-        show_as_written(box)
+        box = MessageBox(error.title, error.detail, self.window())
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 

@@ -113,7 +113,7 @@ PATIENCE_SECONDS = 10.0
 
 
 class RunAction(Enum):
-    """Actions of a run's page."""
+    """Actions of a run's page; the last one is that of the list of runs alone."""
 
     PAUSE = auto()
     RESUME = auto()
@@ -131,6 +131,7 @@ class RunAction(Enum):
     SUPPORT = auto()
     REVEAL = auto()
     TRASH = auto()
+    RENAME = auto()
 
 
 def refusal(action: RunAction, facts: RunFacts) -> str:
@@ -233,7 +234,10 @@ class RunActions(QWidget):
                 entry.setVisible(not is_button)
 
     def request(self, action: RunAction) -> None:
-        """Do what the button does, unless it is disabled."""
+        """Do what the button or the entry of the menu does, unless it is disabled."""
+        if action in self.entries:
+            self.entries[action].trigger()
+            return
         if not self._buttons[action].isEnabled():
             return
         with self._keyboard_kept():
@@ -244,6 +248,12 @@ class RunActions(QWidget):
             if action in (RunAction.STOP, RunAction.RESUME):
                 self._buttons[action].setEnabled(False)
         self.requested.emit(action)
+
+    def offers(self) -> set[RunAction]:
+        """The actions that are possible now."""
+        entries = {action for action, entry in self.entries.items() if entry.isEnabled()}
+        buttons = self._buttons.items()
+        return entries | {one for one, button in buttons if button.isEnabled() and not button.isHidden()}
 
     def _show_buttons(self, facts: RunFacts) -> None:
         state, saved, is_working = facts.state, facts.saved_step, not facts.state.is_over

@@ -45,6 +45,7 @@ from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
+from gui.run.header import RunAction
 from gui.run.words import forecast_text, state_title
 from gui.runs import table
 from gui.runs.columns import Column, metric_in_full
@@ -133,6 +134,10 @@ class RunsPanel(Card):
         self.open.clicked.connect(self.open_pressed)
         self.compare.clicked.connect(self.compare_pressed)
         self.bin.clicked.connect(self.bin_pressed)
+
+    def edit_name(self) -> None:
+        self.name.setFocus()
+        self.name.selectAll()
 
     def show_runs(self, runs: Sequence[RunSummary], size: int | None) -> None:
         """Show the selected runs and their bytes, if counted; what is being edited stays."""
@@ -395,45 +400,69 @@ class RunsPage(QWidget):
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
         return [self._summary_at(self._filter.index(row, 0)) for row in rows]
 
+    def commands(self, runs: Sequence[RunSummary]) -> dict[RunAction, Callable[[], object]]:
+        """What can be done with these runs."""
+        do: dict[RunAction, Callable[[], object]] = {}
+        working = [one for one in runs if one.state in WORKING]
+        stoppable = working or [one for one in runs if one.state is State.QUEUED]
+        if len(runs) == 1:
+            summary, run = runs[0], runs[0].run
+            if summary.state.can_resume:
+                do[RunAction.RESUME] = lambda: self.resume_requested.emit(run)
+            if summary.state in WITH_MODEL:
+                do[RunAction.TRY] = lambda: self.try_requested.emit(run)
+                do[RunAction.NEW_FROM_MODEL] = lambda: self._edit(run, partial(from_its_model, run=run))
+            if summary.state in WITH_MODEL or summary.state is State.PAUSED:  # exports its checkpoint
+                do[RunAction.EXPORT] = lambda: ExportSheet(run, summary.title, self).open()
+            if summary.state.is_over:
+                do[RunAction.EXTEND] = lambda: self._extend(run)
+            do[RunAction.DUPLICATE] = lambda: self._edit(run, lambda tree: tree)
+            do[RunAction.RENAME] = self.panel.edit_name
+            do[RunAction.REVEAL] = lambda: self._reveal(run)
+        if working:
+            do[RunAction.PAUSE] = lambda: self._ask(working, Action.PAUSE)
+        if stoppable:
+            do[RunAction.STOP] = lambda: self._ask(stoppable, Action.STOP)
+        if FEWEST <= len(runs) <= MOST:
+            do[RunAction.COMPARE] = lambda: self._compare(runs)
+        if any(one.state.is_over for one in runs):
+            do[RunAction.TRASH] = lambda: self._throw_away(runs)
+        return do
+
     def menu_for(self, index: QModelIndex) -> QMenu:
         """A context menu for a row, or for all selected rows if it is one of them."""
         chosen = self.chosen()
         runs = chosen if self._summary_at(index) in chosen else [self._summary_at(index)]
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        summary, run = runs[0], runs[0].run
-        is_one = len(runs) == 1
-        has_model = is_one and summary.state in WITH_MODEL
-        working = [one for one in runs if one.state in WORKING]
-        waiting = [one for one in runs if one.state is State.QUEUED]
+        possible = self.commands(runs)
+        is_one, waits = len(runs) == 1, RunAction.PAUSE not in possible
+        groups = (
+            {
+                RunAction.RESUME: _("Resume"),
+                RunAction.TRY: _("Try it"),
+                RunAction.EXPORT: _("Export…"),
+                RunAction.PAUSE: _("Pause"),
+                RunAction.STOP: _("Leave the queue") if waits else _("Stop and keep"),
+            },
+            {
+                RunAction.DUPLICATE: _("Duplicate"),
+                RunAction.NEW_FROM_MODEL: _("New run from its model"),
+                RunAction.EXTEND: _("Train longer…"),
+                RunAction.REVEAL: _("Show the folder"),
+                RunAction.COMPARE: _("Compare"),
+            },
+            {RunAction.TRASH: _("Move to the trash")},
+        )
         if is_one:
-            menu.addAction(_("Open"), lambda: self.run_opened.emit(run))
-            if summary.state.can_resume:
-                menu.addAction(_("Resume"), lambda: self.resume_requested.emit(run))
-            if has_model:
-                menu.addAction(_("Try it"), lambda: self.try_requested.emit(run))
-            if has_model or summary.state is State.PAUSED:  # a paused run exports its checkpoint
-                menu.addAction(_("Export…"), lambda: ExportSheet(run, summary.title, self).open())
-        if working:
-            menu.addAction(_("Pause"), lambda: self._ask(working, Action.PAUSE))
-            menu.addAction(_("Stop and keep"), lambda: self._ask(working, Action.STOP))
-        elif waiting:
-            menu.addAction(_("Leave the queue"), lambda: self._ask(waiting, Action.STOP))
-        menu.addSeparator()
-        if is_one:
-            menu.addAction(_("Duplicate"), lambda: self._edit(run, lambda tree: tree))
-            if has_model:
-                from_model = partial(from_its_model, run=run)
-                menu.addAction(_("New run from its model"), lambda: self._edit(run, from_model))
-            if summary.state.is_over:
-                menu.addAction(_("Train longer…"), lambda: self._extend(run))
-            menu.addAction(_("Show the folder"), lambda: self._reveal(run))
-        else:
-            comparing = menu.addAction(_("Compare"), lambda: self._compare(runs))
-            comparing.setEnabled(FEWEST <= len(runs) <= MOST)
-        menu.addSeparator()
-        deleting = menu.addAction(_("Move to the trash"), lambda: self._throw_away(runs))
-        deleting.setEnabled(any(one.state.is_over for one in runs))
+            menu.addAction(_("Open"), lambda: self.run_opened.emit(runs[0].run))
+        for group in groups:
+            for action, title in group.items():
+                if action in possible:
+                    menu.addAction(title, possible[action])
+                elif action is RunAction.TRASH or (action is RunAction.COMPARE and not is_one):
+                    menu.addAction(title).setEnabled(False)
+            menu.addSeparator()
         return menu
 
     def _ask(self, runs: Sequence[RunSummary], action: Action) -> None:

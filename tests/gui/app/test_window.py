@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QByteArray, QPoint, QRect, Qt
+from PySide6.QtCore import QByteArray, QPoint, QRect, Qt, QUrl
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
 from core.base import settings
@@ -16,6 +16,7 @@ from core.options.past_runs import RunNotes
 from core.runs.folder import Action
 from gui.app.application import BugReporter
 from gui.app.closing import Closing
+from gui.app.commands import GUIDE
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT
@@ -59,9 +60,15 @@ def test_sidebar_and_keys_lead_to_the_pages(window):
     for button in window.sidebar.findChildren(QPushButton):
         button.click()
     assert page(window) is window.settings
-    keys = {action.shortcut().toString() for action in window.actions()}
-    assert keys == {f"Ctrl+{key}" for key in ("N", "O", "S", "Return", "1", "2", "3", "4", "5", "Q")}
-    for key, name in {"2": "runs", "3": "benchmark", "5": "settings", "N": "new_run"}.items():
+    keys = [keys for action in window.actions() if (keys := action.shortcut().toString())]
+    assert len(keys) == len(set(keys))
+    for key, name in {
+        "2": "runs",
+        "3": "benchmark",
+        "5": "settings",
+        "N": "new_run",
+        ",": "settings",
+    }.items():
         shortcut(window, f"Ctrl+{key}").trigger()
         assert page(window) is getattr(window, name)
 
@@ -76,6 +83,63 @@ def test_the_start_key_starts_only_what_is_on_screen(qtbot, window):
     window.go_to(Place.NEW_RUN)
     with qtbot.waitSignal(window.new_run.start_requested):
         shortcut(window, "Ctrl+Return").trigger()
+
+
+@pytest.mark.parametrize(
+    ("place", "chapter"),
+    [(Place.NEW_RUN, "options.md"), (Place.RUNS, "runs.md"), (Place.SETTINGS, "README.md")],
+)
+def test_help_opens_the_chapter_about_the_page_without_a_network(window, place, chapter):
+    window.go_to(place)
+    shortcut(window, "F1").trigger()
+    browser = window.commands.guide.browser
+    assert browser.source().toLocalFile() == str(GUIDE / chapter)
+    assert browser.toPlainText()
+
+
+def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtbot, window):
+    guide = window.commands._open_guide("README.md")
+    for key in (Qt.Key.Key_Tab, Qt.Key.Key_Tab, Qt.Key.Key_Return):
+        qtbot.keyClick(guide.browser, key)
+    assert guide.browser.source().toLocalFile() == str(GUIDE / "first-run.md")
+    guide.resize(400, 200)
+    place = QUrl.fromLocalFile(str(GUIDE / "troubleshooting.md"))
+    place.setFragment("nothing-is-sent")
+    guide.browser.setSource(place)
+    assert guide.browser.verticalScrollBar().value() > 0
+    window.end_work()
+    assert not guide.isVisible()
+
+
+def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
+    menu = next(menu for menu in listed.commands._menus if menu.title() == "&Run")
+    listed.runs.table.selectRow(0)
+
+    def enabled():
+        listed.commands._enable(menu, is_open=True)
+        return {action.text() for action in menu.actions() if action.isEnabled() and action.text()}
+
+    assert {"Rename", "Duplicate"} <= enabled()
+    assert not {"Compare", "Pause", "Start training"} & enabled()
+    listed.runs.table.selectAll()
+    assert "Compare" in enabled()
+    assert "Rename" not in enabled()
+    listed.runs.table.selectRow(0)
+    listed.commands._enable(menu, is_open=False)
+    shortcut(listed, "F2").trigger()
+    assert listed.focusWidget() is listed.runs.panel.name
+
+
+def test_the_edit_menu_acts_on_the_field_with_the_focus(qtbot, listed):
+    field = listed.runs.search
+    shortcut(listed, "Ctrl+F").trigger()
+    assert listed.focusWidget() is field
+    qtbot.keyClicks(field, "digits")
+    shortcut(listed, "Ctrl+A").trigger()
+    shortcut(listed, "Ctrl+X").trigger()
+    assert field.text() == ""
+    shortcut(listed, "Ctrl+Z").trigger()
+    assert field.text() == "digits"
 
 
 def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):

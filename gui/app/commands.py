@@ -1,0 +1,396 @@
+"""The menu bar with the keyboard shortcuts, and what its Help menu opens: the user guide, About, licences."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import PySide6
+from PySide6.QtCore import QEvent, QObject, Qt, QUrl
+from PySide6.QtGui import (
+    QAction,
+    QActionGroup,
+    QColor,
+    QKeyEvent,
+    QKeySequence,
+    QShortcut,
+    QTextBlock,
+    QTextCursor,
+    QTextDocument,
+    QTextTable,
+)
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QLineEdit,
+    QMenu,
+    QMessageBox,
+    QPushButton,
+    QTextBrowser,
+)
+
+from core.base.language import _
+from core.base.settings import VERSION, Appearance
+from gui.app.sidebar import Place, place_titles
+from gui.base.theme import RESOURCES, Theme
+from gui.base.trash import MessageBox
+from gui.run.header import RunAction
+from gui.widgets.layout import fill_dialog, hbox
+
+if TYPE_CHECKING:
+    from gui.app.window import MainWindow
+
+ROOT = RESOURCES.parent
+GUIDE = ROOT / "docs" / "guide"
+CONTENTS = "README.md"
+NOTICE = ROOT / "NOTICE"
+CHAPTERS = {
+    "new_run": "options.md",
+    "run": "charts.md",
+    "runs": "runs.md",
+    "compare": "charts.md",
+    "try_it": "exports.md",
+}
+"""The chapter about each page of the window, by the name of its attribute; the contents for others."""
+
+Keys = str | QKeySequence.StandardKey
+Do = Callable[[], object]
+Standard = QKeySequence.StandardKey
+
+
+class Commands(QObject):
+    """The menu bar of the window. An entry that isn't possible now is grey while its menu is open.
+
+    On a Mac Qt moves About, Settings and Quit to the menu of the application.
+    """
+
+    def __init__(self, window: MainWindow, theme: Theme) -> None:
+        super().__init__(window)
+        self._window = window
+        self._theme = theme
+        self._menus: list[QMenu] = []
+        self._conditions: dict[QAction, Callable[[], bool]] = {}
+        self.guide: GuideWindow | None = None
+        self._add_file()
+        self._add_edit()
+        self._add_view()
+        self._add_run()
+        if sys.platform == "darwin":
+            self._open_menu(_("Window"))
+            self._add(_("Minimise"), window.showMinimized, "Ctrl+M")
+            self._add(_("Zoom"), partial(self._switch_state, Qt.WindowState.WindowMaximized))
+        self._add_help()
+
+    def close_guide(self) -> None:
+        if self.guide is not None:
+            self.guide.close()
+
+    def _add_file(self) -> None:
+        window = self._window
+        self._open_menu(_("&File"))
+        self._add(_("New run"), partial(window.go_to, Place.NEW_RUN), "Ctrl+N")
+        self._add(_("Open…"), lambda: self._on_new_run(window.new_run.open_file), "Ctrl+O")
+        self._add(_("Save as…"), lambda: self._on_new_run(window.new_run.save_file), "Ctrl+S")
+        self._add(_("Import…"), lambda: self._on_new_run(window.new_run.import_options), "Ctrl+I")
+        self._menus[-1].addSeparator()
+        settings = self._add(_("Settings…"), partial(window.go_to, Place.SETTINGS), "Ctrl+,")
+        settings.setMenuRole(QAction.MenuRole.PreferencesRole)
+        self._menus[-1].addSeparator()
+        self._add(_("Close window"), window.close, "Ctrl+W")
+        self._add(_("Quit"), window.close, "Ctrl+Q").setMenuRole(QAction.MenuRole.QuitRole)
+
+    def _add_edit(self) -> None:
+        self._open_menu(_("&Edit"))
+        for title, keys in (
+            (_("Undo"), Standard.Undo),
+            (_("Redo"), Standard.Redo),
+            (_("Cut"), Standard.Cut),
+            (_("Copy"), Standard.Copy),
+            (_("Paste"), Standard.Paste),
+            (_("Select all"), Standard.SelectAll),
+        ):
+            self._add(title, partial(self._press, keys), keys)
+            if keys in (Standard.Redo, Standard.Paste):
+                self._menus[-1].addSeparator()
+        self._menus[-1].addSeparator()
+        self._add(_("Find…"), self._find, Standard.Find, lambda: self._searched() is not None)
+
+    def _add_view(self) -> None:
+        self._open_menu(_("&View"))
+        for place, title in place_titles().items():
+            self._add(title, partial(self._window.go_to, place), f"Ctrl+{place.value}")
+        self._menus[-1].addSeparator()
+        titles = {
+            Appearance.LIGHT: _("Light"),
+            Appearance.DARK: _("Dark"),
+            Appearance.SYSTEM: _("As the system"),
+        }
+        group = QActionGroup(self)
+        for appearance, title in titles.items():
+            action = self._add(title, partial(self._window.set_appearance, appearance))
+            action.setCheckable(True)
+            group.addAction(action)
+            self._menus[-1].aboutToShow.connect(partial(self._show_appearance, action, appearance))
+        self._menus[-1].addSeparator()
+        self._add(
+            _("Full screen"),
+            partial(self._switch_state, Qt.WindowState.WindowFullScreen),
+            Standard.FullScreen,
+        )
+
+    def _add_run(self) -> None:
+        window = self._window
+        self._open_menu(_("&Run"))
+        self._add(_("Start training"), window.start_shown, "Ctrl+Return", self._can_start)
+        groups: tuple[dict[RunAction, tuple[str, str]], ...] = (
+            {
+                RunAction.PAUSE: (_("Pause"), ""),
+                RunAction.RESUME: (_("Resume"), ""),
+                RunAction.STOP: (_("Stop and save the model"), ""),
+            },
+            {
+                RunAction.TRY: (_("Try it"), "Ctrl+T"),
+                RunAction.EXPORT: (_("Export…"), "Ctrl+E"),
+                RunAction.EXTEND: (_("Train longer…"), ""),
+                RunAction.DUPLICATE: (_("Duplicate"), "Ctrl+D"),
+                RunAction.NEW_FROM_MODEL: (_("New run from its model"), ""),
+            },
+            {
+                RunAction.COMPARE: (_("Compare"), ""),
+                RunAction.RENAME: (_("Rename"), "F2"),
+                RunAction.REVEAL: (_("Show the folder"), ""),
+                RunAction.TRASH: (_("Move to the trash"), ""),
+            },
+        )
+        for group in groups:
+            self._menus[-1].addSeparator()
+            for action, (title, keys) in group.items():
+                self._add(title, partial(self._do_run, action), keys, partial(self._can_do, action))
+
+    def _add_help(self) -> None:
+        self._open_menu(_("&Help"))
+        self._add(_("User guide"), self.open_chapter, Standard.HelpContents)
+        self._add(_("Keyboard shortcuts"), self._show_keys)
+        self._add(
+            _("Support file…"),
+            partial(self._do_run, RunAction.SUPPORT),
+            is_possible=partial(self._can_do, RunAction.SUPPORT),
+        )
+        self._add(_("Report a problem"), partial(self._open_guide, "troubleshooting.md"))
+        self._menus[-1].addSeparator()
+        self._add(_("Licences"), partial(self._open_guide, str(NOTICE)))
+        self._add(_("About Qt"), QApplication.aboutQt).setMenuRole(QAction.MenuRole.AboutQtRole)
+        self._add(_("About Hone"), self.show_about).setMenuRole(QAction.MenuRole.AboutRole)
+
+    def _open_menu(self, title: str) -> None:
+        menu = self._window.menuBar().addMenu(title)
+        self._menus.append(menu)
+        menu.aboutToShow.connect(partial(self._enable, menu, is_open=True))
+        menu.aboutToHide.connect(partial(self._enable, menu, is_open=False))
+
+    def _add(
+        self, title: str, do: Do, keys: Keys = "", is_possible: Callable[[], bool] = lambda: True
+    ) -> QAction:
+        action = self._menus[-1].addAction(title)
+        action.setMenuRole(QAction.MenuRole.NoRole)
+        action.setShortcut(QKeySequence(keys))
+        action.triggered.connect(lambda: do() if is_possible() else None)
+        self._conditions[action] = is_possible
+        self._window.addAction(action)
+        return action
+
+    def _enable(self, menu: QMenu, *, is_open: bool) -> None:
+        """Grey what isn't possible. While the menu is closed its shortcuts find that out when they are pressed."""
+        for action in menu.actions():
+            if action in self._conditions:
+                action.setEnabled(not is_open or self._conditions[action]())
+
+    def _can_start(self) -> bool:
+        return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
+
+    def _can_do(self, action: RunAction) -> bool:
+        return action in self._window.run_commands()
+
+    def _do_run(self, action: RunAction) -> None:
+        self._window.run_commands()[action]()
+
+    def _on_new_run(self, do: Do) -> None:
+        self._window.go_to(Place.NEW_RUN)
+        do()
+
+    def _switch_state(self, state: Qt.WindowState) -> None:
+        self._window.setWindowState(self._window.windowState() ^ state)
+
+    def _show_appearance(self, action: QAction, appearance: Appearance) -> None:
+        action.setChecked(self._theme.appearance is appearance)
+
+    def _press(self, keys: Standard) -> None:
+        """Press keys in the widget that has the focus: inputs, texts and tables know what they mean."""
+        focused = self._window.focusWidget()
+        pressed = QKeySequence(keys)[0]  # type: ignore[index]  # the stubs leave it out
+        if focused is not None:
+            key = QKeyEvent(QEvent.Type.KeyPress, pressed.key(), pressed.keyboardModifiers())
+            QApplication.sendEvent(focused, key)
+
+    def _searched(self) -> QLineEdit | None:
+        """The line that filters what is shown."""
+        runs = self._window.runs
+        return runs.search if runs is not None and runs.isVisible() else None
+
+    def _find(self) -> None:
+        if (line := self._searched()) is not None:
+            line.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            line.selectAll()
+
+    def open_chapter(self) -> None:
+        """Open the guide's chapter about the page that is shown."""
+        shown = self._window.pages.currentWidget()
+        pages = (chapter for name, chapter in CHAPTERS.items() if getattr(self._window, name) is shown)
+        self._open_guide(next(pages, CONTENTS))
+
+    def _open_guide(self, name: str) -> GuideWindow:
+        if self.guide is None:
+            self.guide = GuideWindow(self._theme)
+        self.guide.open_chapter(name)
+        return self.guide
+
+    def _show_keys(self) -> None:
+        """Show all shortcuts, by menu, in the guide's window."""
+        lines = [f"# {_('Keyboard shortcuts')}", "", f"| {_('Command')} | {_('Keys')} |", "|---|---|"]
+        for menu in self._menus:
+            lines.append(f"| **{menu.title().replace('&', '')}** | |")
+            for action in menu.actions():
+                keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+                lines += [f"| {action.text()} | {keys} |"] if keys else []
+        self._open_guide(CONTENTS).browser.show_markdown("\n".join(lines))
+
+    def show_about(self) -> QMessageBox:
+        """Show name, versions and licence."""
+        versions = {
+            "PyTorch": metadata.version("torch"),
+            "Qt": PySide6.__version__,
+            "Python": platform.python_version(),
+        }
+        text = _(
+            "Fine-tune models on your own computer and watch them train.\n\n"
+            "{versions}\n\n"
+            "Copyright 2026 The Hone authors. Free software under the Apache License 2.0. Qt and Qt for Python are "
+            "used under the GNU Lesser General Public License, version 3."
+        ).format(versions=" · ".join(f"{name} {version}" for name, version in versions.items()))
+        box = MessageBox(_("Hone {version}").format(version=VERSION), text, self._window)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        licences = box.addButton(_("Licences"), QMessageBox.ButtonRole.ActionRole)
+        licences.clicked.connect(partial(self._open_guide, str(NOTICE)))
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Close))
+        box.open()
+        return box
+
+
+class GuideWindow(QDialog):
+    """Shows chapters of the user guide, which comes with the program, and other texts; Escape closes it."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setWindowTitle(_("Hone user guide"))
+        self.resize(860, 720)
+        self.browser = GuideBrowser(theme)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(_("Find on this page"))
+        self.search.setAccessibleName(_("Find on this page"))
+        self.search.setClearButtonEnabled(True)
+        self.search.returnPressed.connect(self._find)
+        back, forward, contents = (
+            _plain_button(_("Back"), self.browser.backward),
+            _plain_button(_("Forward"), self.browser.forward),
+            _plain_button(_("Contents"), partial(self.open_chapter, CONTENTS)),
+        )
+        for button, is_possible in (
+            (back, self.browser.backwardAvailable),
+            (forward, self.browser.forwardAvailable),
+        ):
+            button.setEnabled(False)
+            is_possible.connect(button.setEnabled)
+        fill_dialog(self, hbox(back, forward, contents, None, self.search), (self.browser, 1))
+        QShortcut(QKeySequence(Standard.Find), self, self.search.setFocus)
+        QShortcut(QKeySequence("Ctrl+W"), self, self.close)
+        theme.changed.connect(self.browser.reload)
+
+    def open_chapter(self, name: str) -> None:
+        """Show a file of the guide, or another text by its path."""
+        self._theme.dress(self)
+        self.browser.setSource(QUrl.fromLocalFile(str(GUIDE / name)))
+        self.show()
+        self.activateWindow()
+        self.browser.setFocus()
+
+    def _find(self) -> None:
+        if not self.browser.find(self.search.text()):  # once more, from the top
+            self.browser.moveCursor(QTextCursor.MoveOperation.Start)
+            self.browser.find(self.search.text())
+
+
+MARGIN = 24
+"""Around a text of the guide, in pixels."""
+
+SPACE_ABOVE = (14.0, 22.0)
+"""Above a table, and above a heading."""
+
+
+class GuideBrowser(QTextBrowser):
+    """Shows Markdown files; `file.md#a-heading` goes to a heading, which Qt knows from HTML only."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setOpenExternalLinks(True)
+        self.setAccessibleName(_("User guide"))
+
+    def show_markdown(self, text: str) -> None:
+        self.setMarkdown(text)
+        self._lay_out()
+
+    def doSetSource(  # noqa: N802 - Qt's name
+        self,
+        url: QUrl | str,
+        kind: QTextDocument.ResourceType = QTextDocument.ResourceType.UnknownResource,
+    ) -> None:
+        super().doSetSource(url, kind)
+        heading = self._lay_out().get(QUrl(url).fragment())
+        if heading is not None:
+            place = self.document().documentLayout().blockBoundingRect(heading)
+            self.verticalScrollBar().setValue(round(place.top()))
+
+    def _lay_out(self) -> dict[str, QTextBlock]:
+        """Give tables and headings space; returns the headings by their anchors."""
+        document, headings = self.document(), {}
+        document.setDocumentMargin(MARGIN)
+        for frame in document.rootFrame().childFrames():
+            if isinstance(frame, QTextTable):
+                table = frame.format()
+                table.setBorderBrush(QColor(self._theme.tokens.line))
+                table.setCellPadding(6)
+                table.setTopMargin(SPACE_ABOVE[0])
+                frame.setFormat(table)
+        block = document.begin()
+        while block.isValid():
+            layout = block.blockFormat()
+            if layout.headingLevel():
+                name = "".join(
+                    letter for letter in block.text().lower() if letter.isalnum() or letter in " -"
+                )
+                headings[name.replace(" ", "-")] = block
+                layout.setTopMargin(SPACE_ABOVE[1])
+                QTextCursor(block).setBlockFormat(layout)
+            block = block.next()
+        return headings
+
+
+def _plain_button(text: str, do: Do) -> QPushButton:
+    button = QPushButton(text, autoDefault=False)  # Return in the line finds
+    button.clicked.connect(lambda _checked: do())
+    return button
