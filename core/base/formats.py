@@ -47,6 +47,9 @@ METRICS = (
 )
 """All metrics; a run is judged by the first of these that it has."""
 
+CORRELATIONS = frozenset({"eval_pearson", "eval_spearman", "eval_matthews"})
+"""Metrics from -1 to 1."""
+
 LESS_IS_BETTER = frozenset(metric.name for metric in METRICS if metric.less_is_better)
 METRIC_NAMES = tuple(metric.name for metric in METRICS)
 METRIC_TITLES = {metric.name: metric.title for metric in METRICS}

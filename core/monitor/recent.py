@@ -31,7 +31,7 @@ from core.runs.events import (
     WhatRan,
 )
 
-STOP = Fix(_("Stop and keep"), action=FixAction.STOP)
+STOP = Fix(_("Stop and save model"), action=FixAction.STOP)
 END = Fix(_("End now"), action=FixAction.END)
 REVEAL = Fix(_("Show the folder"), action=FixAction.REVEAL)
 

@@ -325,8 +325,12 @@ class RunPlanned(Event, frozen=True, kw_only=True):
     device: str = ""
 
 
+SAMPLE_PREDICTIONS = "examples"
+"""The detail of the phase `evaluating` while the predictions on the chosen examples are made."""
+
+
 class PhaseChanged(Event, frozen=True, kw_only=True):
-    """The engine has entered a phase. `detail` is a file or model name."""
+    """The engine has entered a phase. `detail` is a file or model name, or `SAMPLE_PREDICTIONS`."""
 
     phase: Phase
     detail: str = ""

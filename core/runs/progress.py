@@ -23,7 +23,7 @@ from core.runs.events import (
     TurnCame,
 )
 from core.runs.status import RunStatus
-from core.runs.words import message_text, phase_title
+from core.runs.words import message_text, phase_text, phase_title
 
 LINES_WITHOUT_A_BAR = 10
 """Progress lines per run where no bar can be drawn."""
@@ -83,12 +83,12 @@ class Progress:
             self._bar = None
 
     def _show_phase(self, event: PhaseChanged) -> None:
-        title = phase_title(event.phase)
+        title = phase_text(event.phase, event.detail, self._status.examples)
         is_checkpoint = event.phase is Phase.SAVING and self._status.step < (self._status.total_steps or 0)
         if self._bar is not None:
             self._bar.set_description_str(title)
         elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not is_checkpoint:
-            self.say(f"{title}: {event.detail}" if event.detail else title)
+            self.say(title)
 
     def _show_plan(self, plan: RunPlanned) -> None:
         template = (

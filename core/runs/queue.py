@@ -26,7 +26,7 @@ from core.options.sections import DeviceOptions
 from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
 from core.runs.folder import Action, KeeperRecord, Request, RunFolder
 from core.runs.library import run_title
-from core.runs.status import RunStatus, State
+from core.runs.status import RunStatus, State, share_done
 from core.runs.summary import status_at_end
 
 # --- Runs that train or wait
@@ -106,7 +106,7 @@ class LiveRuns:
             total = status.plan.total_steps
             self._total_steps[run.path] = status.plan.attempt, total
         # a long evaluation may have pushed the newest step out of the end of the file
-        share = min(1.0, status.step / total) if total and status.step else live.share
+        share = share_done(status.step, total) if status.step else live.share
         begun = live.begun if keeper is None else keeper.started
         self._live[run.path] = replace(live, title=title, begun=begun, share=share, state=state)
         return None

@@ -20,8 +20,8 @@ from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
 from core.runs import models, queue
-from core.runs.event_log import next_attempt
-from core.runs.events import Outcome
+from core.runs.event_log import EventWriter, next_attempt
+from core.runs.events import Event, Outcome, TurnCame
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
@@ -191,6 +191,8 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
         for request in run.open_requests(clean=True):  # to an earlier attempt, and never answered
             run.close_request(request)
         run.record_keeper(os.getpid(), attempt)  # from now on it is starting: how it ended before is past
+        if queued and (awaited := queue.ahead_of(queue.device_of(run))) is not None:
+            _tell(run, attempt, awaited)  # as its keeper will, once it has begun
         keeper = start_detached(command or keeper_command(path, queued=queued), run.log_file, path)
         record = run.keeper_record()
         if record is None or record.pid != keeper.pid:  # the keeper may have been quicker and recorded itself
@@ -204,8 +206,17 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
         if keeper is not None:
             keeper.kill()
             keeper.wait()
+        with contextlib.suppress(OSError):
+            _tell(run, attempt, TurnCame())  # it doesn't wait any more
         raise _not_started(run, before, error) from error
     return keeper
+
+
+def _tell(run: RunFolder, attempt: int, event: Event) -> None:
+    """Write an event for a keeper that doesn't run yet."""
+    writer = EventWriter(run.machine_file, attempt=attempt)
+    writer.write(event)
+    writer.close()
 
 
 def _refuse_links(run: RunFolder) -> None:

@@ -1,6 +1,7 @@
 """A run's status, computed from its events: state, progress, active time, peak memory, predictions."""
 
 import contextlib
+import math
 import statistics
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
@@ -42,6 +43,7 @@ from core.runs.events import (
 RECENT_STEPS = 50
 PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some that were timed in parts
 STEPS_BEFORE_ESTIMATE = 5
+EVEN = 0.2  # evaluations are evenly spaced but for so much of a space
 DOESNT_FIT = "doesnt-fit"
 """The id of the message that a run has ended before it trained, as it would take too much memory."""
 PAUSED_ITSELF = "paused"
@@ -147,6 +149,14 @@ class WorkClock:
 
 # --- Status
 
+MOST_SHARE = 0.99
+"""A run is done once its last evaluation is over and its model is saved, not after its last step."""
+
+
+def share_done(step: int, total: int | None) -> float | None:
+    """Which share of a run that isn't over is done, 0 to 1; None before it is planned."""
+    return min(MOST_SHARE, step / total) if total else None
+
 
 class State(StrEnum):
     """The state of a run."""
@@ -193,6 +203,7 @@ class RunStatus:
     - `seconds_before` is the time of the attempts before the newest one, `last_event_time` the engine's newest event.
     - `first_loss` is that of the first step: of the model before it was trained, on one batch.
     - `evaluations` are those that weren't undone by a resume; `model_step` is the step of the model in `model/`.
+    - `examples` is how many have their predictions recorded, which took `predict_seconds` the last time.
     - `accepted` is the latest attempt that accepted each request (stop, pause, ...), `awaited` the run it is queued
       behind, `peaks` peak memory by attempt.
     - Set by the reader of the files: `skipped` lines that could not be read, `trouble` why a whole file can't be, and
@@ -215,6 +226,8 @@ class RunStatus:
     loss: float | None = None
     first_loss: float | None = None
     evaluations: list[Evaluated] = field(default_factory=list)
+    examples: int = 0
+    predict_seconds: float = 0.0
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
     last_checkpoint: CheckpointSaved | None = None
@@ -246,6 +259,10 @@ class RunStatus:
             case Evaluated():
                 self._register(event)
                 self.evaluations.append(event)
+            case ExamplesChosen():
+                self.examples = len(event.examples)
+            case Predicted():
+                self.predict_seconds = event.seconds
             case CheckpointSaved():
                 self._register(event)
                 self.last_checkpoint = event
@@ -409,10 +426,20 @@ class RunStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated training time left; None before `STEPS_BEFORE_ESTIMATE` steps."""
+        """Estimated time left, with the evaluations if one was timed; None before `STEPS_BEFORE_ESTIMATE` steps."""
         if self.plan is None or self.finished or len(self.recent_seconds) < STEPS_BEFORE_ESTIMATE:
             return None
-        return (self.plan.total_steps - self.step) * statistics.median(self.recent_seconds)
+        training = (self.plan.total_steps - self.step) * statistics.median(self.recent_seconds)
+        if not self.evaluations or not self.evaluations[-1].step:
+            return training
+        done, last = len(self.evaluations), self.evaluations[-1]
+        left = math.ceil((self.plan.total_steps - last.step) * done / last.step - EVEN)
+        return training + max(0, left) * self.evaluation_seconds
+
+    @property
+    def evaluation_seconds(self) -> float:
+        """Duration of the last evaluation with its predictions; 0 before one."""
+        return (self.evaluations[-1].seconds if self.evaluations else 0.0) + self.predict_seconds
 
     @property
     def time_spent(self) -> dict[str, float] | None:

@@ -24,7 +24,16 @@ from core.options.choices import device_title
 from core.options.device_support import DeviceReport
 from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
-from core.runs.events import Level, MemoryForecast, MessageRaised, Outcome, Phase, RunFinished, WhatRan
+from core.runs.events import (
+    SAMPLE_PREDICTIONS,
+    Level,
+    MemoryForecast,
+    MessageRaised,
+    Outcome,
+    Phase,
+    RunFinished,
+    WhatRan,
+)
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
 from core.runs.status import RunStatus, State
@@ -50,6 +59,15 @@ def phase_title(phase: Phase) -> str:
     return titles[phase]
 
 
+def phase_text(phase: Phase, detail: str, examples: int) -> str:
+    """A phase with its file or model; `examples` is how many have their predictions recorded."""
+    if phase is Phase.EVALUATING and detail == SAMPLE_PREDICTIONS:
+        return ngettext(
+            "Generating {count} sample prediction…", "Generating {count} sample predictions…", examples
+        ).format(count=examples)
+    return f"{phase_title(phase)}: {detail}" if detail else phase_title(phase)
+
+
 # --- Out of memory
 
 _TRIED = re.compile(r"tried to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNORECASE)
@@ -67,13 +85,13 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
     count = options.memory.batch_size
     if forecast is not None and forecast.length:
         batch = ngettext(
-            "A batch of {count:,} row of up to {length:,} tokens didn't fit.",
-            "A batch of {count:,} rows of up to {length:,} tokens didn't fit.",
+            "A batch of {count:,} example of up to {length:,} tokens didn't fit.",
+            "A batch of {count:,} examples of up to {length:,} tokens didn't fit.",
             count,
         ).format(count=count, length=forecast.length)
     else:
         batch = ngettext(
-            "A batch of {count:,} row didn't fit.", "A batch of {count:,} rows didn't fit.", count
+            "A batch of {count:,} example didn't fit.", "A batch of {count:,} examples didn't fit.", count
         ).format(count=count)
     sentences = [batch, *forecast_sentences(forecast)]
     if match := _TRIED.search(report):
@@ -95,7 +113,7 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
         template = (
             _("Batch size {half} with accumulation: the same effective batch")
             if after == before
-            else _("Batch size {half} with accumulation: {after} rows instead of {before}")
+            else _("Batch size {half} with accumulation: effective batch size {after} instead of {before}")
         )
         yield Fix(template.format(half=half, after=after, before=before), dict(step.changes))
     for step in (*checkpointing(request), *lora(request), *shorter_or_smaller_samples(request)):
@@ -114,7 +132,7 @@ def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False)
     total = (
         _("The run takes {size}, as measured before.")
         if is_measured
-        else _("The run takes {size} by forecast.")
+        else _("The run was estimated to take {size}.")
     )
     yield total.format(size=formats.size(parts.total))
     if room:

@@ -114,7 +114,7 @@ def question_about(
     answers = {
         Closing.KEEP_TRAINING: _("Keep training"),
         Closing.PAUSE: _("Pause"),
-        Closing.STOP: _("Stop and keep"),
+        Closing.STOP: _("Stop and save model"),
     }
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)

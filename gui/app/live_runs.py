@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -179,7 +180,7 @@ def set_badge(number: int) -> None:
 class Notifications(QObject):
     """Progress in the window's title and on its icon, and a notification when a run ends.
 
-    Progress is that of the run on screen, else of the newest one that trains.
+    Progress is that of a run that trains: the one on screen, else the newest.
 
     Args:
         window: The window.
@@ -213,7 +214,7 @@ class Notifications(QObject):
 
     def refresh(self) -> None:
         shown = self._on_screen()
-        live = min(self._live, key=lambda one: (one.run != shown, one.state is State.QUEUED), default=None)
+        live = min(self._live, key=lambda one: (_rank(one.state), one.run != shown), default=None)
         done = percent(live) if live is not None and live.state is State.TRAINING else None
         self._show_badge(done or 0)
         if live is None:
@@ -246,6 +247,11 @@ class Notifications(QObject):
         self._window.activateWindow()
 
 
+def _rank(state: State) -> int:
+    """0 for a run that trains, more for one that starts, and for one that is queued."""
+    return {State.STARTING: 1, State.QUEUED: 2}.get(state, 0)
+
+
 def _outcome(end: EndedRun) -> str:
     """The figures of a run on one line, or why it failed."""
     from gui.run.words import RunFacts, summary
@@ -255,6 +261,9 @@ def _outcome(end: EndedRun) -> str:
     errors = (message.title for message in messages if message.level is Level.ERROR)
     return ", ".join(f"{title} {value}" for title, value in figures) or " ".join(errors)
 
+
+JUMP_SECONDS = 5.0
+"""Later after the window has opened, a run that trains is offered and not opened."""
 
 MOST_NAMES = 3
 """Number of runs that are named."""
@@ -300,7 +309,7 @@ class Notices(QWidget):
         self._training = list(live)
         count = len(live)
         title = ngettext("“{run}” is training", "{count} runs are training", count)
-        text = _("It continued while Hone was closed.")
+        text = _("It kept training while Hone was closed.")
         if count > 1:
             text = listed([_with_percent(one) for one in live])
         button = ngettext("Show it", "Show them", count)
@@ -428,6 +437,7 @@ class UnfinishedRuns(QObject):
         self._waiting: tuple[LiveRun, ...] = ()
         self._card: QueueCard | None = None
         self._has_request = False
+        self._opened = time.monotonic()
         self.strip = Notices()
         thread.changed.connect(self._on_live)
         thread.queue_changed.connect(self._on_queue)
@@ -492,11 +502,13 @@ class UnfinishedRuns(QObject):
             self.strip.show_interrupted(unseen)
 
     def _is_idle(self) -> bool:
-        """Whether the person hasn't done anything yet."""
+        """Whether the window has just opened and the person hasn't done anything yet."""
         form = self._window.new_run
         focus = QApplication.focusWidget()
         is_typing = focus is not None and form.isAncestorOf(focus)
-        return form.isVisible() and not is_typing and not self._has_request
+        is_asked = QApplication.activePopupWidget() or QApplication.activeModalWidget()
+        is_late = time.monotonic() - self._opened > JUMP_SECONDS
+        return form.isVisible() and not (is_typing or is_asked or is_late or self._has_request)
 
     def _show(self, run: RunFolder | None) -> None:
         if run is None:

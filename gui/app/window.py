@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QRect, QSize, Qt
+from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import (
     QCloseEvent,
     QColor,
     QDragEnterEvent,
     QDropEvent,
+    QKeyEvent,
     QPainter,
     QPaintEvent,
     QSessionManager,
@@ -52,6 +53,7 @@ from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
+from gui.widgets.cards import BriefStrip, MessageStrip
 from gui.widgets.inputs import dropped_paths
 from gui.widgets.layout import hbox, vbox
 
@@ -298,6 +300,18 @@ class MainWindow(QMainWindow):
             self.new_run.start()
         elif shown is not None and shown is self.benchmark:
             self.benchmark.start()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape closes the topmost banner."""
+        strips: list[MessageStrip | BriefStrip] = [
+            *self.findChildren(MessageStrip),
+            *self.findChildren(BriefStrip),
+        ]
+        shown = [strip for strip in strips if strip.isVisible() and strip.is_closable]
+        if event.key() == Qt.Key.Key_Escape and shown:
+            min(shown, key=lambda strip: strip.mapTo(self, QPoint()).y()).dismiss()
+        else:
+            super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if dropped_paths(event.mimeData()):

@@ -284,8 +284,8 @@ def details_of(plan: TrashPlan) -> list[str]:
 
 def busy_text(titles: Sequence[str]) -> str:
     return ngettext(
-        "{runs} is training or queued, and stays. Stop it first.",
-        "These are training or queued, and stay: {runs}. Stop them first.",
+        "{runs} is queued or running. Stop it before deleting.",
+        "These are queued or running: {runs}. Stop them before deleting.",
         len(titles),
     ).format(runs=", ".join(_shortened([f"“{title}”" for title in titles])))
 

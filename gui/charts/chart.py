@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph as pg
-from PySide6.QtCore import QBuffer, QIODevice, QObject, QStandardPaths, Qt, QTimer
+from PySide6.QtCore import QBuffer, QIODevice, QObject, QPointF, QRect, QStandardPaths, Qt, QTimer
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QSizePolicy,
     QToolButton,
+    QToolTip,
     QWidget,
 )
 
@@ -41,15 +42,16 @@ from gui.base.trash import MessageBox
 from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, XScale
 from gui.charts.history import RunHistory
 from gui.charts.overlays import (
-    HoverBox,
     Legend,
     MarkItems,
     Moment,
     MomentLines,
+    Outliers,
     Reading,
     interruption_moments,
+    table_html,
 )
-from gui.charts.series import DrawnLine, Floats, Line, Span
+from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
 
 HEIGHT = 96
@@ -69,6 +71,11 @@ HURRIED_TURN_MS = 12
 """The same while the mouse moves over a chart: eight charts follow ten times a second."""
 
 HURRY_SECONDS = 0.5
+
+TIP_MS = 600_000
+"""The values at the cursor stay as long as it does."""
+
+NO_POINTS = (np.empty(0), np.empty(0))
 
 PERIOD_SECONDS = 0.1
 """Least interval between two redraws of the same chart."""
@@ -160,7 +167,8 @@ class Chart(Card):
     are in the series, unless they are called positions on the axis.
 
     `is_over`: whether nothing more will come; None while the past is read. `x_column` names the positions of its
-    series in a saved table.
+    series in a saved table. `leaves_out`: the y axis isn't scaled to outliers, which are marked at its edge;
+    `explains_colours`: names are more important in the legend than values.
 
     Args:
         title: What it shows, in a word or two.
@@ -171,6 +179,8 @@ class Chart(Card):
     """
 
     x_column = "seconds"
+    leaves_out = False
+    explains_colours = False
 
     def __init__(
         self,
@@ -188,7 +198,7 @@ class Chart(Card):
         self._view = stage.view
         self._lines: list[DrawnLine] = []
         self._moments = MomentLines()
-        self._is_hovered = False
+        self._is_hovered = self._shows_all = False
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
         super().__init__(title, parent)
@@ -201,8 +211,7 @@ class Chart(Card):
         self._cursor.setZValue(20)
         self.add_decoration(self._cursor)
         self._mark_items = MarkItems(self._canvas)
-        self._box = HoverBox()
-        self._canvas.scene().addItem(self._box)
+        self._outliers = Outliers(self._canvas)
         self._legend = Legend()
         self.set_trailing(self._legend)
         self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
@@ -239,6 +248,11 @@ class Chart(Card):
         self._canvas.y_axis.set_unit(self._canvas.y_axis.unit, is_log=is_log and self.can_be_log)
         self.refresh()
 
+    def show_all(self, shows_all: bool) -> None:
+        """Scale the y axis to outliers, too."""
+        self._shows_all = shows_all
+        self.refresh()
+
     def x_scale(self) -> XScale:
         raise NotImplementedError
 
@@ -271,7 +285,7 @@ class Chart(Card):
         return []
 
     def y_span(self, drawn: Span) -> Span:
-        """Range of the y axis, given the lowest and highest value drawn."""
+        """Range of the y axis, given the lowest and highest value drawn that is no outlier."""
         return drawn
 
     def draw_more(self, low: float, high: float, scale: XScale) -> None:
@@ -337,12 +351,14 @@ class Chart(Card):
             position = scale.nearest(cursor)
         readings = [] if empty else self.readings(position)
         self._show_legend(readings, position, empty)
-        self._box.hide()
         if cursor is not None and position is not None and self._is_hovered:
             shown = [*self.position_readings(position), *readings, *self.details(position)]
             values = [(reading.name, reading.value) for reading in shown if reading.name]
             values += self._mark_items.texts_near(cursor, x)
-            self._box.show_values(values, self._canvas.pixel_of(cursor), self._canvas.plot_area())
+            corner = QPointF(self._canvas.pixel_of(cursor), self._canvas.plot_area().bottom())
+            # below the plot, whose lines it explains
+            below = self._canvas.mapToGlobal(self._canvas.mapFromScene(corner))
+            QToolTip.showText(below, table_html(values, self._theme.tokens), self._canvas, QRect(), TIP_MS)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -357,19 +373,35 @@ class Chart(Card):
 
     def _draw_lines(self, x: Span, scale: XScale) -> Span:
         """Draw all lines; returns the range of the y axis."""
-        columns, spans = self._canvas.columns(), []
+        columns, curves, dots = self._canvas.columns(), [NO_POINTS], [NO_POINTS]
         for drawn in self._lines:
             own = self.line_scale(drawn.line, scale)
             low, high = (own.from_axis(edge) for edge in x)
             if low is not None and high is not None:
-                spans.append(drawn.draw(low, high, columns, to_axis=own.to_axis, is_log=self.is_log))
+                points = drawn.draw(low, high, columns, to_axis=own.to_axis, is_log=self.is_log)
+                (dots if drawn.line.look is Look.DOTS else curves).append(points)
         low, high = (scale.from_axis(edge) for edge in x)
         if low is not None and high is not None:
             self.draw_more(low, high, scale)
-        known = [span for span in spans if span is not None] or [(0.0, 1.0)]
-        span = min(low for low, _high in known), max(high for _low, high in known)
+        at, values = np.concatenate((*curves, *dots), axis=1)
+        span: Span = 0.0, 1.0
+        beyond: npt.NDArray[np.bool_] = np.zeros(len(values), bool)
+        if self.leaves_out and not self.is_log and not self._shows_all:
+            fence = FENCE_KEPT if self._outliers.isVisible() else FENCE
+            every = [line.series.y for line in self.lines if line.look is Look.DOTS]  # in view or not
+            evaluated = np.concatenate((*every, np.empty(0)))
+            usual = usual_span(
+                np.concatenate(curves, axis=1)[1], evaluated[np.isfinite(evaluated)], fence=fence
+            )
+            if usual is not None:
+                beyond = (values < usual[0]) | (values > usual[1])
+        if len(seen := values[~beyond]):
+            span = float(seen.min()), float(seen.max())
         shown = span if self.is_log else self.y_span(span)
-        return self._canvas.y_axis.frame(*shown, float(self._canvas.rows()))
+        y = self._canvas.y_axis.frame(*shown, float(self._canvas.rows()))
+        beyond &= (values < y[0]) | (values > y[1])
+        self._outliers.draw(at[beyond], values[beyond], x, y, self._canvas.y_axis.unit.write)
+        return y
 
     def _x_range(self, scale: XScale) -> Span:
         if self._view.span is not None:
@@ -383,7 +415,7 @@ class Chart(Card):
             readings = [*readings, self.position_readings(position)[0]]
         taken = self.title_width() + self.menu_button.sizeHint().width()
         width = self.contentsRect().width() - HEADING_GAPS - taken
-        self._legend.show_readings(readings, width, self._theme.tokens)
+        self._legend.show_readings(readings, width, self._theme.tokens, names_first=self.explains_colours)
         text = empty or " · ".join(reading.text for reading in readings)
         if text != self._canvas.accessibleDescription():
             self._canvas.setAccessibleDescription(text)
@@ -400,8 +432,8 @@ class Chart(Card):
             axis.setTickPen(pg.mkPen(tokens.grid))
             axis.setPen(pg.mkPen(None))
         self._canvas.set_axis_font(font)
-        self._box.paint_with(tokens, font)
         self._mark_items.paint_with(tokens)
+        self._outliers.paint_with(tokens, font)
         self._moments.paint_with(tokens)
         for drawn in self._lines:
             drawn.paint_with(tokens)
@@ -410,6 +442,8 @@ class Chart(Card):
 
     def _on_hovered(self, x: float | None) -> None:
         self._is_hovered = x is not None
+        if x is None:
+            QToolTip.hideText()
         self._queue.hurry()
         self._view.set_cursor(None if x is None else self.x_scale().to_clock(x))
         self.refresh()
@@ -489,6 +523,8 @@ class Chart(Card):
         self._menu.addSeparator()
         if self.can_be_log:
             self.add_switch(_("Logarithmic scale"), self.set_log)
+        if self.leaves_out:
+            self.add_switch(_("Show all values"), self.show_all)
         button.setMenu(self._menu)
 
     def _ask_path(self, title: str, suffix: str, filters: str, save: Callable[[Path], None]) -> None:

@@ -169,6 +169,8 @@ class CompareChart(Chart):
 class CompareLoss(CompareChart):
     """The training losses, smoothed as the view says."""
 
+    leaves_out = True
+
     def __init__(self, stage: Stage) -> None:
         super().__init__(_("Training loss"), stage, VALUES, "train_loss", can_be_log=True)
 

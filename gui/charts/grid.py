@@ -204,8 +204,11 @@ def _thermal_text(level: float) -> str:
     return texts[max(0, min(len(texts) - 1, round(level)))]
 
 
-CEILING_IN_PLOT = 0.25
-"""The ceiling is drawn once this share of it is in use; before, it would squash the rest."""
+NEARLY_FULL = 0.75
+"""Other programs and the ceiling are drawn once this share of it was in use; before, they would squash the run."""
+
+LEAST_SPAN = 64 << 20
+"""Bytes that the axis has at least."""
 
 SAME_CEILING = 0.97
 """A limit of the run that is as near to the ceiling isn't drawn."""
@@ -233,9 +236,15 @@ class MemoryChart(ClockChart):
 
     def y_span(self, drawn: Span) -> Span:
         ceiling = self.shown.ceiling
-        if ceiling is not None and drawn[1] >= CEILING_IN_PLOT * ceiling:
+        if ceiling is not None and self._is_nearly_full:
             return 0.0, max(drawn[1], 1.04 * ceiling)
-        return 0.0, 1.1 * drawn[1]
+        return 0.0, max(LEAST_SPAN, 1.1 * drawn[1])
+
+    @property
+    def _is_nearly_full(self) -> bool:
+        picture = self.shown
+        most = (picture.used.extremes() or picture.run.extremes() or (0.0, 0.0))[1]
+        return not len(picture.run) or (picture.ceiling or math.inf) * NEARLY_FULL <= most
 
     def readings(self, x: float | None) -> list[Reading]:
         picture, memory = self.shown, self.history.memory
@@ -246,16 +255,18 @@ class MemoryChart(ClockChart):
         if run is not None:
             readings.append(Reading(formats.memory(run), "run", _("this run")))
         if used is not None:
-            readings.append(Reading(formats.memory(used - (run or 0.0)), "others", _("others")))
+            colour = "others" if self._is_nearly_full else ""
+            readings.append(Reading(formats.memory(used - (run or 0.0)), colour, _("other programs")))
         if level is not None and level > 0:
             text = _("critical") if level > 1 else _("high")
             readings.append(Reading(text, "bad" if level > 1 else "warn", _("pressure")))
         if swap is not None and swap >= LEAST_SWAP:
             readings.append(Reading(formats.memory(swap), "text", _("swap")))
-        if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
-            readings.append(Reading(_("of {memory}").format(memory=formats.memory_tick(picture.ceiling))))
-        elif used is not None and picture.ceiling is not None:
-            free = formats.memory(max(0.0, picture.ceiling - used))
+        if used is not None and picture.ceiling is not None:
+            free = _("{free} of {memory}").format(
+                free=formats.memory(max(0.0, picture.ceiling - used)),
+                memory=formats.memory_tick(picture.ceiling),
+            )
             readings.append(Reading(free, name=_("free")))
         return readings
 
@@ -297,11 +308,9 @@ class MemoryChart(ClockChart):
     def wanted_lines(self) -> list[Line]:
         picture, swap = self.shown, self.history.memory.swap
         has_tensors = len(picture.tensors) > 0
-        lines = [
-            Line("", picture.used, "others", Look.AREA),
-            Line("", picture.used, "others", column="all_programs_bytes"),
-            Line("", picture.run, "run", Look.AREA, WHOLE if has_tensors else 1.0),
-        ]
+        others = [Look.AREA, Look.LINE] if self._is_nearly_full else [Look.HIDDEN]
+        lines = [Line("", picture.used, "others", look, column="all_programs_bytes") for look in others]
+        lines.append(Line("", picture.run, "run", Look.AREA, WHOLE if has_tensors else 1.0))
         if has_tensors:
             lines += [
                 Line("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),

@@ -1,4 +1,4 @@
-"""Items over the lines of a chart: legend, box at the cursor, marks, ceilings, moments, pressure."""
+"""Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings, moments, pressure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from itertools import accumulate
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QPainter
-from PySide6.QtWidgets import QGraphicsTextItem, QLabel, QStyleOptionGraphicsItem, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QBrush, QColor, QFont
+from PySide6.QtWidgets import QLabel, QWidget
 
 from core.base import formats
 from core.base.language import _
@@ -62,49 +62,10 @@ class CeilingLine(pg.InfiniteLine):
 
 
 PAIRS_PER_ROW = 2
-OFFSET = 8
-"""Pixels between the cursor and the box."""
-
-MARGIN = 4
-"""Pixels around the table."""
 
 
-class HoverBox(QGraphicsTextItem):
-    """Names and values at the cursor, over the whole chart, axes included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setZValue(1000)
-        self.document().setDocumentMargin(MARGIN)
-        self._tokens: Tokens | None = None
-        self.hide()
-
-    def paint_with(self, tokens: Tokens, font: QFont) -> None:
-        self._tokens = tokens
-        self.setFont(font)
-
-    def show_values(self, values: list[tuple[str, str]], cursor: float, plot: QRectF) -> None:
-        """Show names with values on the wider side of the cursor, inside `plot`, both in pixels."""
-        if self._tokens is None:
-            return
-        self.setHtml(_table(values, self._tokens))
-        width = self.boundingRect().width()
-        left = cursor + OFFSET if cursor < plot.center().x() else cursor - OFFSET - width
-        left = max(plot.left(), min(left, plot.right() - width))
-        self.setPos(round(left), round(plot.top()))
-        self.show()
-
-    def paint(
-        self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
-    ) -> None:
-        if self._tokens is not None:
-            painter.setPen(QColor(self._tokens.line))
-            painter.setBrush(QColor(self._tokens.surface))
-            painter.drawRect(self.boundingRect().adjusted(0.5, 0.5, -0.5, -0.5))
-        super().paint(painter, option, widget)  # type: ignore[arg-type]  # Qt takes none, its stubs do not
-
-
-def _table(values: list[tuple[str, str]], tokens: Tokens) -> str:
+def table_html(values: list[tuple[str, str]], tokens: Tokens) -> str:
+    """Names with their values, two pairs a row."""
     cells = [
         f"<td style='color:{tokens.muted}'>{escape(name)}&nbsp;&nbsp;</td>"
         f"<td align='right' style='color:{tokens.text}'>{escape(value).replace(' ', '&nbsp;')}&nbsp;&nbsp;</td>"
@@ -140,15 +101,26 @@ class Legend(QLabel):
         self.setMinimumWidth(1)
         set_role(self, Role.MUTED)
 
-    def show_readings(self, readings: Sequence[Reading], width: int, tokens: Tokens) -> None:
-        """Show readings, the most important first, in `width` pixels.
+    def show_readings(
+        self, readings: Sequence[Reading], width: int, tokens: Tokens, *, names_first: bool = False
+    ) -> None:
+        """Show readings, the most important first, in `width` pixels; all of them are in the tool tip.
 
-        If all readings explain a colour and don't fit, their names are shown without the values.
+        If they don't fit and `names_first`, or all explain a colour, colours are named without their values.
         """
         if self._count_fitting(readings, width) < len(readings):
-            if all(reading.colour and reading.name and reading.is_named for reading in readings):
-                readings = [Reading(reading.name, reading.colour) for reading in readings]
+            named = [(reading.name or reading.value, reading.value) for reading in readings]
+            self.setToolTip(table_html(named, tokens))
+            if names_first or all(
+                reading.colour and reading.name and reading.is_named for reading in readings
+            ):
+                readings = [
+                    Reading(reading.name, reading.colour) if reading.colour and reading.name else reading
+                    for reading in readings
+                ]
             readings = readings[: max(1, self._count_fitting(readings, width))]
+        else:
+            self.setToolTip("")
         html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in readings)
         if html != self.text():
             self.setText(html)
@@ -239,6 +211,45 @@ class MarkItems:
         ]
         near.sort(key=lambda mark: mark.clock)
         return list(dict.fromkeys(map(_mark_text, near)))[:MOST_MARKS]
+
+
+class Outliers(pg.ScatterPlotItem):
+    """Triangles at the upper or lower edge where values lie beyond it, with the farthest of them in figures."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        super().__init__(size=8, pen=pg.mkPen(None))
+        self._canvas = canvas
+        self._text = pg.TextItem()
+        self._drawn: tuple[bytes, Span] | None = None
+        for item in (self, self._text):
+            item.setZValue(9)
+            item.hide()
+            canvas.addItem(item, ignoreBounds=True)
+
+    def paint_with(self, tokens: Tokens, font: QFont) -> None:
+        self.setBrush(pg.mkBrush(tokens.text))
+        self._text.setColor(tokens.text)
+        self._text.setFont(font)
+
+    def draw(self, at: Floats, values: Floats, x: Span, y: Span, write: Callable[[float], str]) -> None:
+        """Mark values outside `y`, at most one per width of a triangle. Shapes (n,)."""
+        if (drawn := (at.tobytes() + values.tobytes(), y)) == self._drawn:  # setData is slow
+            return
+        self._drawn = drawn
+        for item in (self, self._text):
+            item.setVisible(len(at) > 0)
+        if not len(at):
+            return
+        is_above = values > y[1]
+        inset = INSET * (y[1] - y[0]) / self._canvas.rows()
+        levels = np.where(is_above, y[1] - inset, y[0] + inset)
+        column = 8 * (x[1] - x[0]) / self._canvas.columns()
+        shown = np.unique(np.floor((at - x[0]) / column), return_index=True)[1]
+        self.setData(at[shown], levels[shown], symbol=np.where(is_above[shown], "t1", "t").tolist())
+        farthest = int(np.argmax(np.abs(values - levels)))
+        self._text.setText(write(float(values[farthest])))
+        self._text.setAnchor((-0.1 if at[farthest] < (x[0] + x[1]) / 2 else 1.1, 0.5))
+        self._text.setPos(at[farthest], levels[farthest])
 
 
 def _positions(marks: list[Mark], scale: XScale) -> Floats:

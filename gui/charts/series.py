@@ -309,7 +309,7 @@ class DrawnLine:
         *,
         to_axis: Callable[[Floats], Floats] = np.asarray,
         is_log: bool = False,
-    ) -> Span | None:
+    ) -> tuple[Floats, Floats]:
         """Draw the part from `low` to `high` of the series in so many pixel columns.
 
         Args:
@@ -320,10 +320,10 @@ class DrawnLine:
             is_log: Whether to draw decimal logarithms; a value without one is a gap.
 
         Returns:
-            The lowest and highest position on the y axis, None without any.
+            The points that are seen, as positions on both axes. Shapes (n,).
         """
         if self.line.look is Look.HIDDEN:
-            return None
+            return np.empty(0), np.empty(0)
         if self.line.look is Look.MEANS:
             x, y = self.line.series.means(low, high, MEANS)
         else:
@@ -334,7 +334,33 @@ class DrawnLine:
         finite = np.isfinite(y)
         if self.line.look is Look.LINE:
             self.item.setSymbol("o" if np.count_nonzero(finite) == 1 else None)  # one point makes no line
-        self.item.setData(to_axis(x), y)
+        drawn = to_axis(x)
+        self.item.setData(drawn, y)
         inside = finite & (x >= low) & (x <= high)  # points beyond only continue the line
-        seen = y[inside] if inside.any() else y[finite]
-        return (float(seen.min()), float(seen.max())) if seen.size else None
+        seen = inside if inside.any() else finite
+        return drawn[seen], y[seen]
+
+
+FENCE, FENCE_KEPT = 4.0, 3.0
+"""Values farther beyond the usual ones than so many times their spread are outliers; the second once there are some, so
+that the scale of a live chart doesn't jump to and fro."""
+
+FEWEST_VALUES = 4
+"""Among fewer values none is an outlier."""
+
+
+def usual_span(curves: Floats, dots: Floats, *, fence: float) -> Span | None:
+    """The range beyond which values are outliers; None if there are too few to tell.
+
+    Usual are the middle 90 % of `curves` and the lower half of `dots`, as the few evaluations of an overfitted model
+    are far above its training loss, and those of an untrained one once. Shapes (n,), finite.
+    """
+    curves, dots = np.sort(curves), np.sort(dots)
+    if len(curves) + len(dots) < FEWEST_VALUES:
+        return None
+    usual = np.concatenate(
+        (curves[len(curves) // 20 : len(curves) - len(curves) // 20], dots[: len(dots) // 2])
+    )
+    low, high = float(usual.min()), float(usual.max())
+    margin = fence * max(high - low, 0.1 * abs(high))
+    return low - margin, high + margin

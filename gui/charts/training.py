@@ -119,7 +119,7 @@ class ThroughputChart(StepChart):
         readings = []
         if is_finite(samples):
             text, colour = formats.rate(samples), "" if self._counts_tokens else "run"
-            readings.append(Reading(text, colour, _("rows"), is_named=False))
+            readings.append(Reading(text, colour, _("examples"), is_named=False))
         if is_finite(tokens):
             text = _("{count} tokens/s").format(count=formats.three_figures(tokens))
             readings.append(Reading(text, "run" if self._counts_tokens else "", _("tokens"), is_named=False))
@@ -144,6 +144,8 @@ class ValueChart(StepChart):
         has_means: Whether means are drawn over the line.
         unknown: Text for a run without values.
     """
+
+    leaves_out = True
 
     def __init__(
         self,
@@ -198,6 +200,8 @@ def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:
 class LossChart(StepChart):
     """Training loss of each step and smoothed, evaluation loss as dots."""
 
+    leaves_out = True
+
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         super().__init__(_("Loss"), stage, history, VALUES, can_be_log=True)
 
@@ -229,12 +233,11 @@ class LossChart(StepChart):
                 )
             readings.append(Reading(text, "bad", _("train"), is_named=False))
         elif train is not None:
-            readings.append(Reading(formats.loss(train), "run", _("train")))
+            text = _("{loss} (smoothed)") if is_smoothed else "{loss}"
+            readings.append(Reading(text.format(loss=formats.loss(train)), "run", _("train")))
         evaluated = history.eval_loss.up_to(x)
         if evaluated is not None:
             readings.append(Reading(formats.loss(evaluated), "optimizer", _("eval")))
-        if is_smoothed and train is not None:
-            readings.append(Reading(_("train is smoothed")))
         return readings
 
     def details(self, x: float) -> list[Reading]:
@@ -248,27 +251,33 @@ class LossChart(StepChart):
 
 
 class MetricsChart(StepChart):
-    """Accuracy, F1 and other metrics of the evaluations that are shares."""
+    """The metric of the evaluations by which the run is judged, and others that share its axis."""
 
     COLOURS = ("activations", "gradients", "optimizer", "run")
+    TOGETHER = (formats.is_share, formats.CORRELATIONS.__contains__)
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        super().__init__(_("Evaluation"), stage, history, SHARES)
+        super().__init__(_("Evaluation"), stage, history, VALUES)
 
     def wanted_lines(self) -> list[Line]:
-        metrics = [(name, series) for name, series in self.history.metrics.items() if formats.is_share(name)]
+        known = {**self.history.metrics, "eval_loss": self.history.eval_loss}
+        found = [name for name, series in known.items() if len(series)]
+        lead = next((name for name in formats.METRIC_NAMES if name in found), "")
+        names = next(([name for name in found if of(name)] for of in self.TOGETHER if of(lead)), [lead])
+        self._canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
+        self.leaves_out = lead in formats.LESS_IS_BETTER
         lines = [
-            Line(formats.metric_title(name), series, colour, Look.DOTS, column=name)
-            for (name, series), colour in zip(metrics, itertools.cycle(self.COLOURS), strict=False)
+            Line(formats.metric_title(name), known[name], colour, Look.DOTS, column=name)
+            for name, colour in zip(filter(None, names), itertools.cycle(self.COLOURS), strict=False)
         ]
         return lines[::-1]
 
     def y_span(self, drawn: Span) -> Span:
-        return share_span(drawn)
+        return share_span(drawn) if self._canvas.y_axis.unit is SHARES else drawn
 
     def readings(self, x: float | None) -> list[Reading]:
         return [
-            Reading(formats.share(value), line.colour, line.name)
+            Reading(formats.metric_format(line.column)(value), line.colour, line.name)
             for line in reversed(self.lines)
             if (value := line.series.up_to(x)) is not None
         ]
@@ -276,7 +285,7 @@ class MetricsChart(StepChart):
     def empty_text(self) -> str:
         if self.lines:
             return ""
-        return _("Never evaluated") if self.is_over else _("Not evaluated yet")
+        return _("Not evaluated") if self.is_over else _("Not evaluated yet")
 
 
 SPIKE = 4.0
@@ -316,13 +325,15 @@ class Parts:
 class StepTimeChart(StepChart):
     """Wall time of each step over its parts, which are averaged if there are more steps than pixels."""
 
+    explains_colours = True
+
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._parts: Parts | None = None
         self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
         self._pauses.setZValue(-5)
         self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
-        self._part_names = _("data"), _("forward"), _("backward"), _("optimizer"), _("the rest")
+        self._part_names = _("data"), _("forward"), _("backward"), _("optimizer"), _("other")
         super().__init__(_("Step time"), stage, history, STEP_TIMES)
         for depth, band in enumerate(reversed(self._bands)):  # the whole step is the lowest
             band.setZValue(depth - 30)
@@ -376,10 +387,8 @@ class StepTimeChart(StepChart):
                 if share >= LEAST_SHARE
             ]
         if self._pause_share >= LEAST_SHARE:
-            text = _("evaluating, saving {percent} of all time")
-            readings.append(
-                Reading(text.format(percent=formats.whole_percent(self._pause_share)), "gradients")
-            )
+            share = formats.whole_percent(self._pause_share)
+            readings.append(Reading(share, "gradients", _("evaluating, saving")))
         if extremes[1] > SPIKE * median:
             readings.append(Reading(formats.step_time(extremes[1]), name=_("longest")))
         return readings

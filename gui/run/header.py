@@ -21,15 +21,15 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
-from core.base.language import _
-from core.runs.events import MessageRaised
-from core.runs.status import State
+from core.base.language import _, ngettext
+from core.runs.events import Level, MessageRaised
+from core.runs.status import State, share_done
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel
+from gui.widgets.labels import ElidedLabel, link_button
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 
@@ -67,37 +67,76 @@ class RunFigures(QWidget):
 
 
 class RunMessages(QWidget):
-    """A strip per message id; hidden while there are none.
+    """A strip per message id, with notes folded into a line; hidden while there are none.
 
     Signals:
         fix_chosen: The `core.base.errors.Fix` that was pressed.
+
+    Args:
+        dismissed: Ids and titles of messages that the person has closed; they are added here.
+        parent: Qt's parent.
     """
 
     fix_chosen = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, dismissed: set[tuple[str, str]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(SPACING)
+        self._dismissed = dismissed
+        self.fold = link_button("", self._fold_notes, flush=True)
+        self.fold.setCheckable(True)
+        self._line = QWidget()
+        fill(
+            QHBoxLayout(self._line),
+            self.fold,
+            None,
+            link_button(_("Dismiss"), self._dismiss_notes),
+            margins=FLUSH,
+        )
+        self._column = fill(QVBoxLayout(self), self._line, margins=FLUSH, spacing=SPACING)
         self._strips: dict[str, MessageStrip] = {}
         self._shown: dict[str, MessageRaised] = {}
         self.hide()
 
     def show_messages(self, messages: Iterable[MessageRaised], *, is_over: bool = False) -> None:
-        """Show exactly these, in this order; without the fixes that end the run if it is over."""
-        wanted = {message.id: _after_end(message) if is_over else message for message in messages}
+        """Show these, notes last, but those that were dismissed; without the fixes that end the run if it is over."""
+        left = [message for message in messages if (message.id, message.title) not in self._dismissed]
+        left.sort(key=lambda message: message.level is Level.INFO)
+        wanted = {message.id: _after_end(message) if is_over else message for message in left}
         for gone in self._shown.keys() - wanted.keys():
             self._strips.pop(gone).deleteLater()
-        for place, (name, message) in enumerate(wanted.items()):
+        for name, message in wanted.items():
             if name not in self._strips:
-                strip = self._strips[name] = MessageStrip(self)
+                strip = self._strips[name] = MessageStrip(self, closable=True)
                 strip.fix_chosen.connect(self.fix_chosen)
-                self._column.insertWidget(place, strip)
+                strip.closed.connect(partial(self._dismiss, name))
             if self._shown.get(name) != message:
                 self._strips[name].show_message(message.level, message.title, message.detail, message.fixes)
         self._shown = wanted
+        for name in wanted:
+            self._column.removeWidget(self._strips[name])
+            self._column.insertWidget(self._column.count() - (not self._is_note(name)), self._strips[name])
+        self._fold_notes()
         self.setVisible(bool(wanted))
+
+    def _is_note(self, name: str) -> bool:
+        return self._shown[name].level is Level.INFO
+
+    def _fold_notes(self) -> None:
+        notes = [name for name in self._shown if self._is_note(name)]
+        self._line.setVisible(bool(notes))
+        arrow = "▾" if self.fold.isChecked() else "▸"
+        text = ngettext("{count} note {arrow}", "{count} notes {arrow}", len(notes))
+        self.fold.setText(text.format(count=len(notes), arrow=arrow))
+        self.fold.setToolTip("\n".join(self._shown[name].title for name in notes))
+        for name in notes:
+            self._strips[name].setVisible(self.fold.isChecked())
+
+    def _dismiss(self, *names: str) -> None:
+        self._dismissed |= {(name, self._shown[name].title) for name in names}
+        self.show_messages([message for name, message in self._shown.items() if name not in names])
+
+    def _dismiss_notes(self) -> None:
+        self._dismiss(*filter(self._is_note, self._shown))
 
     def titles(self) -> list[str]:
         return [message.title for message in self._shown.values()]
@@ -143,25 +182,25 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
                 return ""
             if state in (State.STARTING, State.TRAINING, State.QUEUED):
                 return _("There is nothing to save before the first step.")
-            return _("It isn’t training.")
+            return _("The run isn’t training.")
         case RunAction.TRASH if not is_over:
-            return _("Only finished runs can be deleted. Stop it first.")
+            return _("This run is queued or running. Stop it before deleting.")
         case RunAction.EXTEND if not is_over:
-            return _("Pause it first: a training that has begun ends as planned.")
+            return _("Pause the run first.")
         case RunAction.NEW_FROM_MODEL | RunAction.TRY | RunAction.EXPORT:
             if facts.has_model or (action is RunAction.EXPORT and is_over and facts.saved_step is not None):
                 return ""
             if not is_over:
-                return _("The model is written when the run has finished or was stopped.")
+                return _("The model is saved when the run finishes or is stopped.")
     if facts.is_gone:
         return _("Its folder no longer exists.")
     match action:
         case RunAction.NEW_FROM_MODEL | RunAction.TRY if facts.saved_step is not None:
-            return _("Resume it, and its model is written when it ends; or export its checkpoint.")
+            return _("The model is saved when the run ends: resume it, or export its checkpoint.")
         case RunAction.NEW_FROM_MODEL | RunAction.TRY | RunAction.EXPORT:
-            return _("It has no trained model.")
+            return _("This run has no trained model.")
         case RunAction.EXTEND if facts.saved_step is None:
-            return _("It has no checkpoint to continue from.")
+            return _("There is no checkpoint to continue from.")
         case RunAction.EXTEND | RunAction.SCRIPT | RunAction.RESUME if facts.options is None:
             return _("Its run.toml can’t be read.")
     return ""
@@ -179,7 +218,8 @@ NEXT = {
 class RunActions(QWidget):
     """The buttons of a run's state, and a menu with all other actions.
 
-    While it trains these are Pause, Stop and keep, and End now if it hangs; once it has finished, those of `NEXT`.
+    While it trains these are Pause, Stop and save model, and End now if it hangs; once it has finished, those of
+    `NEXT`.
 
     Signals:
         requested: A `RunAction`.
@@ -191,9 +231,11 @@ class RunActions(QWidget):
         super().__init__(parent)
         self._waiting_since: float | None = None
         self.pause = QPushButton(_("Pause"))
-        self.pause.setToolTip(_("Saves a checkpoint and frees the memory. Resume continues exactly there."))
+        self.pause.setToolTip(
+            _("Saves a checkpoint and releases the memory. Resume continues exactly there.")
+        )
         self.resume = QPushButton(_("Resume"))
-        self.stop = QPushButton(_("Stop and keep"))
+        self.stop = QPushButton(_("Stop and save model"))
         self.end = QPushButton(_("End now"))
         self.end.setToolTip(
             _("Ends the process at once. What was trained since the last checkpoint is lost.")
@@ -263,7 +305,7 @@ class RunActions(QWidget):
             self._waiting_since = self._waiting_since or time.monotonic()
         since = self._waiting_since
         is_stuck = since is not None and time.monotonic() - since > PATIENCE_SECONDS
-        self.pause.setVisible(is_working and state is not State.QUEUED)
+        self.pause.setVisible(state in (State.TRAINING, State.PAUSING, State.STOPPING))
         self.pause.setEnabled(since is None)
         self.resume.setVisible(state.can_resume and not facts.is_gone)
         self.resume.setEnabled(since is None and facts.options is not None)
@@ -275,15 +317,19 @@ class RunActions(QWidget):
         else:
             text = _("Continues from the checkpoint of step {step}.")
             self.resume.setToolTip(text.format(step=formats.count(saved)))
-        waits = state is State.QUEUED
+        texts = {
+            State.QUEUED: (_("Leave the queue"), _("It will not train. It can be started later.")),
+            State.STARTING: (_("Stop"), _("Ends before it trains. It can be started again later.")),
+        }
+        trained = (
+            _("Stop and save model"),
+            _("Ends after the current step and saves the model as it is then."),
+        )
+        text, tip = texts.get(state, trained)
         self.stop.setVisible(is_working)
         self.stop.setEnabled(since is None or state is State.PAUSING)
-        self.stop.setText(_("Leave the queue") if waits else _("Stop and keep"))
-        self.stop.setToolTip(
-            _("It will not train. It can be started later.")
-            if waits
-            else _("Ends after the current step and keeps the model as it is then.")
-        )
+        self.stop.setText(text)
+        self.stop.setToolTip(tip)
         self.end.setVisible(is_working and is_stuck)
 
     @contextmanager
@@ -353,15 +399,12 @@ class RunHeader(QWidget):
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
         self.elapsed.setHidden(facts.state.is_over)
         self.time_left.setHidden(facts.state.is_over)
-        self.time_left.setText(words.time_left(facts))
+        self.time_left.setText(words.time_left(facts, time.time()))
         self.buttons.show_facts(facts)
         status = facts.status
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
-        waits = status.plan is None and facts.state is not State.QUEUED
-        if waits != (self.progress.maximum() == 0):
-            self.progress.setRange(0, 0 if waits else PROGRESS_PARTS)
-        if status.plan is not None:
-            self.progress.setValue(round(PROGRESS_PARTS * status.step / max(1, status.plan.total_steps)))
+        share = share_done(status.step, status.total_steps)
+        self.progress.setValue(round(PROGRESS_PARTS * (share or 0.0)))
 
     def _lay_out(self) -> None:
         names = fill(QVBoxLayout(), self.name, self.state_line, spacing=2)

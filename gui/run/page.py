@@ -108,6 +108,7 @@ class RunView(QWidget):
         begin: Begin | None = None,
         resume: Resume | None = None,
         extend: Extend | None = None,
+        dismissed: set[tuple[str, str]] | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -128,7 +129,8 @@ class RunView(QWidget):
         self._note: MessageRaised | None = None
         self._options = self._read_options()
         self.header = RunHeader(self.title)
-        self.messages = RunMessages()
+        self._dismissed = set() if dismissed is None else dismissed
+        self.messages = RunMessages(self._dismissed)
         self.verdict = MessageStrip()
         self.verdict.hide()
         self.figures = RunFigures()
@@ -261,6 +263,7 @@ class RunView(QWidget):
                 fixes=error.fixes,
             )
         )
+        self._dismissed.discard((self._failures[-1].id, error.title))
         self._refresh()
 
     def _show_crash(self) -> None:
@@ -347,6 +350,8 @@ class RunView(QWidget):
 
     def _show_note(self, note: MessageRaised | None) -> None:
         self._note = note
+        if note is not None:
+            self._dismissed.discard((note.id, note.title))
         self._show_messages()
 
     def _request_edit(self, change: Callable[[Tree], Tree]) -> None:
@@ -422,6 +427,7 @@ class RunPage(QScrollArea):
         self._theme = theme
         set_role(self, Role.PAGE)
         self.view: RunView | None = None
+        self._dismissed: dict[Path, set[tuple[str, str]]] = {}
         self.bin = RunTrash(self, runs_folder)
         self.bin.moved.connect(self.forget)
         self.bin.failed.connect(self._show_error)
@@ -442,7 +448,8 @@ class RunPage(QScrollArea):
         if self.view is not None and self.view.run == run and begin is None:
             return
         self.close_run()
-        self.view = RunView(self._theme, run, begin=begin)
+        dismissed = self._dismissed.setdefault(run.path, set())
+        self.view = RunView(self._theme, run, begin=begin, dismissed=dismissed)
         self.view.edit_requested.connect(self.edit_requested)
         self.view.state_changed.connect(lambda _state: self.run_changed.emit(run))
         self.view.bin_requested.connect(lambda: self.bin.begin([run]))

@@ -18,7 +18,7 @@ from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import ExitRecord
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
-from core.runs.words import dtypes, out_of_memory, phase_title
+from core.runs.words import dtypes, out_of_memory, phase_text
 from gui.base.trash import Question
 
 LEAST_CORRECTION = 0.005
@@ -66,7 +66,7 @@ STATE_COLOURS = {
 
 def state_title(state: State) -> str:
     titles = {
-        State.QUEUED: _("Waiting"),
+        State.QUEUED: _("Queued"),
         State.STARTING: _("Starting"),
         State.TRAINING: _("Training"),
         State.PAUSING: _("Pausing"),
@@ -95,18 +95,18 @@ AskTurn = Callable[[TurnAwaited, QWidget], Turn]
 def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
     """Whether to wait for the runs ahead, or for a benchmark."""
     if awaited.behind == queue.BENCHMARK:
-        title, wait = _("A benchmark is being measured"), _("Start when it is done")
-        text = _("A run at the same time would slow down both and make the benchmark's figures useless.")
+        title, wait = _("A benchmark is running"), _("Add to queue")
+        text = _("A run at the same time would slow down both and make the benchmark's results useless.")
     else:
-        title = ngettext(
-            "{name} uses this device", "{count} runs train on this device, or wait for it", awaited.ahead
-        ).format(name=awaited.behind, count=awaited.ahead)
-        wait = ngettext("Start when that one is done", "Start when those are done", awaited.ahead)
-        text = _(
-            "Two runs at once share the device: both become slower, and they need the memory of both. If it runs out, "
-            "one of them ends."
+        title = ngettext("{name} is training", "{count} runs are training or queued", awaited.ahead).format(
+            name=awaited.behind, count=awaited.ahead
         )
-    return Question(title, text, {Turn.WAIT: wait, Turn.NOW: _("Start now as well")}, parent)
+        wait = _("Add to queue")
+        text = _(
+            "Runs that train at the same time slow each other down and share the memory. If it runs out, one of "
+            "them fails."
+        )
+    return Question(title, text, {Turn.WAIT: wait, Turn.NOW: _("Run both now")}, parent)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
@@ -149,18 +149,13 @@ def state_line(facts: RunFacts) -> str:
         parts = [("" if facts.is_between else _phase_text(status)) or state_title(state)]
     elif state is State.QUEUED:
         is_new = status.attempt and facts.saved_step is None
-        parts = [_queue_text(status), *([_("starts over")] if is_new else progress)]
+        parts = [_queue_text(status), *([_("starts from the beginning")] if is_new else progress)]
     elif state is State.PAUSED:
-        at = (
-            [_("Paused at {step}").format(step=progress[0]), *progress[1:]]
-            if progress
-            else [state_title(state)]
-        )
-        parts = [*at, _("its memory is free")]
+        parts = [_("Paused, memory released"), *progress]
     elif state is State.PAUSING:
-        parts = [_("Pausing: saving a checkpoint, then the memory is freed"), *progress]
+        parts = [_("Pausing – saving checkpoint…"), *progress]
     elif state is State.STOPPING:
-        parts = [_("Stopping, and keeping the trained model"), *progress]
+        parts = [_("Stopping – saving model…") if progress else state_title(state), *progress]
     elif state is State.TRAINING:
         parts = [_training_text(facts), *progress]
     else:
@@ -173,11 +168,11 @@ def state_line(facts: RunFacts) -> str:
 def _queue_text(status: RunStatus) -> str:
     awaited = status.awaited
     if awaited is None or not awaited.behind:
-        return _("Waiting for its turn")
+        return state_title(State.QUEUED)
     name = f"“{awaited.title}”" if awaited.title else awaited.behind
     if awaited.ahead <= 1:
-        return _("Waiting for its turn behind {run}").format(run=name)
-    text = _("Waiting for its turn behind {run} and {count} more")
+        return _("Queued behind {run}").format(run=name)
+    text = _("Queued behind {run} and {count} more")
     return text.format(run=name, count=formats.count(awaited.ahead - 1))
 
 
@@ -194,10 +189,9 @@ def _training_text(facts: RunFacts) -> str:
 def _phase_text(status: RunStatus) -> str:
     if status.phase is None:
         return ""
-    title = phase_title(status.phase)
     if status.phase is Phase.TRAINING:
-        title = _("Preparing the first step")
-    return f"{title}: {status.phase_detail}" if status.phase_detail else title
+        return _("Preparing the first step")
+    return phase_text(status.phase, status.phase_detail, status.examples)
 
 
 def _device_text(status: RunStatus) -> str:
@@ -221,9 +215,13 @@ def _progress(status: RunStatus) -> list[str]:
     return [step, _("epoch {epoch} of {total}").format(epoch=epoch, total=planned)]
 
 
-def time_left(facts: RunFacts) -> str:
-    """Empty if not known."""
-    seconds = facts.status.seconds_left if facts.state is State.TRAINING else None
+def time_left(facts: RunFacts, now: float) -> str:
+    """Empty if not known. `now` is unix seconds."""
+    status = facts.status
+    seconds = status.seconds_left if facts.state is State.TRAINING else None
+    if status.phase is Phase.EVALUATING and seconds is not None:
+        under_way = now - status.clock_moved - (status.last_event_time or now)
+        seconds -= max(0.0, min(under_way, status.evaluation_seconds))
     return "" if seconds is None else _("about {duration} left").format(duration=formats.about(seconds))
 
 
@@ -242,7 +240,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     if not finished.metrics and status.evaluated_at is not None and (results := _results(status.metrics)):
         title = _("Last evaluated at step {step}").format(step=formats.count(status.evaluated_at))
         rows = [(title, DOT.join(f"{name} {value}" for name, value in results))]
-    speed = _("Speed") if status.attempt <= 1 else _("Speed of the last attempt")
+    speed = _("Speed") if status.attempt <= 1 else _("Speed since resume")
     rows += [
         (speed, formats.rate(finished.samples_per_second)),
         (_("Time"), elapsed(facts, now=0.0)),

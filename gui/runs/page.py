@@ -443,7 +443,7 @@ class RunsPage(QWidget):
                 RunAction.TRY: _("Try it"),
                 RunAction.EXPORT: _("Export…"),
                 RunAction.PAUSE: _("Pause"),
-                RunAction.STOP: _("Leave the queue") if waits else _("Stop and keep"),
+                RunAction.STOP: _("Leave the queue") if waits else _("Stop and save model"),
             },
             {
                 RunAction.DUPLICATE: _("Duplicate"),

@@ -102,8 +102,8 @@ class TryPage(QWidget):
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
             self._unload()
-            title = _("{run} is training and needs the memory").format(run=training[0].title)
-            self.strip.show_message(Level.INFO, title, _("The next question loads the models again."))
+            title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
+            self.strip.show_message(Level.INFO, title, _("They reload on your next prompt."))
             self._unloaded_for = training[0].run
 
     def close_questions(self) -> None:

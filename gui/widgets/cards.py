@@ -28,6 +28,7 @@ class BriefStrip(QFrame):
 
     pressed = Signal()  # the button
     closed = Signal()  # by the person
+    is_closable = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,7 +43,7 @@ class BriefStrip(QFrame):
             self._title,
             (self._detail, 1),
             self._button,
-            link_button(_("Dismiss"), self._dismiss),
+            link_button(_("Dismiss"), self.dismiss),
             margins=(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2),
             spacing=SPACING,
         )
@@ -56,7 +57,8 @@ class BriefStrip(QFrame):
         self._button.setText(button)
         self.show()
 
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
+        """Close the strip, as its link does."""
         self.hide()
         self.closed.emit()
 
@@ -131,11 +133,12 @@ class MessageStrip(QFrame):
             margins=(2 * SPACING, SPACING + 2, 2 * SPACING, SPACING + 2),
             spacing=SPACING // 2,
         )
+        self.is_closable = closable
         heading = QHBoxLayout()
         self._title = text_label(role=Role.STRONG, selectable=True)
         heading.addWidget(self._title, 1)
         if closable:
-            heading.addWidget(link_button(_("Dismiss"), self._dismiss))
+            heading.addWidget(link_button(_("Dismiss"), self.dismiss))
         outer.addLayout(heading)
         self._detail = text_label(role=Role.MUTED, selectable=True)
         outer.addWidget(self._detail)
@@ -163,7 +166,8 @@ class MessageStrip(QFrame):
     def show_error(self, error: UserError) -> None:
         self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
 
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
+        """Close the strip, as its link does."""
         self.hide()
         self.closed.emit()
 

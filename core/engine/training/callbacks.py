@@ -33,6 +33,7 @@ from core.options.choices import BestMetric
 from core.options.method_rules import steps_hint, warmup_problem
 from core.options.sections import TrainingOptions
 from core.runs.events import (
+    SAMPLE_PREDICTIONS,
     CheckpointSaved,
     ConfusionCounted,
     Evaluated,
@@ -182,7 +183,7 @@ class PredictionCallback(TrainerCallback):
     def _predict(self, state: Any) -> None:
         if self._has_failed or self._requests.ending is not None:
             return
-        self._reporter.phase(Phase.EVALUATING, "examples")
+        self._reporter.phase(Phase.EVALUATING, SAMPLE_PREDICTIONS)
         start = time.perf_counter()
         model = self._trainer.model
         was_training = model.training

@@ -57,8 +57,8 @@ def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
     )
     found = words.out_of_memory(TEXTS, forecast, MPS)
     assert found.detail == (
-        "A batch of 16 rows of up to 128 tokens didn't fit. The run takes 8.0 GB by forecast. 6.0 GB of 16 GB were "
-        "free. The largest part: activations, 5.0 GB. Allocating 256 MB more failed."
+        "A batch of 16 examples of up to 128 tokens didn't fit. The run was estimated to take 8.0 GB. 6.0 GB of 16 GB "
+        "were free. The largest part: activations, 5.0 GB. Allocating 256 MB more failed."
     )
     assert found.fixes == (remedy,)
     assert "WATERMARK" not in str(found), "PyTorch's advice may cause system failure"
@@ -308,7 +308,7 @@ LINES = [
     "Warning: Paging",
     "Memory is full.",
     "  Try: Halve it (--set memory.batch_size=8 --set model.pretrained=false)",
-    "  Try: Stop and keep (hone stop /runs/here)",
+    "  Try: Stop and save model (hone stop /runs/here)",
 ]
 
 
@@ -317,8 +317,8 @@ def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
     events = (LOADING, PLAN, evaluated, PAGING)
     assert shown(io.StringIO(), *events, *STEPS[:25]) == [
         *LINES,
-        "Step 10 of 100, loss 2.5, about 45 s left",
-        "Step 20 of 100, loss 2.5, about 40 s left",
+        "Step 10 of 100, loss 2.5, about 46 s left",
+        "Step 20 of 100, loss 2.5, about 41 s left",
     ]
     *lines, bar = (
         line.rpartition("\r")[2]

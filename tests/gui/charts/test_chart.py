@@ -1,15 +1,15 @@
-"""Turns of charts that are redrawn, the legend, and the chart of step times."""
+"""Turns of charts that are redrawn, the legend, and the charts of step times, the loss and the evaluations."""
 
 import pytest
 
 from core.base.settings import Appearance
-from core.runs.events import StepFinished
+from core.runs.events import Evaluated, StepFinished
 from gui.base.theme import Theme
 from gui.charts import chart as charts_chart
 from gui.charts.axes import SharedView
 from gui.charts.chart import HURRIED_TURN_MS, LONGEST_TURN_MS, PAINTING, SHARE, TURN_MS, RepaintQueue, Stage
 from gui.charts.history import RunHistory
-from gui.charts.training import StepTimeChart
+from gui.charts.training import LossChart, MetricsChart, StepTimeChart
 from tests.fakes.charts import legend_of
 from tests.fakes.machines import FakeClock
 
@@ -74,13 +74,17 @@ def test_the_cost_of_a_redraw_delays_the_next_one_unless_hurried(qtbot, clock, c
     assert queue._turn.interval() == HURRIED_TURN_MS
 
 
-@pytest.fixture
-def chart(qtbot):
+def chart_of(qtbot, kind):
     stage = Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView())
-    chart = StepTimeChart(stage, RunHistory())
+    chart = kind(stage, RunHistory())
     stage.queue.setParent(chart)
     qtbot.addWidget(chart)
     return chart
+
+
+@pytest.fixture
+def chart(qtbot):
+    return chart_of(qtbot, StepTimeChart)
 
 
 def add_steps(chart, seconds):
@@ -116,3 +120,65 @@ def test_a_spike_and_the_newest_step_of_a_long_run_are_drawn(chart):
     assert len(x) <= 2 * columns + 1
     assert abs(x[y == 64.0] - 3001).min() <= 2 * 6002 / columns
     assert (x[-1], y[-1]) == pytest.approx((6002, 0.3))
+
+
+def evaluate(chart, evaluations, **figures):
+    for step, metrics in evaluations:
+        chart.history.apply(Evaluated(time=step, step=step, epoch=1.0, metrics=metrics, seconds=1.0))
+    chart.refresh()
+    chart.redraw()
+
+
+FALLING = [2.6 / (1 + 0.05 * step) for step in range(200)]
+OVERFITTED = [max(0.02, 2.5 - 0.03 * step) for step in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "evaluated", "top", "marked"),
+    [
+        (FALLING, [17.7], 3.0, [10]),
+        (FALLING, [17.7, 0.5, 0.4], 3.0, [10]),
+        (FALLING, [1.1, 0.5, 0.4], 3.0, []),
+        (OVERFITTED, [0.9, 1.4, 2.1, 3.5], 4.0, []),
+        ([], [17.7, 0.5], 40.0, []),
+    ],
+)
+def test_an_outlier_is_marked_at_the_edge_and_does_not_flatten_the_loss(
+    qtbot, losses, evaluated, top, marked
+):
+    chart = chart_of(qtbot, LossChart)
+    for step, loss in enumerate(losses, start=1):
+        figures = {"epoch": 0.1, "learning_rate": 1e-3, "samples": 8}
+        chart.history.apply(StepFinished(time=step, step=step, seconds=0.2, loss=loss, **figures))
+    evaluate(chart, [(10 + 60 * place, {"eval_loss": loss}) for place, loss in enumerate(evaluated)])
+    highest = max([*losses, *evaluated])
+    assert chart._canvas._view.viewRange()[1][1] <= top
+    assert chart._outliers.isVisible() == bool(marked)
+    assert not marked or list(chart._outliers.data["x"]) == marked
+    chart.show_all(True)
+    chart.redraw()
+    assert chart._canvas._view.viewRange()[1][1] >= highest
+    assert not chart._outliers.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "legend", "ticks"),
+    [
+        ({"eval_accuracy": 0.9, "eval_f1": 0.8, "eval_loss": 0.4}, "Accuracy 90.0 % · F1 80.0 %", " %"),
+        ({"eval_perplexity": 519.0, "eval_loss": 6.25}, "Perplexity 519", ""),
+        (
+            {"eval_pearson": 0.7, "eval_spearman": -0.1, "eval_mae": 3.0},
+            "Pearson 0.700 · Spearman -0.100",
+            "",
+        ),
+        ({"eval_loss": 2.5}, "Loss 2.50", ""),
+    ],
+)
+def test_the_evaluation_chart_shows_the_metric_by_which_a_run_is_judged(qtbot, metrics, legend, ticks):
+    chart = chart_of(qtbot, MetricsChart)
+    evaluate(chart, [(10, metrics), (20, metrics)])
+    chart.resize(900, 200)
+    assert chart.empty_text() == ""
+    assert legend_of(chart) == legend
+    texts = chart._canvas.y_axis.texts_between(*chart._canvas._view.viewRange()[1], 200)
+    assert all(text.endswith(ticks) and ("%" in text) == bool(ticks) for text in texts)

@@ -176,8 +176,11 @@ def words(view):
 
 def fixes(view):
     """The buttons of the messages by their text."""
-    shown = [button for button in view.messages.findChildren(QPushButton) if not button.isHidden()]
-    return {button.text(): button for button in shown if button.text()}
+    strips = [strip for strip in view.messages._strips.values() if not strip.isHidden()]
+    shown = [
+        button for strip in strips for button in strip.findChildren(QPushButton) if not button.isHidden()
+    ]
+    return {button.text(): button for button in shown if button.text() not in ("", "Dismiss")}
 
 
 def requests(run):
@@ -188,7 +191,7 @@ BEHIND = partial(await_turn, ahead=3, behind="digits")
 BY_TITLE = partial(await_turn, ahead=1, behind="x", title="My run")
 TRAINED = "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8"
 FINISHED = "Finished · step 360 of 360 · epoch 8 of 8 · CPU, bf16"
-WAITS = "Waiting for its turn behind "
+WAITS = "Queued behind "
 KILLED = "The training process was ended by SIGKILL"
 UNREAD = "Not all of this run can be read"
 UNKNOWN = "The training process has ended, and the reason is unknown"
@@ -198,10 +201,16 @@ REMOVED = "Removed from the queue before it resumed"
 @pytest.mark.parametrize(
     "case",
     [
-        (partial(train, reached=90), State.TRAINING, TRAINED, "Pause, Stop and keep", {}),
+        (partial(train, reached=90), State.TRAINING, TRAINED, "Pause, Stop and save model", {}),
         (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Leave the queue", {}),
         (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Leave the queue", {}),
-        (wait_without_checkpoint, State.QUEUED, WAITS + "digits · starts over", "Leave the queue", {}),
+        (
+            wait_without_checkpoint,
+            State.QUEUED,
+            WAITS + "digits · starts from the beginning",
+            "Leave the queue",
+            {},
+        ),
         (finish_all, State.FINISHED, FINISHED, "", {}),
         (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again", {}),
         (run_by_newer, State.FINISHED, "Finished · after ", "", {UNREAD: ""}),
@@ -295,7 +304,7 @@ def test_stop_and_end_now_by_the_buttons_and_by_a_message(qtbot, run, show, monk
     fixes(view)["Show the folder"].click()
     assert (shown, requests(run)) == ([run.path], [])
     for _ in range(2):
-        fixes(view)["Stop and keep"].click()
+        fixes(view)["Stop and save model"].click()
     qtbot.waitUntil(lambda: view.state is State.STOPPING, timeout=2000)
     assert requests(run) == [Action.STOP]
     assert not buttons.stop.isEnabled()
@@ -312,7 +321,7 @@ def test_a_paused_run_is_resumed_on_the_same_page(qtbot, run, show):
     begin = partial(start.start, run, command(run, "wait"))
     view = show(State.TRAINING, begin=begin, resume=lambda run: start.resume(run, command(run, "wait")))
     buttons = view.header.buttons
-    assert buttons.entries[RunAction.EXTEND].toolTip().startswith("Pause it first")
+    assert buttons.entries[RunAction.EXTEND].toolTip() == "Pause the run first."
     qtbot.waitUntil(lambda: len(view._history.loss) > 2, timeout=5000)
     buttons.pause.setFocus()
     buttons.pause.click()
@@ -321,7 +330,7 @@ def test_a_paused_run_is_resumed_on_the_same_page(qtbot, run, show):
     qtbot.waitUntil(lambda: view.state is State.PAUSED, timeout=10_000)
     qtbot.waitUntil(lambda: view.window().focusWidget() is buttons.resume, timeout=5000)
     paused_at = view._status.step
-    assert view.header.state_line.text().startswith(f"Paused at step {paused_at} of 3")
+    assert view.header.state_line.text().startswith(f"Paused, memory released · step {paused_at} of 3")
     assert view.header.progress.isVisible()
     buttons.resume.click()
     qtbot.waitUntil(lambda: view.state is State.TRAINING and view._status.step > paused_at, timeout=10_000)
@@ -404,6 +413,30 @@ def test_after_memory_ran_out_its_remedies_come_before_resuming(qtbot, run, show
     with qtbot.waitSignal(view.edit_requested, timeout=2000) as edited:
         fixes(view)[titles[0]].click()
     assert edited.args[0]["memory"]["batch_size"] == 8
+
+
+def test_notes_are_one_line_and_what_is_dismissed_stays_so_while_the_run_is_shown_again(qtbot, run, page):
+    finish_all(run)
+    for level, title in ((Level.INFO, "No header"), (Level.WARNING, "Slow"), (Level.INFO, "Copies")):
+        write_events(run.events_file, MessageRaised(id=title, level=level, title=title))
+    page.show_run(run)
+    messages = page.view.messages
+    qtbot.waitUntil(lambda: messages.titles() == ["Slow", "No header", "Copies"], timeout=5000)
+
+    def visible():
+        return [title for title, strip in messages._strips.items() if not strip.isHidden()]
+
+    assert (messages.fold.text(), visible()) == ("2 notes ▸", ["Slow"])
+    messages.fold.click()
+    assert visible() == ["Slow", "No header", "Copies"]
+    messages._strips["Copies"].dismiss()
+    messages._strips["Slow"].dismiss()
+    assert (messages.fold.text(), visible()) == ("1 note ▾", ["No header"])
+    page.close_run()
+    page.show_run(run)
+    messages = page.view.messages
+    qtbot.waitUntil(lambda: messages.titles() == ["No header"], timeout=5000)
+    assert visible() == []
 
 
 def test_a_run_that_cant_be_resumed_shows_why_and_offers_it_again(qtbot, run, show):
