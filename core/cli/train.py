@@ -46,7 +46,7 @@ from core.runs import start as runs_start
 from core.runs.event_log import RunFollower
 from core.runs.events import CheckpointSaved, Event, RequestAnswered, encode
 from core.runs.folder import Action, RunFolder
-from core.runs.library import create
+from core.runs.library import create_all
 from core.runs.progress import Progress
 from core.runs.queue import Move
 from core.runs.start import CantResume, HasFinished
@@ -232,20 +232,28 @@ def train(arguments: argparse.Namespace) -> int:
     _check_model(options, file)
     for hint in hints(options, machine):
         note(_("Note: {text}").format(text=f"{hint.path}: {hint.message}"))
-    run = create(options, settings.runs_folder(), arguments.run_dir)
-    status = _start(arguments, run, forced=arguments.yes)
+    runs = create_all(options, settings.runs_folder(), arguments.run_dir)
+    status = _start(arguments, runs, forced=arguments.yes)
     if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and confirm(_("Start it anyway?")):
-        status = _start(arguments, run, forced=True)
+        status = _start(arguments, runs, forced=True)
     return status
 
 
-def _start(arguments: argparse.Namespace, run: RunFolder, *, forced: bool) -> int:
+def _start(arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool) -> int:
+    """Start the runs and show each until it ends; returns the exit status of the first that doesn't finish."""
     os.environ.pop(ONLY_IF_IT_FITS, None)
     if not forced:
         os.environ[ONLY_IF_IT_FITS] = "1"  # its keeper and its engine inherit it
+    status = 0
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
-        keeper = runs_start.start(run, queued=arguments.queue)
-        return attend(run, interrupts, keeper, as_json=arguments.json)
+        keepers = runs_start.start_all(runs, queued=arguments.queue)
+        for run, keeper in zip(runs, keepers, strict=True):
+            if status:
+                run.request(Action.STOP)
+                keeper.wait()
+            else:
+                status = attend(run, interrupts, keeper, as_json=arguments.json)
+    return status
 
 
 def _check_machine(options: RunOptions, file: Path) -> MachineReport | None:

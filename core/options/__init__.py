@@ -12,7 +12,7 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.declare import Section
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.options.sources import is_scratch
+from core.options.sources import is_scratch, parse_synthetic
 
 __all__ = [
     "SCHEMA",
@@ -49,6 +49,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def starts_random(self) -> bool:
         """Whether the model has random weights at the start."""
         return not self.model.pretrained or is_scratch(self.model.source)
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether a model from scratch is to chat: another run pretrains it first (`core.runs.library.create_all`)."""
+        is_random = parse_synthetic(self.data.train) is not None
+        return self.task is Task.CHAT and is_scratch(self.model.source) and not is_random
 
     @property
     def effective_batch(self) -> int:

@@ -10,6 +10,7 @@ from core.options.declare import (
     FOR_SINGLE_TEXTS,
     FOR_TEXT,
     FOR_TEXT_COLUMNS,
+    FOR_WRITING,
     Section,
     Unit,
     option,
@@ -111,14 +112,14 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "What each column contains: conversation, system, prompt, input, history, answer, chosen, rejected, "
             "tools or text. Empty: detected."
         ),
-        needs=FOR_CONVERSATIONS,
+        needs=FOR_WRITING,
     )
     roles: dict[str, str] = option(
         {},
         _("Roles"),
         _("Maps unknown role names in the data to system, user, assistant or tool."),
         group=_("Conversations"),
-        needs=FOR_CONVERSATIONS,
+        needs=FOR_WRITING,
     )
     chat_template: ChatTemplate = option(
         ChatTemplate.AUTO,

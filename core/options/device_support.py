@@ -216,8 +216,22 @@ LARGE_TILE_GPUS = ("A100", "H100", "H200", "GH200", "B100", "B200", "GB200")
 def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, ...]:
     """Advice about options that work, each with fixes as suggestions. `machine` is None until it is known."""
     device = find_device(machine, options.device.name) if machine else None
-    general = (*_batch_multiples(options, device), *_batch_norm(options), *_learning_rate(options))
+    general = (
+        *_pretraining(options),
+        *_batch_multiples(options, device),
+        *_batch_norm(options),
+        *_learning_rate(options),
+    )
     return (*general, *(cautions(machine, options) if machine else ()))
+
+
+def _pretraining(options: RunOptions) -> Iterator[Problem]:
+    if options.pretrains:
+        message = _(
+            "a new model can't chat yet: a first run pretrains it on the text of the conversations, a second one "
+            "trains it to chat"
+        )
+        yield Problem("model.source", message)
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:

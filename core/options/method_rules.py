@@ -239,6 +239,10 @@ def _use(path: str, value: float) -> Fix:
 
 
 TRAIN_ALL = Fix(_("Train all weights"), {"model.method": "full"})
+PRETRAIN = Fix(
+    _("Pretrain, then chat"),
+    {"model.method": "full", "training.learning_rate": 1e-3, "training.epochs": 10.0},
+)
 TRAIN_LORA = Fix(_("Train LoRA"), {"model.method": "lora"})
 USE_ADAMW = Fix(_("Use AdamW"), {"training.optimizer": "adamw"})
 USE_BF16 = Fix(_("Use bf16"), {"device.precision": "bf16"})
@@ -300,7 +304,7 @@ def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
     if options.task.reads_images:
         message = _("QLoRA quantizes text models; vision models are small enough for LoRA")
         yield Problem("model.method", message, (TRAIN_LORA,))
-    elif options.starts_random:
+    elif options.starts_random and not options.pretrains:
         yield Problem(
             "model.method", _("QLoRA needs pretrained weights: quantized ones are frozen"), (TRAIN_ALL,)
         )
@@ -311,7 +315,8 @@ def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
 
 def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
     is_for_timing = scheme_of(options.data.train) is Scheme.SYNTHETIC
-    if options.model.method in (Method.LORA, Method.HEAD) and options.starts_random and not is_for_timing:
+    is_random = options.starts_random and not options.pretrains  # of that, the rule of the model says so
+    if options.model.method in (Method.LORA, Method.HEAD) and is_random and not is_for_timing:
         pretrained = Fix(_("Use pretrained weights"), {"model.pretrained": True})
         fixes = (TRAIN_ALL,) if is_scratch(options.model.source) else (TRAIN_ALL, pretrained)
         message = _("would freeze random weights; use pretrained ones or train all weights")

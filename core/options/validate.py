@@ -17,10 +17,10 @@ from core.base.files import is_there, why_missing
 from core.base.language import _
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
-from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
+from core.options.choices import FP16_NEEDS_GPU, Method, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.declare import Option
-from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
+from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, PRETRAIN, Rule
 from core.options.past_runs import problem_with
 from core.options.sections import ModelOptions
 from core.options.sources import (
@@ -195,13 +195,12 @@ def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
         message = _("{source} can't write text; choose one of {names}")
         fix = _use(path, Scheme.SCRATCH.of("llama-small"))
         yield Problem(path, message.format(source=source, names=", ".join(fitting)), (fix,))
-    elif task.reads_conversations and parse_synthetic(options.data.train) is None:
-        message = _(
-            "a model from scratch has to learn to write first: train it for text generation, then start from that run "
-            "with run:NAME"
-        )
-        fix = Fix(_("Train it for text generation"), {"task": Task.CAUSAL_LM.value})
-        yield Problem(path, message, (fix,))
+    elif task is Task.PREFERENCE and parse_synthetic(options.data.train) is None:
+        message = _("a new model has no answers to compare yet; choose a model or a run that can chat")
+        yield Problem(path, message)
+    elif options.pretrains and options.model.method is not Method.FULL:
+        message = _("a new model can't chat yet; pretrain it on the text of the conversations first")
+        yield Problem(path, message, (PRETRAIN,))
 
 
 def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 import contextlib
 import heapq
 import re
+import shutil
 import time
 import unicodedata
 from itertools import count
@@ -11,12 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from core.base.errors import OptionsError, Problem, RunFolderError
+from core.base.errors import OptionsError, Problem, RunFolderError, UserError
 from core.base.files import write_atomically
 from core.base.language import _
 from core.memory.model import Forecast
-from core.options import RunOptions, run_file
+from core.options import ModelOptions, RunOptions, run_file
+from core.options.catalogue import options_of
+from core.options.choices import Task
 from core.options.past_runs import asked_title, run_folder, title_of, with_run_path
+from core.options.sources import Scheme
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
 from core.runs.models import is_left_behind, trained_model
@@ -57,6 +61,37 @@ def create(
         where = error.filename or path or runs_folder
         raise RunFolderError(_("The run's folder can't be made"), f"{where}: {error.strerror}") from error
     return folder
+
+
+def create_all(
+    options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
+) -> tuple[RunFolder, ...]:
+    """Make the folders of all runs that the options ask for, in their order; see `create`.
+
+    It is one run, except that a chat model from scratch takes two: text generation on the text of the conversations,
+    and chat, which starts from the first run's model. With a `path`, the first is in a folder beside it.
+    """
+    if not options.pretrains:
+        return (create(options, runs_folder, path, forecast),)
+    name, replace = asked_title(options), msgspec.structs.replace
+    output = replace(options.output, name=_("{name}, pretraining").format(name=name), prompts=())
+    before = replace(options, task=Task.CAUSAL_LM, output=output)
+    unused = {
+        option.path.removeprefix("data."): option.default
+        for option in options_of("data")
+        if not option.applies_to(before)
+    }
+    before = replace(before, data=replace(options.data, **unused))
+    first = create(before, runs_folder, path and path.with_name(f"{path.name}-pretraining"))
+    model = replace(
+        options.model, source=Scheme.RUN.of(str(first.path)), vocabulary=ModelOptions().vocabulary
+    )
+    chat = replace(options, model=replace(model, pretrained=True), output=replace(options.output, name=name))
+    try:
+        return first, create(chat, runs_folder, path, forecast)
+    except UserError:
+        shutil.rmtree(first.path, ignore_errors=True)
+        raise
 
 
 def _refuse_left_behind(folder: Path | None) -> None:

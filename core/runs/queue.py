@@ -148,7 +148,8 @@ class Move(StrEnum):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A run that trains or waits: its folder, the requested device (`auto`, `cuda:1`, ...), and its keeper.
 
-    `benchmark` is the title of a benchmark under way, whose `run` is only a name.
+    `benchmark` is the title of a benchmark under way, whose `run` is only a name. A run that `needs_model` waits for
+    another one to end whose model it starts from; it stands in nobody's way.
     """
 
     run: str
@@ -156,6 +157,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     keeper: KeeperRecord
     trains: bool = False
     benchmark: str = ""
+    needs_model: bool = False
 
     @property
     def is_kept(self) -> bool:
@@ -316,6 +318,19 @@ def take_turn(
     return awaited
 
 
+def mark(run: RunFolder, *, needs_model: bool) -> None:
+    """Note whether an entered run still waits for the model that it starts from.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    with _changing() as entries:
+        entries[:] = [
+            msgspec.structs.replace(entry, needs_model=needs_model) if entry.run == _name(run) else entry
+            for entry in entries
+        ]
+
+
 def _put(entries: list[Entry], entry: Entry) -> None:
     """Append a run unless the same attempt is entered."""
     if not any(other.run == entry.run and other.keeper.pid == entry.keeper.pid for other in entries):
@@ -328,7 +343,7 @@ def _ahead(entries: list[Entry], name: str, device: str) -> TurnAwaited | None:
     for entry in entries:
         if entry.run == name:
             break
-        others += [] if entry.trains else [entry]
+        others += [] if entry.trains or entry.needs_model else [entry]
     ahead = [entry for entry in others if entry.blocks(device)]
     if not ahead:
         return None
@@ -425,6 +440,11 @@ class Turn:
         self._next_check = 0.0
         self._next_turn = 0.0
         self._awaited: TurnAwaited | None = None
+        options = run.readable_options()
+        source = past_runs.run_folder(options.model.source) if options else None
+        self._source = RunFolder(source) if source else None
+        self._behind: TurnAwaited | None = None
+        self._next_look = 0.0
 
     def wait(self, tell: Callable[[Event], object], wants_stop: Callable[[], bool]) -> str | None:
         """Wait until the run may train.
@@ -451,6 +471,7 @@ class Turn:
                     self._run.close_request(request)
                 if is_end:
                     return _ENDINGS[request.action]
+            self._await_model()
             awaited = self._take()
             if awaited is None:
                 tell(TurnCame())
@@ -459,6 +480,21 @@ class Turn:
                 reported = awaited.ahead, awaited.behind
                 tell(awaited)
             time.sleep(LOOK_SECONDS)
+
+    def _await_model(self) -> None:
+        """Wait for the end of the run whose model this one starts from; the engine reports it if there is none then."""
+        if self._source is None or time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LIFE_SECONDS
+        source, before = self._source, self._behind
+        is_paused = not source.model.is_dir() and source.state(status_at_end(source)) is State.PAUSED
+        if is_paused or source.is_alive():
+            self._behind = TurnAwaited(ahead=1, behind=source.name, title=run_title(source))
+        else:
+            self._source = self._behind = None
+        if self._behind != before:
+            with contextlib.suppress(OSError):  # then it is in the way of others until its turn
+                mark(self._run, needs_model=self._behind is not None)
 
     def _take(self) -> TurnAwaited | None:
         """Take the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
@@ -480,6 +516,8 @@ class Turn:
             self._next_turn = (
                 time.monotonic() + 2 * CHECK_SECONDS
             )  # those that train enter themselves again, too
+        if self._behind is not None:
+            return self._behind
         if has_waited and time.monotonic() < self._next_turn:
             return self._awaited
         return take_turn(self._run, self._device, self._keeper, has_waited=has_waited)

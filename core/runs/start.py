@@ -73,6 +73,11 @@ def start(
         raise RunFolderError(_("The run can't be started"), str(error)) from error
 
 
+def start_all(runs: Sequence[RunFolder], *, queued: bool = False) -> list[subprocess.Popen[bytes]]:
+    """Start new runs each of which starts from the model of the one before: all but the first wait. See `start`."""
+    return [start(run, queued=queued or run != runs[0]) for run in runs]
+
+
 def resume(
     run: RunFolder,
     command: Sequence[str] | None = None,

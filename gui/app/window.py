@@ -198,11 +198,11 @@ class MainWindow(QMainWindow):
             return
         try:
             known = self.new_run.known_memory
-            run = runs.create(options, settings.runs_folder(self._settings), forecast=known)
+            created = runs.create_all(options, settings.runs_folder(self._settings), forecast=known)
         except UserError as error:
             self.new_run.show_error(error)
             return
-        self.show_run(run, partial(starting.start, run, queued=turn is Turn.WAIT))
+        self.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
 
     def _turn_of(self, options: RunOptions) -> Turn:
         """When a run begins: now if nothing trains on its device; else the person is asked."""

@@ -175,8 +175,8 @@ class ModelField(Field):
     def _offered(self) -> tuple[Place, ...]:
         if self._task.reads_images:
             return (Place.LIST, Place.FOLDER, Place.RUN)
-        if self._task.reads_conversations:
-            return (Place.FOLDER, Place.RUN)  # a model from scratch can't learn to answer
+        if self._task is Task.PREFERENCE:
+            return (Place.FOLDER, Place.RUN)  # a model from scratch has no answers to compare
         return (Place.FOLDER, Place.SCRATCH, Place.RUN)
 
     def value(self) -> object:

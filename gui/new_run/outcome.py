@@ -15,7 +15,7 @@ from core.options import RunOptions
 from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
-from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
+from core.options.method_rules import BATCH_PATHS, PRETRAIN, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.options.past_runs import data_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
@@ -324,10 +324,24 @@ class OutcomeColumn(QWidget):
             ]
         )
         self.fit.show_state()
-        self.start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
+        self.start.setText(
+            self._start_text(
+                problems,
+                questions,
+                is_waiting=is_waiting,
+                is_pretraining=options is not None and options.pretrains,
+            )
+        )
         self.start.setEnabled(not problems and not is_waiting and not questions.data.problem_count)
 
-    def _start_text(self, problems: Sequence[Problem], questions: FormQuestions, *, is_waiting: bool) -> str:
+    def _start_text(
+        self,
+        problems: Sequence[Problem],
+        questions: FormQuestions,
+        *,
+        is_waiting: bool,
+        is_pretraining: bool,
+    ) -> str:
         missing = {
             "model.source": _("Choose a model to start from"),
             "data.train": _("Choose the data to train on"),
@@ -345,7 +359,7 @@ class OutcomeColumn(QWidget):
             option = options_by_path().get(paths[0])
             return _("Fix: {title}").format(title=option.title if option else paths[0])
         if not is_waiting:
-            return _("Start training")
+            return PRETRAIN.label if is_pretraining else _("Start training")
         return _("Reading the data…") if is_reading else _("Checking the model…")
 
     def _states(

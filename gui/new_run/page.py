@@ -81,6 +81,11 @@ class Remedies(QObject):
         self._change_task = change_task
         self._unread = ""  # a new source that the engine has not read yet
         self._has_offered = False
+        self._left: tuple[str, Task] | None = None
+
+    def note_left(self, task: Task) -> None:
+        """Remember the task that the person leaves: it is not offered again for the same data."""
+        self._left = str(self._options.fields.train.value() or ""), task
 
     def apply(self, fix: Fix) -> None:
         changes = dict(fix.changes)
@@ -119,7 +124,7 @@ class Remedies(QObject):
     def _offer(self, source: str, task: Task | None) -> None:
         now = self._options.form.task
         is_chat_on_text = task is Task.CAUSAL_LM and now is Task.CHAT  # plain texts do for chat
-        if task is None or task is now or is_chat_on_text:
+        if task is None or task is now or is_chat_on_text or (source, task) == self._left:
             if self._has_offered:
                 self._strip.hide()
             self._has_offered = False
@@ -363,6 +368,7 @@ class NewRunPage(QWidget):
         """Show the last form of a task, or good values; the device stays."""
         before = self._options.full_tree()
         self._trees[Task(before["task"])] = before
+        self._remedies.note_left(Task(before["task"]))
         tree = self._trees.get(task) or tree_for_task(task, before)
         self.load_tree({**tree, "device": before.get("device", {})})
 

@@ -20,7 +20,7 @@ from jinja2.exceptions import TemplateError
 from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
 from core.base.language import _
-from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
+from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS, decoded_whole
 from core.engine.data.conversations import ChatRow, Message, common_length
 from core.options.choices import ChatTemplate, LossOn, Speaker
 from core.services.inspect import Seen, SeenPart
@@ -63,7 +63,7 @@ CHATML = """\
                 {{- (call.function.arguments | tojson) + '}</tool_call>' }}
             {%- endfor %}
             {{- '<|im_end|>' }}
-            {%- if eos_token and eos_token != '<|im_end|>' %}
+            {%- if eos_token and eos_token != '<|im_end|>' and loop.last %}
                 {{- eos_token }}
             {%- endif %}
         {%- endgeneration %}
@@ -76,11 +76,7 @@ CHATML = """\
     {{- '<|im_start|>assistant\\n' }}
 {%- endif %}
 """
-"""ChatML with marked answers.
-
-The model's own end of text follows each answer if it isn't `<|im_end|>`: text generation stops there, and no new token
-has to be learned.
-"""
+"""ChatML with marked answers; the model's own end of text follows the last one (docs/decisions/data.md)."""
 
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
@@ -109,8 +105,34 @@ def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> Ch
         return ChatTemplate.AUTO
     begin = tokenizer.bos_token_id  # models such as Gemma need the token before every text
     begins_texts = begin is not None and tokenizer("a")["input_ids"][:1] == [begin]
-    tokenizer.chat_template = ("{{- bos_token }}\n" if begins_texts else "") + CHATML
+    template = CHATML if chatml_end(tokenizer) is not None else CHATML.replace(" and loop.last", "")
+    tokenizer.chat_template = ("{{- bos_token }}\n" if begins_texts else "") + template
     return ChatTemplate.CHATML
+
+
+def chatml_end(tokenizer: Any) -> int | None:
+    """The id of `<|im_end|>`, if that is one token: generation can stop at it."""
+    return next(
+        (
+            number
+            for number, token in tokenizer.added_tokens_decoder.items()
+            if str(token.content) == TURN_END
+        ),
+        None,
+    )
+
+
+def as_plain_text(row: ChatRow) -> str:
+    """A conversation in ChatML, as the text that a model learns to generate; the end of text is not part of it."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    if row.text is not None:
+        return row.text
+    tools = [dict(tool) for tool in row.tools] or None
+    texts, _spans = render_jinja_template(
+        conversations=[list(row.messages)], tools=tools, chat_template=CHATML
+    )
+    return str(texts[0]).strip()
 
 
 def marks_answers(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> bool:
@@ -288,8 +310,7 @@ class Renderer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode tokens, special ones included."""
-        text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return str(text)
+        return decoded_whole(self.tokenizer, ids)
 
     def _render_pair(self, row: ChatRow) -> Rendered:
         """Tokenize both answers after the prompt, to which their common beginning (such as the header) belongs."""

@@ -20,6 +20,7 @@ from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.columns import (
     MOST_LABELS,
+    SPARSE,
     Guess,
     counts_rows,
     describe,
@@ -34,10 +35,11 @@ from core.engine.data.columns import (
     kind_of,
     may_be_label,
 )
-from core.engine.data.splits import HOLD_OUT_INSTEAD
+from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import listed
-from core.services.inspect import Column, ColumnKind, Finding, FindingKind, FindingLevel
+from core.options.choices import Task
+from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel
 
 # --- Findings about rows
 
@@ -191,8 +193,9 @@ def check_text_columns(table: Table, guess: Guess) -> None:
     likely = guess_columns(table).text
     for name in guess.text:
         _refuse_missing(table, name, TEXTS, guess.text, likely[:1])
+        fixes = (_use(TEXTS, list(likely)),) if likely and likely != guess.text else ()
+        refuse_sparse(table, name, TEXTS, fixes)
         if kind_of(table.rows[name]) is not ColumnKind.TEXT:
-            fixes = (_use(TEXTS, list(likely)),) if likely else ()
             raise _wrong_values(table, name, _("text"), _("A text model learns from words."), fixes)
 
 
@@ -202,26 +205,40 @@ def check_label_column(table: Table, guess: Guess) -> None:
         raise _no_column(table, _("labels"), _("A label column has a few values that repeat."))
     likely = guess_columns(table).label
     _refuse_missing(table, guess.label, ANSWER, (guess.label,), (likely,) if likely else ())
-    rows, column = table.rows.num_rows, find_column(table, guess.label)
-    others = (other for other in describe(table) if other.name not in (*guess.text, guess.label))
-    best = min((o for o in others if may_be_label(o, rows)), key=lambda other: other.distinct, default=None)
-    fixes = (_use(ANSWER, best.name) if best else Fix(_("Choose another label column")),)
-    _refuse_empty(table, column, fixes)
-    if column.distinct > 1 and not may_be_label(column, rows):
+    column, fixes = find_column(table, guess.label), other_label(table, guess)
+    refuse_sparse(table, guess.label, ANSWER, fixes)
+    if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
         raise DataError(
             _("Column “{name}” has too many different values to be a label").format(name=column.name),
             _(
-                "{path}: {distinct:,} different values in {rows:,} rows ({examples}, ...). "
-                "A label repeats from row to row, and there are at most {most:,} of them."
+                "{path}: {distinct:,} different values in {examples:,} examples ({values}, ...). "
+                "A label repeats from example to example, and there are at most {most:,} of them."
             ).format(
                 path=table.path,
                 distinct=column.distinct,
-                rows=rows,
-                examples=", ".join(column.examples),
+                examples=table.rows.num_rows - column.empty,
+                values=", ".join(column.examples),
                 most=MOST_LABELS,
             ),
             fixes,
         )
+
+
+def other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
+    """Remedies if the labels can't be learned: another column that may be meant, and another task."""
+    others = (other for other in describe(table) if other.name not in (*guess.text, guess.label))
+    likely = [other for other in others if may_be_label(other, table.rows.num_rows)]
+    best = min(likely, key=lambda other: other.distinct, default=None)
+    column = _use(ANSWER, best.name) if best else Fix(_("Choose another label column"))
+    return column, change_to(Task.CAUSAL_LM)
+
+
+def refuse_labels_of(
+    table: Table, guess: Guess, counts: Mapping[str, int], fixes: tuple[Fix, ...] = ()
+) -> None:
+    """Raise DataError if the labels of the usable examples, or of their words, can't be learned."""
+    where = _("Column “{label}” of {name}").format(label=guess.label, name=table.path.name)
+    refuse_labels(counts, where, (*fixes, *other_label(table, guess)))
 
 
 def check_score_column(table: Table, guess: Guess) -> None:
@@ -232,7 +249,7 @@ def check_score_column(table: Table, guess: Guess) -> None:
     likely = guess_score(table, guess.text)
     _refuse_missing(table, guess.label, ANSWER, (guess.label,), (likely,) if likely else ())
     column, fixes = find_column(table, guess.label), other_score(table, guess)
-    _refuse_empty(table, column, fixes)
+    refuse_sparse(table, guess.label, ANSWER, fixes)
     if column.kind is not ColumnKind.NUMBER and not any(map(is_number, first_cells(table, guess.label))):
         needed = _("Text regression learns a number.")
         needed += DECIMAL_POINT if has_decimal_comma(column.examples) else ""
@@ -327,6 +344,11 @@ def _refuse_missing(
     )
 
 
+def change_to(task: Task) -> Fix:
+    """The fix that trains another task on the data."""
+    return Fix(_("Change to “{task}”").format(task=task.label), {"task": task.value})
+
+
 def _use(option: str, value: str | list[str], name: str = "") -> Fix:
     names = [name] if name else [value] if isinstance(value, str) else value
     return Fix(_("Use {names}").format(names=listed(names)), {option: value})
@@ -346,15 +368,22 @@ def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[
     )
 
 
-def _refuse_empty(table: Table, column: Column, fixes: tuple[Fix, ...]) -> None:
-    if column.distinct == 0:
-        raise DataError(
-            _("Column “{name}” is empty").format(name=column.name),
-            _("{path}: none of the {rows:,} rows has a value in it.").format(
-                path=table.path, rows=table.rows.num_rows
-            ),
-            fixes,
-        )
+def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] = ()) -> None:
+    """Raise DataError if (almost) all of a column that `option` names is empty."""
+    column, rows = find_column(table, name), table.rows.num_rows
+    if column.empty < rows * SPARSE:
+        return
+    title = _("Column “{name}” is almost empty") if column.distinct else _("Column “{name}” is empty")
+    texts = (other.name for other in describe(table) if other.kind is ColumnKind.TEXT and not other.empty)
+    if option == TEXTS and not fixes:
+        fixes = tuple(_use(TEXTS, [other]) for other in islice(texts, 2))
+    raise DataError(
+        title.format(name=name),
+        _("{path}: {empty:,} of {rows:,} examples have no value in it.").format(
+            path=table.path, empty=column.empty, rows=rows
+        ),
+        fixes or (CHOOSE,),
+    )
 
 
 def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:

@@ -18,6 +18,7 @@ from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT
+from core.engine.data.splits import are_too_many
 from core.engine.data.tables import Table
 from core.engine.data.text_files import NoteCode, listed
 from core.options.presets import IMAGE_FORMATS
@@ -174,8 +175,8 @@ def kind_of(column: pa.ChunkedArray) -> ColumnKind:
 
 
 MOST_LABELS = 1000
-FEW_ROWS = 50
-"""With fewer rows, a label may well be in one row only."""
+SPARSE = 0.9
+"""A column in which this share of the rows is empty can't be learned from."""
 _SIDE = re.compile(r"1|2|(?<![^\W_])[abAB](?![^\W_])|(?<=[a-z])[AB]$")
 """The part in which the names of a pair differ: `#1 String`, `sentence2`, `text_a`, `textB`."""
 
@@ -211,30 +212,35 @@ def guess_text(table: Table) -> tuple[str, ...]:
 
 
 def _best_text(table: Table, texts: list[str]) -> tuple[str, ...]:
-    """The one with a name of texts, else the one with the longest."""
+    """Of those that are filled, the one with a name of texts, else the one with the longest."""
+    empty = {column.name: column.empty for column in describe(table)}
+    fewest = min((empty[name] for name in texts), default=0)
+    texts = [name for name in texts if empty[name] - fewest <= table.rows.num_rows / 2]
     named = (name for wanted in TEXT_NAMES for name in texts if wanted in name.lower())
     best = next(named, None) or max(texts, key=lambda name: _mean_length(table, name), default=None)
     return (best,) if best else ()
 
 
 def may_be_label(column: Column, rows: int) -> bool:
-    """Whether labels can have as many distinct values as a column has."""
-    return 2 <= column.distinct <= MOST_LABELS and (rows <= FEW_ROWS or column.distinct <= rows / 2)
+    """Whether labels can have as many distinct values as a column has, and enough rows have one."""
+    filled = rows - column.empty
+    is_filled = filled > rows * (1 - SPARSE)
+    return is_filled and 2 <= column.distinct <= MOST_LABELS and not are_too_many(column.distinct, filled)
 
 
 def _guess_label(columns: tuple[Column, ...], text: tuple[str, ...], rows: int) -> str | None:
     free = [column for column in columns if column.name not in text]
-    by_name = {column.name.strip().lower(): column.name for column in free if column.distinct > 0}
-    named = next((by_name[name] for name in LABEL_NAMES if name in by_name), None)
-    if named:
-        return named
+    by_name = {column.name.strip().lower(): column for column in free if column.distinct > 0}
+    named = [by_name[name] for name in LABEL_NAMES if name in by_name]
+    if filled := [column.name for column in named if column.empty < rows * SPARSE]:
+        return filled[0]
     fitting = [column for column in free if may_be_label(column, rows) and column.distinct < rows]
     containing = [
         column
         for column in fitting
         if any(name in column.name.lower() for name in LABEL_NAMES if len(name) > 4)
     ]
-    best = min(containing or fitting, key=lambda column: column.distinct, default=None)
+    best = min(containing or fitting or named[:1], key=lambda column: column.distinct, default=None)
     return best.name if best else None
 
 

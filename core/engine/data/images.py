@@ -4,6 +4,7 @@ import gzip
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +45,7 @@ from core.engine.data.splits import (
     in_order,
     indices,
     no_such_split,
-    refuse_single,
+    refuse_labels,
     splits_of,
     stratified_split,
 )
@@ -136,12 +137,13 @@ def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
     """Return the classes in order.
 
     Raises:
-        DataError: There is only one.
+        DataError: There is only one, or nearly every image has its own.
     """
     data = options.data
     labels = in_order(found.train.names[: data.max_train_samples])
     if not parse_synthetic(data.train):
-        refuse_single(labels, Path(data.train).name, (USE_ALL_SAMPLES,) if data.max_train_samples else ())
+        counts = Counter(found.train.names[: data.max_train_samples])
+        refuse_labels(counts, Path(data.train).name, (USE_ALL_SAMPLES,) if data.max_train_samples else ())
     return labels
 
 

@@ -4,6 +4,7 @@ One reader goes through the rows and counts their issues: a run stops on them, a
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,6 @@ from core.engine.data.splits import (
     held_out_of,
     in_order,
     random_split,
-    refuse_single,
     stratified_split,
 )
 from core.engine.data.tables import (
@@ -339,9 +339,11 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         checks.refuse_constant(table, columns, least, most, limit_fixes)
         notes = (*notes, *checks.large_numbers(max(abs(least), abs(most)), columns))
     else:
-        labels = in_order({tag for tags in rows.answers for tag in tags} if kind.has_words else rows.answers)
-        where = _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name)
-        refuse_single(labels, where, limit_fixes)
+        counts = (
+            Counter(tag for tags in rows.answers for tag in tags) if kind.has_words else Counter(rows.answers)
+        )
+        checks.refuse_labels_of(table, columns, counts, limit_fixes)
+        labels = in_order(counts)
     whole = rows.encoded(labels)
     apart = held_out_of(data)
     fraction = 0.0 if apart else data.eval_fraction

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ import pyarrow as pa
 from core.base.errors import DataError, Fix
 from core.base.language import _, ngettext
 from core.engine.data import TOKENS
-from core.engine.data.checks import noted, refuse_problems, repeats
+from core.engine.data.chat_tokens import as_plain_text
+from core.engine.data.checks import noted, refuse_problems, refuse_sparse, repeats
 from core.engine.data.columns import Guess, guess_text
+from core.engine.data.conversations import NAMES, ConversationReader, Shape, ShapeKind, find_shape
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
 from core.engine.data.json_files import looks_like_json
-from core.engine.data.labelled_texts import RowReader
+from core.engine.data.labelled_texts import BLOCK_ROWS, Block, RowReader
 from core.engine.data.splits import NOTHING_HELD_OUT, Files, held_out_of, texts_of
 from core.engine.data.tables import Table, cached_tokens, lengths_of, read_files, tokenizer_print, tokens_key
 from core.engine.data.text_files import (
@@ -39,8 +42,9 @@ from core.engine.data.text_files import (
     unreadable,
 )
 from core.options import RunOptions
+from core.options.choices import ColumnRole
 from core.options.data import DataOptions
-from core.options.sources import Scheme, scheme_of
+from core.options.sources import Scheme, parse_synthetic, scheme_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -162,16 +166,64 @@ def _text_files(folder: Path) -> Iterator[Path]:
                 yield Path(at, name)
 
 
+def shape_of(table: Table, data: DataOptions) -> Shape | None:
+    """How a table of conversations is read, each as one text; None if a column of texts is read."""
+    names = {name.strip().lower() for name in table.columns}
+    if data.text_columns or (not data.columns and names & set(NAMES[ColumnRole.TEXT].split())):
+        return None
+    try:
+        shape = find_shape(table, columns=data.columns)
+    except DataError:
+        if data.columns:
+            raise
+        return None
+    return None if shape.kind is ShapeKind.TEXT else shape
+
+
+class ConversationTexts(RowReader):
+    """Reads a table of conversations as texts in ChatML, as which a chat run can continue to train on them."""
+
+    def __init__(self, table: Table, shape: Shape, data: DataOptions, **more: Any) -> None:
+        super().__init__(table, Guess((), None), skip=data.skip_bad_rows, **more)
+        self._conversations = ConversationReader(table, shape, self.tally, data.roles, self._progress)
+
+    def texts(self) -> Iterator[Block]:
+        """Read each usable conversation."""
+        rows = iter(self._conversations)
+        while some := list(islice(rows, BLOCK_ROWS)):
+            places: Any = np.searchsorted(self.table.numbers, [row.row for row in some])
+            yield Block(places.tolist(), [(as_plain_text(row),) for row in some], [""] * len(some))
+
+
+def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
+    """Return the reader of the texts in a table: conversations, or one column.
+
+    Args:
+        table: The table.
+        data: The options.
+        more: For `RowReader`.
+
+    Raises:
+        DataError: The column doesn't exist, or has almost no text.
+    """
+    if shape := shape_of(table, data):
+        return ConversationTexts(table, shape, data, **more)
+    columns = Guess((text_column(table, data.text_columns),), None)
+    return RowReader(table, columns, skip=data.skip_bad_rows, **more)
+
+
 def text_column(table: Table, chosen: tuple[str, ...]) -> str:
     """Return the chosen column of texts, or the likeliest.
 
     Raises:
-        DataError: Several are chosen, or there is none.
+        DataError: Several are chosen, there is none, or almost all of it is empty.
     """
-    if len(chosen) == 1 and chosen[0] in table.columns:
-        return chosen[0]
     guessed = guess_text(table)
+    if len(chosen) == 1 and chosen[0] in table.columns:
+        refuse_sparse(table, chosen[0], "data.text_columns")
+        return chosen[0]
     if not chosen and guessed:
+        refuse_sparse(table, guessed[0], "data.text_columns")
         return guessed[0]
     title = _("{name} has no column {columns}") if chosen else _("{name} has no column of texts")
     if len(chosen) > 1:
@@ -237,6 +289,11 @@ def load_running_text(options: RunOptions) -> RunningText:
     return RunningText(train, held_out, notes)
 
 
+def texts_of_conversations(options: RunOptions) -> list[str]:
+    """The training texts of a chat run, to train the tokenizer of a model from scratch; none of random data."""
+    return [] if parse_synthetic(options.data.train) else load_running_text(options).train
+
+
 def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[Note, ...]]:
     """Return the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
 
@@ -245,8 +302,7 @@ def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tup
     """
     if isinstance(source, PlainText):
         return list(source.texts), source.notes
-    columns = Guess((text_column(source, data.text_columns),), None)
-    reader = RowReader(source, columns, skip=data.skip_bad_rows)
+    reader = reader_of(source, data)
     texts = [text for block in reader.texts() for (text,) in block.inputs]
     findings = reader.tally.findings()
     refuse_problems(source, findings, len(texts))

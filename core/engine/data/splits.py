@@ -5,7 +5,7 @@ A folder is divided by the names of its files, as the Hub divides data sets: `tr
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -39,14 +39,39 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted(distinct))
 
 
-def refuse_single(labels: tuple[str, ...], source: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Raise DataError if there are fewer than two classes."""
-    if len(labels) < 2:
+VERY_FEW, FEW = 10, 50
+"""Of less than 10 examples, each may have a label of its own; of up to 50, most."""
+
+
+def are_too_many(labels: int, examples: int) -> bool:
+    """Whether (nearly) every example has a label of its own."""
+    return labels >= examples >= VERY_FEW if examples <= FEW else 2 * labels > examples
+
+
+def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...] = ()) -> None:
+    """Raise DataError if a model can't learn from these labels: there is one, or nearly every example has its own.
+
+    Args:
+        counts: The number of examples of each label.
+        source: What has the labels.
+        fixes: Remedies.
+    """
+    examples = sum(counts.values())
+    if len(counts) < 2:
         raise DataError(
-            _("{source} has only one class").format(source=source),
+            _("{source} has a single label").format(source=source),
             _("Classification needs two labels or more; the data has {labels}.").format(
-                labels=listed(labels) or _("none")
+                labels=listed(counts) or _("none")
             ),
+            fixes,
+        )
+    if are_too_many(len(counts), examples):
+        raise DataError(
+            _("{source} has a different label for almost every example").format(source=source),
+            _(
+                "There are {labels:,} labels for {examples:,} examples. A model can learn a label from several "
+                "examples only."
+            ).format(labels=len(counts), examples=examples),
             fixes,
         )
 

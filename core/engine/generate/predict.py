@@ -13,7 +13,7 @@ import torch
 
 from core.base.errors import DataError, UserError
 from core.base.language import _
-from core.engine.data import NO_LABEL
+from core.engine.data import NO_LABEL, decoded
 from core.engine.data.batches import Collator, collator_for, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.image_files import UNREADABLE, explained, opened
@@ -107,7 +107,7 @@ def continue_prompts(
         for tokens in generate(model, tokenizer, batch, new_tokens, should_stop, do_sample=False):
             ends = end_tokens(model, tokenizer)
             end = next((place for place, token in enumerate(tokens) if token in ends), None)
-            yield Said(text=tokenizer.decode(tokens[:end], skip_special_tokens=True), is_cut=end is None)
+            yield Said(text=decoded(tokenizer, tokens[:end], skip_special_tokens=True), is_cut=end is None)
 
 
 def generate(
@@ -318,9 +318,9 @@ def _held_out(
             prompts = [prompt for prompt, _answer in pairs if prompt]
             texts = tuple(
                 Example(
-                    given=(given := _cleanly(tokenizer.decode(prompt))[-SHOWN_CHARACTERS:]),
+                    given=(given := decoded(tokenizer, prompt)[-SHOWN_CHARACTERS:]),
                     asked=last_message(given, around),
-                    expected=_cleanly(tokenizer.decode(answer[:NEW_TOKENS], skip_special_tokens=True)),
+                    expected=decoded(tokenizer, answer[:NEW_TOKENS], skip_special_tokens=True),
                 )
                 for prompt, answer in pairs
                 if prompt
@@ -356,11 +356,6 @@ def _example(sample: dict[str, Any], expected: str, prepared: Prepared, folder: 
     return Example(image=image, expected=expected)
 
 
-def _cleanly(text: str) -> str:
-    """A text without the half character at an end where its tokens were cut."""
-    return text.strip("\N{REPLACEMENT CHARACTER}")
-
-
 def around_message(tokenizer: Any) -> tuple[str, str] | None:
     """What the chat template puts before a message of the user and after the last one; None if it refuses."""
     mark = "\N{WHITE SQUARE}"
@@ -391,7 +386,7 @@ def _text(sample: dict[str, Any], tokenizer: Any) -> str:
     texts, ids = [], list(sample["input_ids"])
     while ids:
         end = ids.index(tokenizer.sep_token_id) if tokenizer.sep_token_id in ids else len(ids)
-        texts.append(tokenizer.decode(ids[:end], skip_special_tokens=True).strip())
+        texts.append(decoded(tokenizer, ids[:end], skip_special_tokens=True).strip())
         ids = ids[end + 1 :]
     return "\n".join(filter(None, texts))[:SHOWN_CHARACTERS]
 

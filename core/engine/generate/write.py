@@ -10,15 +10,13 @@ import torch
 
 from core.base.errors import UserError
 from core.base.language import _, ngettext
+from core.engine.data import UNFINISHED
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.conversations import joined_text
 from core.engine.generate.loading import TriedModel
 from core.engine.generate.predict import ShouldStop, end_tokens, generate, max_positions
 from core.options.choices import Speaker
 from core.services.chat import Answered, Ask, Chat, EndedBy, Texts, Turn
-
-UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-"""A tokenizer decodes an incomplete character to it."""
 
 
 class Stream:
@@ -55,6 +53,7 @@ class Stream:
 
     def end(self) -> None:
         """Send the text that was held back."""
+        self.text = self.text.rstrip(UNFINISHED)
         self._send(len(self.text))
 
     def _add(self, token: int) -> None:

@@ -12,6 +12,7 @@ from core.engine.data.chat_samples import TokenizedTable, tokenize_table
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, offered
 from core.engine.data.conversations import ChatRow, Message
+from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
 from core.engine.inspect.report import (
@@ -105,9 +106,10 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
 def _renderer(options: RunOptions, draft: Draft) -> tuple[Renderer | None, int]:
     """The renderer of a run if the tokenizer is on this computer, and the most tokens of a row."""
     chosen = options.data.chat_template
-    model = model_tokenizer(options)
+    model = model_tokenizer(options, lambda: all_pieces(texts_of_conversations(options)))
     if model is None or not model.tokenizer.is_fast:
         return None, options.data.max_length
+    draft.notes += model.notes
     if set_template(model.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
         draft.notes.append(
             _("The model has no chat template of its own: conversations are written in ChatML.")

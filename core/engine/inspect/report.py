@@ -16,7 +16,7 @@ import numpy as np
 
 from core.base.errors import DataError, Fix, ModelError, Problem
 from core.base.language import _, ngettext
-from core.engine.data import checks
+from core.engine.data import checks, decoded_whole
 from core.engine.data.columns import (
     PREVIEW_ROWS,
     as_text,
@@ -100,20 +100,25 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
         if any_task:
             raise
     task = suited if any_task and suited else options.task
+    change = (checks.change_to(suited),) if suited is not None and suited is not task else ()
+
+    def with_change(fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+        return (*change, *(fix for fix in fixes if fix not in change))
+
     try:
         report = _report(msgspec.structs.replace(options, task=task), stages)
     except DataError as error:
-        if suited is None or suited is task:
-            raise
-        change = Fix(_("Change to “{label}”").format(label=suited.label), {"task": suited.value})
-        raise DataError(error.title, error.detail, (change, *error.fixes)) from error
+        raise DataError(error.title, error.detail, with_change(error.fixes)) from error
     splits = report.splits
     if not splits:
         with contextlib.suppress(DataError):
             splits = splits_of(source)
         splits = splits if len(splits) > 1 else ()
     findings = (*report.findings, *_unused_split(splits, options.data))
-    return msgspec.structs.replace(report, suits=suited, splits=splits, findings=findings)
+    problems = tuple(
+        Problem(problem.path, problem.message, with_change(problem.fixes)) for problem in report.problems
+    )
+    return msgspec.structs.replace(report, suits=suited, splits=splits, findings=findings, problems=problems)
 
 
 def _report(options: RunOptions, stages: Stages) -> DataReport:
@@ -400,7 +405,7 @@ class ModelTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens, special ones included."""
-        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+        return decoded_whole(self.tokenizer, ids)
 
 
 def model_tokenizer(
@@ -427,12 +432,12 @@ def model_tokenizer(
             from core.engine.models.scratch import quick_tokenizer
 
             tokenizer = quick_tokenizer(options, texts())
-            notes = (_("The run trains a tokenizer of its own; token counts are those of a similar one."),)
+            notes = (_("Token counts are estimates: the run will train its own tokenizer."),)
         else:
             tokenizer = text.tokenizer_at_hand(source)
         if tokenizer is None:
             return None
         longest = text.longest_text(text.load_config(options), tokenizer)
-    except ModelError:
+    except (ModelError, DataError):  # the report has what is wrong with the data
         return None
     return ModelTokenizer(tokenizer, min(options.data.max_length, longest), notes)

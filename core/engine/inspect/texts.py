@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
+from operator import methodcaller
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from core.engine.data.running_text import (
     make_blocks,
     pieces,
     read_running,
-    text_column,
+    reader_of,
     too_short,
 )
 from core.engine.data.splits import (
@@ -33,7 +34,6 @@ from core.engine.data.splits import (
     held_out_count,
     held_out_of,
     in_order,
-    refuse_single,
     texts_of,
 )
 from core.engine.data.tables import Table, read_training
@@ -134,14 +134,14 @@ def gather(table: Table, blocks: Iterable[Block]) -> Rows:
 
 def _gather_training(
     table: Table,
-    columns: Guess,
+    make_reader: Callable[..., RowReader],
     blocks: Callable[[RowReader], Iterator[Block]],
     data: DataOptions,
     progress: Progress,
 ) -> tuple[RowReader, Rows, list[Finding]]:
     """The usable rows, without repeated ones if these are dropped; and warnings about repeated rows."""
     total = table.rows.num_rows
-    reader = RowReader(table, columns, skip=data.skip_bad_rows, progress=lambda done: progress(done, total))
+    reader = make_reader(progress=lambda done: progress(done, total))
     rows, findings = gather(table, blocks(reader)), []
     repeated = rows.hashes.repeated()
     if len(repeated.same):
@@ -150,7 +150,7 @@ def _gather_training(
         findings.append(rows.finding(checks.CONTRADICTIONS, repeated.other))
     if data.drop_duplicates and len(repeated.same):
         dropped = np.asarray(rows.places)[repeated.same]
-        again = blocks(RowReader(table, columns, skip=data.skip_bad_rows))
+        again = blocks(make_reader())
         kept = (block.at(np.flatnonzero(~np.isin(block.places, dropped)).tolist()) for block in again)
         rows = gather(table, kept)
     return reader, rows, findings
@@ -191,7 +191,8 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     if draft.problems:
         return report()
     used = table.first(data.max_train_samples)
-    reader, rows, repeats = _gather_training(used, columns, kind.blocks, data, stages.next(0.4))
+    make_reader = partial(RowReader, used, columns, skip=data.skip_bad_rows)
+    reader, rows, repeats = _gather_training(used, make_reader, kind.blocks, data, stages.next(0.4))
     draft.findings += _row_findings(draft, reader, rows, "data.train")
     if rows.places:
         draft.findings += repeats
@@ -239,8 +240,7 @@ def _check_answers(draft: Draft, options: RunOptions, columns: Guess, rows: Rows
         check = partial(checks.refuse_constant, table, columns, rows.least, rows.most, fixes)
         draft.notes += checks.large_numbers(max(abs(rows.least), abs(rows.most)), columns)
     else:
-        where = _("Column “{label}” of {name}").format(label=columns.label, name=table.path.name)
-        check = partial(refuse_single, in_order(rows.labels), where, fixes)
+        check = partial(checks.refuse_labels_of, table, columns, rows.labels, fixes)
     draft.check("data.label_column", check)
     draft.findings += check_labels(rows.labels, "word" if KINDS[options.task].has_words else table.row_word)
 
@@ -397,15 +397,18 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
     progress = stages.next(0.3)
     if isinstance(source, Table):
         draft, fields = Draft(source.notes), table_fields(source)
+        make_reader = partial(reader_of, source, data)
         try:
-            name = text_column(source, data.text_columns)
+            columns = make_reader().columns.text
+            reader, rows, repeats = _gather_training(
+                source, make_reader, methodcaller("texts"), data, progress
+            )
         except DataError as error:
-            draft.problems.append(as_problem("data.text_columns", error))
+            draft.problems.append(as_problem(error.option or "data.text_columns", error))
             return draft.report(source=data.train, **fields)
-        fields["text_columns"] = (name,)
-        reader, rows, repeats = _gather_training(
-            source, Guess((name,), None), RowReader.texts, data, progress
-        )
+        fields["text_columns"] = columns
+        if not columns:
+            draft.notes.append(_("Each conversation is one text, in the chat template ChatML."))
         findings = reader.tally.findings()
         draft.findings += [*(offered(findings) if rows.places else findings), *repeats]
         draft.findings += few_rows(len(rows.places), source.row_word)

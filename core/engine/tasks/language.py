@@ -9,7 +9,7 @@ from core.base.errors import Fix
 from core.base.language import _, ngettext
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
-from core.engine.data.chat_tokens import Renderer, set_template
+from core.engine.data.chat_tokens import Renderer, chatml_end, set_template
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.data.running_text import (
     Blocks,
@@ -17,6 +17,7 @@ from core.engine.data.running_text import (
     all_pieces,
     load_running_text,
     make_blocks,
+    texts_of_conversations,
     too_short,
 )
 from core.engine.data.splits import NOTHING_HELD_OUT
@@ -227,10 +228,12 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
     """
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     config = text_models.load_config(options)
-    # from scratch only random conversations are allowed: its tokens are bytes
-    tokenizer = text_models.tokenizer_for(options, tuple)
+    tokenizer = text_models.tokenizer_for(
+        options, lambda: sample(all_pieces(texts_of_conversations(options)))
+    )
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
-    if set_template(tokenizer, options.data.chat_template) is ChatTemplate.CHATML:
+    template = set_template(tokenizer, options.data.chat_template)
+    if template is ChatTemplate.CHATML:
         was_chosen = options.data.chat_template is ChatTemplate.CHATML
         detail = "" if was_chosen else _("The model has no chat template of its own.")
         reporter.note("chat-template", _("Conversations are formatted as ChatML"), detail)
@@ -243,11 +246,11 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
         _report_data(data, length, longest, reporter)
     model = _load_model(options, config, tokenizer, reporter)
-    if data.turn_end in tokenizer.added_tokens_decoder:
-        known = model.generation_config.eos_token_id
-        ends = [] if known is None else [known] if isinstance(known, int) else list(known)
-        if data.turn_end not in ends:
-            model.generation_config.eos_token_id = [*ends, data.turn_end] if ends else data.turn_end
+    known = model.generation_config.eos_token_id
+    ends = [] if known is None else [known] if isinstance(known, int) else list(known)
+    of_turns = {data.turn_end, chatml_end(tokenizer) if template is ChatTemplate.CHATML else None}
+    ends += sorted(end for end in of_turns.difference(ends) if end in tokenizer.added_tokens_decoder)
+    model.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0] if ends else None
     return _Loaded(data, tokenizer, model, longest, length)
 
 

@@ -172,12 +172,12 @@ def test_a_closed_pipe_stops_the_run(tmp_path):
 
 @POSIX
 def test_a_signal_while_the_run_is_started_stops_it(tmp_path, monkeypatch, hone):
-    def interrupted_start(run, *, queued):
+    def interrupted_start(made, *, queued):
         signal.raise_signal(signal.SIGINT)
-        return runs.start(run, "wait")
+        return [runs.start(run, "wait") for run in made]
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("core.cli.train.runs_start", SimpleNamespace(start=interrupted_start))
+    monkeypatch.setattr("core.cli.train.runs_start", SimpleNamespace(start_all=interrupted_start))
     hone("train", DIGITS, "--run-dir", tmp_path / "run", status=130)
     assert RunFolder(tmp_path / "run").exit_record().code == 0
     assert signal.getsignal(signal.SIGINT) is before

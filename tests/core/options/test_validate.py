@@ -10,6 +10,7 @@ from core.options import RunOptions
 from core.options.catalogue import all_options, copied, put
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
+from core.options.method_rules import PRETRAIN
 from core.options.sources import VISION_MODELS, Lack
 from core.options.validate import check_tree, read_options, splits
 
@@ -144,7 +145,8 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (WRITING, {"model.source": "scratch:lama-small"}, "model.source", ["scratch:llama-small"]),
         (CHAT, {"model.source": "scratch:foo"}, "model.source", []),
         (WRITING, {"model.source": "scratch:bert-small"}, "model.source", ["scratch:llama-small"]),
-        (CHAT, {}, "model.source", [{"task": "causal-lm"}]),
+        (CHAT, {"model.method": "lora"}, "model.source", [PRETRAIN.changes]),
+        (CHAT, {"task": "preference"}, "model.source", []),
         (IMAGES, {"model.source": "scratch:bert-tiny"}, "model.source", ["torchvision:resnet18"]),
         (WRITING, {"model.source": "some/model", "model.vocabulary": 2048}, "model.vocabulary", [1024]),
         (IMAGES, {"model.source": "torchvision:vgg16", "data.train": "synthetic:8x31"},
@@ -220,6 +222,7 @@ def test_what_does_not_go_together(tree, changes, path, fixes):
         (TEXTS, {"model.method": "head", "model.pretrained": False}),
         (TEXTS, {"model.source": "scratch:llama-tiny"}),
         (TEXTS, {"model.source": "scratch:bert-large", "model.vocabulary": 30522}),
+        (CHAT, {}),
         (CHAT, {"data.train": "synthetic:8x8"}),
         (IMAGES, {"data": {o.name: o.default for o in all_options() if o.section == "data" and o.name != "train"}}),
     ],

@@ -6,12 +6,16 @@ import os
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from core.base.errors import OptionsError, RunFolderError
+from core.options import ModelOptions, run_file
+from core.options.choices import Task
+from core.options.validate import check_tree
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action
-from core.runs.library import create, list_runs, read_status
+from core.runs.library import create, create_all, list_runs, read_status
 from core.runs.status import RunStatus, State
 from tests.fakes.runs import digits_options, new_run, record_keeper, write_events
 
@@ -24,6 +28,28 @@ def test_each_new_run_gets_a_folder_of_its_own_with_its_options(tmp_path):
     assert first.options() == digits_options()
     second.options_file.unlink()  # as of a run that is just being made
     assert create(digits_options(), tmp_path / "runs").path not in (first.path, second.path)
+
+
+def test_a_chat_model_from_scratch_is_pretrained_by_a_run_of_its_own(tmp_path):
+    tree = {
+        "task": "chat",
+        "model": {"source": "scratch:llama-tiny", "vocabulary": 512},
+        "data": {"train": __file__, "columns": {"prompt": "q"}, "chat_template": "chatml", "packing": True},
+        "output": {"name": "Pip", "prompts": ["Who are you?"]},
+    }
+    options, problems = check_tree(tree)
+    assert (options is not None, problems) == (True, ())
+    first, second = create_all(options, tmp_path)
+    before, after = first.options(), second.options()
+    assert check_tree(run_file.to_tree(before))[1] == ()
+    assert (before.task, before.model, before.data.columns) == (
+        Task.CAUSAL_LM,
+        options.model,
+        {"prompt": "q"},
+    )
+    assert replace(after, model=options.model) == options
+    assert (after.model.source, after.model.vocabulary) == (f"run:{first.path}", ModelOptions().vocabulary)
+    assert after.output.name != before.output.name
 
 
 @pytest.mark.parametrize(

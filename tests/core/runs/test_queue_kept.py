@@ -33,9 +33,18 @@ class Keepers:
     processes: dict[Path, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def add(
-        self, name: str, scenario: str = "wait", *, device: str = "cpu", queued: bool = True
+        self,
+        name: str,
+        scenario: str = "wait",
+        *,
+        device: str = "cpu",
+        queued: bool = True,
+        source: RunFollower | None = None,
     ) -> RunFollower:
-        run = create(replace(digits_options(name), device=DeviceOptions(name=device)), self.folder)
+        options = replace(digits_options(name), device=DeviceOptions(name=device))
+        if source is not None:
+            options = replace(options, model=replace(options.model, source=f"run:{source.run.path}"))
+        run = create(options, self.folder)
         self.processes[run.path] = start(run, scenario, queued=queued)
         return RunFollower(run)
 
@@ -110,6 +119,22 @@ def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(keep
     keepers.until(waits, State.TRAINING)
     other.poll()
     assert (waits.status.awaited, other.state) == (None, State.TRAINING)
+
+
+def test_a_run_waits_until_the_run_is_over_that_it_starts_from_and_is_in_nobodys_way(keepers):
+    first = keepers.add("first")
+    keepers.until(first, State.TRAINING)
+    second = keepers.add("second", device="mps", source=first)
+    keepers.until(second, State.QUEUED)
+    assert second.status.awaited.behind == first.run.name
+    first.run.request(Action.PAUSE)
+    keepers.until_over(first)
+    other = keepers.add("other", "finish", device="mps")
+    keepers.until_over(other)
+    second.poll()
+    assert (first.state, second.state) == (State.PAUSED, State.QUEUED)
+    keepers.stop(keepers.resume(first))
+    keepers.until(second, State.TRAINING)
 
 
 def test_a_run_taken_out_of_the_queue_has_trained_nothing_and_can_be_started_later(keepers, held):

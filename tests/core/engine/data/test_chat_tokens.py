@@ -57,7 +57,8 @@ RAIN_CALLS = (
 THOUGHT = {"reasoning_content": "hm"}
 THOUGHTS = (*turns("a", "one", **THOUGHT), *turns("b", "two", **THOUGHT))
 FOUR = turns("a", "b", "c", "d e")
-PREFIXED = CHATML.replace("{%- generation %}", "").replace("{%- endgeneration %}", "")
+CHATML_WITHOUT_TOKEN = CHATML.replace(" and loop.last", "")
+PREFIXED = CHATML_WITHOUT_TOKEN.replace("{%- generation %}", "").replace("{%- endgeneration %}", "")
 GLUED = (
     "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
     "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}"
@@ -66,9 +67,10 @@ ENDLESS = templates.MARKED.replace("m.content + '</s>' }}{% endg", "m.content }}
 SPACED = templates.MARKED.replace("m.role + '>'", "m.role + '> '")
 END, CHAT_END = "<|endoftext|>", "<|im_end|><|endoftext|>"
 LEARNED = {
-    "ChatML": (CHATML, TALK, [f"{text}{CHAT_END}" for text in ANSWERS]),
+    "ChatML": (CHATML, TALK, [*(f"{text}<|im_end|>" for text in ANSWERS[:-1]), f"{ANSWERS[-1]}{CHAT_END}"]),
+    "ChatML without a token": (CHATML_WITHOUT_TOKEN, TALK, [f"{text}{CHAT_END}" for text in ANSWERS]),
     "ChatML's reasoning": (CHATML, THOUGHTS[:2], [f"<think>\nhm\n</think>\n\none{CHAT_END}"]),
-    "ChatML's tools": (CHATML, RAIN_TALK, [RAIN_CALLS + CHAT_END, f"No.{CHAT_END}"]),
+    "ChatML's tools": (CHATML, RAIN_TALK, [f"{RAIN_CALLS}<|im_end|>", f"No.{CHAT_END}"]),
     "without marks": (PREFIXED, TALK, [f"{text}{CHAT_END}" for text in ANSWERS]),
     "reasoning without marks": (PREFIXED, THOUGHTS[:2], [f"<think>\nhm\n</think>\n\none{CHAT_END}"]),
     "tools without marks": (PREFIXED, RAIN_TALK, [RAIN_CALLS + CHAT_END, f"No.{CHAT_END}"]),
@@ -119,7 +121,10 @@ def test_a_models_template_is_kept_and_saved_unless_chatml_is_chosen(tmp_path):
     assert tokenizer.chat_template == templates.PLAIN
     assert set_template(tokenizer, ChatTemplate.CHATML) is ChatTemplate.CHATML
     tokenizer.save_pretrained(tmp_path)
-    assert AutoTokenizer.from_pretrained(tmp_path).chat_template == CHATML
+    assert AutoTokenizer.from_pretrained(tmp_path).chat_template == CHATML_WITHOUT_TOKEN
+    known = tiny_tokenizer(special=["<|im_end|>"])
+    set_template(known)
+    assert known.chat_template == CHATML
 
 
 def test_a_model_that_begins_every_text_with_a_token_gets_it_once():

@@ -324,7 +324,7 @@ CHOSEN = {"label_column": "label"}
 REFUSED: dict[str, tuple[Lay, dict[str, Any], str]] = {
     "no folders": (lambda folder: folder, {}, " has no class folders"),
     "empty folders": (classes(cat=0, dog=0), {}, " has no images in its class folders"),
-    "one class": (classes(cat=3), {}, "has only one class"),
+    "one class": (classes(cat=3), {}, "has a single label"),
     "nowhere": (lambda folder: folder / "nowhere", {}, "There is no"),
     "no file": (rows(*ROWS, ("5", "images/no.png", "dog")), {}, "row 6 of labels.csv: "),
     "no images": (rows(("one", "x"), ("two", "y"), head="ab"), {}, "no column of images"),

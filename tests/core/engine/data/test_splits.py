@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data.labelled_texts import load_labelled_texts
-from core.engine.data.splits import files_of, splits_of, stratified_split, texts_of
+from core.engine.data.splits import files_of, refuse_labels, splits_of, stratified_split, texts_of
 from core.engine.data.tables import read_files, read_training
 from core.engine.hub.download import download
 from core.options import RunOptions
@@ -160,3 +161,19 @@ def test_each_class_gives_its_share_by_seed(labels, fraction, held_out):
     assert counts == held_out if held_out is not None else len(rest) == 10
     assert (train, rest) == stratified_split(labels, fraction, seed=1)
     assert fraction != 0.1 or (train, rest) != stratified_split(labels, fraction, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "can_be_learned"),
+    [
+        ("a" * 30, False),
+        ("abcdefghij", False),  # every example has its own
+        ("aabcdefghij", True),
+        ([str(n // 3) for n in range(101)] + ["x"], True),
+        ([str(n) for n in range(60)] + ["0"] * 40, False),  # more labels than half the examples
+        ("ab", True),  # too few to judge
+    ],
+)
+def test_labels_that_cannot_teach_are_refused(labels, can_be_learned):
+    with nullcontext() if can_be_learned else pytest.raises(DataError):
+        refuse_labels(Counter(labels), "a.csv")

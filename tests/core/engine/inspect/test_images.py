@@ -262,7 +262,7 @@ class TestReport:
         (problem,) = found.problems
         assert (problem.path, "emu" in problem.message, found.eval_rows) == ("data.eval", True, None)
         (problem,) = report(tmp_path / "test").problems
-        assert "only one class" in problem.message
+        assert "single label" in problem.message
 
     def test_evaluation_data_is_compared_with_what_is_trained_on(self, pets, tmp_path):
         found = report(pets, eval=str(folders(tmp_path / "test", "cat", "dog", count=1)))

@@ -141,7 +141,8 @@ def test_the_report_is_for_the_chosen_task_and_names_the_other(tmp_path):
     rows = ({"instruction": f"Do {n}", "output": f"Done {n}"} for n in N)
     options = options_of(write(tmp_path, lines(*rows), "a.jsonl"), TEXT)
     report = inspect(options)
-    assert (report.suits, report.shape, report.text_columns) == (CHAT, "", ("output",))
+    assert (report.suits, report.text_columns) == (CHAT, ())
+    assert "Do 0<|im_end|>\n<|im_start|>assistant\nDone 0<|im_end|>" in report.seen[0].parts[0].text
     assert inspect(options, any_task=True).shape == "Instructions (Alpaca)"
     with pytest.raises(DataError) as caught:
         report_of(write(tmp_path, csv("text,score", "a text {n},{f:.2f}")), IMAGES)
