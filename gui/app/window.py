@@ -277,7 +277,7 @@ class MainWindow(QMainWindow):
 
     def edit(self, tree: dict[str, object]) -> None:
         """Fill the New run page from a run."""
-        self.new_run.load_tree(tree)
+        self.new_run.replace_tree(tree, _("Options of an earlier run"))
         self.go_to(Place.NEW_RUN)
 
     def use_variant(self, variant: Variant) -> None:

@@ -35,7 +35,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import Question
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
-from gui.new_run.options import ChangeSet
+from gui.new_run.options import FormHistory
 from gui.widgets.labels import text_label
 from gui.widgets.layout import PageScroll, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
@@ -273,7 +273,7 @@ class Start(Enum):
 class MemoryActions(QObject):
     """Opens the dialogs of the card, and changes the form so that it can be undone."""
 
-    def __init__(self, card: FitCard, state: MemoryState, changes: ChangeSet) -> None:
+    def __init__(self, card: FitCard, state: MemoryState, changes: FormHistory) -> None:
         super().__init__(card)
         self._card = card
         self._state = state

@@ -1,20 +1,31 @@
 """The left half of the New run page: cards with all options, columns guessed from the data, changes and undo."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from typing import Any
 
-from PySide6.QtCore import QObject, QSignalBlocker, QSize, Signal
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QSignalBlocker, QSize, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QTextDocument, QUndoCommand, QUndoStack
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QBoxLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
 
 from core.base.language import _
 from core.options import RunOptions, Tree, presets
-from core.options.catalogue import options_by_path, options_of, value_of, value_text
+from core.options.catalogue import options_by_path, options_of, value_at, value_of, value_text
 from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
 from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice
-from core.options.presets import Difference, Preset, differences
+from core.options.presets import Preset, differences
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import (
     COLUMNS,
@@ -415,6 +426,9 @@ class OptionsColumn(QWidget):
         memory_card.insert_below("memory.deepspeed", self._indented(self.advice))
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(isinstance(line, PathLine))  # a file dropped elsewhere is the data
+        for kind in (QLineEdit, QAbstractSpinBox, QPlainTextEdit):
+            for control in self.findChildren(kind):
+                control.installEventFilter(self)
         self.form.changed.connect(self._on_change)
         self.form.fix_chosen.connect(self.fix_chosen)
         self.form.revealed.connect(self._on_revealed)
@@ -429,6 +443,18 @@ class OptionsColumn(QWidget):
         fill(QHBoxLayout(line), widget, *rest, margins=(field_indent(self) - less, 0, 0, 0))
         return line
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Leave Undo and Redo to the page where the text with the focus has nothing to undo or redo."""
+        if isinstance(event, QKeyEvent) and event.type() is QEvent.Type.ShortcutOverride:
+            text = watched.lineEdit() if isinstance(watched, QAbstractSpinBox) else watched
+            text = text.document() if isinstance(text, QPlainTextEdit) else text
+            assert isinstance(text, QLineEdit | QTextDocument)
+            is_undo = event.matches(QKeySequence.StandardKey.Undo) and not text.isUndoAvailable()
+            if is_undo or (event.matches(QKeySequence.StandardKey.Redo) and not text.isRedoAvailable()):
+                event.ignore()
+                return True
+        return super().eventFilter(watched, event)
+
     def load(self, tree: Mapping[str, Any]) -> None:
         """Show the values of a run file; an unknown task leaves the task as it is."""
         self._set_task(next((task for task in Task if task.value == tree.get("task")), self.form.task))
@@ -442,8 +468,7 @@ class OptionsColumn(QWidget):
         """Set some options by their paths, `task` too, and leave the others."""
         self._set_task(Task(changes.get("task", self.form.task)))
         self.form.put(changes)
-        for path in sorted(changes, key=lambda path: path not in PATHS):
-            self._follow(path, frozenset(changes))
+        self._follow(changes.keys())
         self.changed.emit()
 
     def _set_task(self, task: Task) -> None:
@@ -521,13 +546,14 @@ class OptionsColumn(QWidget):
         self._split.reveal(path)
         self._hide_rows()
 
-    def _on_change(self, path: str) -> None:
-        self._follow(path, self.form.batch)
+    def _on_change(self, paths: Set[str]) -> None:
+        self._follow(paths)
         self.changed.emit()
 
-    def _follow(self, path: str, together: Set[str]) -> None:
-        self.guesses.on_change(path, together)
-        if path == "device.name":
+    def _follow(self, paths: Set[str]) -> None:
+        for path in sorted(paths, key=lambda path: path not in PATHS):
+            self.guesses.on_change(path, paths)
+        if "device.name" in paths:
             self._show_device()
 
     def _show_device(self) -> None:
@@ -539,78 +565,174 @@ class OptionsColumn(QWidget):
         self.form.row("device.name").set_refusals(refused(segments))
 
 
-class ChangeSet(QObject):
-    """Changes several options at once, as presets, imports and remedies do, lists that on `strip`, and undoes it."""
+Values = dict[str, Any]
+"""Values of options by their paths."""
+
+UNCHANGED = _("The form already had these values.")
+
+
+class FormChange(QUndoCommand):
+    """Options that changed together. What is typed into one field is a single command."""
+
+    def __init__(self, title: str, before: Values, after: Values, put: Callable[[Values], None]) -> None:
+        super().__init__(title)
+        self.before, self.after = before, after
+        self.is_typed = False
+        self._put = put
+        self._is_done = True  # the form has changed already when the command is pushed
+
+    def id(self) -> int:
+        return 1 if self.is_typed else -1
+
+    def mergeWith(self, other: QUndoCommand) -> bool:  # noqa: N802 - Qt's name
+        if not isinstance(other, FormChange) or self.after.keys() != other.after.keys():
+            return False
+        self.after = other.after
+        self.setObsolete(self.after == self.before)
+        return True
+
+    def undo(self) -> None:
+        self._is_done = False
+        self._put(self.before)
+
+    def redo(self) -> None:
+        if not self._is_done:
+            self._put(self.after)
+
+
+class FormHistory(QObject):
+    """Undo and redo of every change of the form, by `stack`; `strip` lists what was changed at once, with Undo."""
 
     task_wanted = Signal(object)  # the `core.options.choices.Task` that has to be chosen first
-    restored = Signal(object)  # the tree of the whole form
+    restored = Signal(object)  # the paths of options that an undo or redo has changed
 
     def __init__(self, options: OptionsColumn, strip: ChangesStrip) -> None:
         super().__init__(options)
+        self.stack = QUndoStack(self)
         self._options = options
         self._strip = strip
-        self._before: Tree = {}
-        self._differences: tuple[Difference, ...] = ()
-        self._is_whole = False
-        strip.undo_chosen.connect(self.undo)
+        self._now = self._values()
+        self._is_changing = False  # several options, which become one command
+        self._listed: FormChange | None = None
+        options.changed.connect(self._on_changed)
+        strip.undo_chosen.connect(self._undo_listed)
+
+    def clear(self) -> None:
+        """Forget all changes: the form is at its beginning."""
+        self.stack.clear()
+        self.follow()
+
+    def follow(self) -> None:
+        """Take what was filled in automatically as part of the last change."""
+        self._now = self._values()
+
+    @contextmanager
+    def step(self, title: str, text: str = "", *, is_listed: bool = True) -> Iterator[None]:
+        """Make one change of all that happens to the form in the `with` block.
+
+        Args:
+            title: What is done.
+            text: Why, for the strip.
+            is_listed: Whether the strip lists it.
+        """
+        if self._is_changing:
+            yield
+            return
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
+            change = self._push(title)
+        if is_listed:
+            self._listed = change
+            self._strip.show_changes(
+                title, text if change else UNCHANGED, self._lines(change) if change else ()
+            )
 
     def apply(self, preset: Preset) -> None:
-        self._apply(preset.tree, _("Applied: {preset}").format(preset=preset.title), preset.help)
+        self._lay_over(preset.tree, preset.title, preset.help)
 
     def import_options(self, imported: Imported) -> None:
         values = {key: value for key, value in imported.tree.items() if key != "schema"}
-        self._apply(values, _("Imported"))
+        self._lay_over(values, _("Import from a script"))
 
-    def change(self, title: str, text: str, changes: Mapping[str, Any]) -> None:
+    def change(self, title: str, text: str, changes: Values) -> None:
         """Change options by their paths; `title` says what was done, `text` why."""
-        tree: Tree = {}
-        for path, value in changes.items():
-            section, _dot, name = path.partition(".")
-            tree.setdefault(section, {})[name] = value
-        self._apply(tree, _("Applied: {preset}").format(preset=title), text)
+        with self.step(title, text):
+            self._options.put(changes)
 
-    def replace(self, tree: Tree, title: str) -> None:
-        """Replace the whole form."""
-        before = self._options.full_tree()
-        self.restored.emit(tree)
-        self._before, self._is_whole = before, True
-        self._differences = _differences(before, self._options.full_tree())
-        self._show(title, "")
-
-    def undo(self) -> None:
-        """Put back what was changed; later changes stay, unless the whole form was replaced."""
-        self._strip.hide()
-        if self._is_whole or self._before["task"] != self._options.form.task.value:
-            self.restored.emit(self._before)
-        else:
-            self._options.put({change.path: change.before for change in self._differences})
-
-    def _apply(self, tree: Tree, title: str, text: str = "") -> None:
+    def _lay_over(self, tree: Tree, title: str, text: str = "") -> None:
         """Change the task first: that fills the form again, and only then is it known what is left to change."""
-        self._before = self._options.full_tree()
-        of_task = tuple(change for change in _differences(self._before, tree) if change.path == "task")
-        for change in of_task:
-            self.task_wanted.emit(Task(change.after))
-        filled = self._options.full_tree()
-        self._options.put({change.path: change.after for change in _differences(filled, tree)})
-        self._differences = (*of_task, *_differences(filled, self._options.full_tree()))
-        self._is_whole = False
-        self._show(title, text)
+        with self.step(title, text):
+            task = Task(tree.get("task", self._options.form.task))
+            if task is not self._options.form.task:
+                self.task_wanted.emit(task)
+            changes = differences(self._options.full_tree(), Preset("", "", "", tree))
+            self._options.put({change.path: change.after for change in changes})
 
-    def _show(self, title: str, text: str) -> None:
+    def undo_task(self, task: Task) -> bool:
+        """Undo the last change if the person only left this task for another one; returns whether it was so."""
+        last = self.stack.command(self.stack.index() - 1) if self.stack.index() else None
+        if self._is_changing or not isinstance(last, FormChange) or last.before.get("task") != task:
+            return False
+        if last.text() != self._options.form.task.label:  # the title of nothing but a change of the task
+            return False
+        self.stack.undo()
+        return True
+
+    def _undo_listed(self) -> None:
+        """Put back what the strip lists; later changes stay."""
+        self._strip.hide()
+        if self._listed is not None and self.stack.command(self.stack.index() - 1) is self._listed:
+            self.stack.undo()
+        elif self._listed is not None:
+            with self.step(self._listed.text(), is_listed=False):
+                self._put(self._listed.before)
+
+    def _on_changed(self) -> None:
+        if not self._is_changing:
+            self._push("")
+
+    def _push(self, title: str) -> FormChange | None:
+        """Record how the form differs from before; without a title the command has that of its first option."""
+        before, self._now = self._now, self._values()
+        paths = [path for path, value in self._now.items() if before.get(path) != value]
+        if not paths:
+            return None
+        before, after = ({path: values.get(path) for path in paths} for values in (before, self._now))
+        change = FormChange(title or options_by_path()[paths[0]].title, before, after, self._put)
+        control = self._options.form.field(paths[0]).control if paths[0] in self._options.form.paths else None
+        is_line = isinstance(control, QLineEdit)
+        is_chosen = is_line and not (
+            control.isModified() or control.isRedoAvailable()
+        )  # in a menu, or dropped
+        change.is_typed = not title and len(paths) == 1 and not is_chosen
+        self.stack.push(change)
+        return change
+
+    def _put(self, values: Values) -> None:
+        was_changing, self._is_changing = self._is_changing, True
+        self._strip.hide()
+        self._options.put(values)
+        self._is_changing = was_changing
+        self.follow()
+        self.restored.emit(tuple(values))
+
+    def _values(self) -> Values:
+        """The values of all options by their paths; guessed columns count as not chosen."""
+        tree = self._options.full_tree()
+        values = {path: value_at(tree, path, option.default) for path, option in options_by_path().items()}
+        return {path: list(value) if isinstance(value, tuple) else value for path, value in values.items()}
+
+    def _lines(self, change: FormChange) -> list[Change]:
         options = options_by_path()
-        changes = [
+        return [
             Change(
-                options[change.path].title,
-                value_text(options[change.path], change.before),
-                value_text(options[change.path], change.after),
+                options[path].title,
+                value_text(options[path], change.before[path]),
+                value_text(options[path], after),
             )
-            for change in self._differences
-            if change.path == "task" or self._options.form.applies(options[change.path])
+            for path, after in change.after.items()
+            if path == "task" or self._options.form.applies(options[path])
         ]
-        nothing = _("The form already had these values.")
-        self._strip.show_changes(title, text if self._differences else nothing, changes)
-
-
-def _differences(before: Tree, after: Tree) -> tuple[Difference, ...]:
-    return differences(before, Preset("", "", "", after))

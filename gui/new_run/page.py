@@ -1,10 +1,11 @@
 """The page for a new run: options on the left, what they result in on the right."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, UserError
@@ -21,6 +22,7 @@ from core.options.sources import Scheme, scheme_of, short_name
 from core.options.validate import check_tree
 from core.runs.events import Level
 from core.services.hub import Kind
+from core.services.inspect import PATHS as COLUMN_PATHS
 from core.services.inspect import DataReport
 from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
@@ -28,7 +30,7 @@ from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.new_run.header import DIGITS, MRPC, ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
-from gui.new_run.options import ChangeSet, OptionsColumn
+from gui.new_run.options import FormHistory, OptionsColumn
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
 from gui.new_run.state import (
     FormQuestions,
@@ -54,14 +56,19 @@ def starting_tree(task: Task) -> Tree:
 
 
 def tree_for_task(task: Task, before: Tree) -> Tree:
-    """Return good values, with the data chosen for another task, and its model if that suits this task."""
+    """Return good values, with the device, the data and the model that were chosen for another task.
+
+    A model from scratch can't chat yet, and no model reads both texts and images. The model check refuses others.
+    """
     tree = copied(starting_tree(task))
-    data, model = before["data"].get("train") or "", before["model"].get("source") or ""
-    if Path(data).is_absolute() or scheme_of(data) is Scheme.HUB:
-        tree["data"]["train"] = data
-    other = Task(before["task"])
-    is_alike = task.reads_text and other.reads_text and task.writes_text is other.writes_text
-    if is_alike and scheme_of(model) is not Scheme.SCRATCH:
+    tree["device"] = before.get("device", {})
+    data, model = before["data"], before["model"].get("source") or ""
+    train = data.get("train") or ""
+    if Path(train).is_absolute() or scheme_of(train) is Scheme.HUB:
+        names = ("train", "eval", "train_split", "eval_split")
+        tree["data"] |= {name: data[name] for name in names if name in data}
+    is_untaught = task.reads_conversations and scheme_of(model) is Scheme.SCRATCH
+    if task.reads_text and Task(before["task"]).reads_text and not is_untaught:
         tree["model"]["source"] = model
     return tree
 
@@ -73,10 +80,15 @@ class Remedies(QObject):
     """Applies fixes, and offers another task on `strip` if the data suits that better."""
 
     def __init__(
-        self, options: OptionsColumn, strip: MessageStrip, change_task: Callable[[Task], None]
+        self,
+        options: OptionsColumn,
+        history: FormHistory,
+        strip: MessageStrip,
+        change_task: Callable[[Task], None],
     ) -> None:
         super().__init__(options)
         self._options = options
+        self._history = history
         self._strip = strip
         self._change_task = change_task
         self._unread = ""  # a new source that the engine has not read yet
@@ -89,18 +101,13 @@ class Remedies(QObject):
 
     def apply(self, fix: Fix) -> None:
         changes = dict(fix.changes)
-        if "task" in changes:
-            task, form = Task(changes.pop("task")), self._options.form
-            sources = {path: str(form.value(path) or "") for path in ("data.train", "model.source")}
-            reads_texts = form.task.reads_text and task.reads_text
-            if not reads_texts or scheme_of(sources["model.source"]) is Scheme.SCRATCH:
-                del sources["model.source"]
-            changes = {**{path: source for path, source in sources.items() if source}, **changes}
+        with self._history.step(fix.label):
             self._strip.hide()
-            self._change_task(task)
-        if ROLES in changes:  # each of several fixes only has the roles known when it was offered
-            changes[ROLES] = {**self._options.roles, **changes[ROLES]}
-        self._options.form.set_values(changes)
+            if "task" in changes:
+                self._change_task(Task(changes.pop("task")))
+            if ROLES in changes:  # each of several fixes only has the roles known when it was offered
+                changes[ROLES] = {**self._options.roles, **changes[ROLES]}
+            self._options.form.set_values(changes)
 
     def propose_task(self) -> None:
         """Offer the task that new data probably is for, by its name and beginning."""
@@ -156,7 +163,6 @@ class NewRunPage(QWidget):
         self.hub_sheet: HubSheet | None = None
         self._ask = ask
         self._machine: MachineReport | None = None
-        self._trees: dict[Task, Tree] = {}  # the last form of each task
         self._guessed_from: DataReport | None = None
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -166,11 +172,12 @@ class NewRunPage(QWidget):
         self._strip.hide()
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
-        self._remedies = Remedies(self._options, self._strip, self._change_task)
-        self._change_set = ChangeSet(self._options, self._changes)
+        self._history = FormHistory(self._options, self._changes)
+        self._remedies = Remedies(self._options, self._history, self._strip, self._change_task)
+        self.undo_action, self.redo_action = QAction(_("Undo"), self), QAction(_("Redo"), self)
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
-        self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._change_set)
+        self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
         self._lay_out()
         self._connect()
         self.load_tree(run_file.read_tree(DIGITS))
@@ -187,6 +194,16 @@ class NewRunPage(QWidget):
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
 
     def _connect(self) -> None:
+        keys = QKeySequence.StandardKey
+        for action, do, key in (
+            (self.undo_action, self.undo, keys.Undo),
+            (self.redo_action, self.redo, keys.Redo),
+        ):
+            action.triggered.connect(do)
+            action.setShortcuts(QKeySequence.keyBindings(key))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            self.addAction(action)
+        self._history.stack.indexChanged.connect(self._show_undo)
         self._header.task_chosen.connect(self._change_task)
         self._header.file_chosen.connect(self.load_file)
         self._header.example_chosen.connect(self.load_example)
@@ -194,8 +211,8 @@ class NewRunPage(QWidget):
         self._header.import_chosen.connect(self.import_options)
         self._header.reset_chosen.connect(self.start_afresh)
         self._header.save_chosen.connect(self._save)
-        self._change_set.task_wanted.connect(self._change_task)
-        self._change_set.restored.connect(self.load_tree)
+        self._history.task_wanted.connect(self._change_task)
+        self._history.restored.connect(self._on_restored)
         self._options.changed.connect(self._refresh)
         self._options.check_requested.connect(self.check_requested)
         self._options.fix_chosen.connect(self._remedies.apply)
@@ -210,59 +227,74 @@ class NewRunPage(QWidget):
         self._outcome.start.clicked.connect(self.start)
 
     def load_tree(self, tree: Mapping[str, Any]) -> None:
-        """Fill the form from the values of a run file; what they leave out gets its default."""
-        self._strip.hide()
-        self._changes.hide()
-        self._header.show_restored(False)
-        self._options.load(tree)
-        self._header.show_task(self._options.form.task)
-        self._refresh()
+        """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then."""
+        self._fill(tree)
+        self._history.clear()
 
     def restore_tree(self, tree: Mapping[str, Any]) -> None:
         """Fill the form as it was when Hone was closed, and offer to reset it."""
         self.load_tree(tree)
         self._header.show_restored(True)
 
+    def replace_tree(self, tree: Mapping[str, Any], title: str) -> None:
+        """Fill the form, list the changes, and offer to undo them."""
+        with self._history.step(title):
+            self._fill(tree)
+
+    def undo(self) -> None:
+        """Undo the last change of the form, whatever made it."""
+        self._history.stack.undo()
+
+    def redo(self) -> None:
+        """Make the last undone change again."""
+        self._history.stack.redo()
+
+    def _show_undo(self) -> None:
+        """Name what would be undone and redone."""
+        stack = self._history.stack
+        self.undo_action.setText(_("Undo {change}").format(change=stack.undoText()).strip())
+        self.redo_action.setText(_("Redo {change}").format(change=stack.redoText()).strip())
+        self.undo_action.setEnabled(stack.canUndo())
+        self.redo_action.setEnabled(stack.canRedo())
+
     def start_afresh(self) -> None:
-        """Reset the form to what Hone starts with, list the changes, and offer to undo them."""
-        self._header.show_restored(False)
-        self._change_set.replace(run_file.read_tree(DIGITS), _("Reset"))
+        """Reset the form to what Hone starts with."""
+        self.replace_tree(run_file.read_tree(DIGITS), _("Reset"))
 
     def load_file(self, path: Path) -> None:
-        """Fill the form from a run file; problems of the file are shown, and this can be undone."""
+        """Fill the form from a run file, and show its problems."""
         try:
             tree = run_file.read_tree(path)
         except OptionsError as error:
             self._strip.show_error(error)
             return
+        self.replace_tree(tree, _("Open {name}").format(name=path.name))
         options, problems = check_tree(tree)
-        if options is not None and all(problem.path in self._options.form.paths for problem in problems):
-            self.load_tree(tree)
-        else:
-            self._change_set.replace(tree, _("Opened: {name}").format(name=path.name))
+        if options is None or any(problem.path not in self._options.form.paths for problem in problems):
             self._strip.show_error(OptionsError(problems, path.name))
 
     def load_example(self, path: Path) -> None:
         """Fill the form from an example; data that is not part of Hone is left for the person to choose."""
-        self.load_file(path)
-        if path == MRPC:
-            self._options.form.set_values({"data.train": "", "data.eval": None})
-            self.go_to_option("data.train")
+        with self._history.step(_("Example: {name}").format(name=path.stem)):
+            self.load_file(path)
+            if path == MRPC:
+                self._options.form.set_values({"data.train": "", "data.eval": None})
+                self.go_to_option("data.train")
 
     def apply_preset(self, preset: Preset) -> None:
-        """Change the options of a preset, list the changes, and offer to undo them."""
+        """Change the options of a preset."""
         self._strip.hide()
-        self._change_set.apply(preset)
+        self._history.apply(preset)
 
     def apply_changes(self, title: str, text: str, changes: Mapping[str, Any]) -> None:
-        """Change options by their paths, list the changes and why they are made, and offer to undo them."""
+        """Change options by their paths, list the changes and why they are made."""
         self._strip.hide()
-        self._change_set.change(title, text, changes)
+        self._history.change(title, text, dict(changes))
 
     def import_options(self) -> None:
         """Ask for a script or its arguments and take over the options."""
         sheet = ImportSheet(self)
-        sheet.imported.connect(self._change_set.import_options)
+        sheet.imported.connect(self._history.import_options)
         sheet.open()
 
     def open_hub(self, kind: Kind = Kind.MODEL) -> None:
@@ -272,7 +304,8 @@ class NewRunPage(QWidget):
 
         def use(name: str) -> None:
             source = {"model.source": name} if kind is Kind.MODEL else {"data.train": Scheme.HUB.of(name)}
-            self._options.form.set_values(source)
+            with self._history.step(_("Use {name}").format(name=name), is_listed=False):
+                self._options.form.set_values(source)
 
         sheet.chosen.connect(use)
         sheet.finished.connect(self._on_hub_closed)
@@ -289,7 +322,8 @@ class NewRunPage(QWidget):
             self._strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
             return
         self._strip.hide()
-        self._options.form.set_values({"data.train": str(path)})
+        with self._history.step(_("Train on {name}").format(name=path.name)):
+            self._options.form.set_values({"data.train": str(path)})
         self._remedies.propose_task()
 
     def go_to_option(self, path: str) -> None:
@@ -364,13 +398,25 @@ class NewRunPage(QWidget):
         self._fit_actions.close()
         self._fit.close()
 
+    def _fill(self, tree: Mapping[str, Any]) -> None:
+        self._strip.hide()
+        self._changes.hide()
+        self._header.show_restored(False)
+        self._options.load(tree)
+        self._refresh()
+
     def _change_task(self, task: Task) -> None:
-        """Show the last form of a task, or good values; the device stays."""
+        """Start with good values for a task; the task that was left last is as it was left."""
         before = self._options.full_tree()
-        self._trees[Task(before["task"])] = before
         self._remedies.note_left(Task(before["task"]))
-        tree = self._trees.get(task) or tree_for_task(task, before)
-        self.load_tree({**tree, "device": before.get("device", {})})
+        if not self._history.undo_task(task):
+            with self._history.step(task.label, is_listed=False):
+                self._fill(tree_for_task(task, before))
+
+    def _on_restored(self, paths: Sequence[str]) -> None:
+        """Show what an undo or redo has changed."""
+        if len(paths) == 1 and paths[0] not in COLUMN_PATHS:  # those are shown in the table
+            self.go_to_option(paths[0])
 
     def _on_reading(self) -> None:
         report, failure = self._reading.report, self._reading.failure
@@ -382,6 +428,7 @@ class NewRunPage(QWidget):
                 request = data_request(check_form(self.tree()).readable)
                 if request is not None:
                     self._reading.accept_guesses(request)
+            self._history.follow()
         if failure is not None and not self._reading.has_broken:
             self._remedies.on_failure(failure)
         self._refresh()
@@ -393,6 +440,7 @@ class NewRunPage(QWidget):
     def _refresh(self) -> None:
         """Check the form and show what it results in; what takes time is asked in the background."""
         checked, questions, form = check_form(self.tree()), self._questions, self._options.form
+        self._header.show_task(form.task)
         questions.update(checked)
         problems_of_length, advice = length_findings(checked, questions.data.counted)
         answers = (*problems_of_length, *questions.model.problems())

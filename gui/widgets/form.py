@@ -17,12 +17,9 @@ from gui.widgets.form_row import FormRow
 
 
 class Form(QObject):
-    """The rows of a run's options, wherever on the page they are.
+    """The rows of a run's options, wherever on the page they are."""
 
-    While `changed` is emitted for options that were set together, `batch` has all their paths.
-    """
-
-    changed = Signal(str)  # the path of an option the person changed, such as `memory.batch_size`
+    changed = Signal(object)  # a frozenset of the paths that changed together, such as `memory.batch_size`
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
     revealed = Signal(str)  # the path of an option whose row has to be visible now
     relevance_changed = Signal()  # other options apply now
@@ -30,7 +27,6 @@ class Form(QObject):
     def __init__(self, task: Task, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.task = task
-        self.batch: frozenset[str] = frozenset()
         self._rows: dict[str, FormRow] = {}
         self._relevant: frozenset[str] = frozenset()
         self._offers: dict[str, Offer] = {}
@@ -108,13 +104,9 @@ class Form(QObject):
         self._update_marks()
 
     def set_values(self, changes: Mapping[str, Any]) -> None:
-        """Set some options like `put`, and emit `changed` for each."""
+        """Set some options like `put`, and emit `changed`."""
         self.put(changes)
-        before, self.batch = self.batch, frozenset(changes)
-        for path in changes:
-            if path in self._rows:
-                self.changed.emit(path)
-        self.batch = before
+        self.changed.emit(frozenset(changes) & self._rows.keys())
 
     def show_problems(self, problems: Iterable[Problem]) -> None:
         """Show each problem at its row, but none at an empty field: the page says elsewhere what is missing."""
@@ -151,7 +143,7 @@ class Form(QObject):
     def _on_change(self, path: str) -> None:
         self._show_offer(path)
         self._update_marks()
-        self.changed.emit(path)
+        self.changed.emit(frozenset({path}))
 
     def _show_offer(self, path: str) -> None:
         """Grey what is refused, which depends on the value: a refused one can be put back."""

@@ -59,7 +59,6 @@ def page(shared, engine, memory):
     fit.case = fit._longest = None
     fit._is_paused = False
     fit._measured.clear()
-    page._trees.clear()
     page._guessed_from = page._machine = None
     page._fit_actions._confirmed = b""
     page._options.set_machine(None)

@@ -215,26 +215,31 @@ def test_problems_of_a_run_file_are_shown_and_opening_it_can_be_undone(page, tmp
     assert page.tree() == before
 
 
-def test_another_task_keeps_what_was_chosen_for_the_first_and_the_device(page):
-    put(page, memory__batch_size=7, device__name="cpu")
+def choose_task(page, task):
     tasks = page._header._tasks.choices
-    tasks.setCurrentIndex(tasks.findData(TEXTS))
+    tasks.setCurrentIndex(tasks.findData(str(task)))
     tasks.activated.emit(tasks.currentIndex())
+
+
+def test_another_task_keeps_the_device_and_going_back_at_once_finds_the_first_as_it_was(page):
+    put(page, memory__batch_size=7, device__name="cpu")
+    choose_task(page, TEXTS)
     tree = page.tree()
     assert (tree["task"], tree["device"]["name"], tree["training"]["learning_rate"]) == (TEXTS, "cpu", 2e-5)
-    page._change_task(Task.IMAGE_CLASSIFICATION)
+    choose_task(page, Task.IMAGE_CLASSIFICATION)
     tree = page.tree()
     assert (tree["memory"]["batch_size"], tree["model"]["source"]) == (7, "torchvision:resnet18")
 
 
-def test_another_task_starts_with_the_chosen_data_and_a_model_that_can_do_it(page, answers, talks, model):
-    load(page, "chat", model, talks)
-    for task, source in (
-        (Task.PREFERENCE, str(model)),
-        (Task.TEXT_CLASSIFICATION, ""),  # a model that writes is no first choice for a classifier
-    ):
-        page._change_task(task)
-        assert (page.tree()["data"]["train"], page.tree()["model"]["source"]) == (str(talks), source)
+def test_another_task_keeps_model_and_data_and_brings_back_none_of_earlier(
+    page, answers, talks, pairs, model
+):
+    load(page, "chat", "some/old-model", talks)
+    page.replace_tree(
+        {"task": "causal-lm", "model": {"source": str(model)}, "data": {"train": str(pairs)}}, "New run"
+    )
+    choose_task(page, Task.CHAT)
+    assert (page.tree()["data"]["train"], page.tree()["model"]["source"]) == (str(pairs), str(model))
 
 
 def test_another_task_by_a_fix_brings_no_model_that_cannot_do_it(page, answers, talks):
@@ -271,32 +276,82 @@ def test_a_preset_is_applied_listed_and_undone(page):
 
 def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
     put(page, memory__batch_size=7, device__precision="bf16")
-    images = page.tree()
-    page._change_task(Task.TEXT_CLASSIFICATION)
-    put(page, memory__batch_size=9)
-    texts = page.tree()
-    page._change_task(Task.IMAGE_CLASSIFICATION)
-    preset = find_preset("published-guide")
+    images, preset = page.tree(), find_preset("published-guide")
     page.apply_preset(preset)
     assert differences(page.tree(), preset) == ()
     assert changes(page)["Task"] == ("Image classification", "Text classification")
-    assert changes(page)["Batch size"] == ("9", "32")
+    assert changes(page)["Batch size"] == ("7", "32")
     press(page._changes, "Undo")
     assert page.tree() == images
-    page._change_task(Task.TEXT_CLASSIFICATION)
-    assert page.tree() == texts
+
+
+CHANGES = {
+    "an example": lambda page, path: page.load_example(MRPC),
+    "a preset": lambda page, path: page.apply_preset(find_preset("published-guide")),
+    "a run file": lambda page, path: page.load_file(MRPC),
+    "a remedy": lambda page, path: page._remedies.apply(
+        Fix("Use it", {"task": "chat", "data.train": str(path)})
+    ),
+    "another task": lambda page, path: choose_task(page, TEXTS),
+    "the options of a run": lambda page, path: page.replace_tree(
+        {"task": "chat", "training": {"epochs": 2.0}}, "Run"
+    ),
+    "dropped data": drop,
+    "data from outside": lambda page, path: page.set_data(path),
+    "a reset": lambda page, path: page.start_afresh(),
+    "a script": lambda page, path: page._history.import_options(import_text("--learning_rate 3e-5")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_whatever_changes_the_form_is_undone_and_done_again(page, pairs, change):
+    put(page, memory__batch_size=7)
+    before = page.tree()
+    change(page, pairs)
+    after = page.tree()
+    assert after != before
+    page.undo()
+    assert (page.tree(), page._header._tasks.choices.currentData()) == (before, before["task"])
+    page.redo()
+    assert page.tree() == after
+    page.undo()
+    page.undo()
+    assert page.tree()["memory"]["batch_size"] == 32
+
+
+def test_undo_is_that_of_the_text_while_it_has_something_to_undo(qtbot, page):
+    put(page, memory__batch_size=7)
+    line = row(page, "training.learning_rate").field.control
+    before = line.text()
+    with qtbot.waitExposed(page):
+        page.activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    line.setFocus()
+    line.selectAll()
+    for key in "0.5":
+        qtbot.keyClick(line, key)
+    assert page.undo_action.isEnabled()
+    qtbot.keyClick(line, "z", Qt.KeyboardModifier.ControlModifier)
+    assert (line.text(), page.tree()["memory"]["batch_size"]) == (before, 7)
+    qtbot.keyClick(line, "z", Qt.KeyboardModifier.ControlModifier)
+    assert page.tree()["memory"]["batch_size"] == 32
+    assert page.focusWidget() is row(page, "memory.batch_size").field.control, "what was undone is in view"
+    qtbot.keyClick(
+        page.focusWidget(), "z", Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    )
+    assert page.tree()["memory"]["batch_size"] == 7
 
 
 def test_an_imported_script_is_laid_over_the_form(qtbot, page, model, pairs):
     load(page, source=model, data=pairs)
     await_reading(qtbot, page)
     arguments = "--learning_rate 3e-5 --use_lora --per_device_train_batch_size 4"
-    page._change_set.import_options(import_text(arguments))
+    page._history.import_options(import_text(arguments))
     tree = page.tree()
     assert (tree["task"], tree["training"]["learning_rate"]) == (TEXTS, 3e-5)
     assert (tree["memory"]["batch_size"], tree["model"]["method"]) == (4, "lora")
     assert page._changes.isVisible()
-    page._change_set.import_options(import_text("--train_file other.tsv --text_columns one,two"))
+    page._history.import_options(import_text("--train_file other.tsv --text_columns one,two"))
     assert page.tree()["data"]["text_columns"] == ["one", "two"], "they came with the other data"
 
 

@@ -211,7 +211,7 @@ def test_options_that_do_not_apply_keep_their_value_and_are_not_in_the_tree(qtbo
     assert form.full_tree()["model"]["lora_rank"] == 4
     with qtbot.assertNotEmitted(form.relevance_changed), qtbot.waitSignal(form.changed) as caught:
         form.field(BATCH).control.setValue(5)
-    assert caught.args == [BATCH]
+    assert caught.args == [{BATCH}]
     form.set_values({METHOD: "lora"})
     assert form.tree()["model"]["lora_rank"] == 4
     form.set_task(Task.IMAGE_CLASSIFICATION)
@@ -245,7 +245,7 @@ def test_a_changed_option_is_marked_and_one_press_resets_it(qtbot, form):
     assert row.mark.accessibleName() == "Batch size is changed; default: 16"
     with qtbot.waitSignal(form.changed) as caught:
         row.mark.click()
-    assert caught.args == [BATCH]
+    assert caught.args == [{BATCH}]
     assert form.tree()["memory"]["batch_size"] == 16
     form.set_values({"data.train": "/x.csv", "model.source": "org/model", "data.text_columns": ["a"]})
     assert all(form.row(path).mark.isHidden() for path in form.paths)  # what every run has to choose
