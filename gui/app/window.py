@@ -26,6 +26,7 @@ from PySide6.QtWidgets import QDialog, QMainWindow, QStackedWidget, QWidget
 from core.base import settings
 from core.base.errors import UserError
 from core.base.files import is_there
+from core.base.language import _
 from core.base.settings import Appearance, Settings
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
