@@ -229,12 +229,23 @@ class Commands(QObject):
         action.setChecked(self._theme.appearance is appearance)
 
     def _press(self, keys: Standard) -> None:
-        """Press keys in the widget that has the focus: inputs, texts and tables know what they mean."""
-        focused = self._window.focusWidget()
+        """Press keys in the widget that has the focus: inputs, texts and tables know what they mean.
+
+        The form of New run undoes what no text with the focus does.
+        """
+        focused, new_run = self._window.focusWidget(), self._window.new_run
         pressed = QKeySequence(keys)[0]  # type: ignore[index]  # the stubs leave it out
+        override, press = (
+            QKeyEvent(kind, pressed.key(), pressed.keyboardModifiers())
+            for kind in (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
+        )
+        override.ignore()
         if focused is not None:
-            key = QKeyEvent(QEvent.Type.KeyPress, pressed.key(), pressed.keyboardModifiers())
-            QApplication.sendEvent(focused, key)
+            QApplication.sendEvent(focused, override)
+        if new_run.isVisible() and keys in (Standard.Undo, Standard.Redo) and not override.isAccepted():
+            new_run.undo() if keys is Standard.Undo else new_run.redo()
+        elif focused is not None:
+            QApplication.sendEvent(focused, press)
 
     def _searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""

@@ -703,11 +703,9 @@ class FormHistory(QObject):
         before, after = ({path: values.get(path) for path in paths} for values in (before, self._now))
         change = FormChange(title or options_by_path()[paths[0]].title, before, after, self._put)
         control = self._options.form.field(paths[0]).control if paths[0] in self._options.form.paths else None
-        is_line = isinstance(control, QLineEdit)
-        is_chosen = is_line and not (
-            control.isModified() or control.isRedoAvailable()
-        )  # in a menu, or dropped
-        change.is_typed = not title and len(paths) == 1 and not is_chosen
+        change.is_typed = not title and len(paths) == 1
+        if isinstance(control, QLineEdit):  # else it was dropped, or chosen in a menu
+            change.is_typed &= control.isModified() or control.isRedoAvailable()
         self.stack.push(change)
         return change
 

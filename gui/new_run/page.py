@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, UserError
@@ -174,7 +173,6 @@ class NewRunPage(QWidget):
         self._changes = ChangesStrip()
         self._history = FormHistory(self._options, self._changes)
         self._remedies = Remedies(self._options, self._history, self._strip, self._change_task)
-        self.undo_action, self.redo_action = QAction(_("Undo"), self), QAction(_("Redo"), self)
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
         self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
@@ -194,16 +192,6 @@ class NewRunPage(QWidget):
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
 
     def _connect(self) -> None:
-        keys = QKeySequence.StandardKey
-        for action, do, key in (
-            (self.undo_action, self.undo, keys.Undo),
-            (self.redo_action, self.redo, keys.Redo),
-        ):
-            action.triggered.connect(do)
-            action.setShortcuts(QKeySequence.keyBindings(key))
-            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            self.addAction(action)
-        self._history.stack.indexChanged.connect(self._show_undo)
         self._header.task_chosen.connect(self._change_task)
         self._header.file_chosen.connect(self.load_file)
         self._header.example_chosen.connect(self.load_example)
@@ -248,14 +236,6 @@ class NewRunPage(QWidget):
     def redo(self) -> None:
         """Make the last undone change again."""
         self._history.stack.redo()
-
-    def _show_undo(self) -> None:
-        """Name what would be undone and redone."""
-        stack = self._history.stack
-        self.undo_action.setText(_("Undo {change}").format(change=stack.undoText()).strip())
-        self.redo_action.setText(_("Redo {change}").format(change=stack.redoText()).strip())
-        self.undo_action.setEnabled(stack.canUndo())
-        self.redo_action.setEnabled(stack.canRedo())
 
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with."""

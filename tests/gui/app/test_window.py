@@ -142,6 +142,22 @@ def test_the_edit_menu_acts_on_the_field_with_the_focus(qtbot, listed):
     assert field.text() == "digits"
 
 
+def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_undo(qtbot, window):
+    form = window.new_run._options.form
+    rate, batch = form.field("training.learning_rate").control, form.field("memory.batch_size").control
+    form.set_values({"memory.batch_size": 7})
+    rate.setFocus()
+    rate.selectAll()
+    qtbot.keyClicks(rate, "0.5")
+    shortcut(window, "Ctrl+Z").trigger()
+    assert (rate.text(), batch.value()) == ("0.001", 7)
+    shortcut(window, "Ctrl+Z").trigger()
+    assert (rate.text(), batch.value()) == ("0.001", 32)
+    assert window.focusWidget() is batch, "what was undone is in view"
+    shortcut(window, "Ctrl+Shift+Z").trigger()
+    assert batch.value() == 7
+
+
 def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
     window.go_to(Place.SETTINGS)
     with qtbot.waitSignal(window._devices.done):

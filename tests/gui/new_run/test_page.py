@@ -319,29 +319,6 @@ def test_whatever_changes_the_form_is_undone_and_done_again(page, pairs, change)
     assert page.tree()["memory"]["batch_size"] == 32
 
 
-def test_undo_is_that_of_the_text_while_it_has_something_to_undo(qtbot, page):
-    put(page, memory__batch_size=7)
-    line = row(page, "training.learning_rate").field.control
-    before = line.text()
-    with qtbot.waitExposed(page):
-        page.activateWindow()
-    qtbot.waitUntil(page.isActiveWindow)
-    line.setFocus()
-    line.selectAll()
-    for key in "0.5":
-        qtbot.keyClick(line, key)
-    assert page.undo_action.isEnabled()
-    qtbot.keyClick(line, "z", Qt.KeyboardModifier.ControlModifier)
-    assert (line.text(), page.tree()["memory"]["batch_size"]) == (before, 7)
-    qtbot.keyClick(line, "z", Qt.KeyboardModifier.ControlModifier)
-    assert page.tree()["memory"]["batch_size"] == 32
-    assert page.focusWidget() is row(page, "memory.batch_size").field.control, "what was undone is in view"
-    qtbot.keyClick(
-        page.focusWidget(), "z", Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
-    )
-    assert page.tree()["memory"]["batch_size"] == 7
-
-
 def test_an_imported_script_is_laid_over_the_form(qtbot, page, model, pairs):
     load(page, source=model, data=pairs)
     await_reading(qtbot, page)
