@@ -57,18 +57,17 @@ def starting_tree(task: Task) -> Tree:
 def tree_for_task(task: Task, before: Tree) -> Tree:
     """Return good values, with the device, the data and the model that were chosen for another task.
 
-    A model from scratch can't chat yet, and no model reads both texts and images. The model check refuses others.
+    No model reads both texts and images. Whether it suits the task is checked as for a model that is chosen later.
     """
     tree = copied(starting_tree(task))
     tree["device"] = before.get("device", {})
-    data, model = before["data"], before["model"].get("source") or ""
+    data = before["data"]
     train = data.get("train") or ""
     if Path(train).is_absolute() or scheme_of(train) is Scheme.HUB:
         names = ("train", "eval", "train_split", "eval_split")
         tree["data"] |= {name: data[name] for name in names if name in data}
-    is_untaught = task.reads_conversations and scheme_of(model) is Scheme.SCRATCH
-    if task.reads_text and Task(before["task"]).reads_text and not is_untaught:
-        tree["model"]["source"] = model
+    if task.reads_text and Task(before["task"]).reads_text:
+        tree["model"]["source"] = before["model"].get("source") or ""
     return tree
 
 

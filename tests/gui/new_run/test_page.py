@@ -242,11 +242,13 @@ def test_another_task_keeps_model_and_data_and_brings_back_none_of_earlier(
     assert (page.tree()["data"]["train"], page.tree()["model"]["source"]) == (str(pairs), str(model))
 
 
-def test_another_task_by_a_fix_brings_no_model_that_cannot_do_it(page, answers, talks):
+def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_for_images(
+    page, answers, talks
+):
     load(page, "causal-lm", "scratch:llama-small")
     drop(page, talks)
     press(page._strip, "Change to “Chat”")
-    assert page.tree()["model"]["source"] == ""
+    assert page.tree()["model"]["source"] == "scratch:llama-small"
     load(page, source="some/bert")
     put(page, data__train="builtin:digits")
     page._remedies.propose_task()
