@@ -154,7 +154,7 @@ def _list_lines(folder: Path, summaries: list[RunSummary]) -> Iterator[str]:
 def _row(summary: RunSummary) -> tuple[str, ...]:
     return (
         summary.run.name,
-        summary.state.value,
+        _("stopped early") if summary.stopped_early else summary.state.value,
         summary.model or _("(unreadable)"),
         summary.data or formats.MISSING,
         _best(summary),

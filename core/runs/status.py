@@ -386,6 +386,11 @@ class RunStatus:
         return self.plan.total_steps if self.plan else None
 
     @property
+    def stopped_early(self) -> bool:
+        """Whether it finished by early stopping."""
+        return self.finished is not None and self.finished.waited > 0
+
+    @property
     def metrics(self) -> dict[str, float | None]:
         """The metrics of the last evaluation and those at the end."""
         found = dict(self.evaluations[-1].metrics) if self.evaluations else {}

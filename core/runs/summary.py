@@ -172,6 +172,7 @@ class RunSummary:
     tags: tuple[str, ...] = ()
     note: str = ""
     problem: str = ""
+    stopped_early: bool = False
 
 
 def summarize(run: RunFolder) -> RunSummary:
@@ -211,6 +212,7 @@ def summarize(run: RunFolder) -> RunSummary:
         tags=notes.tags,
         note=notes.text,
         problem=problem,
+        stopped_early=status.stopped_early,
     )
 
 
@@ -240,6 +242,15 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
         return status.seconds_spent()
     unmoved = now - status.clock_moved
     return status.seconds_spent(unmoved if unmoved >= status.attempt_started else now)
+
+
+def no_better(evaluations: int) -> str:
+    """Why a run stopped early, after so many evaluations without improvement."""
+    return ngettext(
+        "The last evaluation was no improvement.",
+        "The last {count} evaluations were no improvement.",
+        evaluations,
+    ).format(count=evaluations)
 
 
 # --- Verdict
@@ -303,6 +314,10 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             f"{title}. {compared}",
             _to_learn(status, options),
         )
+    if finished.waited:
+        stopped = _("Training stopped early, and the model is that of step {step:,}.")
+        detail = f"{stopped.format(step=finished.model_step or finished.steps)} {no_better(finished.waited)}"
+        return Verdict(Finding.RESULT, title, f"{compared} {detail}".strip())
     first, last = _lowest(status.evaluations), status.evaluations[-1]
     low, now = (one.metrics.get("eval_loss") for one in (first, last))
     if (
@@ -409,6 +424,6 @@ def _against_overfitting(best: Evaluated, options: RunOptions | None) -> tuple[F
     if options is not None and options.training.max_steps is None and epochs < options.training.epochs:
         words = ngettext("New run with {count} epoch", "New run with {count} epochs", epochs)
         fixes.append(Fix(words.format(count=epochs), {"training.epochs": epochs}))
-    if options is not None and not options.output.keep_best:
+    if options is not None and not options.keeps_best:
         fixes.append(Fix(_("New run that keeps the best model"), {"output.keep_best": True}))
     return tuple(fixes)

@@ -457,9 +457,11 @@ ENDINGS = {
 
 def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
     seconds = seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
-    ending = ENDINGS[finished.state].format(
-        steps=formats.counted(finished.steps, "step"), time=formats.duration(seconds)
-    )
+    steps = formats.counted(finished.steps, "step")
+    ending = ENDINGS[finished.state].format(steps=steps, time=formats.duration(seconds))
+    if finished.waited:
+        early = _("Stopped early after {steps} in {time}; best at step {best:,}")
+        ending = early.format(steps=steps, time=formats.duration(seconds), best=finished.model_step)
     yield f"{ending}: {formats.metrics(finished.metrics)}" if finished.metrics else ending
     if status.metrics and not finished.metrics and status.evaluated_at is not None:
         yield _("Last evaluated at step {step:,}: {metrics}").format(

@@ -229,7 +229,8 @@ class Notifications(QObject):
             return
         QApplication.alert(self._window)
         if self._may_notify():
-            self._notify(f"{state_title(end.state)}: {end.title}", _outcome(end))
+            title = state_title(end.state, stopped_early=end.status.stopped_early)
+            self._notify(f"{title}: {end.title}", _outcome(end))
 
     def _notify(self, title: str, text: str) -> None:
         if not (self._tray.isSystemTrayAvailable() and self._tray.supportsMessages()):

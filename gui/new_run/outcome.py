@@ -1,6 +1,7 @@
 """The right half of the New run page: whether it fits, what will run, the checks and the Start button."""
 
 import html
+import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
-from core.base.formats import MISSING, compact_count
+from core.base.formats import MISSING, compact_count, counted, whole_percent
 from core.base.language import _
 from core.memory.model import ModelReport
 from core.options import RunOptions
@@ -152,6 +153,8 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
         _("Memory"): "memory.activation_checkpointing memory.deepspeed memory.offload memory.offload_folder "
         "memory.offload_optimizer",
         _("Steps"): "training.epochs training.max_steps",
+        _("Evaluation"): "training.eval_steps training.early_stopping_patience "
+        "training.early_stopping_threshold training.metric_for_best_model",
         _("Data"): "data.eval_fraction data.max_length data.image_size data.max_train_samples "
         "data.max_eval_samples",
         _("Loading"): "data",
@@ -232,6 +235,7 @@ def summary_rows(
         (_("Memory"), memory_text(options)),
         (_("Batch"), MISSING if unreadable & BATCH_PATHS else batch),
         (_("Steps"), MISSING if unreadable & STEP_PATHS else _steps_text(options, length, data)),
+        (_("Evaluation"), _evaluation_text(options, unreadable, length)),
         (_("Downloads"), download_note(options)),
     ]
     return [(name, text) for name, text in rows if text]
@@ -268,6 +272,26 @@ def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | N
         packed = _("{rows:,} rows packed into {packed:,}").format(rows=rows, packed=length.trained)
         return f"{text}: {packed}"
     return text
+
+
+def _evaluation_text(options: RunOptions, unreadable: Set[str], length: Extent | None) -> str:
+    every, patience = options.training.eval_steps, options.training.early_stopping_patience
+    if "training.eval_steps" in unreadable:
+        return MISSING
+    if not (options.data.eval or options.data.eval_split or options.data.eval_fraction):
+        return _("none: no validation data")
+    text = _("after each epoch")
+    if 0 < every < 1 and length is None:
+        text = _("every {percent} of the run").format(percent=whole_percent(every))
+    elif every:
+        steps = math.ceil(every * (length.steps if length else 1)) if every < 1 else round(every)
+        text = _("every {steps}").format(steps=counted(steps, "step"))
+    if not patience:
+        return text
+    waited = counted(patience, "evaluation")
+    return _("{interval}; stops early after {evaluations} without improvement").format(
+        interval=text, evaluations=waited
+    )
 
 
 FINDINGS = "data.findings"

@@ -64,7 +64,9 @@ STATE_COLOURS = {
 """Fields of `gui.base.theme.Tokens`."""
 
 
-def state_title(state: State) -> str:
+def state_title(state: State, *, stopped_early: bool = False) -> str:
+    if stopped_early and state is State.FINISHED:
+        return _("Stopped early")
     titles = {
         State.QUEUED: _("Queued"),
         State.STARTING: _("Starting"),
@@ -161,7 +163,11 @@ def state_line(facts: RunFacts) -> str:
     else:
         duration = "" if summary(facts) else elapsed(facts, now=0.0)
         after = [_("after {duration}").format(duration=duration)] if duration else []
-        parts = [state_title(state), *after, *progress, _device_text(status)]
+        title = state_title(state, stopped_early=status.stopped_early)
+        if status.stopped_early and status.finished is not None:
+            best = formats.count(status.finished.model_step or status.step)
+            after.append(_("best at step {step}").format(step=best))
+        parts = [title, *after, *progress, _device_text(status)]
     return DOT.join(filter(None, parts))
 
 
@@ -222,7 +228,11 @@ def time_left(facts: RunFacts, now: float) -> str:
     if status.phase is Phase.EVALUATING and seconds is not None:
         under_way = now - status.clock_moved - (status.last_event_time or now)
         seconds -= max(0.0, min(under_way, status.evaluation_seconds))
-    return "" if seconds is None else _("about {duration} left").format(duration=formats.about(seconds))
+    if seconds is None:
+        return ""
+    may_stop = facts.options is not None and facts.options.training.early_stopping_patience
+    text = _("at most {duration} left") if may_stop else _("about {duration} left")
+    return text.format(duration=formats.about(seconds))
 
 
 def elapsed(facts: RunFacts, now: float) -> str:

@@ -47,6 +47,10 @@ class ColumnKind:
     help: str = ""
 
 
+def state_of(summary: RunSummary) -> str:
+    return state_title(summary.state, stopped_early=summary.stopped_early)
+
+
 def columns() -> dict[Column, ColumnKind]:
     return {
         Column.NAME: ColumnKind(
@@ -56,9 +60,9 @@ def columns() -> dict[Column, ColumnKind]:
         ),
         Column.STATE: ColumnKind(
             _("State"),
-            lambda row: state_title(row.summary.state),
+            lambda row: state_of(row.summary),
             lambda row: list(State).index(row.summary.state),
-            sample=state_title(State.FINISHED),
+            sample=state_title(State.FINISHED, stopped_early=True),
         ),
         Column.MODEL: ColumnKind(
             _("Model"),
@@ -188,7 +192,7 @@ class RunRow:
         summary = self.summary
         fields = {
             "name": f"{summary.title} {summary.run.name}",
-            "state": f"{state_title(summary.state)} {summary.state}",
+            "state": f"{state_of(summary)} {summary.state}",
             "model": f"{model_title(summary.model)} {summary.model}",
             "data": summary.data,
             "device": f"{summary.device} {self.texts[Column.DEVICE]}",

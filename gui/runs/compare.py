@@ -47,7 +47,7 @@ from gui.charts.compare import (
 from gui.charts.grid import ChartBar
 from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
-from gui.run.words import state_title
+from gui.runs.columns import state_of
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment
 from gui.widgets.labels import ElidedLabel, tip_of
@@ -89,7 +89,7 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
         best_title = _("Best: {metric}").format(metric=formats.metric_title(*metrics))
     rows = [
         CompareRow(_("Results")),
-        row(_("State"), lambda run: state_title(run.state)),
+        row(_("State"), state_of),
         row(best_title, best),
         row(_("Steps"), lambda run: formats.count(run.steps)),
         row(_("Time"), lambda run: formats.duration(run.seconds)),

@@ -46,9 +46,9 @@ from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
 from gui.run.header import RunAction
-from gui.run.words import forecast_text, state_title
+from gui.run.words import forecast_text
 from gui.runs import table
-from gui.runs.columns import Column, metric_in_full
+from gui.runs.columns import Column, metric_in_full, state_of
 from gui.runs.queue_card import QueueCard
 from gui.runs.table import RunsFilter, RunsModel, RunsReader, RunsTable
 from gui.widgets.cards import Card, MessageStrip
@@ -179,7 +179,7 @@ class RunsPanel(Card):
     def _show_words(self, size: int | None) -> None:
         runs = self._runs
         if len(runs) == 1:
-            texts = (state_title(runs[0].state), metric_in_full(runs[0]), formats.duration(runs[0].seconds))
+            texts = (state_of(runs[0]), metric_in_full(runs[0]), formats.duration(runs[0].seconds))
             parts = [text for text in texts if text not in ("", formats.MISSING)]
         elif runs:
             parts = [_("{count} runs selected").format(count=formats.count(len(runs)))]

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 
 from core.base.errors import Fix, UserError
 from core.base.files import write_atomically
-from core.base.formats import METRIC_NAMES, METRICS, Metric
+from core.base.formats import METRIC_NAMES, METRICS, Metric, metric_format
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
@@ -48,6 +48,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, is_undamaged
+from core.runs.summary import no_better
 
 # --- The best model
 
@@ -125,13 +126,13 @@ def _is_finite(value: Any) -> bool:
 
 
 def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> int:
-    """Load the weights of the best evaluation, and note which it was and whether it stopped early.
+    """Load the weights of the best evaluation, and note which it was and whether training stopped early.
 
     Returns:
         Their step: the last, if that was the best or the best is gone.
     """
-    last: int = trainer.state.global_step
-    best = best_step(trainer.state.log_history, training.metric_for_best_model)
+    last, history = int(trainer.state.global_step), trainer.state.log_history
+    best = best_step(history, training.metric_for_best_model)
     if best is None or best == last:
         return last
     folder = trainer.checkpoint_at(best)
@@ -143,11 +144,17 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
         )
         return last
     trainer.load_weights(folder)
-    reporter.note(
-        "best-kept",
-        _("The model is that of step {best:,}, which was the best").format(best=best),
-        _("Training continued to step {last:,}; no later evaluation was better.").format(last=last),
-    )
+    evaluations, metric = _judged(history, training.metric_for_best_model)
+    assert metric is not None, "there is a best one"
+    value = next(entry[metric.name] for entry in evaluations if entry["step"] == best)
+    title = _("The model is that of step {best:,}, which was the best: {metric}")
+    detail = _("Training continued to step {last:,}; no later evaluation was better.").format(last=last)
+    waited = evaluations_without_improvement(history, training)
+    if last < trainer.state.max_steps and 0 < training.early_stopping_patience <= waited:
+        title = _("Stopped early at step {last:,}; best at step {best:,}: {metric}")
+        detail = no_better(waited)
+    figure = f"{metric.title} {metric_format(metric.name)(value)}"
+    reporter.note("best-kept", title.format(last=last, best=best, metric=figure), detail)
     return best
 
 

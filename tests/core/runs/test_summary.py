@@ -183,7 +183,8 @@ def judged(*evaluations: dict[str, float], plan: Event = TEN, options=None, **mo
         facts = {name: figures.pop(name, None) for name in ("train_loss", "baseline")}
         metrics = {f"eval_{name}": value for name, value in figures.items()}
         status.apply(Evaluated(step=epoch, epoch=epoch, metrics=metrics, seconds=1, **facts))
-    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
+    early = {name: int(more[name]) for name in ("waited", "model_step") if name in more}
+    status.apply(RunFinished(state=Outcome.FINISHED, steps=9, **early))
     return verdict(status, options)
 
 
@@ -219,6 +220,14 @@ def judged(*evaluations: dict[str, float], plan: Event = TEN, options=None, **mo
             ],
             {},
             Finding.OVERFITS,
+        ),
+        (  # the same, but it stopped early with the best model
+            [
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
+            ],
+            {"waited": 1, "model_step": 1},
+            Finding.RESULT,
         ),
         (  # nearly always right: such a loss is noise
             [

@@ -21,6 +21,9 @@ from core.options.sections import OutputOptions
 from core.runs.events import CheckpointSaved, Evaluated, Outcome, RequestAnswered, RunFinished, RunStarted
 from core.runs.folder import Action, RunFolder
 from core.runs.models import newest
+from core.runs.status import State
+from core.runs.summary import status_at_end, summarize
+from core.runs.words import ending_text
 from tests.fakes.models import (
     instructions,
     pairs,
@@ -212,6 +215,9 @@ def stopped_early(early, tmp_path_factory):
     assert list(story.evaluations) == [*range(3, last + 1, 3)]
     assert (last - best, story.last.waited, best % 8 > 0, last < 72) == (9, 3, True, True)
     assert story.last.metrics == story.evaluations[best]
+    run = RunFolder(folder)
+    assert "Stopped early" in ending_text(run, status_at_end(run), State.FINISHED, None)
+    assert summarize(run).stopped_early
     return folder
 
 
