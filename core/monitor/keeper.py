@@ -42,7 +42,7 @@ from core.monitor import loss_rules, system_rules
 from core.monitor.nvidia import gpu_of
 from core.monitor.recent import Finding, Recent
 from core.monitor.sampler import Sampler
-from core.monitor.system_rules import Activity, Paging
+from core.monitor.system_rules import Activity, OtherPrograms, Paging
 from core.options import RunOptions
 from core.runs import models, queue
 from core.runs.event_log import EventReader, EventWriter, current_attempt
@@ -67,6 +67,7 @@ RULES: dict[str, Callable[..., Finding | None]] = {
     system_rules.SILENCE: system_rules.silence,
     system_rules.DISK_FULL: system_rules.disk_space,
     system_rules.THROTTLING: system_rules.throttling,
+    system_rules.SLOWED: system_rules.slowed,
     system_rules.STARVING: system_rules.starving,
     loss_rules.STANDING_LOSS: loss_rules.standing_loss,
     system_rules.BATTERY: system_rules.battery,
@@ -74,7 +75,13 @@ RULES: dict[str, Callable[..., Finding | None]] = {
 """Functions `rule(recent, raised=key)` by the id of their message. Paging, which has state of its own, is added."""
 
 OF_THE_MOMENT = frozenset(
-    {system_rules.BATTERY, system_rules.DISK_FULL, system_rules.SILENCE, system_rules.THROTTLING}
+    {
+        system_rules.BATTERY,
+        system_rules.DISK_FULL,
+        system_rules.SILENCE,
+        system_rules.SLOWED,
+        system_rules.THROTTLING,
+    }
 )
 """Messages about the computer, withdrawn when the run is over. The others say what to change next time."""
 
@@ -85,14 +92,20 @@ class Watchdog:
     Args:
         options: The run's options; None if they can't be read.
         activity: Reads how busy the engine's process is.
+        others: Reads how much of the CPU other programs take.
         cores: Processor cores of this computer.
     """
 
     def __init__(
-        self, options: RunOptions | None, *, activity: Activity | None = None, cores: int | None = None
+        self,
+        options: RunOptions | None,
+        *,
+        activity: Activity | None = None,
+        others: OtherPrograms | None = None,
+        cores: int | None = None,
     ) -> None:
         self._options = options
-        self._activity = activity
+        self._activity, self._others = activity, others
         self._cores = cores or os.cpu_count() or 1
         self._raised: dict[str, str] = {}
         self._has_begun = False
@@ -144,6 +157,12 @@ class Watchdog:
                 self._recent.set_engine_busy(self._activity.read())
             else:
                 self._activity.reset()
+        if self._others is not None:
+            if system_rules.is_slow(self._recent, raised=system_rules.SLOWED in self._raised):
+                self._recent.others = self._others.read()
+            else:
+                self._others.reset()
+                self._recent.others = {}
         for name, rule in self._rules.items():
             found = rule(self._recent, raised=self._raised.get(name, ""))
             if found is None:
@@ -239,7 +258,8 @@ class Keeper:
 
     def _watch(self, engine: subprocess.Popen[bytes], ceiling: Ceiling) -> None:
         sampler = Sampler(engine.pid, partial(gpu_of, self._device), folder=self._run.path)
-        watchdog = Watchdog(self._options, activity=Activity(engine.pid))
+        others = OtherPrograms(engine.pid, os.cpu_count() or 1)
+        watchdog = Watchdog(self._options, activity=Activity(engine.pid), others=others)
         next_sample = time.monotonic()
         while engine.poll() is None:
             now = time.monotonic()

@@ -32,6 +32,7 @@ from core.runs.events import (
 )
 
 STOP = Fix(_("Stop and save model"), action=FixAction.STOP)
+PAUSE = Fix(_("Pause"), action=FixAction.PAUSE)
 END = Fix(_("End now"), action=FixAction.END)
 REVEAL = Fix(_("Show the folder"), action=FixAction.REVEAL)
 
@@ -164,6 +165,7 @@ def trend(blocks: Sequence[Block]) -> Trend:
 # --- State of the attempt
 
 STEPS_KEPT = 50
+STEPS_COMPARED = 10
 SAMPLES_KEPT = 180
 LOSSES_KEPT = 20
 GPU_SAMPLES_KEPT = 20
@@ -191,6 +193,8 @@ class Recent:
     - `last_progress` is when the last step or phase was reported, and `last_event` that event. Time asleep doesn't
       count; nor, outside of training, time in which the engine's process was busy.
     - `engine_busy` is the processor time its process has used since, as a share of one core.
+    - `usual_seconds` is the lowest median of `STEPS_COMPARED` steps in a row; None before there are as many. `others`
+      has the shares of the CPU that other programs take, by name, while steps are slow.
     - `pace` has the seconds of the last steps, `timed` those of more steps with their seconds of waiting for data.
     - `checkpoints` are those of this attempt still on disk, oldest first; `good_checkpoint` the last of them saved
       while losses were finite.
@@ -209,6 +213,8 @@ class Recent:
     last_progress: float = 0.0
     last_event: StepFinished | PhaseChanged | None = None
     engine_busy: float | None = None
+    usual_seconds: float | None = None
+    others: dict[str, float] = field(default_factory=dict)
     first_seconds: float | None = None
     pace: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
     timed: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=STEPS_TIMED))
@@ -288,6 +294,9 @@ class Recent:
             self.first_seconds = event.seconds
         elif not event.compile_seconds:
             self.pace.append(event.seconds)
+            if len(self.pace) >= STEPS_COMPARED:
+                newest = statistics.median(list(self.pace)[-STEPS_COMPARED:])
+                self.usual_seconds = min(newest, self.usual_seconds or newest)
             if event.data_seconds is not None:
                 self.timed.append((event.seconds, event.data_seconds))
 

@@ -6,7 +6,7 @@ Each rule is a function of the attempt so far; `raised` is as in `core.monitor.l
 import statistics
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 import psutil
@@ -15,7 +15,7 @@ from core.base import formats
 from core.base.errors import Fix
 from core.base.language import _
 from core.base.system import process_tree
-from core.monitor.recent import END, IDLE, REVEAL, STOP, Finding, Recent
+from core.monitor.recent import END, IDLE, PAUSE, REVEAL, STOP, Finding, Recent
 from core.runs.events import (
     DeviceSampled,
     Event,
@@ -33,7 +33,7 @@ from core.runs.events import (
 from core.runs.words import forecast_sentences
 
 BATTERY, DISK_FULL, PAGING = "battery", "disk-full", "paging"
-SILENCE, STARVING, THROTTLING = "silence", "starving", "throttling"
+SILENCE, SLOWED, STARVING, THROTTLING = "silence", "slowed", "starving", "throttling"
 
 # --- Battery
 
@@ -231,6 +231,73 @@ def _silence_limit(recent: Recent) -> float:
         SILENT_STEPS * statistics.median(recent.pace) if recent.pace else SILENT_FIRST * recent.first_seconds
     )
     return max(SILENT_SECONDS, pace)
+
+
+# --- Other programs
+
+SLOWED_STEPS = 3  # the newest steps, whose median is compared
+SLOWED_FROM, SLOWED_OVER = 2.0, 1.3  # times as long as usual
+OTHERS_SHARE, OTHERS_OVER = 0.25, 0.1  # of the whole CPU that other programs take
+MOST_PROGRAMS = 2  # that are named
+
+
+class OtherPrograms:
+    """Processor time of all programs but one and what it started, as shares of the whole CPU."""
+
+    def __init__(self, pid: int, cores: int) -> None:
+        self._pid, self._cores = pid, cores
+        self._readings: deque[tuple[float, dict[int, float]]] = deque(maxlen=10)
+
+    def read(self) -> dict[str, float]:
+        """Shares by the program's name since the tenth call before, or since `reset`; empty for the first call."""
+        own = {0, *(process.pid for process in process_tree(self._pid))}  # 0 is the idle process of Windows
+        names: dict[int, str] = {}
+        used: dict[int, float] = {}
+        for process in psutil.process_iter(("name", "cpu_times")):
+            times = process.info["cpu_times"]
+            if times is not None and process.pid not in own:
+                names[process.pid], used[process.pid] = process.info["name"] or "?", times.user + times.system
+        now = time.monotonic()
+        self._readings.append((now, used))
+        begun, before = self._readings[0]
+        shares: Counter[str] = Counter()
+        for pid, seconds in used.items():
+            gained = seconds - before.get(pid, seconds)
+            shares[names[pid]] += max(0.0, gained) / max(1e-9, now - begun) / self._cores
+        return dict(shares)
+
+    def reset(self) -> None:
+        self._readings.clear()
+
+
+def is_slow(recent: Recent, *, raised: bool) -> bool:
+    """Whether the newest steps took much longer than usual; `raised`: the warning has been raised."""
+    factor = SLOWED_OVER if raised else SLOWED_FROM
+    newest = list(recent.pace)[-SLOWED_STEPS:]
+    usual = recent.usual_seconds
+    return usual is not None and statistics.median(newest) >= factor * usual
+
+
+def slowed(recent: Recent, *, raised: str) -> Finding | None:
+    """Find that steps take much longer than this run's usual ones while other programs use the CPU."""
+    share = sum(recent.others.values())
+    is_little = share < (OTHERS_OVER if raised else OTHERS_SHARE)
+    if recent.usual_seconds is None or is_little or not is_slow(recent, raised=bool(raised)):
+        return None
+    largest = sorted(recent.others, key=lambda name: -recent.others[name])[:MOST_PROGRAMS]
+    title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
+    return Finding(
+        key="slowed",
+        level=Level.WARNING,
+        title=title.format(
+            now=formats.seconds(statistics.median(list(recent.pace)[-SLOWED_STEPS:])),
+            usual=formats.seconds(recent.usual_seconds),
+            share=formats.whole_percent(min(1.0, share)),
+            names=", ".join(largest),
+        ),
+        detail=_("Close them to train at full speed, or pause this run until they are done."),
+        fixes=(PAUSE,),
+    )
 
 
 # --- Data loading

@@ -44,6 +44,7 @@ from gui.charts.training import (
     learning_rate_chart,
 )
 from gui.widgets.inputs import Segment, Segmented
+from gui.widgets.labels import ElidedLabel
 from gui.widgets.layout import QuietBar, fill, hbox
 
 # --- Charts of the machine: the processor that trains, and memory
@@ -114,7 +115,7 @@ class DeviceChart(ClockChart):
         held_back = [Reading(", ".join(reasons), "warn", _("held back by"))] if reasons else []
         return [
             *held_back,
-            *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
+            *_reading(_("busy, all programs"), picture.busy, x, formats.whole_percent, "run", is_named=True),
             *_reading(_("temperature"), picture.temperature, x, _celsius, "optimizer"),
             *_reading(_("power"), picture.power, x, _with_limit(picture.power_limit, "W"), "gradients"),
             *_reading(_("clock"), picture.clock, x, _with_limit(picture.clock_limit, "MHz"), "others"),
@@ -254,9 +255,6 @@ class MemoryChart(ClockChart):
         )
         if run is not None:
             readings.append(Reading(formats.memory(run), "run", _("this run")))
-        if used is not None:
-            colour = "others" if self._is_nearly_full else ""
-            readings.append(Reading(formats.memory(used - (run or 0.0)), colour, _("other programs")))
         if level is not None and level > 0:
             text = _("critical") if level > 1 else _("high")
             readings.append(Reading(text, "bad" if level > 1 else "warn", _("pressure")))
@@ -268,6 +266,9 @@ class MemoryChart(ClockChart):
                 memory=formats.memory_tick(picture.ceiling),
             )
             readings.append(Reading(free, name=_("free")))
+        if used is not None:
+            colour = "others" if self._is_nearly_full else ""
+            readings.append(Reading(formats.memory(used - (run or 0.0)), colour, _("others")))
         return readings
 
     def details(self, x: float) -> list[Reading]:
@@ -366,8 +367,10 @@ class ChartBar(QWidget):
         for button in (self.follow, self.show_all):
             set_role(button, Role.LINK)
         label = QLabel(_("Smoothing"), alignment=Qt.AlignmentFlag.AlignVCenter)
-        set_role(label, Role.MUTED)
-        row = hbox(self.x_kind, label, self.smoothing, None, self.follow, self.show_all)
+        marks = ElidedLabel(_("▲ checkpoint   | evaluation   ◆ message"))
+        for text in (label, marks):
+            set_role(text, Role.MUTED)
+        row = hbox(self.x_kind, label, self.smoothing, (marks, 1), self.follow, self.show_all)
         row.setContentsMargins(0, 0, 0, 0)
         row.insertSpacing(1, SPACING)
         self.setLayout(row)

@@ -378,7 +378,7 @@ class StepTimeChart(StepChart):
         median, extremes = history.median_seconds.last, history.step_seconds.extremes()
         if median is None or extremes is None:
             return []
-        readings = [Reading(formats.step_time(median), name=_("median"))]
+        readings = [Reading(formats.step_time(median), name=_("median"), is_named=False)]
         if self._parts is not None:
             shares = zip(self._part_names, COLOURS, self._parts.shares, strict=True)
             readings += [

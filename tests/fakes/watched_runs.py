@@ -221,6 +221,19 @@ class FakeActivity:
         self.resets += 1
 
 
+class FakePrograms:
+    """Other programs that take these shares of the CPU."""
+
+    def __init__(self, shares: dict[str, float]) -> None:
+        self.shares = shares
+
+    def read(self) -> dict[str, float]:
+        return self.shares
+
+    def reset(self) -> None:
+        pass
+
+
 @dataclass
 class Watched:
     """What a watchdog said to a run."""
@@ -246,10 +259,11 @@ def watch(
     *,
     options: RunOptions | None = OPTIONS,
     activity: FakeActivity | None = None,
+    others: FakePrograms | None = None,
     cores: int = 8,
 ) -> Watched:
     """Hand a run's events to a watchdog second by second, as the keeper does."""
-    watchdog = Watchdog(options, activity=activity, cores=cores)
+    watchdog = Watchdog(options, activity=activity, others=others, cores=cores)
     messages: list[Event] = []
     events = sorted(run.events if isinstance(run, MadeUpRun) else run, key=attrgetter("time"))
     for second, group in groupby(events, key=lambda event: int(event.time)):

@@ -11,7 +11,7 @@ from core.base.errors import Fix
 from core.memory.model import Basis, Parts
 from core.monitor.keeper import Watchdog
 from core.monitor.recent import END, REVEAL, STOP
-from core.monitor.system_rules import SILENT_PHASES, Activity, held_back
+from core.monitor.system_rules import SILENT_PHASES, Activity, OtherPrograms, held_back
 from core.options.sections import OutputOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (
@@ -36,6 +36,7 @@ from tests.fakes.watched_runs import (
     OPTIONS,
     RESTING_GPU,
     FakeActivity,
+    FakePrograms,
     MadeUpRun,
     watch,
 )
@@ -202,6 +203,40 @@ def test_the_process_is_looked_at_only_where_it_is_silent():
     real.reset()
     assert real.read() is None
     assert Activity(2**22 + 1).read() is None
+
+
+# --- Other programs
+
+BUSY = {"mds": 0.02, "python3.11": 0.6, "Xcode": 0.23}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shares", "titles"),
+    [
+        (
+            10.0,
+            BUSY,
+            ["Steps take 10 s instead of 195 ms: other programs use 85 % of the CPU (python3.11, Xcode)"],
+        ),
+        (10.0, {"mds": 0.1}, []),
+        (0.3, BUSY, []),
+    ],
+)
+def test_other_programs_that_slow_the_steps_are_named_until_they_are_done(seconds, shares, titles):
+    run = training(60, 0.2)
+    for _ in range(6):
+        run.a_step(seconds)
+    programs = FakePrograms(shares)
+    assert [message.title for message in watch(run, others=programs).raised] == titles
+    run.steps(20, 0.2)
+    assert watch(run, others=programs).withdrawn == ["slowed"] * len(titles)
+
+
+def test_the_processor_time_of_other_programs_is_counted_by_name():
+    others = OtherPrograms(2**22 + 1, cores=1)
+    assert sum(others.read().values()) == 0.0, "there is no span yet"
+    sum(range(3_000_000))
+    assert others.read()[psutil.Process().name()] > 0.0
 
 
 # --- Data loading
@@ -447,7 +482,7 @@ def test_a_step_under_way_is_reported_with_the_fixes_of_the_runs_forecast():
     [message] = paging(run)
     assert message.fixes == (lora, STOP)
     assert "so far. Those before took 500 ms." in message.detail
-    assert "6.0 GB by forecast. The largest part: activations, 5.0 GB." in message.detail
+    assert "estimated to take 6.0 GB. The largest part: activations, 5.0 GB." in message.detail
 
 
 # --- The watchdog
