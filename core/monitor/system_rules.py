@@ -6,7 +6,7 @@ Each rule is a function of the attempt so far; `raised` is as in `core.monitor.l
 import statistics
 import sys
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 import psutil
@@ -260,7 +260,7 @@ class OtherPrograms:
         now = time.monotonic()
         self._readings.append((now, used))
         begun, before = self._readings[0]
-        shares: Counter[str] = Counter()
+        shares: dict[str, float] = defaultdict(float)
         for pid, seconds in used.items():
             gained = seconds - before.get(pid, seconds)
             shares[names[pid]] += max(0.0, gained) / max(1e-9, now - begun) / self._cores

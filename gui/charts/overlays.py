@@ -106,14 +106,12 @@ class Legend(QLabel):
     ) -> None:
         """Show readings, the most important first, in `width` pixels; all of them are in the tool tip.
 
-        If they don't fit and `names_first`, or all explain a colour, colours are named without their values.
+        If they don't fit and `names_first`, colours are named without their values.
         """
         if self._count_fitting(readings, width) < len(readings):
             named = [(reading.name or reading.value, reading.value) for reading in readings]
             self.setToolTip(table_html(named, tokens))
-            if names_first or all(
-                reading.colour and reading.name and reading.is_named for reading in readings
-            ):
+            if names_first:
                 readings = [
                     Reading(reading.name, reading.colour) if reading.colour and reading.name else reading
                     for reading in readings

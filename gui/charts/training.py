@@ -233,11 +233,12 @@ class LossChart(StepChart):
                 )
             readings.append(Reading(text, "bad", _("train"), is_named=False))
         elif train is not None:
-            text = _("{loss} (smoothed)") if is_smoothed else "{loss}"
-            readings.append(Reading(text.format(loss=formats.loss(train)), "run", _("train")))
+            readings.append(Reading(formats.loss(train), "run", _("train")))
         evaluated = history.eval_loss.up_to(x)
         if evaluated is not None:
             readings.append(Reading(formats.loss(evaluated), "optimizer", _("eval")))
+        if is_smoothed and train is not None:
+            readings.append(Reading(_("(smoothed)")))
         return readings
 
     def details(self, x: float) -> list[Reading]:

@@ -114,7 +114,8 @@ class RunMessages(QWidget):
         self._shown = wanted
         for name in wanted:
             self._column.removeWidget(self._strips[name])
-            self._column.insertWidget(self._column.count() - (not self._is_note(name)), self._strips[name])
+            place = self._column.count() if self._is_note(name) else self._column.indexOf(self._line)
+            self._column.insertWidget(place, self._strips[name])
         self._fold_notes()
         self.setVisible(bool(wanted))
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QPushButton
 
 from core.base.errors import RunFolderError, UserError
 from core.base.settings import Appearance
@@ -17,24 +17,32 @@ from core.runs import start
 from core.runs.events import (
     SCHEMA,
     CheckpointSaved,
+    Example,
+    ExamplesChosen,
     Level,
     MessageRaised,
     MessageWithdrawn,
     Outcome,
+    Phase,
+    PhaseChanged,
     RequestAnswered,
     RunFinished,
     RunStarted,
     TurnAwaited,
 )
 from core.runs.folder import Action, ExitRecord
+from core.runs.queue import LiveRuns
 from core.runs.start import Extension
 from core.runs.status import State
+from core.runs.summary import summarize
+from gui.app.live_runs import Notifications
 from gui.base.theme import Theme
 from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction
 from gui.run.page import RunPage, RunView
 from tests.fakes.charts import legend_of
+from tests.fakes.desktop import FakeTray
 from tests.fakes.runs import (
     FORECAST,
     OPTIONS,
@@ -45,6 +53,7 @@ from tests.fakes.runs import (
     keep_checkpoint,
     make_folder,
     opening,
+    pause,
     record_keeper,
     warn,
     write_events,
@@ -234,6 +243,97 @@ def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
     assert all(part in words(view) for part in messages.values())
     assert view.header.progress.isVisible() == (not state.is_over)
     assert all(button.text() for button in view.findChildren(QPushButton))
+
+
+def at(action=None, **plot):
+    def prepare(run):
+        clock = train(run, 90, **plot)
+        if action is not None:
+            run.request(action)
+        write_events(run.events_file, MessageRaised(time=clock, id="x", level=Level.INFO, title="x"))
+
+    return prepare
+
+
+def in_phase(phase, detail=""):
+    def prepare(run):
+        clock = train(run, 90)
+        write_events(run.events_file, ExamplesChosen(time=clock, examples=(Example(given="a"),) * 16))
+        write_events(run.events_file, PhaseChanged(time=clock, phase=phase, detail=detail))
+
+    return prepare
+
+
+def reopened(run):
+    """A paused run that was resumed while another trains, before its keeper has written anything."""
+    pause(run, Plot(reached=90), write_story(run, Plot(reached=90, start=time.time() - 60)))
+    run.exit_file.unlink()
+    keep_alive(run, attempt=2)
+    write_events(run.machine_file, TurnAwaited(time=time.time(), ahead=1, behind="x", title="B"), attempt=2)
+
+
+def end_as(outcome):
+    def prepare(run):
+        clock = write_story(run, Plot(reached=90))
+        ended = RunFinished(time=clock + 1, state=outcome, steps=90, seconds=9.0)
+        write_events(run.events_file, ended)
+        run.record_exit(ExitRecord(time=clock + 2, code=0))
+
+    return prepare
+
+
+def start_up(run):
+    keep_alive(run)
+    write_events(run.events_file, RunStarted(time=time.time(), pid=1))
+
+
+STOPS = "Pause, Stop and save model"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Leave the queue"),
+        (reopened, State.QUEUED, "Queued", "Queued behind “B” · step 90", "Leave the queue"),
+        (start_up, State.STARTING, "Starting", "Starting", "Stop"),
+        (at(), State.TRAINING, "25 %", "Training on", STOPS),
+        (at(steps=90, epochs=2), State.TRAINING, "99 %", "Training on", STOPS),
+        (in_phase(Phase.EVALUATING), State.TRAINING, "25 %", "Evaluating · step 90", STOPS),
+        (in_phase(Phase.EVALUATING, "examples"), State.TRAINING, "25 %", "Generating 16 sample", STOPS),
+        (in_phase(Phase.SAVING), State.TRAINING, "25 %", "Saving · step 90", STOPS),
+        (at(Action.PAUSE), State.PAUSING, "Pausing", "Pausing – saving checkpoint…", STOPS),
+        (at(Action.STOP), State.STOPPING, "Stopping", "Stopping – saving model…", STOPS),
+        (end_as(Outcome.PAUSED), State.PAUSED, "Paused", "Paused, memory released · step 90", "Resume"),
+        (end_as(Outcome.STOPPED), State.STOPPED, "Stopped", "Stopped · ", "Resume"),
+        (end_as(Outcome.FAILED), State.FAILED, "Failed", "Failed · ", "Resume"),
+        (kill, State.CRASHED, "Crashed", "Crashed · ", "Resume"),
+        (finish_all, State.FINISHED, "Finished", "Finished · ", ""),
+    ],
+)
+def test_list_title_notification_page_and_buttons_agree_on_the_state(qtbot, run, show, case):
+    prepare, state, title, line, buttons = case
+    prepare(run)
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    notifications = Notifications(window, lambda: True, lambda: None, lambda _badge: None, FakeTray)
+    live = LiveRuns()
+    live.follow(run, starts=True)
+    ended = live.look(run.path.parent)
+    FakeTray.made.clear()
+    for end in ended:
+        notifications.notify_end(end)
+    notifications.show_live(live.live)
+    told = [note[0] for icon in FakeTray.made for note in icon.shown] or [window.windowTitle()]
+    assert told[0].startswith((f"{title} · ", f"{title}: "))
+    assert summarize(run).state is state
+    view = show(None)
+    states = []
+    view.state_changed.connect(states.append)
+    qtbot.waitUntil(lambda: view.header.state_line.text().startswith(line), timeout=10_000)
+    assert set(states) <= {state}, "it was never said to be in another"
+    actions = view.header.buttons
+    shown = (actions.resume, actions.pause, actions.stop)
+    assert ", ".join(button.text() for button in shown if not button.isHidden()) == buttons
 
 
 # --- While it trains
