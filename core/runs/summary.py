@@ -21,7 +21,8 @@ from core.base.files import open_plain
 from core.base.formats import METRICS
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs
-from core.options.past_runs import data_name, model_name, title_of
+from core.options.past_runs import model_name, title_of
+from core.options.sources import short_name
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Evaluated, Event, decode
 from core.runs.folder import ExitRecord, RunFolder
@@ -167,6 +168,7 @@ class RunSummary:
     peak_bytes: int | None = None
     samples_per_second: float | None = None
     steps: int = 0
+    total_steps: int | None = None
     forecast_error: float | None = None
     started: float | None = None
     tags: tuple[str, ...] = ()
@@ -198,7 +200,7 @@ def summarize(run: RunFolder) -> RunSummary:
         title=title_of(run.path, options),
         task=options.task if options else "",
         model=model_name(options) if options else "",
-        data=data_name(options) if options else "",
+        data=short_name(options.data.train) if options else "",
         device=status.what_ran.device if status.what_ran is not None else planned,
         metric=name,
         best=best,
@@ -207,6 +209,7 @@ def summarize(run: RunFolder) -> RunSummary:
         peak_bytes=status.peak_bytes,
         samples_per_second=_pace(status),
         steps=(status.finished.steps if status.finished is not None else 0) or status.step,
+        total_steps=status.total_steps,
         forecast_error=status.forecast_error,
         started=status.started,
         tags=notes.tags,
@@ -307,14 +310,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             fixes if options is not None and not options.data.eval_fraction else (),
         )
     title, compared, is_at_chance = _result(status, options)
-    if is_at_chance:
-        return Verdict(
-            Finding.HARDLY_LEARNED,
-            _("It has hardly learned"),
-            f"{title}. {compared}",
-            _to_learn(status, options),
-        )
-    if finished.waited:
+    if finished.waited and not is_at_chance:
         stopped = _("Training stopped early, and the model is that of step {step:,}.")
         detail = f"{stopped.format(step=finished.model_step or finished.steps)} {no_better(finished.waited)}"
         return Verdict(Finding.RESULT, title, f"{compared} {detail}".strip())
@@ -332,6 +328,13 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         ).format(epoch=formats.epochs(first.epoch), low=formats.loss(low), now=formats.loss(now))
         return Verdict(
             Finding.OVERFITS, title, f"{compared} {detail}".strip(), _against_overfitting(first, options)
+        )
+    if is_at_chance:
+        return Verdict(
+            Finding.HARDLY_LEARNED,
+            _("It has hardly learned"),
+            f"{title}. {compared}",
+            _to_learn(status, options),
         )
     losses = [loss for one in status.evaluations if (loss := one.metrics.get("eval_loss")) is not None]
     before = min(losses[:-1], default=0.0)

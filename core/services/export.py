@@ -183,11 +183,11 @@ def agreement_text(agreement: Agreement) -> str:
     if agreement.largest is None:
         return f"{text}."
     largest = (
-        _("The largest difference of {compared} is {largest:.2g}.")
+        _("Max. {compared} difference: {largest:.2g}.")
         if agreement.allowed is None
-        else _("The largest difference of {compared} is {largest:.2g}, {allowed:.2g} is allowed.")
+        else _("Max. {compared} difference: {largest:.2g} (tolerance {allowed:.2g}).")
     ).format(
-        compared=_("scores") if agreement.compared is Compared.NUMBERS else _("logits"),
+        compared=_("score") if agreement.compared is Compared.NUMBERS else _("logit"),
         largest=agreement.largest,
         allowed=agreement.allowed,
     )

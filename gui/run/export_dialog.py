@@ -126,14 +126,15 @@ class ExportPlace(QWidget):
         name: Beginning of the proposed name: the run's.
     """
 
+    last_parent: Path | None = None  # of the last export, for the next one
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
-        self._parent_folder = Path.home()
         self._kind = ExportKind.FOLDER
-        self._is_own = False
+        self.is_own = False
         self._line = PathLine(_("A new or empty folder"))
-        self._line.textEdited.connect(lambda: setattr(self, "_is_own", True))
+        self._line.textEdited.connect(lambda: setattr(self, "is_own", True))
         choose = QPushButton(_("Choose…"))
         choose.setAutoDefault(False)
         choose.clicked.connect(self._choose_folder)
@@ -186,8 +187,8 @@ class ExportPlace(QWidget):
         self._kind = kind
         self._form.setRowVisible(self._folder_row, kind is not ExportKind.HUB)
         self._form.setRowVisible(self._repo_row, kind is ExportKind.HUB)
-        self._form.setRowVisible(self._numbers, kind in WITH_NUMBERS)
-        if not self._is_own:
+        self._numbers.setEnabled(kind in WITH_NUMBERS)  # it stays, so that nothing moves
+        if not self.is_own:
             self.propose()
 
     def _choose_folder(self) -> None:
@@ -198,16 +199,17 @@ class ExportPlace(QWidget):
 
     def propose_in(self, folder: Path) -> None:
         """Propose a new folder in this one."""
-        self._parent_folder = folder
+        ExportPlace.last_parent = folder
         self.propose()
 
     def propose(self) -> None:
         """Propose a folder that doesn't exist."""
         name = f"{self._name}-{self._kind}"
         numbered = (f"{name}-{number}" for number in itertools.count(2))
-        paths = (self._parent_folder / path for path in itertools.chain([name], numbered))
+        parent = ExportPlace.last_parent or Path.home()
+        paths = (parent / path for path in itertools.chain([name], numbered))
         self._line.setText(str(next(path for path in paths if not is_there(path))))
-        self._is_own = False
+        self.is_own = False
 
 
 def _row(line: QWidget, end: QWidget) -> QWidget:
@@ -323,6 +325,10 @@ class ExportSheet(QDialog):
             return
         self.strip.hide()
         self._report = None
+        if not self.place.is_own:
+            self.place.propose()
+        elif self.place.folder:
+            ExportPlace.last_parent = Path(self.place.folder).expanduser().parent
         export = self._export = self._make(self.place.wanted(self._run))
         self._status.setText(_("Starting…"))
         self._bar.setRange(0, 0)
@@ -341,7 +347,6 @@ class ExportSheet(QDialog):
 
     def _show_report(self, report: ExportReport) -> None:
         self._report, self._export = report, None
-        self.place.propose()
         self.strip.show_message(Level.WARNING if report.missing else Level.INFO, *result_text(report))
 
     def _show_failure(self, failure: UserError) -> None:
@@ -376,8 +381,8 @@ class ExportSheet(QDialog):
     def _lay_out(self) -> None:
         words = text_label(
             _(
-                "Export for other programs. Each export is compared with the trained model on the same examples and "
-                "deleted if it differs."
+                "Choose a format. Every export is checked against the trained model, and discarded if its answers "
+                "differ."
             ),
             Role.MUTED,
         )

@@ -48,7 +48,11 @@ class ColumnKind:
 
 
 def state_of(summary: RunSummary) -> str:
-    return state_title(summary.state, stopped_early=summary.stopped_early)
+    """The state; of a run that trains or is paused, with its progress."""
+    title, total = state_title(summary.state, stopped_early=summary.stopped_early), summary.total_steps
+    if not (total and summary.steps) or (summary.state.is_over and summary.state is not State.PAUSED):
+        return title
+    return f"{title} {formats.whole_percent(min(1.0, summary.steps / total))}"
 
 
 def columns() -> dict[Column, ColumnKind]:
@@ -83,7 +87,7 @@ def columns() -> dict[Column, ColumnKind]:
             lambda row: _metric_text(row.summary),
             lambda row: _metric_raw(row.summary),
             is_number=True,
-            sample="0.123 loss",
+            sample="loss 0.123",
             help=_("The best of all evaluations"),
         ),
         Column.TIME: ColumnKind(
@@ -143,7 +147,7 @@ def _metric_text(row: RunSummary) -> str:
     if row.metric is None or row.best is None:
         return formats.MISSING
     value = formats.metric_format(row.metric)(row.best)
-    return value if formats.is_share(row.metric) else f"{value} {formats.metric_title(row.metric).lower()}"
+    return value if formats.is_share(row.metric) else f"{formats.metric_words(row.metric)} {value}"
 
 
 def metric_in_full(row: RunSummary) -> str:

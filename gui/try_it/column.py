@@ -1,5 +1,7 @@
 """A model on the page Try it: its process and its answers."""
 
+from pathlib import Path
+
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
@@ -34,6 +36,8 @@ from gui.widgets.layout import FLUSH, PageScroll, fill
 
 PAINT_MS = 50
 """Interval of repaints while a text is generated."""
+MOST_EARLIER, EARLIER_LETTERS = 5, 60
+"""Earlier answers of a classifier that are listed, and how much of each text."""
 NEAR_END = 40
 """Within this many pixels of the end, the view follows the text."""
 
@@ -102,10 +106,11 @@ class Transcript(PageScroll):
 
     def finish(self, answered: Answered) -> None:
         """Show the whole answer and its figures."""
-        self._text = answered.text
+        self._text = answered.text if answered.text.strip() else ""
         self._show_text()
         if self._answer is not None:
-            empty = "" if answered.text.strip() else _("The answer is empty.")
+            blank = _("(only line breaks and spaces)") if answered.text else _("The answer is empty.")
+            empty = "" if self._text else blank
             ending = ENDINGS.get(answered.ended_by, "")
             self._answer.speaker.setText(answered.name)
             self._answer.show_notes(empty, *answered.notes, ending, figures_text(answered))
@@ -137,7 +142,10 @@ class Transcript(PageScroll):
 
 
 class Prediction(PageScroll):
-    """The last text or image with the labels, the number or the labelled words that a model predicts for it."""
+    """The last text or image with what a model predicts for it: labels, a number, or labelled words.
+
+    Earlier ones are listed below with their answers.
+    """
 
     def __init__(self, theme: Theme) -> None:
         content = QWidget()
@@ -151,21 +159,27 @@ class Prediction(PageScroll):
         self.number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         set_role(self.number, Role.PAGE_TITLE)
         self.labelled = LabelledText(theme)
+        self._said: list[str] = []
+        self.earlier = text_label(role=Role.HINT, selectable=True)
         self._results: tuple[QWidget, ...] = (self.bars, self.number, self.labelled)
         for place, widget in enumerate(self._results, start=2):
             self.answer.column.insertWidget(place, widget)
-        fill(QVBoxLayout(content), self.asked, self.answer, None, margins=FLUSH, spacing=SPACING)
+        parts = (self.asked, self.answer, self.earlier)
+        fill(QVBoxLayout(content), *parts, None, margins=FLUSH, spacing=SPACING)
         self.clear()
 
     def clear(self) -> None:
         """Hide question and answer."""
         self.asked.hide()
         self.answer.hide()
+        self._said.clear()
+        self.earlier.clear()
         self._show(None)
 
     def begin(self, question: Question, name: str) -> None:
         """Show a question to the model `name`; the last answer stays until the next one arrives."""
         self._question = question
+        self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])) if self._said else "")
         self.asked.words.setText(question.shown)
         self.asked.setVisible(bool(question.shown))
         self.answer.speaker.setText(name)
@@ -184,6 +198,10 @@ class Prediction(PageScroll):
         else:
             self.labelled.show_words(" ".join(self._question.texts), answered.words)
             self._show(self.labelled)
+        best = "".join(f"{one.label}  {formats.whole_percent(one.chance)}" for one in answered.chances[:1])
+        asked = Path(self._question.image).name or " ".join(self._question.shown.split())
+        if best or answered.number is not None:
+            self._said.insert(0, f"{asked[:EARLIER_LETTERS]}  →  {best or self.number.text()}")
         expected = expected_text(self._question.expected)
         self.answer.show_notes(expected, *answered.notes, figures_text(answered))
 
@@ -202,7 +220,7 @@ class Prediction(PageScroll):
 
 
 class ModelColumn(Card):
-    """A model with its answers. The first question starts its process, which loads the model.
+    """A model with its answers, in a process of its own.
 
     Signals:
         settled: The question was answered, has failed or was stopped.
@@ -227,6 +245,7 @@ class ModelColumn(Card):
         self._task.settled.connect(self._on_end)
         self._turns: tuple[Turn, ...] = ()
         self._question: Question | None = None
+        self._pending: Ask | None = None  # until the process has started
         self._last_id = 0
         self._is_loading = False
         self.name = ElidedLabel()
@@ -270,6 +289,11 @@ class ModelColumn(Card):
         self.transcript.clear()
         self.prediction.clear()
 
+    def load(self, *, on_cpu: bool = False) -> None:
+        """Load the model, unless it is loaded, or being loaded."""
+        if self._chosen is not None and not self.is_loaded:
+            self._load(self._chosen, on_cpu=on_cpu)
+
     def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary."""
         assert self._chosen is not None, "a run is chosen before anything is asked"
@@ -281,9 +305,10 @@ class ModelColumn(Card):
         if self._process is not None:
             self._process.say(message)
         else:
-            self._load(self._chosen, message, on_cpu=on_cpu)
+            self._pending = message
+            self.load(on_cpu=on_cpu)
         if self._is_loading:
-            self._answers.show_notes(_("The model is being loaded …"))
+            self._answers.show_notes(_("Loading the model…"))
 
     def stop(self) -> None:
         """End the answer early; a model that is still loading is unloaded."""
@@ -297,7 +322,7 @@ class ModelColumn(Card):
     def end(self) -> None:
         """End the process, which frees its memory; answers stay."""
         self._task.cancel()
-        self._process = None
+        self._process = self._pending = None
         self._show_state()
         if self._question is not None:
             self._answers.show_notes(_("Stopped."))
@@ -313,25 +338,27 @@ class ModelColumn(Card):
         generates = self._chosen is None or self._chosen.task.writes_text
         return self.transcript if generates else self.prediction
 
-    def _load(self, chosen: Triable, first: Ask, *, on_cpu: bool) -> None:
-        """Start the process in a thread, and send it the first question."""
+    def _load(self, chosen: Triable, *, on_cpu: bool) -> None:
+        """Start the process in a thread."""
         load = Load(run=str(chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
 
         def talk(call: Call) -> None:
             process = call.launch(lambda: self._start(load))
-            process.say(first)
             call.tell(process)
             for message in process.lines():
                 call.tell(message)
 
         self._is_loading = True
-        self._show_state(_("loading …"))
+        self._show_state(_("loading…"))
         self._task.start(talk)
 
     def _on_message(self, message: TryProcess | Told) -> None:
         match message:
             case TryProcess():
                 self._process = message
+                if self._pending is not None:
+                    message.say(self._pending)
+                self._pending = None
             case Loaded():
                 self._is_loading = False
                 self._answers.show_notes()

@@ -111,7 +111,8 @@ def small_picture(path: str, side: int) -> QPixmap:
 class Question:
     """A text, a pair of texts, or an image file.
 
-    `expected` is the answer of a held-out example; with `as_read`, the text has the special tokens the model reads.
+    `expected` is the answer of a validation example; with `as_read`, the text has the special tokens the model reads,
+    and `asked` is what the user asks in it.
     """
 
     texts: tuple[str, ...] = ()
@@ -119,11 +120,12 @@ class Question:
     system: str = ""
     expected: str = ""
     as_read: bool = False
+    asked: str = ""
 
     @property
     def shown(self) -> str:
-        """The texts, one per line."""
-        return "\n".join(self.texts)
+        """The texts, one per line, without special tokens if possible."""
+        return self.asked or "\n".join(self.texts)
 
     @property
     def is_empty(self) -> bool:
@@ -160,7 +162,7 @@ HINTS = {
 
 
 def expected_text(expected: str) -> str:
-    """Return the line with the answer of a held-out example, if there is one."""
+    """Return the line with the answer of a validation example, if there is one."""
     return _("Expected: {label}").format(label=expected) if expected else ""
 
 
@@ -179,8 +181,8 @@ def figures_text(answered: Answered) -> str:
 
 
 ENDINGS: dict[EndedBy | None, str] = {
-    EndedBy.LENGTH: _("Reached the token limit."),
-    EndedBy.STOP_TEXT: _("Reached the stop text."),
+    EndedBy.LENGTH: _("Stopped at max new tokens."),
+    EndedBy.STOP_TEXT: _("Stopped at the stop sequence."),
     EndedBy.PERSON: _("Stopped."),
 }
 """Why a generated answer ended, unless the model ended it."""
@@ -221,11 +223,13 @@ class WritingSettings(QWidget):
         flow = FlowLayout(2 * SPACING, SPACING, line)
         flow.addWidget(_field(_("Temperature"), self.temperature, greedy))
         flow.addWidget(
-            _field(_("Most tokens"), self.max_tokens, _("The answer ends after this many tokens."))
+            _field(_("Max new tokens"), self.max_tokens, _("The answer ends after this many tokens."))
         )
         flow.addWidget(_field(_("Top-p"), self.top_p, nucleus))
         flow.addWidget(_field(_("Seed"), self.seed, _("The same seed gives the same answer.")))
-        flow.addWidget(_field(_("Stop at"), self.stop_at, _("The answer ends where this text would appear.")))
+        flow.addWidget(
+            _field(_("Stop sequence"), self.stop_at, _("The answer ends where this text would appear."))
+        )
         fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
 
     def writing(self) -> Writing:
@@ -303,7 +307,7 @@ class ExampleRow(QWidget):
             button.setIconSize(QSize(PICTURE, PICTURE))
             button.setAccessibleName(_("Image that is: {label}").format(label=example.expected))
         else:
-            button.setText(short(question.shown, from_end=question.as_read))
+            button.setText(short(question.shown, from_end=question.as_read and not question.asked))
         button.setToolTip(tip_of(example.given[:1000] or example.expected))
         button.clicked.connect(lambda: self.chosen.emit(question))
         self._flow.addWidget(button)
@@ -317,7 +321,7 @@ def question_of(example: Example, folder: Path, task: Task, *, in_pairs: bool) -
         return Question(image=str(path or folder / "none"), expected=example.expected)
     texts = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
     is_read = task.writes_text and not example.is_own
-    return Question(texts=texts, expected=example.expected, as_read=is_read)
+    return Question(texts=texts, expected=example.expected, as_read=is_read, asked=example.asked)
 
 
 def short(text: str, *, from_end: bool = False) -> str:
@@ -422,9 +426,10 @@ class TryInput(Card):
         self._show_button()
 
     def clear_sent(self, question: Question) -> None:
-        """Clear a sent message of a conversation; other texts stay, to be edited."""
-        if self._task.reads_conversations and self.text.toPlainText().strip() == question.shown:
-            self.text.clear()
+        """Clear a text that was sent to be answered or continued; select others, to be replaced or edited."""
+        if self.text.toPlainText().strip() == "".join(question.texts[:1]):
+            act = self.text.clear if self._task.writes_text else self.text.selectAll
+            act()
 
     def show_busy(self, busy: bool) -> None:
         """Show the stop button while answers are pending."""

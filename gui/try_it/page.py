@@ -31,12 +31,14 @@ TITLE_LETTERS = 60
 """Maximum width of the list of runs."""
 WIDE = SPACING + SPACING // 2
 BOTH = "both"
+NOTHING = Question()
+"""Asked when the page is shown: the models are loaded, and answer nothing."""
 ON_CPU, ONLY = "try.on_cpu", "try.only"
 """What the buttons of this page's messages change."""
 
 
 class TryPage(QWidget):
-    """Asks one model of a run, or both. A question loads the models that aren't loaded, if memory allows.
+    """Asks one model of a run, or both. They are loaded when the page shows the run, if memory allows.
 
     Args:
         theme: The colours.
@@ -192,13 +194,14 @@ class TryPage(QWidget):
         self._wanted = chosen.run
         self.run_list.choose(str(chosen.run.path))
         self.task_name.setText(chosen.task.label)
-        if chosen == before:
-            return
-        self._hide_message()
-        for column in self.columns.values():
-            column.show_model(chosen)
-        self.input.show_choice(choice)
-        self._show_columns()
+        if chosen != before:
+            self._hide_message()
+            for column in self.columns.values():
+                column.show_model(chosen)
+            self.input.show_choice(choice)
+            self._show_columns()
+        if self.isVisible() and self._waiting is None:
+            self._ask(NOTHING)
 
     # The models
 
@@ -235,8 +238,11 @@ class TryPage(QWidget):
         chosen = self._choice.chosen
         if chosen is None:
             return
-        self._hide_message()
+        if question is not NOTHING:
+            self._hide_message()
         missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
+        if not missing and question is NOTHING:
+            return
         if not missing:
             self._send(question, self._selected)
             return
@@ -284,6 +290,10 @@ class TryPage(QWidget):
             self._ask(question)
 
     def _send(self, question: Question, models: tuple[Which, ...]) -> None:
+        if question is NOTHING:
+            for which in models:
+                self.columns[which].load(on_cpu=self._on_cpu)
+            return
         self.input.clear_sent(question)
         writing = self.input.settings.writing()
         for which in models:
@@ -304,7 +314,8 @@ class TryPage(QWidget):
 
     def _show_busy(self) -> None:
         is_answering = any(column.is_busy for column in self.columns.values())
-        self.input.show_busy(is_answering or self._room.is_running)
+        is_asked = self._room.is_running and self._waiting not in (None, NOTHING)
+        self.input.show_busy(is_answering or is_asked)
 
     def _hide_message(self) -> None:
         self.strip.hide()

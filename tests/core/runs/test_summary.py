@@ -69,6 +69,7 @@ def test_a_finished_run_in_one_row(run):
         last=0.8,
         seconds=60,
         peak_bytes=70,
+        total_steps=9,
         started=100,
     )
 

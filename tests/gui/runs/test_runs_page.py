@@ -89,7 +89,7 @@ def settle(qtbot, page):
 
 
 def test_runs_are_listed_newest_first_filtered_and_opened(qtbot, page, folder):
-    assert column(page, Column.STATE) == ["Training", "Finished"]
+    assert column(page, Column.STATE) == ["Training 6 %", "Finished"]
     assert column(page, Column.METRIC)[1] == "98.1 %"
     qtbot.keyClicks(page.search, "finished")
     assert column(page, Column.STATE) == ["Finished"]
@@ -280,14 +280,14 @@ def answer(qtbot, page, button):
 def test_the_delete_key_asks_and_moves_what_is_over_to_the_trash(qtbot, page, folder):
     choose(page, 0, 1)
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
-    assert "is training" in answer(qtbot, page, "Cancel")
+    assert "Stop it before deleting" in answer(qtbot, page, "Cancel")
     page.bin.work.end_work()
     assert (folder / "older").is_dir()
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     with qtbot.waitSignal(page.runs_gone, timeout=2000) as gone:
         answer(qtbot, page, "Move to the trash")
     assert gone.args[0] == [folder / "older"]
-    assert column(page, Column.STATE) == ["Training"]
+    assert column(page, Column.STATE) == ["Training 6 %"]
     assert (folder.parent / "binned-older" / "run.toml").is_file()
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     qtbot.waitUntil(page.strip.isVisible, timeout=2000)
