@@ -83,19 +83,11 @@ def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
 EMPTY: tuple[object, ...] = ("", None, (), [], {})
 
 
-def is_changed(option: Option, value: object) -> bool:
-    """Whether a value differs from the option's default. Never true for options without one, such as the model."""
+def is_changed(option: Option, value: object, start: object) -> bool:
+    """Whether a value differs from a start. Never true for options without a default, such as the model."""
     has_default = option.advanced or option.default not in EMPTY
-    return has_default and (tuple(value) if isinstance(value, list) else value) != option.default
-
-
-def changed_options(options: RunOptions) -> list[Option]:
-    """The options that have an effect and differ from their defaults."""
-    return [
-        option
-        for option in all_options()
-        if option.section and option.acts_in(options) and is_changed(option, value_of(options, option.path))
-    ]
+    as_lists = (list(one) if isinstance(one, tuple) else one for one in (value, start))
+    return has_default and next(as_lists) != next(as_lists)
 
 
 # --- Values as text

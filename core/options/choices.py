@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Self
 
 from core.base.language import _
-from core.options.sources import VISION_MODELS
+from core.options.sources import HUB_MODELS, VISION_MODELS
 
 
 class Described(StrEnum):
@@ -341,5 +341,6 @@ def device_title(name: str) -> str:
 
 
 def model_title(short_name: str) -> str:
-    """The published name of a torchvision model; other names are returned unchanged."""
-    return VISION_MODELS[short_name].title if short_name in VISION_MODELS else short_name
+    """The published name of a torchvision or a recommended model; other names are returned unchanged."""
+    known = VISION_MODELS.get(short_name) or HUB_MODELS.get(short_name)
+    return known.title if known else short_name

@@ -1,4 +1,7 @@
-"""Presets, the last form, recent data, and defaults of each task. Presets are run files in `resources/presets`."""
+"""Presets, examples, the last form, recent data, and defaults of each task.
+
+Presets and examples are run files in `resources/presets` and `resources/examples`.
+"""
 
 import contextlib
 import gzip
@@ -7,7 +10,7 @@ import os
 import re
 import tomllib
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice, takewhile
 from pathlib import Path
@@ -17,8 +20,8 @@ import msgspec
 import tomli_w
 
 from core.base import settings
-from core.base.files import write_atomically
-from core.options import SCHEMA, Tree
+from core.base.files import is_there, write_atomically
+from core.options import SCHEMA, Tree, run_file
 from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
 from core.options.sources import Scheme, scheme_of
@@ -52,15 +55,15 @@ def _last_form_file() -> Path:
     return settings.home() / "new-run.toml"
 
 
-# --- Presets
+# --- Presets and examples
 
 
-FOLDER = Path(__file__).resolve().parents[2] / "resources" / "presets"
+RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One preset. Its file's first comment line is the title, the comment lines after it the explanation."""
+    """A preset or an example. Its file's first comment line is the title, those after it are the explanation."""
 
     name: str
     title: str
@@ -79,8 +82,9 @@ class Difference:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All presets, in the order of their file names."""
-    return tuple(_read(path) for path in sorted(FOLDER.glob("*.hone")))
+    """All presets, in the order of the numbers in their file names."""
+    folder = RESOURCES / "presets"
+    return tuple(_read(path, path.stem.partition("-")[2]) for path in sorted(folder.glob("*.hone")))
 
 
 def find_preset(name: str) -> Preset | None:
@@ -98,10 +102,30 @@ def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:
     )
 
 
-def _read(path: Path) -> Preset:
+@cache
+def examples() -> tuple[Preset, ...]:
+    """All examples, by name. Their paths are absolute; files that don't come with Hone don't exist."""
+    paths = sorted((RESOURCES / "examples").glob("*.hone"))
+    return tuple(replace(_read(path, path.stem), tree=run_file.read_tree(path)) for path in paths)
+
+
+def find_example(name: str) -> Preset:
+    """The example of a name such as `digits`; raises KeyError if there is none."""
+    return {example.name: example for example in examples()}[name]
+
+
+def comes_complete(example: Preset) -> bool:
+    """Whether neither data nor a model is missing on a computer with nothing but Hone."""
+    data, model = value_at(example.tree, "data.train"), value_at(example.tree, "model.source")
+    is_pretrained = scheme_of(model) is Scheme.TORCHVISION and value_at(
+        example.tree, "model.pretrained", True
+    )
+    return bool(scheme_of(model)) and not is_pretrained and (bool(scheme_of(data)) or is_there(Path(data)))
+
+
+def _read(path: Path, name: str) -> Preset:
     text = path.read_text(encoding="utf-8")
     title, *rest = (line.lstrip("# ").rstrip() for line in takewhile(str.strip, text.splitlines()))
-    name = path.stem.partition("-")[2]  # the number before it gives the order
     return Preset(name, title, " ".join(rest), tomllib.loads(text))
 
 

@@ -184,15 +184,17 @@ def short_name(source: str) -> str:
 
 
 class VisionModel(msgspec.Struct, frozen=True):
-    """A vision model: the smallest image sizes in pixels it can be trained with, and its published name.
+    """A vision model: the smallest image sizes in pixels it can be trained with, and the facts of torchvision's table.
 
     `smallest_alone` holds for a batch of one image: batch norm needs more than one value per channel, so a single
-    image must be larger than 1 x 1 at the end of the network.
+    image must be larger than 1 x 1 at the end of the network. `megabytes` is the download of its ImageNet weights.
     """
 
     smallest: int
     smallest_alone: int
     title: str = ""
+    parameters: int = 0
+    megabytes: int = 0
 
     @property
     def normalises_batch(self) -> bool:
@@ -201,14 +203,62 @@ class VisionModel(msgspec.Struct, frozen=True):
 
 
 VISION_MODELS: dict[str, VisionModel] = {
-    "resnet18": VisionModel(1, 33, "ResNet-18"),
-    "mobilenet_v2": VisionModel(1, 33, _("MobileNet V2")),
-    "efficientnet_b0": VisionModel(1, 33, "EfficientNet-B0"),
-    "squeezenet1_0": VisionModel(21, 21, "SqueezeNet 1.0"),
-    "alexnet": VisionModel(63, 63, "AlexNet"),
-    "vgg16": VisionModel(32, 32, "VGG-16"),
+    "resnet18": VisionModel(1, 33, "ResNet-18", 11_689_512, 45),
+    "mobilenet_v2": VisionModel(1, 33, _("MobileNet V2"), 3_504_872, 14),
+    "efficientnet_b0": VisionModel(1, 33, "EfficientNet-B0", 5_288_548, 20),
+    "squeezenet1_0": VisionModel(21, 21, "SqueezeNet 1.0", 1_248_424, 5),
+    "alexnet": VisionModel(63, 63, "AlexNet", 61_100_840, 233),
+    "vgg16": VisionModel(32, 32, "VGG-16", 138_357_544, 528),
 }
 """The torchvision models Hone trains, those with the least computation per accuracy first."""
+
+
+# --- Recommended models of the Hub
+
+
+class HubModel(msgspec.Struct, frozen=True):
+    """A model of the Hub with safetensors weights: facts from its page.
+
+    `megabytes` are those of the weights. `vocabulary` is the number of tokens of a model that writes text, else 0.
+    `chats`: it has learned to answer.
+    """
+
+    title: str
+    parameters: int
+    megabytes: int
+    licence: str
+    vocabulary: int = 0
+    chats: bool = False
+
+
+APACHE = "Apache 2.0"
+HUB_MODELS: dict[str, HubModel] = {
+    "sentence-transformers/all-MiniLM-L6-v2": HubModel("MiniLM-L6", 22_700_000, 91, APACHE),
+    "distilbert/distilbert-base-uncased": HubModel("DistilBERT", 67_000_000, 268, APACHE),
+    "google-bert/bert-base-cased": HubModel("BERT", 108_300_000, 436, APACHE),
+    "FacebookAI/roberta-base": HubModel("RoBERTa", 124_600_000, 499, "MIT"),
+    "answerdotai/ModernBERT-base": HubModel("ModernBERT", 149_000_000, 599, APACHE),
+    "FacebookAI/xlm-roberta-base": HubModel(_("XLM-RoBERTa, 100 languages"), 278_000_000, 1116, "MIT"),
+    "HuggingFaceTB/SmolLM2-135M": HubModel("SmolLM2 135M", 134_500_000, 269, APACHE, 49_152),
+    "openai-community/gpt2": HubModel("GPT-2", 124_400_000, 548, "MIT", 50_257),
+    "HuggingFaceTB/SmolLM2-360M": HubModel("SmolLM2 360M", 361_800_000, 724, APACHE, 49_152),
+    "Qwen/Qwen2.5-0.5B": HubModel("Qwen2.5 0.5B", 494_000_000, 988, APACHE, 151_936),
+    "Qwen/Qwen2.5-1.5B": HubModel("Qwen2.5 1.5B", 1_544_000_000, 3087, APACHE, 151_936),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": HubModel(
+        "SmolLM2 135M Instruct", 134_500_000, 269, APACHE, 49_152, True
+    ),
+    "HuggingFaceTB/SmolLM2-360M-Instruct": HubModel(
+        "SmolLM2 360M Instruct", 361_800_000, 724, APACHE, 49_152, True
+    ),
+    "Qwen/Qwen2.5-0.5B-Instruct": HubModel("Qwen2.5 0.5B Instruct", 494_000_000, 988, APACHE, 151_936, True),
+    "TinyLlama/TinyLlama-1.1B-Chat-v1.0": HubModel(
+        "TinyLlama 1.1B Chat", 1_100_000_000, 2200, APACHE, 32_000, True
+    ),
+    "Qwen/Qwen2.5-1.5B-Instruct": HubModel(
+        "Qwen2.5 1.5B Instruct", 1_544_000_000, 3087, APACHE, 151_936, True
+    ),
+}
+"""By id, the smallest download of each kind first."""
 
 
 # --- Models from scratch

@@ -39,6 +39,8 @@ from core.base.errors import UserError
 from core.base.language import _
 from core.base.settings import Settings
 from core.options import presets
+from core.runs.library import list_runs
+from gui.app.sidebar import Place
 from gui.app.single_instance import SingleInstance
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
@@ -263,6 +265,8 @@ def run_app(argv: Sequence[str]) -> int:
     paint = FirstPaint(window)
     paint.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
     paint.painted.connect(import_charts_soon)
+    if presets.find_last_form() is None and not list_runs(settings.runs_folder(chosen)):
+        window.go_to(Place.WELCOME)
     window.open_paths(paths)
     window.show()
     QTimer.singleShot(SETTLED_MS, collect_garbage)

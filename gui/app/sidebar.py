@@ -347,8 +347,9 @@ WIDEST = "Memory 888 MB of 888 GB"
 
 
 class Place(IntEnum):
-    """A page of the sidebar; the number is that of its shortcut."""
+    """A page of the sidebar; the number is that of its shortcut. The name "Hone" leads to the welcome page."""
 
+    WELCOME = 0
     NEW_RUN = 1
     RUNS = 2
     BENCHMARK = 3
@@ -385,16 +386,14 @@ class Sidebar(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(SPACING + 2, 2 * SPACING, SPACING + 2, 2 * SPACING)
         layout.setSpacing(2)
-        name = QLabel("Hone")
-        set_role(name, Role.APP_NAME)
-        layout.addWidget(name)
-        layout.addSpacing(SPACING)
-        for place, title in place_titles().items():
+        for place, title in {Place.WELCOME: "Hone", **place_titles()}.items():
             button = QPushButton(title)
             button.setCheckable(True)
-            set_role(button, Role.NAVIGATION)
+            set_role(button, Role.NAVIGATION if place else Role.BRAND)
             self._group.addButton(button, place)
             layout.addWidget(button)
+        self._group.button(Place.WELCOME).setToolTip(_("Welcome page"))
+        layout.insertSpacing(1, SPACING)
         layout.addStretch(1)
         layout.addWidget(self.machine)
 

@@ -30,6 +30,7 @@ from core.base.language import _
 from core.base.settings import Appearance, Settings
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
+from core.options.presets import Preset
 from core.runs import library as runs
 from core.runs import queue
 from core.runs import start as starting
@@ -61,6 +62,7 @@ from gui.widgets.layout import hbox, vbox
 if TYPE_CHECKING:
     from core.benchmark.plan import Variant
     from gui.benchmark.page import BenchmarkPage
+    from gui.new_run.welcome import WelcomePage
     from gui.run.follower import Begin
     from gui.run.header import RunAction
     from gui.run.page import RunPage
@@ -121,6 +123,8 @@ class MainWindow(QMainWindow):
         self.new_run = NewRunPage(theme, ask, tools)
         self.new_run.start_requested.connect(self.start_run)
         self.new_run.check_requested.connect(self.check_device)
+        self.new_run.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
+        self.welcome: WelcomePage | None = None
         self.run: RunPage | None = None
         self.runs: RunsPage | None = None
         self.compare: ComparePage | None = None
@@ -183,6 +187,7 @@ class MainWindow(QMainWindow):
     def go_to(self, place: Place) -> None:
         """Show a page, which is created when it is first shown."""
         pages: dict[Place, Callable[[], QWidget]] = {
+            Place.WELCOME: self.welcome_page,
             Place.NEW_RUN: lambda: self.new_run,
             Place.RUNS: self.runs_page,
             Place.BENCHMARK: self.benchmark_page,
@@ -268,6 +273,12 @@ class MainWindow(QMainWindow):
         else:
             self.new_run.set_data(path)
 
+    def open_example(self, example: Preset) -> None:
+        """Fill the New run page from an example, ready to be started."""
+        self.go_to(Place.NEW_RUN)
+        self.new_run.load_example(example)
+        self.new_run.focus_start()
+
     def come_forward(self, paths: Sequence[Path]) -> None:
         """Raise this window and open files of a second start."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
@@ -278,7 +289,7 @@ class MainWindow(QMainWindow):
 
     def edit(self, tree: dict[str, object]) -> None:
         """Fill the New run page from a run."""
-        self.new_run.replace_tree(tree, _("Options of an earlier run"))
+        self.new_run.replace_tree(tree, _("Options of an earlier run"), _("earlier run"))
         self.go_to(Place.NEW_RUN)
 
     def use_variant(self, variant: Variant) -> None:
@@ -387,6 +398,17 @@ class MainWindow(QMainWindow):
         end_left()
         # Qt removes the pages one by one and signals each, when the window's objects are deleted already
         self.pages.blockSignals(True)
+
+    def welcome_page(self) -> WelcomePage:
+        if self.welcome is None:
+            from gui.new_run.welcome import WelcomePage
+
+            page = self.welcome = WelcomePage(self._runs_folder)
+            page.example_chosen.connect(self.open_example)
+            page.form_wanted.connect(partial(self.go_to, Place.NEW_RUN))
+            page.file_wanted.connect(self.new_run.open_file)
+            self._add_page(page)
+        return self.welcome
 
     def runs_page(self) -> RunsPage:
         if self.runs is None:

@@ -33,6 +33,7 @@ def sizes_for(font: QFont) -> dict[str, object]:
     indicator = round(height * 0.9)
     dot = indicator // 3
     return {
+        "headline_font": f"{base * 2:.1f}{unit}",
         "title_font": f"{base * 1.55:.1f}{unit}",
         "app_font": f"{base * 1.2:.1f}{unit}",
         "heading_font": f"{base * 1.02:.1f}{unit}",
@@ -68,7 +69,6 @@ class Role(StrEnum):
     CARD_TITLE = "card-title"
     GROUP_TITLE = "group-title"
     PAGE = "page"
-    APP_NAME = "app-name"
     PAGE_TITLE = "title"
     MUTED = "muted"
     HINT = "hint"
@@ -97,6 +97,11 @@ class Role(StrEnum):
     SAID = "said"
     ANSWER = "answer"
     DROP = "drop"
+    BRAND = "brand"
+    HEADLINE = "headline"
+    LEAD = "lead"
+    TILE = "tile"
+    TILE_SAMPLE = "tile-sample"
     STRIP_INFO = "strip-info"
     STRIP_WARNING = "strip-warning"
     STRIP_ERROR = "strip-error"

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QStandardItem
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -21,7 +20,7 @@ from core.base.language import _
 from core.options.catalogue import options_by_path, value_text
 from core.options.choices import Task
 from core.options.importing import Imported, import_file, import_text
-from core.options.presets import presets
+from core.options.presets import comes_complete, examples, presets
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
@@ -32,9 +31,6 @@ from gui.widgets.tables import Group, KeyValue, Row
 
 LETTERS = 26
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "resources" / "examples"
-DIGITS = EXAMPLES / "digits.hone"
-MRPC = EXAMPLES / "mrpc.hone"
 FILE_FILTER = "*.hone *.toml"
 
 
@@ -51,13 +47,8 @@ class TaskChooser(QWidget):
         texts = [task for task in Task if task not in (*chats, *images)]
         self.choices = ChoiceList()
         groups = ((_("Text"), texts), (_("Conversations"), chats), (_("Images"), images))
-        font = QFont(self.font())
-        font.setWeight(QFont.Weight.DemiBold)
         for title, tasks in groups:
-            heading = QStandardItem(title)
-            heading.setFlags(Qt.ItemFlag.NoItemFlags)
-            heading.setData(font, Qt.ItemDataRole.FontRole)
-            self.choices.append_item(heading)
+            self.choices.append_heading(title)
             for task in tasks:
                 self.choices.append(Segment(task.value, task.label, task.help))
         self.choices.setMaxVisibleItems(len(Task) + len(groups))
@@ -87,7 +78,8 @@ class NewRunHeader(QWidget):
 
     task_chosen = Signal(object)  # a `core.options.choices.Task`
     file_chosen = Signal(object)  # the `Path` of a run file to open
-    example_chosen = Signal(object)  # the `Path` of an example
+    example_chosen = Signal(object)  # the `core.options.presets.Preset` of an example
+    welcome_chosen = Signal()
     preset_chosen = Signal(object)  # a `core.options.presets.Preset`
     import_chosen = Signal()
     reset_chosen = Signal()
@@ -97,9 +89,9 @@ class NewRunHeader(QWidget):
         super().__init__()
         self._subtitle = role_label(Role.MUTED)
         self.reset = link_button(
-            _("Reset"),
+            _("Reset form"),
             self.reset_chosen.emit,
-            _("Reset every choice to what Hone starts with; this can be undone"),
+            _("Reset every option to what Hone starts with; this can be undone"),
         )
         self.show_restored(False)
         subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
@@ -126,6 +118,11 @@ class NewRunHeader(QWidget):
             else _("Choose a model and your data; the rest is set for this computer.")
         )
 
+    def show_example(self, title: str) -> None:
+        """Say which example the form holds, and that it may be changed."""
+        text = _("Example: {title}. To train on your own data, choose it under {option}, or drop it here.")
+        self._subtitle.setText(text.format(title=title, option=options_by_path()["data.train"].title))
+
     def open_file(self) -> None:
         """Ask for a run file to open."""
         names = _("Run files ({filter})").format(filter=FILE_FILTER)
@@ -144,14 +141,20 @@ class NewRunHeader(QWidget):
 
     def _examples_button(self) -> QPushButton:
         button, menu = self._menu_button(_("Examples"))
-        menu.addAction(_("Handwritten digits"), lambda: self.example_chosen.emit(DIGITS))
-        pairs = _("Sentence pairs (MRPC; asks for your copy of the files)")
-        menu.addAction(pairs, lambda: self.example_chosen.emit(MRPC))
-        menu.addSection(_("Presets: change a few options, keep the rest"))
-        for preset in presets():
-            action = menu.addAction(preset.title)
-            action.setToolTip(preset.help)
-            action.triggered.connect(lambda _checked, preset=preset: self.preset_chosen.emit(preset))
+        ours = [example for example in examples() if comes_complete(example)]
+        recipes = [example for example in examples() if example not in ours]
+        for heading, choices, signal in (
+            (_("Ready to run, offline"), ours, self.example_chosen),
+            (_("Recipes for your own data"), recipes, self.example_chosen),
+            (_("Presets: change some options, keep the rest"), presets(), self.preset_chosen),
+        ):
+            menu.addAction(heading).setEnabled(False)  # style sheets show no sections
+            for choice in choices:
+                action = menu.addAction(choice.title)
+                action.setToolTip(choice.help)
+                action.triggered.connect(lambda _checked, send=signal, choice=choice: send.emit(choice))
+            menu.addSeparator()
+        menu.addAction(_("Welcome page")).triggered.connect(self.welcome_chosen)
         return button
 
     def _open_button(self) -> QPushButton:
@@ -159,7 +162,7 @@ class NewRunHeader(QWidget):
         menu.addAction(_("Run file…"), self.open_file)
         menu.addAction(_("Import from a script…")).triggered.connect(self.import_chosen)
         menu.addSeparator()
-        reset = menu.addAction(_("Reset"))
+        reset = menu.addAction(_("Reset form"))
         reset.triggered.connect(self.reset_chosen)
         reset.setToolTip(self.reset.toolTip())
         return button

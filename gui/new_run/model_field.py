@@ -1,39 +1,149 @@
 """The field of the model: one of a list, of a folder or the Hub, from scratch, or of a past run."""
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 
 from core.base import settings
-from core.base.formats import MISSING
+from core.base.formats import MISSING, compact_count
 from core.base.language import _
+from core.memory.model import Verdict
 from core.options import RunOptions, choices, past_runs
 from core.options.choices import Task
 from core.options.declare import Option
 from core.options.past_runs import is_run
-from core.options.sources import SCRATCH_MODELS, VISION_MODELS, Scheme, scheme_of, scratch_model
+from core.options.sources import (
+    HUB_MODELS,
+    SCRATCH_MODELS,
+    VISION_MODELS,
+    Scheme,
+    is_scratch,
+    scheme_of,
+    scratch_model,
+)
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import is_left_behind
-from core.services.hub import is_complete
+from core.services import hub
 from gui.base.tokens import SPACING
 from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField
-from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
+from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import link_button
 from gui.widgets.layout import fill
 
-MOST_RUNS = 60
+MOST_RUNS, MOST_MODELS = 60, 16
+SCHEME = f"{Scheme.TORCHVISION}:"
+VOCABULARY = 1024
+"""For the size of a model from scratch, which depends on the vocabulary that the person chooses."""
 
 
-def scratch_segments(task: Task) -> list[Segment]:
-    """Return the models from scratch that suit a task, those made for it first."""
-    models = [(name, model) for name, model in SCRATCH_MODELS.items() if model.writes or not task.writes_text]
-    models.sort(key=lambda pair: pair[1].writes is not task.writes_text)
-    return [Segment(Scheme.SCRATCH.of(name), model.title, model.help) for name, model in models]
+BADGES = {
+    Verdict.FITS: _("fits here"),
+    Verdict.TIGHT: _("tight here"),
+    Verdict.TOO_LARGE: _("too large for this computer"),
+}
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A model of the list. `megabytes` are downloaded when it is first used; 0: nothing is."""
+
+    source: str
+    title: str
+    parameters: int
+    megabytes: int = 0
+    licence: str = ""
+    vocabulary: int = 0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether nothing has to be downloaded."""
+        name = Scheme.TORCHVISION.name_of(self.source)
+        if name is not None:
+            home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
+            return any((home / "hub" / "checkpoints").glob(f"{name}-*.pth"))
+        return not self.megabytes or hub.has_all_weights(hub.names_here(self.source, hub.Kind.MODEL))
+
+    def facts(self, badge: str = "") -> str:
+        """Return size, download, licence and badge in one line."""
+        download = _("on this computer") if self.is_here else _("{size:,} MB download")
+        parts = (
+            _("{count} parameters").format(count=compact_count(self.parameters)),
+            download.format(size=self.megabytes) if self.megabytes else "",
+            self.licence,
+            badge,
+        )
+        return " · ".join(filter(None, parts))
+
+
+def listed_models(task: Task) -> dict[str, list[ListedModel]]:
+    """Return the models worth starting a task from, by heading."""
+    if task.reads_images:
+        models = [
+            ListedModel(SCHEME + name, model.title, model.parameters, model.megabytes)
+            for name, model in VISION_MODELS.items()
+        ]
+        return {"": models}
+    recommended = [
+        ListedModel(name, model.title, model.parameters, model.megabytes, model.licence, model.vocabulary)
+        for name, model in HUB_MODELS.items()
+        if bool(model.vocabulary) is task.writes_text and model.chats is task.reads_conversations
+    ]
+    scratch = [
+        ListedModel(Scheme.SCRATCH.of(name), model.title, model.parameters(VOCABULARY), vocabulary=VOCABULARY)
+        for name, model in sorted(
+            SCRATCH_MODELS.items(), key=lambda pair: pair[1].writes is not task.writes_text
+        )
+        if (model.writes or not task.writes_text) and task is not Task.PREFERENCE
+    ]  # a model from scratch has no answers to compare
+    return {_("Pretrained"): recommended, _("From scratch (random weights, no download)"): scratch}
+
+
+def listed_model(task: Task, source: str) -> ListedModel | None:
+    """Return the model of the list, None for other sources."""
+    models = (model for group in listed_models(task).values() for model in group)
+    return next((model for model in models if model.source == source), None)
+
+
+class ModelList(ChoiceList):
+    """The models worth starting a task from; facts are read when the list is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.task = Task.IMAGE_CLASSIFICATION
+        self.judge: Callable[[ListedModel], Verdict] = lambda _model: Verdict.UNKNOWN
+        self.setPlaceholderText(_("Choose a model"))
+        self.setMaxVisibleItems(MOST_MODELS)
+
+    def choose(self, value: str) -> None:
+        if value:
+            super().choose(value)
+        else:
+            self.setCurrentIndex(-1)
+
+    def showPopup(self) -> None:  # noqa: N802 - Qt's name
+        self.reload()
+        super().showPopup()
+
+    def reload(self) -> None:
+        chosen, forbidden = str(self.currentData() or ""), hub.forbidden_by()
+        with QSignalBlocker(self):
+            self.clear()
+            for heading, models in listed_models(self.task).items():
+                if heading and models:
+                    self.append_heading(heading)
+                for model in models:
+                    facts = model.facts(BADGES.get(self.judge(model), ""))
+                    is_refused = bool(forbidden) and not model.is_here and scheme_of(model.source) is None
+                    why = _("Not on this computer. {what} prevents its download.").format(what=forbidden)
+                    self.append(Segment(model.source, model.title, facts, why if is_refused else ""))
+        self.choose(chosen)
 
 
 def run_segments(task: Task, folder: Path) -> list[Segment]:
@@ -92,25 +202,11 @@ class PastRunList(ChoiceList):
         self.choose(chosen)
 
 
-SCHEME = f"{Scheme.TORCHVISION}:"
-
-WEIGHTS_MEGABYTES = {
-    "resnet18": 45,
-    "mobilenet_v2": 14,
-    "efficientnet_b0": 21,
-    "squeezenet1_0": 5,
-    "alexnet": 233,
-    "vgg16": 528,
-}
-"""Sizes of the published weights, from torchvision's table of weights."""
-
-
 class Place(StrEnum):
     """Where a model comes from."""
 
     LIST = "list"
     FOLDER = "folder"
-    SCRATCH = "scratch"
     RUN = "run"
 
 
@@ -122,98 +218,80 @@ class ModelField(Field):
     def __init__(self, option: Option) -> None:
         super().__init__(option)
         self._task = Task.IMAGE_CLASSIFICATION
-        self._vision, self._scratch, self._runs = CalmComboBox(), ChoiceList(), PastRunList()
-        for name in VISION_MODELS:
-            self._vision.addItem(choices.model_title(name), SCHEME + name)
+        self.models, self._runs = ModelList(), PastRunList()
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._text.changed.connect(self.changed)
         for chooser, tip in (
-            (self._vision, option.help),
-            (self._scratch, _("Untrained, and small enough to train here")),
+            (self.models, option.help),
             (self._runs, _("Continues from the model of a run")),
         ):
             chooser.setAccessibleName(option.title)
             chooser.setToolTip(tip)
             chooser.activated.connect(self.changed)
         self._places: dict[Place, QComboBox | PathField] = {
-            Place.LIST: self._vision,
+            Place.LIST: self.models,
             Place.FOLDER: self._text,
-            Place.SCRATCH: self._scratch,
             Place.RUN: self._runs,
         }
         self._stack = QStackedWidget()
         for widget in self._places.values():
             self._stack.addWidget(widget)
-        self._place = Segmented()
+        self._place = Segmented(place_segments())
+        self._place.setAccessibleName(_("Source of the model"))
         self._place.chosen.connect(self._on_place)
         self.hub = link_button(_("Find one on the Hub…"), self.hub_wanted.emit, flush=True)
         lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
-        self._show_places()
+        self.models.reload()
+        self._show_place(Place.LIST)
 
     def set_task(self, task: Task) -> None:
         """Offer the models of a task; the chosen one stays if it is one of them."""
         if task is not self._task:
             before, self._task = str(self.value() or ""), task
-            self._show_places()
-            place = place_of(before)
-            is_offered = place in self._offered() and place is not Place.LIST
-            if is_offered and (place is not Place.SCRATCH or self._scratch.findData(before) >= 0):
-                self.set_value(before)
-
-    def _show_places(self) -> None:
-        offered, segments = self._offered(), place_segments()
-        self._place.set_segments((segments[place] for place in offered), keeps_value=False)
-        self._place.setAccessibleName(_("Source of the model"))
-        self._runs.clear()
-        self._runs.task = self._task
-        self._scratch.clear()
-        self._scratch.set_choices(scratch_segments(self._task))
-        self._show_place(Place(self._place.value()) if self._place.value() in offered else offered[0])
-
-    def _offered(self) -> tuple[Place, ...]:
-        if self._task.reads_images:
-            return (Place.LIST, Place.FOLDER, Place.RUN)
-        if self._task is Task.PREFERENCE:
-            return (Place.FOLDER, Place.RUN)  # a model from scratch has no answers to compare
-        return (Place.FOLDER, Place.SCRATCH, Place.RUN)
+            self.models.task = self._runs.task = task
+            self._runs.clear()
+            self.models.reload()
+            is_listed = self.models.findData(before) >= 0
+            is_kept = is_listed or scheme_of(before) not in (Scheme.TORCHVISION, Scheme.SCRATCH)
+            self.set_value(before if is_kept else "")
 
     def value(self) -> object:
         widget = self._stack.currentWidget()
         return (widget.currentData() or "") if isinstance(widget, QComboBox) else self._text.value()
 
     def set_value(self, value: object) -> None:
-        """Show a source; one that is not in its list is added as it is."""
+        """Show a source: in the list if it is there, else as a past run's, else as it is."""
         source = str(value or "")
-        place = place_of(source)
-        if place is None or place not in self._offered():
-            place = Place.LIST if self._task.reads_images and not source else Place.FOLDER
+        is_listed = not source or self.models.findData(source) >= 0 or scheme_of(source) in OF_LIST
+        place = Place.LIST if is_listed else Place.RUN if is_run(source) else Place.FOLDER
         self._text.set_value(source if place is Place.FOLDER else "")
-        if place is Place.LIST and source:
-            if self._vision.findData(source) < 0:
-                self._vision.addItem(source, source)
-            self._vision.setCurrentIndex(self._vision.findData(source))
-        elif place is Place.SCRATCH:
-            self._scratch.choose(source)
-        elif place is Place.RUN:
+        self.models.choose(source if place is Place.LIST else "")
+        if place is Place.RUN:
             self._runs.choose(source)
         self._show_place(place)
 
     @property
     def is_scratch(self) -> bool:
         """Whether the model, and its tokenizer, are trained from scratch."""
-        return self._stack.currentWidget() is self._scratch
+        return is_scratch(str(self.value() or ""))
 
     @property
     def is_run(self) -> bool:
         return self._stack.currentWidget() is self._runs
 
+    @property
+    def facts(self) -> str:
+        """Size, download and licence of a model of the list; empty for others."""
+        model = listed_model(self._task, str(self.value() or ""))
+        return model.facts() if model is not None else ""
+
     def _show_place(self, place: Place) -> None:
         self._place.set_value(place.value)
         widget = self._places[place]
         self._stack.setCurrentWidget(widget)
-        self.hub.setVisible(widget is self._text)
+        self.hub.setVisible(widget is not self._runs)
         self.setFocusProxy(self._text.line if widget is self._text else widget)
 
     def _on_place(self, value: str) -> None:
@@ -221,26 +299,17 @@ class ModelField(Field):
         self.changed.emit()
 
 
-def place_segments() -> dict[Place, Segment]:
-    texts = {
-        Place.LIST: (_("Well-known"), _("A vision model of torchvision.")),
-        Place.FOLDER: (_("Folder or Hub"), _("A folder with a model in it, or an id on the Hub.")),
-        Place.SCRATCH: (
-            _("From scratch"),
-            _("A small untrained model; its tokenizer is trained on your data. Needs no network."),
+OF_LIST = (Scheme.TORCHVISION, Scheme.SCRATCH)
+
+
+def place_segments() -> list[Segment]:
+    return [
+        Segment(
+            Place.LIST, _("Recommended"), _("Well-known models, and small ones that start from scratch.")
         ),
-        Place.RUN: (_("A past run"), _("The model that one of your runs has trained.")),
-    }
-    return {place: Segment(place.value, *both) for place, both in texts.items()}
-
-
-def place_of(source: str) -> Place | None:
-    """Return where a source is chosen, None if it is empty."""
-    if not source:
-        return None
-    places = {Scheme.TORCHVISION: Place.LIST, Scheme.SCRATCH: Place.SCRATCH, Scheme.RUN: Place.RUN}
-    scheme = scheme_of(source)
-    return Place.FOLDER if scheme is None else places.get(scheme, Place.FOLDER)
+        Segment(Place.FOLDER, _("Folder or Hub"), _("A folder with a model in it, or an id on the Hub.")),
+        Segment(Place.RUN, _("Past run"), _("The model that one of your runs has trained.")),
+    ]
 
 
 def model_title(options: RunOptions) -> str:
@@ -268,14 +337,19 @@ def download_note(options: RunOptions) -> str:
         return MISSING
     if Path(source).is_absolute() or scheme_of(source) in (Scheme.SCRATCH, Scheme.RUN):
         return _("none")
-    if not source.startswith(SCHEME):
-        if is_complete(options):
-            return _("none, the model is here already")
-        return _("the model, once, from the Hugging Face Hub")
-    name = source.removeprefix(SCHEME)
-    if not options.model.pretrained:
+    listed = next(
+        (
+            model
+            for group in listed_models(options.task).values()
+            for model in group
+            if model.source == source
+        ),
+        None,
+    )
+    if source.startswith(SCHEME) and not options.model.pretrained:
         return _("none")
-    home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
-    if any((home / "hub" / "checkpoints").glob(f"{name}-*.pth")):
-        return _("none, the weights are here already")
-    return _("about {megabytes} MB of weights, once").format(megabytes=WEIGHTS_MEGABYTES.get(name, 0))
+    if listed.is_here if listed is not None else hub.is_complete(options):
+        return _("none, the model is on this computer")
+    if listed is not None:
+        return _("about {megabytes:,} MB of weights, once").format(megabytes=listed.megabytes)
+    return _("the model, once, from the Hugging Face Hub")

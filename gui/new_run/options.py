@@ -503,6 +503,7 @@ class OptionsColumn(QWidget):
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed)
         self._split.update_from(self._reading.report)
         self._hide_rows()
+        self.form.row("model.source").set_hint(self.fields.model.facts)
         if options is None:
             return
         row, limit = self.form.row, options.data.max_length

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
@@ -13,7 +13,7 @@ from core.base.formats import MISSING, compact_count, counted, whole_percent
 from core.base.language import _
 from core.memory.model import ModelReport
 from core.options import RunOptions
-from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_text
+from core.options.catalogue import options_by_path, plain_number, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, PRETRAIN, SAMPLE_PATHS, STEP_PATHS, Extent, extent
@@ -28,6 +28,7 @@ from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
 from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
+from gui.widgets.form import Start
 from gui.widgets.form_row import sentence
 from gui.widgets.labels import LinkLabel, margins, text_label
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill
@@ -141,8 +142,8 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
     return ", ".join(parts) or _("in the training process, no workers")
 
 
-def changes_by_row(options: RunOptions) -> dict[str, str]:
-    """Return how options differ from their defaults, by the row of the summary that shows them."""
+def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[str, str]:
+    """Return how options that have an effect differ from their starts, by the row of the summary that shows them."""
     paths = {
         _("Model"): "model.pretrained",
         _("Trained"): "model.method model.quantization model.lora_rank model.lora_alpha model.lora_dropout "
@@ -163,12 +164,16 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
     }
     rows = {path: row for row, names in paths.items() for path in names.split()}
     changes: dict[str, list[str]] = {}
-    for option in changed_options(options):
-        row = rows.get(option.path) or rows.get(option.section)
-        if row:
-            value = value_text(option, value_of(options, option.path))
-            text = _("{option}: {value} (default: {default})")
-            text = text.format(option=option.title, value=value, default=value_text(option, option.default))
+    for path, start in changed.items():
+        option = options_by_path()[path]
+        row = rows.get(path) or rows.get(option.section)
+        if row and option.acts_in(options):
+            text = _("{option}: {value} ({origin}: {start})").format(
+                option=option.title,
+                value=value_text(option, value_of(options, path)),
+                origin=start.origin,
+                start=value_text(option, start.value),
+            )
             changes.setdefault(row, []).append(text)
     return {row: "\n".join(lines) for row, lines in changes.items()}
 
@@ -325,6 +330,7 @@ class OutcomeColumn(QWidget):
         questions: FormQuestions,
         advice: Sequence[Problem] = (),
         *,
+        changed: Mapping[str, Start],
         is_waiting: bool,
     ) -> None:
         """Show what will run, everything that is wrong and what is worth knowing."""
@@ -332,7 +338,7 @@ class OutcomeColumn(QWidget):
         if options is not None:
             data, model = questions.data.counted, questions.model.report
             self.rows.set_rows(summary_rows(options, checked.unreadable, machine, data, model))
-            self.rows.set_marks(changes_by_row(options))
+            self.rows.set_marks(changes_by_row(options, changed))
         title = options_by_path()["data.train"].title
 
         def of_findings(found: FindingLevel, level: Level) -> list[Check]:

@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from core.base.errors import Fix, OptionsError, UserError
 from core.base.files import is_there, why_missing, writing
 from core.base.language import _
-from core.memory.model import Basis, Forecast
+from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
-from core.options.catalogue import copied
+from core.options.catalogue import copied, value_at, with_changes
 from core.options.choices import Task
-from core.options.device_support import MachineReport, hints
+from core.options.device_support import MachineReport, find_device, hints
 from core.options.method_rules import starting_options
 from core.options.presets import Preset, find_task
 from core.options.sources import Scheme, scheme_of, short_name
@@ -26,9 +26,10 @@ from core.services.inspect import DataReport
 from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.new_run.header import DIGITS, MRPC, ImportSheet, NewRunHeader
+from gui.new_run.header import ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
+from gui.new_run.model_field import ListedModel
 from gui.new_run.options import FormHistory, OptionsColumn
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
 from gui.new_run.state import (
@@ -153,6 +154,7 @@ class NewRunPage(QWidget):
     start_requested = Signal(object)  # the `core.options.RunOptions` to train, without problems
     check_requested = Signal(str)  # the device to check, as in `device.name`
     form_changed = Signal()
+    welcome_wanted = Signal()
 
     def __init__(self, theme: Theme, ask: Ask, tools: MemoryTools | None = None) -> None:
         super().__init__()
@@ -177,7 +179,8 @@ class NewRunPage(QWidget):
         self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
         self._lay_out()
         self._connect()
-        self.load_tree(run_file.read_tree(DIGITS))
+        self.load_example(presets.find_example("digits"))
+        self._history.clear()
 
     def _lay_out(self) -> None:
         # Strips appear below the form: the fields above must not move.
@@ -196,6 +199,7 @@ class NewRunPage(QWidget):
         self._header.example_chosen.connect(self.load_example)
         self._header.preset_chosen.connect(self.apply_preset)
         self._header.import_chosen.connect(self.import_options)
+        self._header.welcome_chosen.connect(self.welcome_wanted)
         self._header.reset_chosen.connect(self.start_afresh)
         self._header.save_chosen.connect(self._save)
         self._history.task_wanted.connect(self._change_task)
@@ -206,6 +210,7 @@ class NewRunPage(QWidget):
         self._options.fields.train.changed.connect(self._remedies.propose_task)
         self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
+        self._options.fields.model.models.judge = self._judge
         self._strip.fix_chosen.connect(self._remedies.apply)
         self._reading.changed.connect(self._on_reading)
         self._questions.model.changed.connect(self._refresh)
@@ -213,9 +218,12 @@ class NewRunPage(QWidget):
         self._outcome.checks.path_chosen.connect(self.go_to_option)
         self._outcome.start.clicked.connect(self.start)
 
-    def load_tree(self, tree: Mapping[str, Any]) -> None:
-        """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then."""
-        self._fill(tree)
+    def load_tree(self, tree: Mapping[str, Any], origin: str = "") -> None:
+        """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then.
+
+        Changes are counted from these values if `origin` says what they are of, else from those a task starts with.
+        """
+        self._fill(tree, origin)
         self._history.clear()
 
     def restore_tree(self, tree: Mapping[str, Any]) -> None:
@@ -223,10 +231,10 @@ class NewRunPage(QWidget):
         self.load_tree(tree)
         self._header.show_restored(True)
 
-    def replace_tree(self, tree: Mapping[str, Any], title: str) -> None:
-        """Fill the form, list the changes, and offer to undo them."""
+    def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:
+        """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`."""
         with self._history.step(title):
-            self._fill(tree)
+            self._fill(tree, origin)
 
     def undo(self) -> None:
         """Undo the last change of the form, whatever made it."""
@@ -238,7 +246,7 @@ class NewRunPage(QWidget):
 
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with."""
-        self.replace_tree(run_file.read_tree(DIGITS), _("Reset"))
+        self.replace_tree(presets.find_example("digits").tree, _("Reset form"), _("example"))
 
     def load_file(self, path: Path) -> None:
         """Fill the form from a run file, and show its problems."""
@@ -247,23 +255,28 @@ class NewRunPage(QWidget):
         except OptionsError as error:
             self._strip.show_error(error)
             return
-        self.replace_tree(tree, _("Open {name}").format(name=path.name))
+        self.replace_tree(tree, _("Open {name}").format(name=path.name), _("run file"))
         options, problems = check_tree(tree)
         if options is None or any(problem.path not in self._options.form.paths for problem in problems):
             self._strip.show_error(OptionsError(problems, path.name))
 
-    def load_example(self, path: Path) -> None:
+    def load_example(self, example: Preset) -> None:
         """Fill the form from an example; data that is not part of Hone is left for the person to choose."""
-        with self._history.step(_("Example: {name}").format(name=path.stem)):
-            self.load_file(path)
-            if path == MRPC:
+        with self._history.step(
+            _("Example: {name}").format(name=example.title), is_listed=bool(self._options.form.changed_from())
+        ):
+            self._fill(example.tree, _("example"))
+            data = value_at(example.tree, "data.train")
+            if scheme_of(data) is None and not is_there(Path(data)):
                 self._options.form.set_values({"data.train": "", "data.eval": None})
                 self.go_to_option("data.train")
+        self._header.show_example(example.title)
 
     def apply_preset(self, preset: Preset) -> None:
         """Change the options of a preset."""
         self._strip.hide()
         self._history.apply(preset)
+        self._options.form.count_from(preset.tree, _("preset"), is_whole=False)
 
     def apply_changes(self, title: str, text: str, changes: Mapping[str, Any]) -> None:
         """Change options by their paths, list the changes and why they are made."""
@@ -340,6 +353,17 @@ class NewRunPage(QWidget):
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
 
+    def _judge(self, model: ListedModel) -> Verdict:
+        """Whether a model fits on the chosen device with the options of the form, by the size of its weights alone."""
+        options = check_form(self.tree()).readable
+        device = find_device(self._machine, options.device.name) if self._machine and options else None
+        if options is None or device is None or not device.available:
+            return Verdict.UNKNOWN
+        options = with_changes(options, {"model.source": model.source})
+        shape = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary)
+        tools = self._fit.tools
+        return tools.forecast(options, shape, device, room=tools.room(device, options)).verdict
+
     @property
     def known_memory(self) -> Forecast | None:
         """The measured memory of the run, None if the run can forecast as well itself."""
@@ -361,6 +385,9 @@ class NewRunPage(QWidget):
             self._fit.pause()
             self.start_requested.emit(self.ready)
 
+    def focus_start(self) -> None:
+        self._outcome.start.setFocus()
+
     def open_file(self) -> None:
         """Ask for a run file and fill the form from it."""
         self._header.open_file()
@@ -377,11 +404,13 @@ class NewRunPage(QWidget):
         self._fit_actions.close()
         self._fit.close()
 
-    def _fill(self, tree: Mapping[str, Any]) -> None:
+    def _fill(self, tree: Mapping[str, Any], origin: str = "") -> None:
         self._strip.hide()
         self._changes.hide()
         self._header.show_restored(False)
         self._options.load(tree)
+        start = tree if origin else starting_tree(self._options.form.task)
+        self._options.form.count_from(start, origin or _("start value"))
         self._refresh()
 
     def _change_task(self, task: Task) -> None:
@@ -433,7 +462,15 @@ class NewRunPage(QWidget):
         is_ready = not (problems or is_waiting or questions.data.problem_count)
         self.ready = checked.options if is_ready else None
         self._fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
-        self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=is_waiting)
+        self._outcome.show_outcome(
+            checked,
+            problems,
+            self._machine,
+            questions,
+            advice,
+            changed=form.changed_from(),
+            is_waiting=is_waiting,
+        )
         self.form_changed.emit()
 
     def _save(self, path: Path) -> None:

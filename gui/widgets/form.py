@@ -2,18 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem
+from core.base.language import _
 from core.options import SCHEMA, Tree
-from core.options.catalogue import is_changed, options_by_path, value_text
+from core.options.catalogue import is_changed, options_by_path, value_at, value_text
 from core.options.choices import Task
 from core.options.declare import Option
 from core.options.device_support import DeviceReport, MachineReport
 from gui.widgets.fields import Field, Offer, make_field, offer_of
 from gui.widgets.form_row import FormRow
+
+
+class Start(NamedTuple):
+    """A value that changes are counted from, and what it is of: "default", "example"."""
+
+    value: Any
+    origin: str
 
 
 class Form(QObject):
@@ -30,6 +38,7 @@ class Form(QObject):
         self._rows: dict[str, FormRow] = {}
         self._relevant: frozenset[str] = frozenset()
         self._offers: dict[str, Offer] = {}
+        self._starts: dict[str, tuple[Start, ...]] = {}  # the newest first
 
     def add(self, path: str, field: Field | None = None) -> FormRow:
         """Add the row of an option, with `field` instead of the usual control of its kind."""
@@ -95,6 +104,32 @@ class Form(QObject):
                 values |= {f"{section}.{name}": value for name, value in given.items()}
         self.put(values)
 
+    def count_from(self, tree: Mapping[str, Any], origin: str, *, is_whole: bool = True) -> None:
+        """Mark what differs from these values, or from the default where there are none.
+
+        Args:
+            tree: The values.
+            origin: What they are of, as in "Changed (example: 5)".
+            is_whole: Whether values that `tree` leaves out are those of before.
+        """
+        before = {} if is_whole else self._starts
+        self._starts = before | {
+            path: (Start(value, origin), *before.get(path, ()))
+            for path in self._rows
+            if (value := value_at(dict(tree), path)) is not None
+        }
+        self._update_marks()
+
+    def changed_from(self) -> dict[str, Start]:
+        """Return the paths of changed options, and what they are counted from."""
+        changed = {}
+        for path, row in self._rows.items():
+            option, value = row.field.option, row.field.value()
+            starts = self._starts.get(path) or (Start(option.default, _("default")),)
+            if all(is_changed(option, value, start.value) for start in starts):
+                changed[path] = starts[0]
+        return changed
+
     def put(self, changes: Mapping[str, Any]) -> None:
         """Set some options by their paths, unknown ones are skipped; `changed` is not emitted."""
         for path, value in changes.items():
@@ -152,15 +187,16 @@ class Form(QObject):
             row.set_refusals(row.field.show_offer(self._offers[path]))
 
     def _reset(self, path: str) -> None:
-        field = self._rows[path].field
-        field.control.setFocus()  # the mark, which has the focus, is hidden now
-        self.set_values({path: field.option.default})
+        start = self.changed_from()[path]
+        self._rows[path].field.control.setFocus()  # the mark, which has the focus, is hidden now
+        self.set_values({path: start.value})
 
     def _update_marks(self) -> None:
-        """Mark what differs from its default, and notify if other options apply than before."""
-        for row in self._rows.values():
-            option, value = row.field.option, row.field.value()
-            row.set_changed(value_text(option, option.default) if is_changed(option, value) else "")
+        """Mark what differs from its start, and notify if other options apply than before."""
+        changed = self.changed_from()
+        for path, row in self._rows.items():
+            start = changed.get(path)
+            row.set_changed(f"{start.origin}: {value_text(row.field.option, start.value)}" if start else "")
             row.show_unit()
         relevant = frozenset(path for path, row in self._rows.items() if self.applies(row.field.option))
         if relevant != self._relevant:

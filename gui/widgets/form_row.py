@@ -20,7 +20,7 @@ LONGEST_LABEL = "Pretrained weights"
 
 
 class FormRow(QWidget):
-    """A labelled control, with a mark if its value differs from the default.
+    """A labelled control, with a mark if its value differs from that it started with.
 
     `problems` and `advice` are those shown; nothing is wrong with a value that has advice only.
     """
@@ -103,14 +103,13 @@ class FormRow(QWidget):
         self.refusals.show_text(sentence(why.summary), [sentence(line) for line in why.details])
         self._show_refusals()
 
-    def set_changed(self, default: str) -> None:
-        """Mark that the value differs from this default; empty if it doesn't."""
-        self.mark.setVisible(bool(default))
-        if default:
-            tip = _("Changed; the default is {default}. Click to reset.")
-            self.mark.setToolTip(tip.format(default=default))
-            name = _("{title} is changed; default: {default}")
-            self.mark.setAccessibleName(name.format(title=self.field.option.title, default=default))
+    def set_changed(self, start: str) -> None:
+        """Mark that the value differs from its start, such as `example: 5`; empty if it doesn't."""
+        self.mark.setVisible(bool(start))
+        if start:
+            self.mark.setToolTip(_("Changed ({start}). Click to reset.").format(start=start))
+            name = _("{title} is changed ({start})")
+            self.mark.setAccessibleName(name.format(title=self.field.option.title, start=start))
 
     def set_advice(self, advice: Sequence[Problem]) -> None:
         if tuple(advice) != self.advice:

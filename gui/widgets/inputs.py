@@ -306,10 +306,16 @@ class ChoiceList(CalmComboBox):
         item.setData(words, Qt.ItemDataRole.ToolTipRole)
         item.setData(words, Qt.ItemDataRole.AccessibleDescriptionRole)
         item.setEnabled(not choice.refusal)
-        self.append_item(item)
-
-    def append_item(self, item: QStandardItem) -> None:
         self._items().appendRow(item)
+
+    def append_heading(self, title: str) -> None:
+        """Add a line in bold that can't be chosen."""
+        heading = QStandardItem(title)
+        heading.setFlags(Qt.ItemFlag.NoItemFlags)
+        font = QFont(self.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        heading.setData(font, Qt.ItemDataRole.FontRole)
+        self._items().appendRow(heading)
 
     def _items(self) -> QStandardItemModel:
         model = self.model()

@@ -50,6 +50,13 @@ class Task(NamedTuple):
 
 MRPC = {"data.train": "mrpc/msr_paraphrase_train.txt", "data.eval": "mrpc/msr_paraphrase_test.txt"}
 MNIST = {"data.train": "mnist/t10k-images-idx3-ubyte.gz"}
+ARTICLE = {
+    "data.max_train_samples": 1250,
+    "data.image_size": 224,
+    "memory.batch_size": 4,
+    "training.epochs": 1,
+}
+ARTICLE |= {"training.optimizer": "adam", "training.schedule": "constant", "training.warmup": 0}
 PLAYS = {"data.train": "text/tinyshakespeare.txt"}
 SCORES = {"data.text_columns": "#1 String,#2 String", "data.label_column": "Quality", "training.epochs": 2}
 CHAT = {"data.train": "instruct/alpaca_en_demo.json"}
@@ -82,7 +89,14 @@ TASKS = (
         starts_from="alpaca",
     ),
     *(
-        Task(f"mnist-{name}", f"mnist-{name}.hone", "accuracy", at_least(goal) if goal else None, files=MNIST)
+        Task(
+            f"mnist-{name}",
+            "digits.hone",
+            "accuracy",
+            at_least(goal) if goal else None,
+            files=MNIST,
+            settings={"model.source": f"torchvision:{name}", **ARTICLE},
+        )
         for name, goal in MODELS.items()
     ),
 )

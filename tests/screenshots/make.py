@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from core.base.settings import Appearance, Settings
 from core.benchmark import result as benchmark_result
 from core.memory.model import Room
-from core.options import past_runs, run_file
+from core.options import past_runs, presets, run_file
 from core.options.choices import Task
 from core.options.past_runs import RunNotes
 from core.runs.crash import Interrupted
@@ -39,7 +39,7 @@ from gui.base.theme import Theme
 from gui.base.trash import Question
 from gui.benchmark.page import BenchmarkPage
 from gui.charts.chart import RepaintQueue
-from gui.new_run.header import DIGITS, ImportSheet
+from gui.new_run.header import ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
 from gui.run.export_dialog import ExportSheet
@@ -69,6 +69,7 @@ from tests.screenshots.answers import (
     measured,
 )
 
+DIGITS = presets.RESOURCES / "examples" / "digits.hone"
 SIZES = ((1280, 820), (1024, 700))
 README = (("run-live", (1280, 980)), ("new-run", (1280, 820)))
 SETTLE_SECONDS, PAINT_SECONDS = 1.6, 0.3
@@ -161,6 +162,7 @@ class Stage:
         """All of them: the name, and what brings the window there."""
         show_run, go_to, live = self.window.show_run, self.window.go_to, self.runs["live"]
         return {
+            "welcome": partial(go_to, Place.WELCOME),
             "new-run": self.digits,
             "new-run-texts": self.texts,
             "new-run-problems": partial(self.texts, **WRONG),

@@ -4,12 +4,11 @@ import msgspec
 import pytest
 
 from core.base.settings import Appearance
-from core.options import run_file
+from core.options import presets
 from core.options.choices import Task
 from core.services.inspect import DataReport, InspectRequest
 from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
-from gui.new_run.header import DIGITS
 from gui.new_run.page import NewRunPage
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
@@ -66,7 +65,7 @@ def page(shared, engine, memory):
         card._more.setChecked(False)
     page._outcome.fit.ladder.link.setChecked(False)
     page._outcome.fit._was_short = False
-    page.load_tree(run_file.read_tree(DIGITS))
+    page.load_example(presets.find_example("digits"))
     page.show()
     yield page
     engine.gate.set()

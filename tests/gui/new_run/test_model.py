@@ -1,10 +1,15 @@
 """The model in the form: where it comes from, and what the engine reports about it."""
 
 import msgspec
+import pytest
 
 from core.base.errors import Fix, Problem
 from core.base.jobs import EngineCrashed
-from tests.fakes.jobs import PAIRS
+from core.memory.model import Room
+from core.options.choices import Task
+from gui.new_run.model_field import listed_models
+from gui.widgets.inputs import SECOND_LINE
+from tests.fakes.jobs import CPU_ONLY, PAIRS
 from tests.fakes.model_shapes import MODEL
 from tests.gui.new_run.steps import TEXTS, checks, load, put, row, rows, settle, start_text
 
@@ -23,10 +28,51 @@ def test_a_model_is_chosen_where_it_comes_from_and_scratch_models_suit_the_task(
     put(page, model__source=str(model))
     assert field.value() == str(model)
     load(page, "causal-lm")
-    offered = [field._scratch.itemData(index) for index in range(field._scratch.count())]
-    assert offered == ["scratch:llama-tiny", "scratch:llama-small", "scratch:llama-medium"]
+    assert [model for model in offered(field) if model.startswith("scratch:")] == [
+        "scratch:llama-tiny",
+        "scratch:llama-small",
+        "scratch:llama-medium",
+    ]
+
+
+def offered(field):
+    """The sources of the list of models, without headings."""
+    sources = (field.models.itemData(index) for index in range(field.models.count()))
+    return [source for source in sources if source]
+
+
+@pytest.mark.parametrize("task", Task)
+def test_the_list_has_about_five_pretrained_models_for_each_task_and_says_which_are_here(
+    page, task, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    load(page, task.value)
+    models = [model for group in listed_models(task).values() for model in group if model.megabytes]
+    assert 4 <= len(models) <= 6
+    sources = [model.source for model in models]
+    assert offered(page._options.fields.model)[: len(models)] == sources
+    if task.reads_text:
+        chosen = models[0]
+        assert not chosen.is_here
+        for name in ("refs", "snapshots/abc"):
+            (tmp_path / f"models--{chosen.source.replace('/', '--')}" / name).mkdir(parents=True)
+        (repository := tmp_path / f"models--{chosen.source.replace('/', '--')}").joinpath(
+            "refs/main"
+        ).write_text("abc")
+        (repository / "snapshots/abc/model.safetensors").touch()
+        assert chosen.is_here
+
+
+@pytest.mark.parametrize(("free", "badge"), [(64 << 30, "fits"), (1 << 30, "too large")])
+def test_models_of_the_list_are_judged_by_the_memory_of_this_computer(page, memory, monkeypatch, free, badge):
+    monkeypatch.delenv("HF_HUB_OFFLINE")
     load(page, "chat")
-    assert set(field._place.buttons()) == {"folder", "run"}
+    page.set_machine(CPU_ONLY)
+    memory.room.room = Room(free=free, ceiling=64 << 30)
+    page._options.fields.model.models.reload()
+    models = page._options.fields.model.models
+    facts = models.itemData(models.findData("Qwen/Qwen2.5-1.5B-Instruct"), SECOND_LINE)
+    assert badge in facts
 
 
 def test_only_past_runs_that_suit_the_task_are_offered(page, tmp_path):

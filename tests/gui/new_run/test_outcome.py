@@ -63,7 +63,7 @@ def test_downloads_are_named_as_far_as_they_are_known(monkeypatch, tmp_path):
     weights = tmp_path / "torch" / "hub" / "checkpoints" / "alexnet-owt-7be5be79.pth"
     weights.parent.mkdir(parents=True)
     weights.touch()
-    assert download_note(pretrained) == "none, the weights are here already"
+    assert download_note(pretrained) == "none, the model is on this computer"
 
     from_hub, repository = of_text("org/model"), tmp_path / "hub" / "models--org--model"
     assert "Hugging Face Hub" in download_note(from_hub)
@@ -74,7 +74,7 @@ def test_downloads_are_named_as_far_as_they_are_known(monkeypatch, tmp_path):
     (snapshot / "config.json").touch()
     assert "Hugging Face Hub" in download_note(from_hub), "its weights are still to come"
     (snapshot / "model.safetensors").touch()
-    assert download_note(from_hub) == "none, the model is here already"
+    assert download_note(from_hub) == "none, the model is on this computer"
 
     in_folder = of_text(str(tmp_path / "mine"))
     assert (download_note(in_folder), model_title(in_folder)) == ("none", "mine, pretrained")

@@ -11,9 +11,8 @@ from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
-from core.options.presets import differences, find_preset, presets
+from core.options.presets import differences, find_example, find_preset, presets
 from core.services.inspect import DataReport
-from gui.new_run.header import MRPC
 from gui.new_run.state import all_problems, check_form
 from tests.fakes.jobs import CPU_ONLY, PAIRS
 from tests.gui.new_run.steps import (
@@ -190,7 +189,7 @@ def test_a_run_file_is_opened_and_saved_unchanged(page, tmp_path, model, pairs):
     page.load_file(written)
     page._save(saved)
     assert run_file.read(saved) == run_file.read(written)
-    page.load_example(MRPC)
+    page.load_example(find_example("mrpc"))
     assert page.tree()["data"]["train"] == ""
     assert start_text(page) == "Choose the data to train on", "its files are the person's own"
 
@@ -236,7 +235,9 @@ def test_another_task_keeps_model_and_data_and_brings_back_none_of_earlier(
 ):
     load(page, "chat", "some/old-model", talks)
     page.replace_tree(
-        {"task": "causal-lm", "model": {"source": str(model)}, "data": {"train": str(pairs)}}, "New run"
+        {"task": "causal-lm", "model": {"source": str(model)}, "data": {"train": str(pairs)}},
+        "New run",
+        "earlier run",
     )
     choose_task(page, Task.CHAT)
     assert (page.tree()["data"]["train"], page.tree()["model"]["source"]) == (str(pairs), str(model))
@@ -343,7 +344,7 @@ def test_the_menus_offer_every_preset_the_example_and_a_reset(qtbot, page):
     for action, signal in (
         (examples["Fastest"], page._header.preset_chosen),
         (examples["Handwritten digits"], page._header.example_chosen),
-        (opens["Reset"], page._header.reset_chosen),
+        (opens["Reset form"], page._header.reset_chosen),
     ):
         with qtbot.waitSignal(signal):
             action.trigger()

@@ -242,7 +242,7 @@ def test_a_changed_option_is_marked_and_one_press_resets_it(qtbot, form):
     assert row.mark.isHidden()
     form.field(BATCH).control.setValue(4)
     assert not row.mark.isHidden()
-    assert row.mark.accessibleName() == "Batch size is changed; default: 16"
+    assert row.mark.accessibleName() == "Batch size is changed (default: 16)"
     with qtbot.waitSignal(form.changed) as caught:
         row.mark.click()
     assert caught.args == [{BATCH}]

@@ -1,0 +1,145 @@
+"""The page of the first start: what Hone is, and three runs to begin with."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from core.base.formats import duration
+from core.base.language import _
+from core.options.catalogue import value_at
+from core.options.presets import Preset, comes_complete, examples
+from core.runs.library import list_runs, run_title
+from core.runs.status import State
+from core.runs.summary import summarize
+from gui.base.theme import Role, set_role
+from gui.base.tokens import PAGE_MARGINS, SPACING
+from gui.widgets.labels import link_button, role_label, text_label
+from gui.widgets.layout import PageScroll, fill
+
+WIDEST = 940
+MOST_RUNS = 60
+"""The newest runs, among which one of an example is searched."""
+
+
+def beginnings() -> dict[str, tuple[str, str, str]]:
+    """Return title, sample and text of each tile, by the name of the example it leads to."""
+    return {
+        "digits": (
+            _("Recognise handwritten digits"),
+            "7 2 0 4 9",
+            _("A small network learns to read scanned digits. The quickest way to see what training is."),
+        ),
+        "messages": (
+            _("Classify my texts"),
+            _("“Thank you!” → praise"),
+            _("Sort texts by labels. Start with messages to a shop, then use a table of your own."),
+        ),
+        "chat": (
+            _("Tune a chat model"),
+            _("“Hello! How can I help?”"),
+            _("Teach a model to answer in your way. Start with short conversations, then use your own."),
+        ),
+    }
+
+
+def seconds_of(example: Preset, folder: Path) -> float | None:
+    """Return how long the newest finished run of an example took, None if there is none in a folder of runs."""
+    name = value_at(example.tree, "output.name")
+    for run in list_runs(folder)[:MOST_RUNS]:
+        if run_title(run) == name and (summary := summarize(run)).state is State.FINISHED:
+            return summary.seconds
+    return None
+
+
+class Tile(QPushButton):
+    """A large button with a sample, a title, a text and a line about the time."""
+
+    def __init__(self, title: str, sample: str, text: str) -> None:
+        super().__init__()
+        set_role(self, Role.TILE)
+        self.time = text_label(role=Role.HINT)
+        self._lines = fill(
+            QVBoxLayout(self),
+            role_label(Role.TILE_SAMPLE, sample),
+            text_label(title, Role.CARD_TITLE),
+            text_label(text, Role.MUTED),
+            None,
+            self.time,
+            margins=(2 * SPACING, 2 * SPACING, 2 * SPACING, 2 * SPACING),
+            spacing=SPACING,
+        )
+        self._lines.insertSpacing(1, SPACING)
+        for label in self.findChildren(QLabel):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAccessibleName(title)
+        self.setAccessibleDescription(text)
+
+    def sizeHint(self) -> QSize:
+        """Return the size of the labels; a button would only ask for that of its own text."""
+        return self._lines.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self._lines.minimumSize()
+
+
+class WelcomePage(QWidget):
+    """What Hone is, and three examples to begin with.
+
+    Args:
+        runs_folder: Returns the folder of runs.
+    """
+
+    example_chosen = Signal(object)  # a `core.options.presets.Preset`
+    form_wanted = Signal()
+    file_wanted = Signal()
+
+    def __init__(self, runs_folder: Callable[[], Path]) -> None:
+        super().__init__()
+        set_role(self, Role.PAGE)
+        self._runs_folder = runs_folder
+        self._examples = {example.name: example for example in examples() if comes_complete(example)}
+        self.tiles = {name: Tile(*words) for name, words in beginnings().items() if name in self._examples}
+        tiles = QHBoxLayout()
+        tiles.setSpacing(2 * SPACING)
+        for name, tile in self.tiles.items():
+            tile.clicked.connect(partial(self.example_chosen.emit, self._examples[name]))
+            tiles.addWidget(tile, 1)
+        title = role_label(Role.HEADLINE, _("Welcome to Hone"))
+        about = text_label(
+            _(
+                "Train language and image models on your own computer, watch them learn, and use them. Nothing is "
+                "uploaded, and no account is needed."
+            ),
+            Role.LEAD,
+        )
+        own = fill(
+            QHBoxLayout(),
+            role_label(
+                Role.MUTED, _("Have data already? Drop a file or folder anywhere in this window, or:")
+            ),
+            link_button(_("Set up a run"), self.form_wanted.emit),
+            link_button(_("Open a run file…"), self.file_wanted.emit),
+            None,
+            spacing=SPACING // 2,
+        )
+        content = QWidget()
+        content.setMaximumWidth(WIDEST)
+        lines = fill(QVBoxLayout(content), (title, 0), about, tiles, own, spacing=2 * SPACING)
+        lines.insertSpacing(2, SPACING)
+        lines.insertSpacing(4, SPACING)
+        middle = QWidget()
+        row = fill(QHBoxLayout(middle), None, (content, 100), None, margins=PAGE_MARGINS)
+        row.setAlignment(content, Qt.AlignmentFlag.AlignVCenter)
+        fill(QVBoxLayout(self), PageScroll(middle), margins=(0, 0, 0, 0))
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        for name, tile in self.tiles.items():
+            seconds = seconds_of(self._examples[name], self._runs_folder())
+            known = _("Took {time} on this computer · works offline")
+            guessed = _("About 1 minute on two CPU cores · works offline")
+            tile.time.setText(guessed if seconds is None else known.format(time=duration(seconds)))
