@@ -503,9 +503,10 @@ class OptionsColumn(QWidget):
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed)
         self._split.update_from(self._reading.report)
         self._hide_rows()
-        self.form.row("model.source").set_hint(self.fields.model.facts)
         if options is None:
             return
+        is_random = not options.model.pretrained and not self.fields.model.is_scratch
+        self.form.row("model.source").set_hint("" if is_random else self.fields.model.facts)
         row, limit = self.form.row, options.data.max_length
         is_cut = longest is not None and longest < limit
         self.data.views.lengths.set_limit(min(limit, longest or limit) if options.task.reads_text else None)

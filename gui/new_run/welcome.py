@@ -9,7 +9,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.formats import duration
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.options.catalogue import value_at
 from core.options.presets import Preset, comes_complete, examples
 from core.runs.library import list_runs, run_title
@@ -25,23 +25,26 @@ MOST_RUNS = 60
 """The newest runs, among which one of an example is searched."""
 
 
-def beginnings() -> dict[str, tuple[str, str, str]]:
-    """Return title, sample and text of each tile, by the name of the example it leads to."""
+def beginnings() -> dict[str, tuple[str, str, str, int]]:
+    """Return title, sample, text and minutes on two CPU cores of each tile, by the name of the example it leads to."""
     return {
         "digits": (
             _("Recognise handwritten digits"),
             "7 2 0 4 9",
             _("A small network learns to read scanned digits. The quickest way to see what training is."),
+            1,
         ),
         "messages": (
             _("Classify my texts"),
             _("“Thank you!” → praise"),
             _("Sort texts by labels. Start with messages to a shop, then use a table of your own."),
+            1,
         ),
         "chat": (
             _("Tune a chat model"),
             _("“Hello! How can I help?”"),
             _("Teach a model to answer in your way. Start with short conversations, then use your own."),
+            3,
         ),
     }
 
@@ -58,9 +61,10 @@ def seconds_of(example: Preset, folder: Path) -> float | None:
 class Tile(QPushButton):
     """A large button with a sample, a title, a text and a line about the time."""
 
-    def __init__(self, title: str, sample: str, text: str) -> None:
+    def __init__(self, title: str, sample: str, text: str, minutes: int) -> None:
         super().__init__()
         set_role(self, Role.TILE)
+        self._minutes = minutes
         self.time = text_label(role=Role.HINT)
         self._lines = fill(
             QVBoxLayout(self),
@@ -77,6 +81,18 @@ class Tile(QPushButton):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleName(title)
         self.setAccessibleDescription(text)
+
+    def show_time(self, seconds: float | None) -> None:
+        """Say how long a run takes; `seconds` are those of an earlier one, if there is one."""
+        if seconds is not None:
+            text = _("Took {time} on this computer · works offline").format(time=duration(seconds))
+        else:
+            text = ngettext(
+                "About {count} minute on two CPU cores · works offline",
+                "About {count} minutes on two CPU cores · works offline",
+                self._minutes,
+            ).format(count=self._minutes)
+        self.time.setText(text)
 
     def sizeHint(self) -> QSize:
         """Return the size of the labels; a button would only ask for that of its own text."""
@@ -139,7 +155,4 @@ class WelcomePage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         for name, tile in self.tiles.items():
-            seconds = seconds_of(self._examples[name], self._runs_folder())
-            known = _("Took {time} on this computer · works offline")
-            guessed = _("About 1 minute on two CPU cores · works offline")
-            tile.time.setText(guessed if seconds is None else known.format(time=duration(seconds)))
+            tile.show_time(seconds_of(self._examples[name], self._runs_folder()))

@@ -189,7 +189,7 @@ def test_nothing_below_the_data_moves_while_it_is_read(qtbot, page, answers, tal
     fields = [row(page, path) for path in ("training.learning_rate", "data.eval_fraction")]
 
     def heights():
-        QApplication.processEvents()  # layouts that wait to be updated
+        QApplication.sendPostedEvents()  # layouts that wait to be updated
         return [field.mapTo(page, QPoint()).y() for field in fields]
 
     bad = talks.with_name("bad.json")

@@ -11,7 +11,7 @@ from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
-from core.options.presets import differences, find_example, find_preset, presets
+from core.options.presets import RESOURCES, differences, find_example, find_preset, presets
 from core.services.inspect import DataReport
 from gui.new_run.state import all_problems, check_form
 from tests.fakes.jobs import CPU_ONLY, PAIRS
@@ -289,15 +289,15 @@ def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
 
 
 CHANGES = {
-    "an example": lambda page, path: page.load_example(MRPC),
+    "an example": lambda page, path: page.load_example(find_example("mrpc")),
     "a preset": lambda page, path: page.apply_preset(find_preset("published-guide")),
-    "a run file": lambda page, path: page.load_file(MRPC),
+    "a run file": lambda page, path: page.load_file(RESOURCES / "examples" / "mrpc.hone"),
     "a remedy": lambda page, path: page._remedies.apply(
         Fix("Use it", {"task": "chat", "data.train": str(path)})
     ),
     "another task": lambda page, path: choose_task(page, TEXTS),
     "the options of a run": lambda page, path: page.replace_tree(
-        {"task": "chat", "training": {"epochs": 2.0}}, "Run"
+        {"task": "chat", "training": {"epochs": 2.0}}, "Run", "earlier run"
     ),
     "dropped data": drop,
     "data from outside": lambda page, path: page.set_data(path),
