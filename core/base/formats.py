@@ -160,7 +160,7 @@ def memory(value: float | None) -> str:
     if value is None:
         return MISSING
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
-        if abs(value) >= 0.9995 * 1024**power:
+        if abs(value) >= 999.5 * 1024 ** (power - 1):
             return f"{_scaled(value / 1024**power)} {unit}"
     return f"{value:.0f} B"
 

@@ -137,6 +137,8 @@ def unit_of(option: Option, value: Any) -> str:
 
 def unit_beside(option: Option, value: Any) -> str:
     """The unit behind a field: that of a share of the run is `of the run`."""
+    if option.path == "output.save_steps" and value == 0:
+        return _("steps: after each epoch")
     return _("of the run") if option.share_below_one and _is_share(option, value) else unit_of(option, value)
 
 

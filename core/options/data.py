@@ -4,6 +4,7 @@ from core.base.language import _
 from core.options.choices import ChatTemplate, LossOn, Padding, Toggle
 from core.options.declare import (
     FOR_CHAT,
+    FOR_CLASSES,
     FOR_CONVERSATIONS,
     FOR_IMAGES,
     FOR_LABEL_COLUMN,
@@ -98,6 +99,15 @@ class DataOptions(Section, frozen=True, kw_only=True):
         _("Leave out training examples equal to an earlier one, before the validation split is made."),
         group=_("Reading"),
         needs=FOR_TEXT,
+    )
+    label_names: dict[str, str] = option(
+        {},
+        _("Label names"),
+        _(
+            "Names for labels, such as `0 = negative, 1 = positive`. The trained model answers with these names."
+        ),
+        group=_("Labels"),
+        needs=FOR_CLASSES,
     )
     image_column: str | None = option(
         None,

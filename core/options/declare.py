@@ -40,6 +40,7 @@ FOR_TEXT = _tasks(lambda task: task.reads_text)
 FOR_IMAGES = _tasks(lambda task: task.reads_images)
 FOR_TEXT_COLUMNS = _tasks(lambda task: task.reads_text and not task.reads_conversations)
 FOR_LABEL_COLUMN = _tasks(lambda task: task.has_labels or task is Task.TEXT_REGRESSION)
+FOR_CLASSES = _tasks(lambda task: task in (Task.TEXT_CLASSIFICATION, Task.IMAGE_CLASSIFICATION))
 FOR_SINGLE_TEXTS = _tasks(lambda task: task.reads_text and task is not Task.CAUSAL_LM)
 """Each text is an example, and not part of one long text."""
 FOR_CONVERSATIONS = _tasks(lambda task: task.reads_conversations)

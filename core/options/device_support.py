@@ -207,6 +207,7 @@ def _use(path: str, value: object) -> Fix:
 # --- Hints
 
 
+SCRATCH_RATE = 5e-4
 LORA_RATE = 2e-4
 TILE = 8
 LARGE_TILE = 64
@@ -289,6 +290,9 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
     ):
         message = _("{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual")
         yield Problem(path, message.format(rate=rate), (_use(path, 2e-5),))
+    elif method is Method.FULL and options.starts_random and rate < SCRATCH_RATE / 2:
+        message = _("{rate:g} is low for a model from scratch, which would learn little; {usual:g} is usual")
+        yield Problem(path, message.format(rate=rate, usual=SCRATCH_RATE), (_use(path, SCRATCH_RATE),))
 
 
 # --- Resolve `auto`

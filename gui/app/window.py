@@ -208,6 +208,7 @@ class MainWindow(QMainWindow):
         except UserError as error:
             self.new_run.show_error(error)
             return
+        self.new_run.forget_name()
         self.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
 
     def _turn_of(self, options: RunOptions) -> Turn:

@@ -181,7 +181,7 @@ def reading_text(report: DataReport) -> str:
 
 
 def rows_text(count: int) -> str:
-    return ngettext("{count:,} row", "{count:,} rows", count).format(count=count)
+    return ngettext("{count:,} example", "{count:,} examples", count).format(count=count)
 
 
 FRACTION, FILE, SPLIT, TRAIN_SPLIT = "data.eval_fraction", "data.eval", "data.eval_split", "data.train_split"
@@ -205,7 +205,7 @@ class SplitChoice(QWidget):
         self._earlier: dict[str, object] = {}
         self._splits: tuple[str, ...] = ()
         self._opened = ""  # chosen, but not filled in yet
-        label = role_label(Role.LABEL, _("Evaluate on"))
+        label = role_label(Role.LABEL, _("Validation"))
         label.setFixedWidth(label_width(self))
         self.choice = Segmented()
         self.choice.chosen.connect(self._on_chosen)
@@ -224,14 +224,14 @@ class SplitChoice(QWidget):
         self.choice.set_value(self.value)
         form = self._form
         if form.task is Task.CAUSAL_LM:
-            text = _("The last part of each text; of a table, rows drawn at random with seed {seed}")
+            text = _("The end of each text; of a table, random examples (seed {seed})")
         elif form.task in STRATIFIED:
-            text = _("Drawn at random with seed {seed}, each label in the same proportion")
+            text = _("Random, stratified by label (seed {seed})")
         else:
-            text = _("Drawn at random with seed {seed}")
+            text = _("Random (seed {seed})")
         form.row(FRACTION).set_hint(text.format(seed=form.field("training.seed").value()))
         share = 100 * float(str(form.field(FRACTION).value()))
-        meanwhile = _("Not chosen yet; until then {share:g} % are used for validation").format(share=share)
+        meanwhile = _("Nothing chosen: {share:g} % of the training data is used").format(share=share)
         for path in (FILE, SPLIT):
             is_open = path == self.value and not form.field(path).value()
             form.row(path).set_hint(meanwhile if is_open else "")
@@ -268,14 +268,14 @@ class SplitChoice(QWidget):
 
     def _show_choices(self) -> None:
         segments = [
-            Segment(FRACTION, _("A share"), _("A fraction of the training data is used for validation.")),
-            Segment(FILE, _("Another file"), _("Held-out data in the same format.")),
+            Segment(FRACTION, _("Split"), _("A fraction of the training data is used for validation.")),
+            Segment(FILE, _("Separate file"), _("Validation data in the same format.")),
         ]
         if self._has_split:
             names = _("One of: {splits}").format(splits=", ".join(self._splits))
-            segments.append(Segment(SPLIT, _("A split"), names if self._splits else ""))
+            segments.append(Segment(SPLIT, _("Named split"), names if self._splits else ""))
         self.choice.set_segments(segments, keeps_value=False)
-        self.choice.setAccessibleName(_("Evaluate on"))
+        self.choice.setAccessibleName(_("Validation data"))
 
     def _on_chosen(self, path: str) -> None:
         before = {option: self._form.field(option).value() for option in PATHS}

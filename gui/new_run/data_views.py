@@ -130,6 +130,7 @@ class RowsPane(QWidget):
         super().__init__()
         self._task = Task.TEXT_CLASSIFICATION
         self._keys: dict[str, str] = {}
+        self._wanted: list[int] = []
         self.model = RowsModel(self)
         self.table = QTableView()
         self.table.setModel(self.model)
@@ -141,9 +142,9 @@ class RowsPane(QWidget):
         self.table.activated.connect(lambda index: self._open_menu(index.column()))
         header = self.table.horizontalHeader()
         header.setSectionsClickable(True)
-        header.setStretchLastSection(True)
         header.setResizeContentsPrecision(ROWS_MEASURED)
         header.sectionClicked.connect(self._open_menu)
+        self.model.headerDataChanged.connect(self._measure)
         self._count = text_label(role=Role.HINT)
         fill(QVBoxLayout(self), (self.table, 1), self._count, margins=MARGINS, spacing=SPACING // 2)
 
@@ -151,16 +152,37 @@ class RowsPane(QWidget):
         is_other = self.model.show_report(report)
         if report is None:
             return
-        text = _("The first {count} of {rows:,} rows").format(count=len(report.preview), rows=report.rows)
+        text = _("The first {count:,} of {rows:,} examples").format(
+            count=len(report.preview), rows=report.rows
+        )
         self.table.setAccessibleName(text)
         self._count.setText(text)
         self._count.setVisible(report.rows > len(report.preview))
         if is_other:
-            header = self.table.horizontalHeader()
-            widest = WIDEST_LETTERS * self.fontMetrics().averageCharWidth()
-            for column in range(len(report.columns)):
-                wanted = max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column))
-                self.table.setColumnWidth(column, min(widest, wanted) + SPACING)
+            self._measure()
+
+    def _measure(self) -> None:
+        """Find how wide each column has to be for its rows and its header."""
+        header = self.table.horizontalHeader()
+        self._wanted = [
+            max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column)) + SPACING
+            for column in range(self.model.columnCount())
+        ]
+        self._set_widths()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._set_widths()
+
+    def _set_widths(self) -> None:
+        """Give each column what its content needs, up to a limit; the longest has what is left."""
+        widest = WIDEST_LETTERS * self.fontMetrics().averageCharWidth() + SPACING
+        widths = [min(widest, wanted) for wanted in self._wanted]
+        if widths:
+            longest = self._wanted.index(max(self._wanted))
+            widths[longest] += max(0, self.table.viewport().width() - sum(widths))
+        for column, width in enumerate(widths):
+            self.table.setColumnWidth(column, width)
 
     def show_uses(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
         """Show the use of each column.
@@ -248,9 +270,9 @@ class SeenPane(QWidget):
         self._stack.addWidget(images)
         self.facts = text_label(role=Role.HINT)
         self._back = link_button(_("Previous"), lambda: self.step(-1))
-        self._back.setAccessibleName(_("Previous row"))
+        self._back.setAccessibleName(_("Previous example"))
         self._next = link_button(_("Next"), lambda: self.step(1))
-        self._next.setAccessibleName(_("Next row"))
+        self._next.setAccessibleName(_("Next example"))
         head = hbox((self.facts, 1), self._back, self._next, spacing=SPACING // 2)
         fill(QVBoxLayout(self), head, (self._stack, 1), margins=MARGINS, spacing=SPACING // 2)
         theme.changed.connect(lambda: self.step(0))
@@ -441,7 +463,7 @@ class LengthsPane(QWidget):
             text = f"{cut.format(count=count, rows=rows, limit=limit, unit=unit)} {text}"
         self.text.setText(text)
         self._draw(lengths, limit)
-        self._plot.setAccessibleName(_("Lengths of the rows: {text}").format(text=text))
+        self._plot.setAccessibleName(_("Lengths of the examples: {text}").format(text=text))
 
     def _draw(self, lengths: Lengths, limit: int | None) -> None:
         import pyqtgraph as pg

@@ -25,6 +25,7 @@ from core.options.sources import (
     is_scratch,
     scheme_of,
     scratch_model,
+    short_name,
 )
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
@@ -323,7 +324,7 @@ def model_title(options: RunOptions) -> str:
     if scratch is not None:
         name = scratch.title
     elif Path(source).is_absolute():
-        name = Path(source).name
+        name = short_name(source)
     else:
         name = choices.model_title(source.removeprefix(SCHEME))
     is_pretrained = scratch is None and options.model.pretrained

@@ -74,6 +74,7 @@ class DataPathField(PathField):
 
     def __init__(self, option: Option) -> None:
         super().__init__(option, _("Drop a file or folder"))
+        self.task = Task.IMAGE_CLASSIFICATION
         self.menu.setToolTipsVisible(True)
         self.menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
         self._fixed = len(self.menu.actions())
@@ -85,7 +86,7 @@ class DataPathField(PathField):
         recent = [(short_name(source), source) for source in presets.recent()]
         for heading, sources in (
             (_("Recent"), recent),
-            (_("Comes with Hone"), [(_("Handwritten digits"), DIGITS)]),
+            (_("Comes with Hone"), [(_("Handwritten digits"), DIGITS)] if self.task.reads_images else []),
         ):
             if sources:  # a disabled action, as style sheets show no sections
                 self.menu.addSeparator()
@@ -139,13 +140,18 @@ class SpecialFields:
         self.model = ModelField(options["model.source"])
         self.device = SegmentedField(options["device.name"])
         self.train = DataPathField(options["data.train"])
-        roles = PairsField(options["data.roles"])
+        evaluated = PathField(options["data.eval"], _("Choose the validation data"))
+        evaluated.near = self.train
+        endings = " ".join(f"*{ending} *{ending}.gz" for ending in sorted(presets.DATA_ENDINGS))
+        self.train.filters = evaluated.filters = f"{_('Data')} ({endings});;{_('All files')} (*)"
+        roles, names = PairsField(options["data.roles"]), PairsField(options["data.label_names"])
         roles.line.setPlaceholderText("bob = assistant")
+        names.line.setPlaceholderText(_("0 = negative, 1 = positive"))
         fields: tuple[Field, ...] = (
             self.model,
             self.device,
             self.train,
-            PathField(options["data.eval"], _("Choose the validation data")),
+            evaluated,
             AutomaticField(options["data.workers"]),
             AutomaticField(options["device.threads"]),
             ComboField(options["device.compile_backend"]),
@@ -153,6 +159,7 @@ class SpecialFields:
             PathField(options["memory.offload_folder"], only_folders=True),
             LinesField(options["output.prompts"]),
             roles,
+            names,
         )
         self.by_path: dict[str, Field] = {field.option.path: field for field in fields}
 
@@ -225,9 +232,20 @@ class OptionsCard(Card):
         """Show the options behind "More"."""
         self._more.setChecked(True)
 
+    def show_changed(self) -> None:
+        """Say at "More" how many of the options behind it are changed."""
+        rows = (
+            row
+            for path, row in self._rows.items()
+            if is_advanced(row.field.option) and path not in self._hidden
+        )
+        changed = sum(row.is_changed and self._form.applies(row.field.option) for row in rows)
+        more = _("More ({count:,} changed)").format(count=changed) if changed else _("More")
+        self._more.setText(_("Less") if self._more.isChecked() else more)
+
     def _on_more(self, is_open: bool) -> None:
         self.show_relevant()
-        self._more.setText(_("Less") if is_open else _("More"))
+        self.show_changed()
         name = _("Fewer options: {card}") if is_open else _("More options: {card}")
         self._more.setAccessibleName(name.format(card=self.title))
 
@@ -296,7 +314,11 @@ class ColumnGuesses:
             return False
         task = self._form.task
         guesses = options_of_columns(task, guessed_columns(task, report))
-        guesses = {path: value for path, value in guesses.items() if value and not self._value(path)}
+        guesses = {
+            path: value
+            for path, value in guesses.items()
+            if value and not self._value(path) and not self._form.field(path).control.hasFocus()
+        }
         self._form.put(guesses)
         self._guessed |= set(guesses)
         return bool(guesses)
@@ -474,6 +496,7 @@ class OptionsColumn(QWidget):
     def _set_task(self, task: Task) -> None:
         self.form.set_task(task)
         self.fields.model.set_task(task)
+        self.fields.train.task = task
 
     def chosen_tree(self) -> Tree:
         """Return the values as in a run file, without guessed columns."""
@@ -503,6 +526,8 @@ class OptionsColumn(QWidget):
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed)
         self._split.update_from(self._reading.report)
         self._hide_rows()
+        for card in self._cards:
+            card.show_changed()
         if options is None:
             return
         is_random = not options.model.pretrained and not self.fields.model.is_scratch
@@ -512,7 +537,7 @@ class OptionsColumn(QWidget):
         self.data.views.lengths.set_limit(min(limit, longest or limit) if options.task.reads_text else None)
         text = _("This model's context is {tokens:,} tokens; longer texts are truncated")
         row("data.max_length").set_hint(text.format(tokens=longest) if is_cut else "")
-        text = _("{rows:,} examples per optimizer step").format(rows=options.effective_batch)
+        text = _("Effective batch size: {rows:,}").format(rows=options.effective_batch)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")
         device = find_device(self._machine, options.device.name) if self._machine else None

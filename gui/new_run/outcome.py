@@ -18,6 +18,7 @@ from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, To
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, PRETRAIN, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.options.past_runs import data_name
+from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
 from gui.base.theme import Role, Theme, set_role
@@ -139,7 +140,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
         parts.append(_("{count} workers").format(count=workers))
     if _resolved(options, device, "data.pin_memory") == Toggle.ON:
         parts.append(_("pinned memory"))
-    return ", ".join(parts) or _("in the training process, no workers")
+    return ", ".join(parts) or _("main process")
 
 
 def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[str, str]:
@@ -255,14 +256,12 @@ def _data_text(options: RunOptions, length: Extent | None, data: DataReport | No
     if length.evaluated is not None:
         text = _("{name} · {trained:,} for training, {evaluated:,} for validation")
         return text.format(name=name, trained=length.trained, evaluated=length.evaluated)
-    if options.data.eval:
-        evaluation = _("evaluated on another file")
-    else:
-        evaluation = _("evaluated on the split {split}").format(split=options.data.eval_split)
-    count = data.eval_rows if data is not None else None
-    evaluation = evaluation if count is None else f"{evaluation}, {count:,}"
-    text = _("{name} · {trained:,} for training, {evaluation}")
-    return text.format(name=name, trained=length.trained, evaluation=evaluation)
+    source, count = options.data.eval, data.eval_rows if data is not None else None
+    where = short_name(source) if source else _("split {split}").format(split=options.data.eval_split)
+    text = _("{name} · {trained:,} for training, {where} for validation")
+    if count is not None:
+        text = _("{name} · {trained:,} for training, {count:,} for validation ({where})")
+    return text.format(name=name, trained=length.trained, count=count, where=where)
 
 
 def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | None) -> str:
@@ -270,11 +269,13 @@ def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | N
         if options.training.max_steps:
             return f"{options.training.max_steps:,}"
         return _("{epochs} epochs").format(epochs=plain_number(options.training.epochs))
-    text = _("about {steps:,} · {each:,} per epoch").format(steps=length.steps, each=length.steps_per_epoch)
+    is_exact = options.training.max_steps or (data is not None and data.train_rows is not None)
+    text = _("{steps:,} · {each:,} per epoch") if is_exact else _("about {steps:,} · {each:,} per epoch")
+    text = text.format(steps=length.steps, each=length.steps_per_epoch)
     is_packed = options.data.packing and options.data.train and options.task is Task.CHAT
     if is_packed and data is not None and data.train_rows:
         rows = extent(options, data.rows).trained
-        packed = _("{rows:,} rows packed into {packed:,}").format(rows=rows, packed=length.trained)
+        packed = _("{rows:,} examples packed into {packed:,}").format(rows=rows, packed=length.trained)
         return f"{text}: {packed}"
     return text
 
@@ -384,10 +385,10 @@ class OutcomeColumn(QWidget):
                 return missing[problem.path]
         paths += [] if is_reading else ["data.train"] * questions.data.problem_count
         if len(paths) > 1:
-            return _("{count} problems to fix").format(count=len(paths))
+            return _("Fix {count:,} problems to start").format(count=len(paths))
         if paths:
             option = options_by_path().get(paths[0])
-            return _("Fix: {title}").format(title=option.title if option else paths[0])
+            return _("Fix “{title}”").format(title=option.title if option else paths[0])
         if not is_waiting:
             return PRETRAIN.label if is_pretraining else _("Start training")
         return _("Reading the data…") if is_reading else _("Checking the model…")
@@ -419,6 +420,10 @@ class OutcomeColumn(QWidget):
             lines.append(Check(Level.WARNING, _("The data could not be checked (Hone's log says why)")))
         elif reading.report is not None and "data" not in wrong and not reading.problem_count:
             text = rows_text(reading.report.rows)
+            kept, is_split = reading.report.train_rows, options is not None and not options.data.eval
+            if kept is not None and is_split and options is not None and options.data.drop_duplicates:
+                kept += reading.report.eval_rows or 0
+                text = _("{kept:,} of {examples}").format(kept=kept, examples=text)
             labels = len(reading.report.labels)
             if labels:
                 text = _("{rows}, {labels:,} labels").format(rows=text, labels=labels)

@@ -378,6 +378,12 @@ class NewRunPage(QWidget):
         """Return the same without what was guessed from the data."""
         return self._options.chosen_tree()
 
+    def forget_name(self) -> None:
+        """Empty the name, which a new run has taken."""
+        self._options.form.put({"output.name": None})
+        self._history.follow()
+        self._refresh()
+
     def start(self) -> None:
         """Request the start of the run, if nothing is wrong with it; ask first if it doesn't fit."""
         if self.ready is not None and self._fit_actions.may_start():

@@ -1,5 +1,6 @@
 """The controls of a form, one for each kind of option."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +117,9 @@ def refused(segments: Iterable[Segment], subject: str = "") -> Refused:
 
 CHARACTERS_OF_A_NUMBER = 12
 
+GROUPED = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
+"""What may be thousands to one reader and a decimal to another."""
+
 
 class Field(QWidget):
     """One control. Its value is what was typed: `core.options.validate` says what is wrong with it."""
@@ -214,11 +218,11 @@ def texts_field(option: Option) -> Field:
 
 
 def number_field(option: Option) -> Field:
-    """Return a line for a number: 3, 0.001, 2e-5. Other text is returned as it is."""
+    """Return a line for a number: 3, 0.001, 2e-5 or 0,001. Other text is returned as it is, such as 1,500."""
 
     def read(text: str) -> object:
         try:
-            number = float(text)
+            number = float(text if GROUPED.fullmatch(text) else text.replace(",", "."))
         except ValueError:
             return text
         return int(text) if option.kind is Kind.WHOLE and text.isdecimal() else number
@@ -452,8 +456,12 @@ class ComboField(Field):
 class PathField(Field):
     """A path, or what the option takes instead (a Hub id, `builtin:digits`): typed, chosen or dropped.
 
-    `menu` is that of its button, in which files and folders can be chosen.
+    `menu` is that of its button, in which files and folders can be chosen. The dialog shows files of `filters`, and
+    opens where its own path is, else beside that of the field `near`.
     """
+
+    filters = ""
+    near: "PathField | None" = None
 
     def __init__(self, option: Option, placeholder: str = "", *, only_folders: bool = False) -> None:
         super().__init__(option)
@@ -484,18 +492,22 @@ class PathField(Field):
         self.line.show_path("" if value is None else str(value))
 
     def _choose_file(self) -> None:
-        self._on_chosen(QFileDialog.getOpenFileName(self, self.option.title, self._start_folder())[0])
+        self._on_chosen(
+            QFileDialog.getOpenFileName(self, self.option.title, self.start_folder(), self.filters)[0]
+        )
 
     def _choose_folder(self) -> None:
-        self._on_chosen(QFileDialog.getExistingDirectory(self, self.option.title, self._start_folder()))
+        self._on_chosen(QFileDialog.getExistingDirectory(self, self.option.title, self.start_folder()))
 
     def _on_chosen(self, path: str) -> None:
         if path:
             self.line.setText(path)
 
-    def _start_folder(self) -> str:
+    def start_folder(self) -> str:
         path = Path(self.line.text())
-        return str(path.parent) if path.is_absolute() and path.parent.is_dir() else str(Path.home())
+        if path.is_absolute() and path.parent.is_dir():
+            return str(path.parent)
+        return str(Path.home()) if self.near is None else self.near.start_folder()
 
 
 MOST_LETTERS = 48

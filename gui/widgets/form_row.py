@@ -103,6 +103,10 @@ class FormRow(QWidget):
         self.refusals.show_text(sentence(why.summary), [sentence(line) for line in why.details])
         self._show_refusals()
 
+    @property
+    def is_changed(self) -> bool:
+        return not self.mark.isHidden()
+
     def set_changed(self, start: str) -> None:
         """Mark that the value differs from its start, such as `example: 5`; empty if it doesn't."""
         self.mark.setVisible(bool(start))

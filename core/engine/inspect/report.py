@@ -4,6 +4,7 @@ Also what the reports of the tasks share: progress, findings, lengths, the token
 """
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from core.engine.data.running_text import is_plain_text
 from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
 from core.engine.data.tables import Table, open_parquet, read_files
 from core.engine.data.text_files import ENDINGS, Note, NoteCode, ending, first_bytes, is_parquet, size_of
+from core.engine.hub.search import SPLIT_NAMES, TRAIN, split_of
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -158,6 +160,40 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions) -> Iterator[Findin
             count=1,
             fixes=(Fix(_("Evaluate on “{split}”").format(split=unused[0]), {"data.eval_split": unused[0]}),),
         )
+    elif not splits and not data.eval and (beside := _file_beside(Path(data.train))):
+        yield Finding(
+            code="unused-file",
+            level=FindingLevel.WARNING,
+            message=_("{name} lies beside the training data and isn't used.").format(name=beside.name),
+            count=1,
+            fixes=(
+                Fix(_("Use {name} as validation data").format(name=beside.name), {"data.eval": str(beside)}),
+            ),
+        )
+
+
+def _file_beside(train: Path) -> Path | None:
+    """The file with the validation or test data of a training file: `dev.tsv` beside `train.tsv`."""
+
+    def other_words(name: str) -> list[str]:
+        words = re.split(r"[^a-z]+", name.lower())
+        return [word for word in words if not any(word in known for known in SPLIT_NAMES.values())]
+
+    if not train.is_file() or split_of(train.name) != TRAIN:
+        return None
+    with contextlib.suppress(OSError):
+        names = [path.name for path in islice(train.parent.iterdir(), MOST_BESIDE)]
+        alike = {
+            split_of(name): name for name in sorted(names) if other_words(name) == other_words(train.name)
+        }
+        return next(
+            (train.with_name(alike[split]) for split in ("validation", "test") if split in alike), None
+        )
+    return None
+
+
+MOST_BESIDE = 2000
+"""Files that are looked at in the folder of the training data."""
 
 
 # --- The task that data is most likely for, by what its columns hold

@@ -7,6 +7,10 @@ from typing import Any
 
 import torch
 
+from core.base.errors import DataError
+from core.base.language import _
+from core.options import RunOptions
+
 
 @dataclass(frozen=True)
 class TrainedBy:
@@ -54,3 +58,20 @@ class Prepared:
     condense: Callable[[Any, Any], torch.Tensor] | None = None
     picture: Callable[[dict[str, Any]], bytes] | None = None
     trained_by: TrainedBy | None = None
+
+
+def named(labels: tuple[str, ...], options: RunOptions) -> tuple[str, ...]:
+    """Labels by the names that `data.label_names` gives them.
+
+    Raises:
+        DataError: Two labels have one name.
+    """
+    names = tuple(options.data.label_names.get(label, label) for label in labels)
+    if len(set(names)) < len(names):
+        raise DataError(
+            _("Two labels have the same name"),
+            _("{names}: data.label_names must give each label a name of its own.").format(
+                names=", ".join(names)
+            ),
+        )
+    return names

@@ -26,7 +26,7 @@ from core.engine.models.vision import (
     preprocessor,
 )
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared
+from core.engine.tasks import Prepared, named
 from core.engine.tasks.metrics import classification_metrics
 from core.options import RunOptions
 from core.options.sources import Scheme, parse_synthetic, synthetic
@@ -59,10 +59,11 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     train = _trainable(data, model, options, reporter)
     transform = data.train.transform
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    loaded = load_image_model(options, model, data.labels)
+    labels = named(data.labels, options)
+    loaded = load_image_model(options, model, labels)
     recipe = VisionRecipe(
         architecture=model.architecture,
-        labels=data.labels,
+        labels=labels,
         image_size=data.size,
         mean=model.mean,
         std=model.std,
@@ -78,7 +79,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         train=train,
         eval=data.eval,
         collator=stack,
-        labels=data.labels,
+        labels=labels,
         save_extras=save_extras,
         metrics=classification_metrics,
         picture=lambda sample: transform.png(sample["pixel_values"]),

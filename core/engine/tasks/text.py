@@ -31,7 +31,7 @@ from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_word_ids
 from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared
+from core.engine.tasks import Prepared, named
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.runs.events import Phase
 
@@ -133,7 +133,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         for index, note in enumerate(data.notes):
             reporter.note(f"data-{index}", note)
         reporter.phase(Phase.TOKENIZING)
-        labels = data.labels
+        labels = named(data.labels, options)
         train, evaluation = encode_texts(options, data, tokenizer, longest, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     loaded = text.load_model(options, config, labels, tokenizer)

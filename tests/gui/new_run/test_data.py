@@ -49,7 +49,7 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
 
     findings = page._options.data.findings
     assert findings.summary.text() == "1 problem, 1 warning"
-    assert start_text(page) == "Fix: Training data"
+    assert start_text(page) == "Fix “Training data”"
     assert not page._outcome.start.isEnabled()
     put(page, data__roles={"ann": "user"})
     await_reading(qtbot, page)
@@ -148,7 +148,7 @@ def test_reading_can_be_stopped_and_repeated(qtbot, page, answers, talks, model)
     assert start_text(page) == "Start training"  # the run will report what is wrong
     line.again_button.click()
     await_reading(qtbot, page)
-    assert start_text(page) == "Fix: Training data"
+    assert start_text(page) == "Fix “Training data”"
 
 
 def test_recent_data_is_in_the_menu(qtbot, page, answers, talks):
@@ -172,7 +172,7 @@ def test_steps_follow_an_option_at_once_and_the_report_later(qtbot, page, answer
     answers.answers["inspect"] = packed
     load(page, "chat", data=talks, of_data={"packing": True})
     await_reading(qtbot, page)
-    assert rows(page)["Steps"] == "about 30 · 10 per epoch: 899 rows packed into 154"
+    assert rows(page)["Steps"] == "30 · 10 per epoch: 899 examples packed into 154"
     prose = report_for(Task.CAUSAL_LM, str(talks))
     note = "1 text of 1,115,394 characters."
     answers.answers["inspect"] = msgspec.structs.replace(prose, train_rows=None, notes=(note,))

@@ -118,7 +118,7 @@ def test_uses_are_chosen_and_rows_found_by_their_number_in_the_file(qtbot, rows_
 
 def test_one_line_describes_how_data_was_read():
     assert reading_text(report_for(Task.TEXT_CLASSIFICATION, "x")) == (
-        "4,076 rows · 2 labels · TSV · UTF-8 with a byte order mark · delimiter tab · no quoting · "
+        "4,076 examples · 2 labels · TSV · UTF-8 with a byte order mark · delimiter tab · no quoting · "
         "header in the first row"
     )
 

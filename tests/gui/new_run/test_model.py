@@ -135,7 +135,7 @@ def test_its_problems_are_at_their_fields_and_prevent_the_start(qtbot, page, eng
     load(page, source=model, data=pairs, model=LORA)
     settle(qtbot, page)
     assert row(page, "model.lora_targets").problems == (problem,)
-    assert start_text(page) == "Fix: LoRA targets"
+    assert start_text(page) == "Fix “LoRA targets”"
     assert rows(page)["Trained"] == "LoRA, rank 16"
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()

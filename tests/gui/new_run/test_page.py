@@ -61,7 +61,7 @@ def test_problems_of_the_data_are_at_their_fields_with_remedies(qtbot, page, eng
     load(page, source=model, data=pairs)
     settle(qtbot, page)
     assert row(page, "data.label_column").problems == (problem,)
-    assert start_text(page) == "Fix: Label column"
+    assert start_text(page) == "Fix “Label column”"
     engine.answers["inspect"] = PAIRS
     press(row(page, "data.label_column"), fix.label)
     settle(qtbot, page)
@@ -70,7 +70,7 @@ def test_problems_of_the_data_are_at_their_fields_with_remedies(qtbot, page, eng
     page._reading.read_again()
     settle(qtbot, page)
     assert row(page, "data.train").problems[0].message == "pairs.tsv is empty. It holds a header only"
-    assert start_text(page) == "Fix: Training data"
+    assert start_text(page) == "Fix “Training data”"
     engine.answers["inspect"] = EngineCrashed("inspect", -11, "Segmentation fault")
     page._reading.read_again()
     settle(qtbot, page)
@@ -83,7 +83,7 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
     put(page, training__learning_rate=20.0, training__weight_decay=3.0)
     listed = {path for level, path in checks(page) if level == "error"}
     assert listed == {"data.train", "training.learning_rate", "training.weight_decay"}
-    assert start_text(page) == "3 problems to fix"
+    assert start_text(page) == "Fix 3 problems to start"
     page._outcome.checks.path_chosen.emit("training.weight_decay")
     control, viewport = row(page, "training.weight_decay").field.control, page._scroll.viewport()
     assert control.isVisible()  # it was behind "More"
@@ -112,7 +112,7 @@ def test_only_unreadable_values_are_replaced_by_defaults_and_each_problem_is_lis
 def test_a_warm_up_longer_than_the_run_and_a_batch_larger_than_the_data(qtbot, page):
     settle(qtbot, page)  # the digits: some 225 steps
     put(page, training__warmup=5000.0)
-    assert start_text(page) == "Fix: Warm-up"
+    assert start_text(page) == "Fix “Warm-up”"
     (problem,) = row(page, "training.warmup").problems
     put(page, training__epochs=5000.0)
     assert start_text(page) == "Start training"
@@ -142,7 +142,7 @@ def test_a_machine_without_a_gpu(qtbot, page):
     assert ("warning", "device.precision") in checks(page)
     assert start_text(page) == "Start training"
     page.load_tree({**page.tree(), "device": {"name": "mps"}})
-    assert start_text(page) == "Fix: Device"
+    assert start_text(page) == "Fix “Device”"
     put(page, device__name="cpu")
     with qtbot.waitSignal(page.check_requested) as caught:
         press(page._options, "Check this device…")

@@ -163,6 +163,23 @@ def test_clean_data_is_described_without_findings(tmp_path):
     assert report.preview_rows == (2, 3, 4)
 
 
+@pytest.mark.parametrize(
+    ("names", "offered"),
+    [
+        (("train.csv", "test.csv", "dev.csv"), "dev.csv"),
+        (("pairs_train.csv", "pairs_test.csv"), "pairs_test.csv"),
+        (("train.csv", "other_test.csv", "test.txt"), None),
+        (("rows.csv", "test.csv"), None),
+    ],
+)
+def test_validation_data_beside_the_training_file_is_offered(tmp_path, names, offered):
+    for name in names:
+        write(tmp_path, csv("text,label", f"{name} {{n}},{{ab}}"), name)
+    found = by_code(report_of(tmp_path / names[0])).get("unused-file")
+    assert (found and found.fixes[0].changes) == (offered and {"data.eval": str(tmp_path / offered)})
+    assert "unused-file" not in by_code(report_of(tmp_path / names[0], eval=str(tmp_path / names[1])))
+
+
 def test_splits_can_be_chosen_and_one_that_goes_unused_is_reported(tmp_path):
     for name in ("train.csv", "test.csv"):
         write(tmp_path, csv("text,label", f"{name} {{n}},{{ab}}"), name)

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 import torch
 
+from core.base.errors import DataError
 from core.engine.memory.forecast import forecast
 from core.engine.models.check import check_model
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
+from core.engine.tasks import named
 from core.engine.training.train import prepare
 from core.memory.model import Basis
 from core.options.choices import Method, Precision, Task
-from core.runs.events import Evaluated
+from core.runs.events import ConfusionCounted, Evaluated
 from tests.fakes.models import save_tiny_bert
-from tests.fakes.training import TAGS, TinyRun, run_options, train, write_data
+from tests.fakes.training import TAGS, TinyRun, run_options, train, write_data, write_reviews
 
 NUMBERS, LABELS = Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION
 HEADS = {NUMBERS: 1, LABELS: len(TAGS)}
@@ -75,6 +77,16 @@ def test_a_task_is_learned_judged_and_saved(task, metrics, bert, tmp_path):
     else:
         assert config.id2label == {0: "B-GOOD", 1: "I-GOOD", 2: "O"}
     check_saved(done, task)
+
+
+def test_labels_get_the_names_they_are_given_in_the_model_and_in_the_confusion_matrix(bert, tmp_path):
+    train, names = str(write_reviews(tmp_path / "reviews.csv")), {"no": "negative"}
+    done = run(tmp_path, Task.TEXT_CLASSIFICATION, bert, train=train, label_names=names)
+    assert done.trainer.model.config.id2label == {0: "negative", 1: "yes"}
+    counted = next(event for event in done.events if isinstance(event, ConfusionCounted))
+    assert counted.labels == ("negative", "yes")
+    with pytest.raises(DataError):
+        named(("no", "yes"), run_options(label_names={"no": "yes"}))
 
 
 @pytest.mark.parametrize(("task", "peft_type"), [(NUMBERS, "SEQ_CLS"), (LABELS, "TOKEN_CLS")])
