@@ -15,7 +15,7 @@ from core.base.errors import OptionsError, Problem
 from core.base.files import is_there, load_toml, read_text, without_tilde, write_atomically
 from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
-from core.options.catalogue import all_options, copied, options_by_path, put
+from core.options.catalogue import all_options, copied, options_by_path, put, value_of
 from core.options.declare import Kind
 from core.options.sources import scheme_of
 from core.options.trainer_args import rename_arguments
@@ -194,6 +194,18 @@ def to_tree(options: RunOptions) -> Tree:
     for section in SECTIONS:
         ordered[section] = {key: value for key, value in tree[section].items() if value is not None}
     return ordered
+
+
+def applied(options: RunOptions) -> tuple[list[str], list[str]]:
+    """The options that apply to this task and method, as lines of TOML: those that were changed, and the others."""
+    tree = to_tree(options)
+    lines: tuple[list[str], list[str]] = ([], [])
+    for option in all_options():
+        value = tree.get(option.section, tree).get(option.name)
+        if value is not None and option.acts_in(options):
+            line = f"{option.path.removesuffix(option.name)}{tomli_w.dumps({option.name: value})}".rstrip()
+            lines[value_of(options, option.path) == option.default].append(line)
+    return lines
 
 
 def dumps(options: RunOptions) -> str:

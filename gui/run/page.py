@@ -386,6 +386,12 @@ class RunView(QWidget):
             return None
 
     def _show_options(self) -> None:
+        """Show the options that apply, the changed ones first; of an unreadable file, its text."""
+        if self._options is not None:
+            changed, others = run_file.applied(self._options)
+            blocks = (["# " + _("Changed"), *changed], ["# " + _("Default values"), *others])
+            self.details.options.setPlainText("\n\n".join(map("\n".join, blocks)))
+            return
         try:
             text = read_small(self.run.options_file)[:LARGEST_SHOWN].decode(errors="replace")
             self.details.options.setPlainText(text)

@@ -153,3 +153,10 @@ def test_a_path_that_can_not_be_checked_is_a_problem(name, tmp_path):
     with pytest.raises(OptionsError) as caught:
         run_file.read(path, (f"data.eval={name}",))
     assert {"data.train", "data.eval"} <= {problem.path for problem in caught.value.problems}
+
+
+def test_options_that_do_not_apply_are_left_out_and_changed_ones_come_first():
+    changed, others = run_file.applied(digits_options())
+    assert 'model.source = "torchvision:resnet18"' in changed
+    assert "training.epochs = 3.0" in others
+    assert not [line for line in (*changed, *others) if "lora" in line or "chat_template" in line]
