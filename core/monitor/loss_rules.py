@@ -105,7 +105,8 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
             title=_("The loss isn't falling"),
             detail=_(
                 "It began at {start:.3g} and is at {mean:.3g} after {step:,} steps: the model learns nothing yet. "
-                "Either the learning rate doesn't suit it, or the labels don't follow from the data: check some rows."
+                "Either the learning rate doesn't suit it, or the labels don't follow from the data: check some "
+                "examples."
             ).format(start=start, mean=slope.mean, step=recent.step),
             fixes=fixes,
         )

@@ -49,13 +49,13 @@ class Progress:
     def show(self, event: Event) -> None:
         match event:
             case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
-                self.say(_("Waiting for its turn, until a benchmark is done"))
+                self.say(_("Queued until a benchmark is done"))
             case TurnAwaited(ahead=ahead) if ahead:
-                text = _("Waiting for its turn, {runs} ahead; it comes after {name}")
+                text = _("Queued behind {name}, {runs} ahead")
                 runs = formats.counted(ahead, "run")
                 self.say(text.format(runs=runs, name=event.title or event.behind))
             case TurnCame():
-                self.say(_("Its turn has come"))
+                self.say(_("Starting"))
             case PhaseChanged():
                 self._show_phase(event)
             case RunPlanned():

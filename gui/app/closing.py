@@ -96,7 +96,7 @@ def question_about(
     first, *others = training or waiting
     lines = [_names(training)] if len(training) > 1 else []
     if training and waiting:
-        lines.append(_("Waiting for their turn: {runs}").format(runs=_names(waiting)))
+        lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     effects = _(
         "Training can continue without this window. Pausing saves a checkpoint, from which it can be "
         "resumed later. Stopping ends it and keeps the model as it is."

@@ -214,7 +214,8 @@ class Notifications(QObject):
 
     def refresh(self) -> None:
         shown = self._on_screen()
-        live = min(self._live, key=lambda one: (_rank(one.state), one.run != shown), default=None)
+        later = {State.STARTING: 1, State.QUEUED: 2}
+        live = min(self._live, key=lambda one: (later.get(one.state, 0), one.run != shown), default=None)
         done = percent(live) if live is not None and live.state is State.TRAINING else None
         self._show_badge(done or 0)
         if live is None:
@@ -246,11 +247,6 @@ class Notifications(QObject):
         self._window.showNormal()
         self._window.raise_()
         self._window.activateWindow()
-
-
-def _rank(state: State) -> int:
-    """0 for a run that trains, more for one that starts, and for one that is queued."""
-    return {State.STARTING: 1, State.QUEUED: 2}.get(state, 0)
 
 
 def _outcome(end: EndedRun) -> str:

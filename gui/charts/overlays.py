@@ -1,7 +1,7 @@
 """Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings, moments, pressure."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import accumulate
 
@@ -79,17 +79,19 @@ def table_html(values: list[tuple[str, str]], tokens: Tokens) -> str:
 class Reading:
     """A figure. `colour` names a field of `gui.base.theme.Tokens`; empty: no dot.
 
-    `name` is shown in the box at the cursor, and in the legend if `is_named`.
+    `name` is shown in the box at the cursor, and in the legend if `is_named`; `note` in the legend where it fits.
     """
 
     value: str
     colour: str = ""
     name: str = ""
     is_named: bool = True
+    note: str = ""
 
     @property
     def text(self) -> str:
-        return f"{self.name} {self.value}" if self.name and self.is_named else self.value
+        value = f"{self.value} {self.note}" if self.note else self.value
+        return f"{self.name} {value}" if self.name and self.is_named else value
 
 
 class Legend(QLabel):
@@ -111,6 +113,7 @@ class Legend(QLabel):
         if self._count_fitting(readings, width) < len(readings):
             named = [(reading.name or reading.value, reading.value) for reading in readings]
             self.setToolTip(table_html(named, tokens))
+            readings = [replace(reading, note="") for reading in readings]
             if names_first:
                 readings = [
                     Reading(reading.name, reading.colour) if reading.colour and reading.name else reading

@@ -233,12 +233,11 @@ class LossChart(StepChart):
                 )
             readings.append(Reading(text, "bad", _("train"), is_named=False))
         elif train is not None:
-            readings.append(Reading(formats.loss(train), "run", _("train")))
+            note = _("(smoothed)") if is_smoothed else ""
+            readings.append(Reading(formats.loss(train), "run", _("train"), note=note))
         evaluated = history.eval_loss.up_to(x)
         if evaluated is not None:
             readings.append(Reading(formats.loss(evaluated), "optimizer", _("eval")))
-        if is_smoothed and train is not None:
-            readings.append(Reading(_("(smoothed)")))
         return readings
 
     def details(self, x: float) -> list[Reading]:

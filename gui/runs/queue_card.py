@@ -34,7 +34,7 @@ class QueueCard(Card):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
-        self.set_title(_("Waiting for their turn"))
+        self.set_title(_("Queue"))
         self._waiting: tuple[LiveRun, ...] = ()
         self._titles: list[str] = []
         self._buttons: dict[tuple[Path, int], QPushButton] = {}

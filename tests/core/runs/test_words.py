@@ -335,8 +335,8 @@ def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
         ([MessageRaised(id="a", level=Level.WARNING, title="T"), MessageWithdrawn(id="a"), MessageWithdrawn(id="x")],
             ["Warning: T", "No longer so: T"]),
         ([TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
-            ["Waiting for its turn, 2 runs ahead; it comes after other",
-             "Waiting for its turn, until a benchmark is done"]),
+            ["Queued behind other, 2 runs ahead",
+             "Queued until a benchmark is done"]),
         ([PhaseChanged(phase=Phase.SAVING)], ["Saving"]),
     ],
 )  # fmt: skip

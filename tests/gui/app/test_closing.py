@@ -98,7 +98,7 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
             [unfinished("A"), unfinished("B"), unfinished("C", True)],
             True,
             "2 runs are training",
-            ["“A”, “B”", "Waiting for their turn: “C”", "remove waiting runs", BENCHMARK],
+            ["“A”, “B”", "Queued: “C”", "remove waiting runs", BENCHMARK],
         ),
         ([unfinished("C", True)], False, "“C” waits for its turn", ["remove waiting runs"]),
         ([unfinished(f"R{n}") for n in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
