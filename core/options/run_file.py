@@ -203,8 +203,12 @@ def applied(options: RunOptions) -> tuple[list[str], list[str]]:
     for option in all_options():
         value = tree.get(option.section, tree).get(option.name)
         if value is not None and option.acts_in(options):
-            line = f"{option.path.removesuffix(option.name)}{tomli_w.dumps({option.name: value})}".rstrip()
-            lines[value_of(options, option.path) == option.default].append(line)
+            where = lines[value_of(options, option.path) == option.default]
+            if isinstance(value, dict):
+                where += (f"{option.path}.{line}" for line in tomli_w.dumps(value).splitlines())
+            else:
+                section = option.path.removesuffix(option.name)
+                where.append(f"{section}{tomli_w.dumps({option.name: value})}".rstrip())
     return lines
 
 
