@@ -87,7 +87,7 @@ class UserError(Exception):
 
 
 class OptionsError(UserError):
-    """The request is wrong; `problems` lists everything at once."""
+    """The request is wrong; `problems` lists everything at once, `where` names what has them."""
 
     def __init__(self, problems: tuple[Problem, ...], where: str = "") -> None:
         count = len(problems)
@@ -96,6 +96,7 @@ class OptionsError(UserError):
             title.format(where=where or _("The request"), count=count), "\n".join(map(str, problems))
         )
         self.problems = problems
+        self.where = where
 
 
 class DataError(UserError):

@@ -265,8 +265,8 @@ class Column:
 def columns_of(result: Result, *, published: bool = False, all_of_them: bool = False) -> list[Column]:
     """The columns after the title; `all_of_them` includes optional ones without values."""
     is_methods = result.kind is Kind.METHODS
-    first = _("plain") if is_methods or not result.rows else result.rows[0].variant.side
-    against = _("against {row}").format(row=first)
+    first = _("baseline") if is_methods or not result.rows else result.rows[0].variant.side
+    against = _("vs. {row}").format(row=first)
     columns = [
         Column(
             "side", _("Setting"), lambda row, _first: row.variant.side or None,
@@ -277,12 +277,12 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
             _("Time of an epoch at the median step"),
         ),
         Column(
-            "samples_per_second", _("Samples/s"), lambda row, _first: _median(row.samples_per_second),
+            "samples_per_second", _("Examples/s"), lambda row, _first: _median(row.samples_per_second),
             formats.three_figures, _("Median of all timed steps"),
         ),
         Column(
-            "", _("middle half"), lambda row, _first: row.samples_per_second, _range,
-            _("Interquartile range of the step times"),
+            "", _("IQR"), lambda row, _first: row.samples_per_second, _range,
+            _("Interquartile range of the speed"),
         ),
         Column("speed_ratio", against, lambda row, first: row.speed_against(first), times, _("Relative speed")),
         Column(
@@ -298,8 +298,8 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
             _("Once, before the first step; not included in any other figure"), is_optional=True,
         ),
         Column(
-            "samples_per_joule", _("Samples/J"), lambda row, _first: row.samples_per_joule,
-            formats.three_figures, _("Samples per joule, by the power of the GPU alone"), is_optional=True,
+            "samples_per_joule", _("Examples/J"), lambda row, _first: row.samples_per_joule,
+            formats.three_figures, _("Examples per joule, by the power of the GPU alone"), is_optional=True,
         ),
     ]  # fmt: skip
     if not is_methods:
@@ -452,7 +452,7 @@ def how_measured(result: Result, *, published: bool = False) -> list[str]:
         _("Measured on {machine}.").format(machine=", ".join(filter(None, parts))),
         _("With {versions}.").format(versions=versions) if versions else "",
         _("{when}, {how}: medians of all steps, with their quartiles.").format(when=when, how=how),
-        _("Samples/J: by the power of the GPU alone, read from {source}.").format(source=source)
+        _("Examples/J: by the power of the GPU alone, read from {source}.").format(source=source)
         if source
         else "",
         "" if result.is_whole else _("It ended before all passes were made."),
@@ -533,10 +533,12 @@ def _of_methods(result: Result, quiet: list[Row]) -> Iterator[str]:
     others = [row for row in quiet if row is not plain]
     if not plain.is_measured:
         reason = plain.reason or _("it was not measured")
-        yield _("There is nothing to compare with: plain has no figures ({reason}).").format(reason=reason)
+        yield _("There is nothing to compare with: the baseline has no figures ({reason}).").format(
+            reason=reason
+        )
         return
     if len(result.measured) == 1:
-        yield _("Only plain has been measured.")
+        yield _("Only the baseline has been measured.")
         return
     if plain.is_disturbed or len(others) < (len(result.measured) - 1) / 2:
         yield _("Too many rows were disturbed for a conclusion.")
@@ -547,31 +549,31 @@ def _of_methods(result: Result, quiet: list[Row]) -> Iterator[str]:
     fastest = max(faster, key=lambda row: row.speed_against(plain) or 0.0, default=None)
     leanest = min(leaner, key=lambda row: row.memory_against(plain) or 1.0, default=None)
     if fastest is None:
-        yield _("No method was faster than plain beyond its spread.")
+        yield _("No method was faster than the baseline beyond its spread.")
     else:
         words = _("Fastest, with the least memory: {row}.") if fastest is leanest else _("Fastest: {row}.")
         yield words.format(row=_compared(fastest, plain, titles))
     if leanest is None:
         yield _("None took less memory without being slower.")
     elif leanest is not fastest:
-        words = _("Least memory without being slower than plain: {row}.")
+        words = _("Least memory without being slower than the baseline: {row}.")
         yield words.format(row=_compared(leanest, plain, titles))
     for row in others:
         title = titles[row.variant.name]
         if _data(row) != _data(plain) and row.is_faster(fastest or plain):
-            words = _("On texts of different lengths {title} is {times} times as fast as plain.")
+            words = _("On texts of different lengths {title} is {times} times as fast as the baseline.")
             yield words.format(title=title, times=formats.three_figures(row.speed_against(plain) or 0.0))
         if _is_small(row, plain):
-            words = _("Training few of the weights: {row}.")
+            words = _("Few trainable parameters: {row}.")
             yield words.format(row=_compared(row, plain, titles))
 
 
 def _compared(row: Row, plain: Row, titles: dict[str, str]) -> str:
-    """`bf16, 2.91 times as fast as plain, with 45 % of its memory`."""
+    """`bf16, 2.91 times as fast as the baseline, with 45 % of its memory`."""
     if plain.is_faster(row) or row.is_faster(plain):
-        words = _("{title}, {times} times as fast as plain, with {memory} of its memory")
+        words = _("{title}, {times} times as fast as the baseline, with {memory} of its memory")
     else:
-        words = _("{title}, as fast as plain within the spread, with {memory} of its memory")
+        words = _("{title}, as fast as the baseline within the spread, with {memory} of its memory")
     factor = formats.three_figures(row.speed_against(plain) or 0.0)
     memory = formats.whole_percent(row.memory_against(plain) or 1.0)
     return words.format(title=titles[row.variant.name], times=factor, memory=memory)
@@ -688,7 +690,7 @@ def compare(one: Result, other: Result) -> Comparison:
 def comparison_table(comparison: Comparison) -> ResultTable:
     headings = (
         Heading(_("Row"), is_figure=False),
-        Heading(_("Samples/s, earlier")),
+        Heading(_("Examples/s, earlier")),
         Heading(_("later")),
         Heading(_("Speed"), _("Later run relative to earlier")),
         Heading(_("Change"), _("Whether the interquartile ranges overlap"), is_figure=False),

@@ -92,7 +92,7 @@ def _add_new(commands: Commands) -> None:
     command = commands.add(
         "new",
         new,
-        summary=_("print a run file to start from"),
+        summary=_("write a run file with every option explained"),
         example="--task text-classification --output mine.hone",
         details=_(
             "--from makes it from a script's options: TrainingArguments as JSON or in Python, or a command line such "
@@ -143,7 +143,7 @@ def _starting_with(task: Task | None, name: str | None) -> RunOptions:
     preset_task = Task(preset.tree["task"]) if preset and "task" in preset.tree else None
     task = task or preset_task
     if task is None:
-        refuse(_("name the task with --task"))
+        refuse(_("choose what the model learns with --task: {tasks}").format(tasks=", ".join(TASKS)))
     if preset_task not in (None, task):
         refuse(
             _("the preset {name} is for {task}, got {other}").format(name=name, task=preset_task, other=task)
@@ -186,12 +186,12 @@ def _add_inspect(commands: Commands) -> None:
         summary=_("show what is in data, and what is wrong with it"),
         example="reviews.csv --task text-classification",
         details=_(
-            "Shows columns, labels, which row has which problem, and samples as a model gets them. Ends with 1 if a "
-            "problem would stop a run."
+            "Shows columns, labels, which row has which problem, and examples as the model gets them. Of a run file it "
+            "shows the data. The exit status is 1 if a problem would stop a run."
         ),
     )
-    command.add_argument("source", metavar="FILE", help=_("a file, a folder, or hub:OWNER/NAME"))
-    command.add_argument("--task", choices=TASKS, help=_("default: judged by the data"))
+    command.add_argument("source", metavar="FILE", help=_("a file, a folder, hub:OWNER/NAME, or a run file"))
+    command.add_argument("--task", choices=TASKS, help=_("default: guessed from the data"))
     add_repeated(command, "--text-column", "NAME", _("the column of texts; twice for pairs of texts"))
     command.add_argument("--label-column", metavar="NAME", help=_("the column of labels"))
     add_set(command)
@@ -206,6 +206,11 @@ def inspect(arguments: argparse.Namespace) -> int:
         raise DataError(_("There is nothing to inspect"), missing)
     task = Task(arguments.task) if arguments.task else None
     tree: Tree = {"task": (task or guess_task(source)).value, "data": {"train": source}}
+    if Path(source).suffix.lower() in run_file.ENDINGS:
+        tree = msgspec.to_builtins(run_file.read(Path(source)))
+        task = task or Task(tree["task"])
+        tree["task"] = task.value
+        note(_("{file} is a run file. This is its data:").format(file=Path(source).name))
     columns = {"text_columns": ",".join(arguments.text_column), "label_column": arguments.label_column}
     overrides = [f"data.{name}={value}" for name, value in columns.items() if value]
     wrong = apply_overrides(tree, (*overrides, *arguments.overrides), Path.cwd())
@@ -236,7 +241,7 @@ def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
         yield from ("", *_column_lines(report, options))
     if report.labels:
         rows = [(_shorten(label), f"{count:,}") for label, count in report.labels.items()]
-        yield from ("", formats.table((_("LABEL"), _("SAMPLES")), rows[:SHOWN_LABELS]))
+        yield from ("", formats.table((_("LABEL"), _("EXAMPLES")), rows[:SHOWN_LABELS]))
         if (rest := len(rows) - SHOWN_LABELS) > 0:
             yield _("and {rest} more labels").format(rest=rest)
     if report.train_rows is not None or report.lengths:
@@ -244,11 +249,11 @@ def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
     if report.train_rows is not None:
         rows_text = formats.counted(report.train_rows, "example")
         if report.eval_rows:
-            yield _("Trained on {rows} an epoch, evaluated on {eval_rows:,}.").format(
+            yield _("Training: {rows} per epoch. Validation: {eval_rows:,}.").format(
                 rows=rows_text, eval_rows=report.eval_rows
             )
         else:
-            yield _("Trained on {rows} an epoch.").format(rows=rows_text)
+            yield _("Training: {rows} per epoch.").format(rows=rows_text)
     if report.lengths:
         yield _length_text(report.lengths)
     if any(seen.parts for seen in report.seen):

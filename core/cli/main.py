@@ -1,5 +1,6 @@
 """The command line."""
 
+import argparse
 import os
 import sys
 import time
@@ -12,8 +13,20 @@ from core.base.jobs import EngineCrashed
 from core.base.language import _
 from core.base.settings import VERSION
 from core.cli import benchmark, data, memory, models, runs, train
-from core.cli.output import INTERRUPTED, WRONG_REQUEST, Commands, Parser, note
+from core.cli.output import INTERRUPTED, WRONG_REQUEST, Commands, Parser, did_you_mean, note, refuse, say
 from core.runs.words import error_text
+
+FIRST_STEPS = _(
+    """Fine-tune models on your own computer and watch them train. Without arguments the window opens;
+with a run file, a run's folder or data, it shows that.
+
+first steps:
+  hone inspect reviews.csv                           see what is in your data
+  hone new --task text-classification -o mine.hone   write a run file; fill in the model and the data
+  hone train mine.hone                               train
+  hone follow latest                                 watch the newest run from another terminal
+  hone try latest                                    use its model"""
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,19 +48,18 @@ def main(arguments: Sequence[str]) -> int:
 
 def names() -> frozenset[str]:
     """The commands."""
-    return _parser()[1].names
+    return frozenset(_parser()[1].parsers)
 
 
 def _parser() -> tuple[Parser, Commands]:
     parser = Parser(
         prog="hone",
-        description=_(
-            "Fine-tune models on your own computer and watch them train. Without arguments the window opens; given a "
-            "run file, a run's folder or data, it shows that."
-        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=FIRST_STEPS,
         epilog=_(
-            "`hone COMMAND --help` explains a command. `hone runs` says where runs are saved; HONE_HOME moves them. "
-            "Exit status: 0 done, 1 failed, 2 wrong request, 3 the run doesn't fit into memory, 130 interrupted."
+            "`hone help COMMAND` explains a command with an example. Runs are saved in the folder that `hone runs`\n"
+            "names; the environment variable HONE_HOME changes it.\n"
+            "Exit status: 0 success, 1 failure, 2 wrong arguments, 3 the run doesn't fit into memory, 130 interrupted."
         ),
     )
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
@@ -56,6 +68,18 @@ def _parser() -> tuple[Parser, Commands]:
         "open", None, summary=_("open the window, with files to show"), example="mine.hone"
     )
     opening.add_argument("files", nargs="*", metavar="FILE", help=_("a run file, a run's folder, or data"))
+
+    def explain(arguments: argparse.Namespace) -> int:
+        name = arguments.command
+        if name is not None and name not in commands.parsers:
+            known = _("`hone help` lists the commands.")
+            hint = did_you_mean(name, commands.parsers) or known
+            refuse(_("there is no command {name}. {hint}").format(name=name, hint=hint))
+        say((commands.parsers[name] if name else parser).format_help(), end="")
+        return 0
+
+    helping = commands.add("help", explain, summary=_("explain Hone, or a command"), example="train")
+    helping.add_argument("command", nargs="?", metavar="COMMAND", help=_("default: the first steps"))
     for module in (data, train, runs, models, memory, benchmark):
         module.add_commands(commands)
     return parser, commands
@@ -65,9 +89,9 @@ def _report(error: Exception) -> int:
     """Print what ended the command, and log what the person can't mend; returns the exit status."""
     match error:
         case UserError():
-            note(error_text(error))
+            note(_("error: {text}").format(text=error_text(error)))
         case EngineCrashed():
-            note(error)
+            note(_("error: {text}").format(text=error))
         case OSError(filename=str() as name):
             _log(error, f"{name}: {error.strerror}")
         case OSError():

@@ -49,12 +49,12 @@ FETCH_SECONDS = 60.0
 """Timeout for downloading a config.json of a few KB."""
 
 METHODS = {
-    Basis.FORMULA: _("On {device}, forecast."),
-    Basis.MEASURED: _("On {device}, measured by a dry run on the longest batch."),
+    Basis.FORMULA: _("Estimate for {device}."),
+    Basis.MEASURED: _("Measured on {device} in a few real steps on the longest batch."),
 }
 VERDICTS = {
     Verdict.FITS: _("It fits."),
-    Verdict.TIGHT: _("It fits, with less than a tenth to spare."),
+    Verdict.TIGHT: _("It fits tightly, with less than 10 % to spare."),
     Verdict.TOO_LARGE: _("It doesn't fit."),
     Verdict.UNKNOWN: _("How much memory this device has isn't known."),
 }
@@ -70,40 +70,42 @@ def add_commands(commands: Commands) -> None:
     forecasting = commands.add(
         "forecast",
         forecast,
-        summary=_("show how much memory a run will take"),
+        summary=_("estimate how much memory a run takes"),
         example="mine.hone --set memory.batch_size=32",
         details=_(
-            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, only "
-            "its config.json is downloaded. Exits with 3 if the run doesn't fit, and lists what to "
-            "change."
+            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, only its config.json "
+            "is downloaded. If memory is short, it lists what to change. The exit status is 3 if the run doesn't fit."
         ),
     )
     measuring = commands.add(
         "measure",
         measure,
-        summary=_("train a few steps to measure memory and time"),
+        summary=_("run a few real steps to measure memory and time"),
         example="mine.hone",
         details=_(
-            "Runs in a process of its own, with the longest batch of the data first. Nothing is saved. "
-            "Exits with 3 if the run doesn't fit."
+            "Uses your longest examples, in a separate process. Nothing is saved. The exit status is 3 if the run "
+            "doesn't fit."
         ),
     )
     fitting = commands.add(
         "fit",
         fit,
-        summary=_("find by trying what makes a run fit"),
+        summary=_("test lighter settings until a run fits"),
         example="mine.hone --output smaller.hone",
         details=_(
-            "Measures combinations of smaller batches, half precision and the like until one fits with 10 % to spare, "
-            "and writes it to a new run file: the fastest of those that keep the result, else of those that lose "
-            "least. A run that already fits is written only with --output. Ends with 3 when nothing fits."
+            "Tests your settings, then lighter ones (smaller batches, half precision, ...) in at most 6 short runs, "
+            "and writes the fastest that fits with 10 % to spare to a new run file. Settings that may change the "
+            "result come last. A run that already fits is written only with --output. The exit status is 3 if nothing "
+            "fits."
         ),
     )
     for command in (forecasting, measuring, fitting):
         command.add_argument("file", type=Path, metavar="RUN.hone")
         add_set(command)
         add_json(command)
-    add_flag(forecasting, "--quick", _("without reading the data: for the longest rows allowed"))
+    add_flag(
+        forecasting, "--quick", _("don't read the data: assume that all examples have the maximum length")
+    )
     add_flag(forecasting, "--offline", OFFLINE_HELP)
     output_help = _("a new file; default: NAME.fits.hone beside RUN.hone")
     fitting.add_argument("--output", "-o", type=Path, metavar="FILE", help=output_help)
@@ -236,19 +238,22 @@ def forecast_lines(found: Forecast) -> Iterator[str]:
     rows = [(title, _megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
     rows.append((_("Total"), _megabytes(found.parts.total)))
     if found.room is not None:
-        rows += [(_("Free now"), _megabytes(found.room.free)), (_("Ceiling"), _megabytes(found.room.ceiling))]
+        rows += [
+            (_("Free now"), _megabytes(found.room.free)),
+            (_("Total memory"), _megabytes(found.room.ceiling)),
+        ]
     width = max(len(megabytes) for _title, megabytes in rows)
     yield formats.table((_("PART"), "MB".rjust(width)), [(title, text.rjust(width)) for title, text in rows])
     yield ""
     yield METHODS[found.basis].format(device=found.device)
     if found.length is not None and found.longest_text is not None and found.longest_text < found.length:
-        yield _(
-            "The longest row has {length:,} tokens with padding; the longest text has {longest:,}."
-        ).format(length=found.length, longest=found.longest_text)
+        yield _("Examples are padded to {length:,} tokens; the longest has {longest:,}.").format(
+            length=found.length, longest=found.longest_text
+        )
     elif found.length is not None:
-        yield _("The longest row has {length:,} tokens.").format(length=found.length)
+        yield _("The longest example has {length:,} tokens.").format(length=found.length)
     if found.correction != 1.0:
-        yield _("Corrected by {factor:.2f}, learned from past runs on this device.").format(
+        yield _("Multiplied by {factor:.2f}, as past runs on this device took.").format(
             factor=found.correction
         )
     yield from found.notes
@@ -269,7 +274,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
                 changes_text(remedy.changes),
             )
         rows.append((remedy.title, *cells))
-    titles = (_("WHAT TO DO"), _("SAVES"), _("TIME"), _("ENOUGH"), _("SET"))
+    titles = (_("HOW TO REDUCE IT"), _("SAVES"), _("STEP TIME"), _("FITS THEN"), _("SET"))
     return ["", formats.table(titles, rows)] if rows else []
 
 
@@ -283,7 +288,7 @@ def _megabytes(count: int) -> str:
 def measure(arguments: argparse.Namespace) -> int:
     request = _read_request(arguments, needs_weights=True)
     if not arguments.json:
-        note(_("Measuring: a few steps on the longest batch of the data ..."))
+        note(_("Running a few steps on your longest examples ..."))
     # a device by name instead of "auto": the memory guard has to know whose memory it watches
     options = with_changes(request.options, {"device.name": request.device.name})
     measurement = DryRun(options, request.room).run()
@@ -309,7 +314,7 @@ def measurement_lines(found: Measurement) -> Iterator[str]:
         yield _("An ordinary step takes {seconds} s.").format(seconds=seconds)
     if found.was_disturbed:
         yield _(
-            "It can't take longer than the longest: other programs were busy. Measure again for true times."
+            "Other programs slowed the measurement: ordinary steps can't take longer. Measure again for true times."
         )
     if found.compile_seconds:
         yield _("Compiling took {time}.").format(time=formats.duration(found.compile_seconds))
@@ -361,7 +366,7 @@ def fit(arguments: argparse.Namespace) -> int:
         answer = {"tries": tries, "changes": changes, "file": file, "reason": fitting.reason}
         print_answer(answer, [found, where], as_json=arguments.json)
     else:
-        note(_("Nothing was found. {reason}").format(reason=fitting.reason))
+        note(_("No settings were found that fit. {reason}").format(reason=fitting.reason))
     if result is not None:
         return 0
     return TOO_LARGE if fitting.is_too_large else 1

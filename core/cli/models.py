@@ -123,7 +123,7 @@ def _add_try(commands: Commands) -> None:
     command = commands.add(
         "try",
         try_run,
-        summary=_("use a run's model: chat, continue a text, classify a text or an image"),
+        summary=_("try a run's model: chat, complete or classify a text, classify an image"),
         example='2026-01-31-reviews --prompt "A fine film."',
         details=_(
             "Without --prompt or --file it reads line after line from the terminal, or all of standard input. It is "
@@ -134,7 +134,7 @@ def _add_try(commands: Commands) -> None:
     command.add_argument(
         "stdin", nargs="?", choices=["-"], metavar="-", help=_("read the prompt from standard input")
     )
-    add_flag(command, "--before", _("use the model the run started from"))
+    add_flag(command, "--before", _("use the model as it was before training"))
     what = command.add_mutually_exclusive_group()
     add_repeated(what, "--prompt", "TEXT", _("the input; twice for a model that reads pairs of texts"))
     what.add_argument("--file", type=Path, metavar="IMAGE", help=_("an image to classify"))
@@ -143,7 +143,7 @@ def _add_try(commands: Commands) -> None:
     group, default = command.add_argument_group(_("for text generation and chat")), Writing()
     group.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
     for name, kind, metavar, text in (
-        ("max_tokens", int, "N", _("the longest answer, in tokens; default: {default}")),
+        ("max_tokens", int, "N", _("max new tokens; default: {default}")),
         ("temperature", float, "T", _("default: {default}, always the most likely token")),
         ("top_p", float, "P", _("default: {default}, all tokens")),
         ("seed", int, "N", _("default: {default}")),
@@ -151,7 +151,7 @@ def _add_try(commands: Commands) -> None:
         value = getattr(default, name)
         flag, help_text = f"--{name.replace('_', '-')}", text.format(default=f"{value:g}")
         group.add_argument(flag, type=kind, default=value, metavar=metavar, help=help_text)
-    add_repeated(group, "--stop", "TEXT", _("stop where this is written; may be repeated"))
+    add_repeated(group, "--stop", "TEXT", _("stop sequence; may be repeated"))
 
 
 def try_run(arguments: argparse.Namespace) -> int:
@@ -192,7 +192,7 @@ def _questions(arguments: argparse.Namespace, options: RunOptions) -> Iterator[G
     elif arguments.prompt or arguments.stdin or not sys.stdin.isatty():
         yield question(sys.stdin.read().rstrip("\n"))
     else:
-        note(_("Ctrl-D ends it."))
+        note(_("Type a text and press Return; Ctrl-D ends."))
         while True:
             try:
                 line = input("> ")
@@ -321,7 +321,7 @@ def _add_export(commands: Commands) -> None:
         "--rows",
         choices=[what.value for what in What],
         default=What.STEPS.value,
-        help=_("with --metrics: a row for each; default: steps"),
+        help=_("with --metrics: one row for each; default: steps"),
     )
     add_json(command)
 
@@ -539,8 +539,6 @@ def _cached_row(repo: Cached) -> tuple[str, ...]:
 
 def remove(request: RemoveRequest, *, agreed: bool) -> int:
     if not agreed:
-        if not sys.stdin.isatty():
-            refuse(_("there is no terminal to confirm it: add --yes"))
         question = (
             _("Delete the unfinished download of {name} from the cache, for all programs?")
             if request.only_partial

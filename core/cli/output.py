@@ -21,7 +21,7 @@ TOO_LARGE = 3
 """Exit status: the run doesn't fit into memory."""
 INTERRUPTED = 130
 
-NAME_HELP = _("a run's folder, or its name in `hone runs`")
+NAME_HELP = _("a run's name in `hone runs`, a part of it that no other has, its folder, or `latest`")
 NEW_FILE = _("a new file; default: print it")
 OFFLINE_HELP = _("download nothing; the same as HF_HUB_OFFLINE=1")
 
@@ -52,17 +52,23 @@ def print_answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
         say("\n".join(lines))
 
 
-def refuse(message: str, where: str = "") -> NoReturn:
+def refuse(message: str) -> NoReturn:
     """Reject a request.
 
     Raises:
         OptionsError: Always.
     """
-    raise OptionsError((Problem("", message),), where)
+    raise OptionsError((Problem("", message),))
 
 
 def confirm(question: str) -> bool:
-    """Ask in the terminal; anything but yes is no."""
+    """Ask in the terminal; anything but yes is no.
+
+    Raises:
+        OptionsError: There is no terminal.
+    """
+    if not sys.stdin.isatty():
+        refuse(_("not a terminal, use --yes"))
     return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
 
 
@@ -154,8 +160,9 @@ class Commands:
         self._subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     @property
-    def names(self) -> frozenset[str]:
-        return frozenset(self._subparsers.choices)
+    def parsers(self) -> dict[str, argparse.ArgumentParser]:
+        """The parsers by command."""
+        return self._subparsers.choices
 
     def add(
         self,

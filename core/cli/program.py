@@ -54,11 +54,9 @@ def run(
     if complain is not None and not first.startswith("-") and first not in names():
         from core.cli.output import did_you_mean
 
-        message = _(
-            "Hone doesn't understand “{arguments}”. It takes a command (`hone --help` lists them), or files and "
-            "folders to open."
-        ).format(arguments=" ".join(arguments))
-        complain(f"{message} {did_you_mean(first, names())}".rstrip())
+        hint = did_you_mean(first, names()) or _("`hone help` lists the commands.")
+        message = _("“{arguments}” is neither a command nor a file. {hint}")
+        complain(message.format(arguments=" ".join(arguments), hint=hint))
         return 2
     return main(arguments)
 

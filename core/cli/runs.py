@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from core.runs.compare import FEWEST, MOST, Absent, compare
 from core.runs.event_log import EventReader
 from core.runs.events import Level, Predicted
 from core.runs.folder import RunFolder
-from core.runs.library import list_runs, read_status
+from core.runs.library import list_runs, read_status, run_title
 from core.runs.status import PredictionLog, State
 from core.runs.summary import RunSizes, RunSummary, summarize, verdict
 from core.runs.words import (
@@ -50,7 +51,20 @@ from core.runs.words import (
 )
 from core.sharing import support
 
-TITLES = (_("NAME"), _("STATE"), _("MODEL"), _("DATA"), _("BEST"), _("TIME"), _("MEMORY"), _("STARTED"))
+TITLES = (
+    _("NAME"),
+    _("STATE"),
+    _("STEPS"),
+    _("BEST"),
+    _("TIME"),
+    _("MEMORY"),
+    _("STARTED"),
+    _("MODEL"),
+    _("DATA"),
+)
+LATEST = "latest"
+MOST_NAMED = 8
+"""At most so many runs are named where a name is that of several."""
 PREDICTION_WIDTH = 96
 RESULTS = ("metric", "best", "seconds", "peak_bytes", "samples_per_second", "steps")
 
@@ -96,8 +110,10 @@ def add_commands(commands: Commands) -> None:
     add_json(command)
 
 
-def find_run(name: str) -> RunFolder:
-    """The run in the folder `name`, or of that name among all runs, or the only one with that title.
+def find_run(name: str, *, is_whole: bool = False) -> RunFolder:
+    """The run of this folder or name, the only one with `name` as a part of these, or the newest for `latest`.
+
+    `is_whole`: a part is not enough, nor is `latest`.
 
     Raises:
         OptionsError: There is no such run, or there are several.
@@ -107,8 +123,18 @@ def find_run(name: str) -> RunFolder:
     for path in (Path(name).absolute(), folder_called(name)):
         if path and (is_there(path / "run.toml") or is_there(path / "events.jsonl")):
             return RunFolder(path)
-    if namesakes := ", ".join(path.name for path in folders_given(name)):
-        refuse(_("several runs are called {name}; name one of {names}").format(name=name, names=namesakes))
+    matching = [RunFolder(folder) for folder in folders_given(name)]
+    if not matching and not is_whole:
+        found, part = list_runs(settings.runs_folder()), name.casefold()
+        if part == LATEST and found:
+            return found[0]
+        matching = [run for run in found if part in f"{run.name}\n{run_title(run)}".casefold()]
+    if len(matching) == 1 and not is_whole:
+        return matching[0]
+    if matching:
+        names = [f"{run.name} ({run_title(run)})" for run in matching[:MOST_NAMED]]
+        names += ["..."] if len(matching) > MOST_NAMED else []
+        refuse(_("{name} is the name of several runs: {names}").format(name=name, names=", ".join(names)))
     folder = Path(name).absolute() if is_there(Path(name)) else folder_called(name)
     if folder is not None:
         refuse(_("{folder} is not a run: it has neither run.toml nor events.jsonl").format(folder=folder))
@@ -126,7 +152,7 @@ def runs(arguments: argparse.Namespace) -> int:
     if arguments.delete:
         return delete(arguments.names, agreed=arguments.yes, permanently=arguments.permanently)
     if arguments.names:
-        refuse(_("say what to do with them: --compare or --delete"))
+        refuse(_("use --compare or --delete with the names of runs; `hone show RUN` shows one"))
     folder = settings.runs_folder()
     found = list_runs(folder)
     summaries = [summarize(run) for run in found]
@@ -139,7 +165,9 @@ def _list_lines(folder: Path, summaries: list[RunSummary]) -> Iterator[str]:
         size = formats.size(sum(RunSizes().of(summary.run) for summary in summaries))
         count = formats.counted(len(summaries), "run")
         total = _("{count}, {size} in {folder}").format(count=count, size=size, folder=folder)
-        yield from (formats.table(TITLES, list(map(_row, summaries))), "", total)
+        titles = Counter(summary.title for summary in summaries)
+        rows = [_row(summary, with_id=titles[summary.title] > 1) for summary in summaries]
+        yield from (formats.table(TITLES, rows), "", total)
         return
     place = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if place.is_dir() and os.access(place, os.W_OK):
@@ -151,16 +179,24 @@ def _list_lines(folder: Path, summaries: list[RunSummary]) -> Iterator[str]:
         ).format(folder=folder, place=place)
 
 
-def _row(summary: RunSummary) -> tuple[str, ...]:
+def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
+    """The cells of `TITLES`; `with_id`: the folder's name beside the run's."""
+    total = summary.total_steps
+    is_partly = total is not None and summary.steps < total
     return (
-        summary.run.name,
+        f"{summary.title} ({summary.run.name})"
+        if with_id and summary.title != summary.run.name
+        else summary.title,
         _("stopped early") if summary.stopped_early else summary.state.value,
-        summary.model or _("(unreadable)"),
-        summary.data or formats.MISSING,
+        _("{step:,} of {total:,}").format(step=summary.steps, total=total)
+        if is_partly
+        else f"{summary.steps:,}",
         _best(summary),
         formats.duration(summary.seconds),
         formats.size(summary.peak_bytes),
         formats.full_moment(summary.started),
+        summary.model or _("(unreadable)"),
+        summary.data or formats.MISSING,
     )
 
 
@@ -178,8 +214,9 @@ def _as_plain(summary: RunSummary) -> dict[str, Any]:
 def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
     """Move runs to the trash, or delete them; returns 0 if all of them are gone."""
     if not names:
-        refuse(_("name the runs"))
-    plan = trash.plan(list(dict.fromkeys(map(find_run, names))), settings.runs_folder())
+        refuse(_("name the runs to delete"))
+    named = [find_run(name, is_whole=True) for name in names]
+    plan = trash.plan(list(dict.fromkeys(named)), settings.runs_folder())
     for title in plan.busy:
         note(_("{title} isn't over and is not deleted. `hone stop` ends it.").format(title=title))
     if not plan.going:
@@ -193,12 +230,9 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
             )
         )
     say(f"{formats.counted(len(plan.going), 'run')}, {formats.size(plan.size)}")
-    if not agreed:
-        if not sys.stdin.isatty():
-            refuse(_("there is no terminal to confirm it: add --yes"))
-        if not confirm(_("Delete permanently?") if permanently else _("Move to the trash?")):
-            say(_("Nothing was deleted."))
-            return 1
+    if not agreed and not confirm(_("Delete permanently?") if permanently else _("Move to the trash?")):
+        say(_("Nothing was deleted."))
+        return 1
     gone = [_delete(item.run, agreed=agreed, permanently=permanently) for item in plan.going]
     return 0 if all(gone) and not plan.busy else 1
 
@@ -223,18 +257,16 @@ def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
 
 def compare_runs(names: list[str], *, as_json: bool) -> int:
     """Print the results of runs, the options in which they differ, and what else differs."""
-    where = _("The comparison")
     if not FEWEST <= len(names) <= MOST:
         refuse(
-            _("name {least} to {most} runs; these are {count}").format(
+            _("name {least} to {most} runs to compare, got {count}").format(
                 least=FEWEST, most=MOST, count=len(names)
-            ),
-            where,
+            )
         )
     chosen = [find_run(name) for name in names]
     for place, run in enumerate(chosen):
         if run.path in [other.path for other in chosen[:place]]:
-            refuse(_("{name} is named twice; name each run once").format(name=run.name), where)
+            refuse(_("{name} is named twice; name each run once").format(name=run.name))
     comparison = compare(chosen)
     summaries = comparison.runs
     answer = {
@@ -315,7 +347,7 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     lines = [
         f"{summary.title}: {summary.state}",
         summary.problem,
-        formats.table(TITLES, [_row(summary)]),
+        formats.table(TITLES, [_row(summary, with_id=True)]),
         _("Tags: {tags}").format(tags=" ".join(summary.tags)) if summary.tags else "",
         _("Note: {text}").format(text=summary.note) if summary.note else "",
         what_ran_text(status) if status.what_ran is not None else "",

@@ -41,6 +41,7 @@ from core.options.device_support import (
     model_may_refuse,
 )
 from core.options.presets import DATA_ENDINGS
+from core.options.sources import is_scratch
 from core.runs import queue
 from core.runs import start as runs_start
 from core.runs.event_log import RunFollower
@@ -64,7 +65,7 @@ REMOVED = _(
     "the run continues there."
 )
 REQUESTED = {
-    Action.STOP: _("Stopping; what is trained is saved. Ctrl-C again ends it at once."),
+    Action.STOP: _("Stopping and saving the model… Press Ctrl-C again to end it at once."),
     Action.KILL: _("Ending it now. Press Ctrl-C again to leave it running."),
 }
 EVENTS = _("print events as JSON lines")
@@ -199,15 +200,17 @@ def _add_train(commands: Commands) -> None:
         summary=_("train a run file"),
         example="mine.hone --set memory.batch_size=8",
         details=_(
-            "Ctrl-C stops and saves what is trained; twice ends it at once; three times leaves it alone. A run that "
-            "doesn't fit into free memory by forecast ends before it trains, with exit status 3, unless --yes is given."
+            "Ctrl-C once stops the run and saves the model, twice ends it at once, three times leaves it running. A "
+            "run that is estimated not to fit into memory doesn't start (exit status 3) unless you add --yes."
         ),
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
-    command.add_argument("--run-dir", type=Path, metavar="DIR", help=_("the run's own folder: new or empty"))
+    command.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help=_("where to save the run: a new or empty folder")
+    )
     add_set(command)
     add_flag(command, "--queue", QUEUE)
-    add_flag(command, "--yes", _("train even if it doesn't fit by forecast"))
+    add_flag(command, "--yes", _("start even if it is estimated not to fit into memory"))
     add_flag(command, "--offline", OFFLINE_HELP)
     add_json(command, EVENTS)
 
@@ -271,14 +274,16 @@ def _check_machine(options: RunOptions, file: Path) -> MachineReport | None:
 
 
 def _check_model(options: RunOptions, file: Path) -> None:
-    """Check options that a model may not support, if it is on this computer. A failing check is only noted.
+    """Check that the model suits the task and options, if it is on this computer. A failing check is only noted.
 
     Raises:
         OptionsError: The model doesn't support them.
     """
-    question = hub.question_about(options) if model_may_refuse(options) else None
+    is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
+    question = hub.question_about(options) if is_in_doubt or model_may_refuse(options) else None
     if question is None:
         return
+    note(_("Checking the model ..."))
     try:
         problems = run_job("check-model", question, ModelReport).problems
     except (UserError, EngineCrashed) as error:
@@ -298,8 +303,9 @@ def _add_resume(commands: Commands) -> None:
         summary=_("continue a run that was paused, stopped or interrupted"),
         example="2026-01-31-digits",
         details=_(
-            "It continues from the newest complete checkpoint as if it had not been interrupted. A finished run is "
-            "trained further with --epochs or --max-steps. Ctrl-C works as in `hone train`."
+            "It continues from the newest complete checkpoint as if it had not been interrupted, and starts also if it "
+            "is estimated not to fit into memory. --epochs or --max-steps train a finished run longer. Ctrl-C works as "
+            "in `hone train`."
         ),
     )
     add_run(command)
@@ -337,7 +343,7 @@ def _add_follow(commands: Commands) -> None:
         follow,
         summary=_("show the progress of a run that was started elsewhere"),
         example="2026-01-31-digits",
-        details=_("Ctrl-C leaves it; the run continues."),
+        details=_("Ctrl-C ends the display; the run continues."),
     )
     add_run(command)
     add_json(command, EVENTS)
@@ -353,12 +359,12 @@ def _add_stop(commands: Commands) -> None:
     command = commands.add(
         "stop",
         stop,
-        summary=_("stop a run and keep what is trained"),
+        summary=_("stop a run and save its model"),
         example="2026-01-31-digits",
         details=_("Waits until it has stopped. A queued run is removed from the queue."),
     )
     add_run(command)
-    add_flag(command, "--now", _("end it at once; only checkpoints are kept"))
+    add_flag(command, "--now", _("end it at once, without saving; checkpoints are kept"))
 
 
 def stop(arguments: argparse.Namespace) -> int:
@@ -374,9 +380,9 @@ def _add_pause(commands: Commands) -> None:
     command = commands.add(
         "pause",
         pause,
-        summary=_("save a checkpoint of a run and end it for now"),
+        summary=_("save a checkpoint of a run and free its memory"),
         example="2026-01-31-digits",
-        details=_("Its memory is freed. `hone resume` continues it."),
+        details=_("`hone resume` continues it."),
     )
     add_run(command)
     add_flag(command, "--save-only", _("save a checkpoint and keep training"))

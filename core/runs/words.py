@@ -346,7 +346,9 @@ def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bo
 def error_text(error: UserError) -> str:
     """An error with its detail and its fixes; of a wrong request every problem with its own fixes."""
     lines = [error.title]
-    if isinstance(error, OptionsError):
+    if isinstance(error, OptionsError) and not error.where and len(error.problems) == 1:
+        lines = [str(error.problems[0]), *map(fix_text, error.problems[0].fixes)]
+    elif isinstance(error, OptionsError):
         for problem in error.problems:
             lines += [f"  {problem}", *("  " + fix_text(fix) for fix in problem.fixes)]
     else:

@@ -156,7 +156,7 @@ class Benchmarking(QObject):
         self.ended.emit(Ending.CANCELLED if self.is_stopping else Ending.DONE)
         if bench is not None and bench.not_saved:
             detail = _("{reason}. It is shown here until the window is closed: copy it.")
-            title = _("The result could not be saved")
+            title = _("The result couldn't be saved")
             self.failed.emit(UserError(title, detail.format(reason=bench.not_saved)))
 
     def _on_failed(self, error: UserError) -> None:
@@ -187,7 +187,7 @@ def turn_question(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn
     )
     answers = {Turn.BESIDE: _("Measure at the same time anyway")}
     if awaited.behind == queue.BENCHMARK:
-        title = _("Another benchmark is being measured")
+        title = _("Another benchmark is running")
     elif awaited.ahead == 1:
         title = _("“{run}” trains on this device").format(run=awaited.title or awaited.behind)
         answers = {Turn.AFTER_PAUSE: _("Pause it, then measure"), **answers}
@@ -263,9 +263,9 @@ class BenchmarkTab(QWidget):
         elif measuring.is_stopping:
             doing = _("Ending the current pass; finished measurements are kept…")
         elif plan is None:
-            doing = _("Choosing what this machine can measure…")
+            doing = _("Checking what this computer can measure…")
         elif progress is None:
-            doing = _("Getting ready…")
+            doing = _("Preparing…")
         else:
             title, side = progress.variant.title, progress.variant.side
             doing = _("Measuring: {title}").format(title=f"{title} · {side}" if side else title)
@@ -369,7 +369,7 @@ class BenchmarkTab(QWidget):
         self.start.setFocus()
 
     def _on_copied(self, form: str) -> None:
-        self.strip.show_message(Level.INFO, _("The table is on the clipboard, as {form}").format(form=form))
+        self.strip.show_message(Level.INFO, _("Table copied as {form}").format(form=form))
 
     def _lay_out(self) -> None:
         self.card = Card(_("What to measure"))
@@ -593,7 +593,9 @@ class BenchmarkPage(QWidget):
                 tab.show_idle()
             else:
                 name = self.tabs.tabText(self.tabs.indexOf(busy))
-                tab.show_idle(_("{benchmark} is being measured; one at a time.").format(benchmark=name))
+                tab.show_idle(
+                    _("{benchmark} is running. Only one benchmark can run at a time.").format(benchmark=name)
+                )
         self._show_head()
         progress = self.measuring.progress
         self.progressed.emit(progress.done / progress.total if progress and progress.total else None)
@@ -606,7 +608,7 @@ class BenchmarkPage(QWidget):
         elif result is not None:
             words = " · ".join((result.plan.title, formats.moment(result.begun), result.machine.title))
         else:
-            words = _("The methods of the guides, measured on this computer")
+            words = _("Training methods compared on this computer")
         self.head.setText(words)
 
     def _read_saved(self) -> None:

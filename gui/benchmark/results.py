@@ -260,7 +260,7 @@ class ResultView(QWidget):
         self.result: Result | None = None
         self._underway = ""
         is_methods = kind is Kind.METHODS
-        self.speed = BarChart(_("Samples per second") if is_methods else _("Speed-up"), Better.MORE, theme)
+        self.speed = BarChart(_("Examples per second") if is_methods else _("Speed-up"), Better.MORE, theme)
         self.memory = BarChart(_("Peak memory"), Better.LESS, theme)
         self.memory.setVisible(is_methods)
         self.table = ResultTableView(_("Methods") if is_methods else _("Devices"), theme)

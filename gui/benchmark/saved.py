@@ -262,7 +262,7 @@ class SavedResults(QWidget):
         self.refresh()
 
     def _on_copied(self, form: str) -> None:
-        self.strip.show_message(Level.INFO, _("The table is on the clipboard, as {form}").format(form=form))
+        self.strip.show_message(Level.INFO, _("Table copied as {form}").format(form=form))
 
     def _lay_out(self) -> None:
         self._card, self._buttons, content = on_card(self.table), QWidget(), QWidget()

@@ -165,14 +165,18 @@ class MethodsSetup(Setup):
     def __init__(self, make_plan: Callable[..., Plan], form: FormOptions) -> None:
         super().__init__(make_plan, passes=3)
         self._form = form
-        weights = _("{count} weights, made from the config: nothing is downloaded.")
+        weights = _("{count} parameters with random values. Nothing is downloaded.")
         sizes = (
             Segment(name, size.title, weights.format(count=compact_count(size.parameters)))
             for name, size in SIZES.items()
         )
         self.models = ChoiceList(
             [
-                Segment(FITTING, _("Chosen to fit"), _("The largest whose plain training fits here.")),
+                Segment(
+                    FITTING,
+                    _("Largest that fits"),
+                    _("The largest model whose baseline fits into memory here."),
+                ),
                 *sizes,
                 Segment(FORM, _("As on New run"), _("Your model and data, as the form is now.")),
                 Segment(FILE, _("A run file"), _("Your model and data, from a file.")),
@@ -185,7 +189,7 @@ class MethodsSetup(Setup):
         choose.setAccessibleName(_("Choose a run file"))
         self.devices = ChoiceList([Segment(AUTOMATIC, _("Automatic"))])
         self.devices.setAccessibleName(_("Device"))
-        self.compiled = QCheckBox(_("also compiled (takes longer)"))
+        self.compiled = QCheckBox(_("Also with torch.compile (takes longer)"))
         self.compiled.setChecked(True)
         self.add_row(_("Model"), self.models, is_wide=True)
         self._file_row = self.add_row(_("Run file"), self.file, choose, is_wide=True)
@@ -253,7 +257,7 @@ class MethodsSetup(Setup):
         device = find_device(self.machine, self.device()) if self.machine else None
         reason = refusal(device, "device.compile", True) if device else ""
         self.compiled.setEnabled(not reason)
-        self.compiled.setToolTip(reason or _("Adds a row with torch.compile, measured once it is compiled"))
+        self.compiled.setToolTip(reason or _("Adds torch.compile, timed after compiling"))
         self.emit_changed()
 
 

@@ -36,9 +36,8 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
         return _("Doesn't fit"), _("memory ran out at {size}").format(size=size), Role.VERDICT_BAD
     if room is None:
         return _("Takes {size}").format(size=size), _("the free memory isn't known"), Role.VERDICT
-    if state.is_upper_bound:
-        size = _("at most {size}").format(size=size)
-    text = _("{size} of {free} free").format(size=size, free=memory(room.free))
+    text = _("at most {size}, {free} free") if state.is_upper_bound else _("{size} of {free} free")
+    text = text.format(size=size, free=memory(room.free))
     match state.verdict:
         case Verdict.TOO_LARGE if state.is_upper_bound:
             return _("May not fit"), text, Role.VERDICT_TIGHT

@@ -59,11 +59,11 @@ def lines_of(of):
 def test_methods_are_compared_with_plain():
     for (title, place), texts in {
         ("Epoch", 0): ["8.00 s", "4.00 s", "8.00 s"],
-        ("Samples/s", 0): ["8.00", "16.0", "8.00"],
-        ("middle half", 0): ["", "", "7.62 – 8.42"],
-        ("against plain", 0): ["1.00 ×", "2.00 ×", "1.00 ×"],
+        ("Examples/s", 0): ["8.00", "16.0", "8.00"],
+        ("IQR", 0): ["", "", "7.62 – 8.42"],
+        ("vs. baseline", 0): ["1.00 ×", "2.00 ×", "1.00 ×"],
         ("Peak memory", 0): ["800 MB", "200 MB", "400 MB"],
-        ("against plain", 1): ["1.00 ×", "0.25 ×", "0.50 ×"],
+        ("vs. baseline", 1): ["1.00 ×", "0.25 ×", "0.50 ×"],
     }.items():
         assert column(methods(), title, place) == [*texts, None, None, None]
 

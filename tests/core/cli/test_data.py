@@ -47,7 +47,7 @@ def test_a_new_run_file_with_a_preset(tmp_path, hone):
     [
         (["--preset", "slowest"], "there is no preset slowest; there are fits-in-8-gb"),
         (["--preset", "published-guide", "--task", "chat"], "is for text-classification, got chat"),
-        (["--preset", "fastest"], "name the task with --task"),
+        (["--preset", "fastest"], "with --task: text-classification"),
     ],
 )
 def test_wrong_requests_for_a_new_run_file(arguments, message, hone):
@@ -101,7 +101,7 @@ def test_a_report_on_data():
         "Warning: 3 rows have no text. (rows 4, 9 and 1 more)\nNote: A note.",
         f"\ntwo lines{' ' * 51}  1\n{'x' * 57}...  2\n",
         "and 5 more labels",
-        "Trained on 900 examples an epoch, evaluated on 100.",
+        "Training: 900 examples per epoch. Validation: 100.",
         "the longest has 9. 1 example cut off at 8.",
         "row 7, 12 tokens, cut off at its end:",
         "x ... x",

@@ -95,7 +95,7 @@ def test_control_characters_of_runs_messages_and_errors_do_not_act_on_the_termin
     )
     (tmp_path / "run.toml").write_text('task = "causal-lm"\n[output]\nname = "\\u001b]0;title\\u0007"\n')
     shown = hone("show", tmp_path, "--predictions").out + hone("show", tmp_path).out
-    assert shown.count(SHOWN) == 4, "the input, its label, the prediction, and the run's name"
+    assert shown.count(SHOWN) == 5, "the input, its label, the prediction, and twice the run's name"
     stream = io.StringIO()
     Progress(RunStatus(), stream).show(MessageRaised(id="a", level=Level.WARNING, title=TITLE))
     (tmp_path / "data.csv").write_text("text,label\na,b\n")

@@ -1,5 +1,7 @@
 """`hone runs` and `hone show`."""
 
+import os
+
 import msgspec
 import pytest
 
@@ -39,7 +41,7 @@ def test_runs_are_listed_and_shown_by_folder_or_name(home, hone):
     damaged = new_run(home / "runs")
     damaged.options_file.write_text("=")
     out = hone("runs").out
-    for text in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
+    for text in ("Handwritten digits", "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
         assert text in out
     warning = MessageRaised(id="paging", level=Level.WARNING, title="The run is paging")
     write_events(damaged.events_file, RunStarted(), warning)
@@ -63,21 +65,33 @@ def folder(home, monkeypatch):
 
 
 def test_a_run_is_found_by_folder_path_and_title(folder):
-    for name in ("2026-01-01-sea", str(folder / "2026-01-01-sea"), "my sea"):
+    for name in ("2026-01-01-sea", str(folder / "2026-01-01-sea"), "my sea", "My S", "01-01"):
         assert find_run(name).path == folder / "2026-01-01-sea"
     (folder / "2026-03-03-b" / "run.toml").write_text("[output\n")
     assert find_run("twice").path == folder / "2026-02-02-a", "a damaged file has no title"
+
+
+def test_the_newest_run_is_latest_and_only_a_whole_name_is_deleted(folder, hone):
+    os.utime(folder / "2026-01-01-sea" / "run.toml", (4e9, 4e9))
+    assert find_run("latest").path == folder / "2026-01-01-sea"
+    for name in ("latest", "my s"):
+        hone("runs", "--delete", "--permanently", "--yes", name, status=2)
+    assert len(list(folder.iterdir())) == 4
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
+        (
+            "2026-0",
+            "2026-0 is the name of several runs: 2026-03-03-b (twice), 2026-02-02-a (twice), 2026-01-01-sea (my sea)",
+        ),
         ("zzzzzz", "there is no run zzzzzz; `hone runs` lists them"),
         ("", "name a run; `hone runs` lists them"),
         ("empty", "{runs.parent}/empty is not a run: it has neither run.toml nor events.jsonl"),
         ("hollow", "{runs}/hollow is not a run: it has neither run.toml nor events.jsonl"),
-        ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
+        ("twice", "twice is the name of several runs: 2026-03-03-b (twice), 2026-02-02-a (twice)"),
     ],
 )
 def test_names_of_no_run_or_of_several(name, message, folder):
@@ -105,8 +119,8 @@ def test_comparing(run, hone):
     seven = msgspec.structs.replace(digits_options(), training=TrainingOptions(epochs=7.0))
     other = create(seven, run.path.parent)
     for wrong, message in (
-        ([], "name 2 to 8 runs; these are 0"),
-        ([run.name] * 9, "name 2 to 8 runs; these are 9"),
+        ([], "name 2 to 8 runs to compare, got 0"),
+        ([run.name] * 9, "name 2 to 8 runs to compare, got 9"),
         ([run.name, other.name, str(run.path)], f"{run.name} is named twice; name each run once"),
     ):
         assert message in hone("runs", "--compare", *wrong, status=2).err
