@@ -72,10 +72,10 @@ def test_devices_are_compared_with_the_first_of_their_group():
     both = devices()
     assert column(both, "Setting") == ["CPU", "MPS", "CPU", "MPS"]
     assert column(both, "Epoch") == ["8.00 s", "4.00 s", "8.00 s", "4.00 s"]
-    assert column(both, "against CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
+    assert column(both, "vs. CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
     assert column(both, "Losses") == ["", "agree (exactly)", "", "agree (exactly)"]
     failed = devices(passes=(Pass(begun=1.0, problem="It was killed."),))
-    assert column(failed, "against CPU") == [None, "", "1.00 ×", "2.00 ×"]
+    assert column(failed, "vs. CPU") == [None, "", "1.00 ×", "2.00 ×"]
     assert column(failed, "Losses") == [None, "", "", "agree (exactly)"]
     assert table_of(failed).lines[0].cells[0].text == "ResNet-18, batch 4, CPU"
 
@@ -106,12 +106,12 @@ def test_a_note_has_what_must_be_known_and_a_tip_the_details():
 
 def test_optional_columns_are_there_where_they_have_a_value():
     titles = {heading.title for heading in table_of(methods()).headings}
-    assert not titles & {"Compiling", "Samples/J", "Setting"}
+    assert not titles & {"Compiling", "Examples/J", "Setting"}
     conditions = Conditions(watts=4.0, power_source="NVML")
     compiled = Pass(begun=1.0, sample=sample(*STEADY, compile_seconds=31.4), conditions=conditions)
     both = result(measured(variant("plain")), Row(variant=variant("compile"), passes=(compiled,)))
     assert column(both, "Compiling") == ["", "31.4 s"]
-    assert column(both, "Samples/J") == ["", "2.00"]
+    assert column(both, "Examples/J") == ["", "2.00"]
     assert "by the power of the GPU alone, read from NVML" in tables.markdown(both)
 
 
@@ -220,17 +220,17 @@ SPREAD = (0.9, 1.0, 1.1, 1.2)
 CONCLUSIONS: dict[str, tuple[tuple[Row, ...], str]] = {
     "no rows": ((), "Nothing"),
     "nothing measured": ((row("plain"),), "Nothing"),
-    "plain alone": ((PLAIN, row("tf32", refusal="no")), "Only plain"),
+    "plain alone": ((PLAIN, row("tf32", refusal="no")), "Only the baseline"),
     "plain refused": ((row("plain", refusal="too large"), row("bf16", 0.5)), "(too large)"),
     "plain missing": ((row("plain"), row("bf16", 0.5)), "no figures"),
     "fastest and leanest": (
         (PLAIN, row("bf16", 0.5, 900), row("all + Adafactor", 0.9, 330), row("bf16 + sdpa", 0.35, 800)),
-        "bf16 + sdpa, 3.00 times as fast as plain, with 80 % of its memory. Least memory without being "
-        "slower than plain: all + Adafactor, 1.17 times as fast as plain, with 33 % of its memory.",
+        "bf16 + sdpa, 3.00 times as fast as the baseline, with 80 % of its memory. Least memory without being "
+        "slower than the baseline: all + Adafactor, 1.17 times as fast as the baseline, with 33 % of its memory.",
     ),
     "both at once": (
         (PLAIN, row("bf16", 0.5, 900), row("bf16 + sdpa", 0.4, 300)),
-        "Fastest, with the least memory: bf16 + sdpa, 2.62 times as fast as plain, with 30 % of its memory.",
+        "Fastest, with the least memory: bf16 + sdpa, 2.62 times as fast as the baseline, with 30 % of its memory.",
     ),
     "within the spread": ((PLAIN, row("bf16", SPREAD)), "No method was faster"),
     "leaner": ((PLAIN, row("Adafactor", SPREAD, 700)), "within the spread, with 70 % of its memory"),
@@ -242,11 +242,11 @@ CONCLUSIONS: dict[str, tuple[tuple[Row, ...], str]] = {
     ),
     "few weights": (
         (PLAIN, row("bf16", 0.5, 900), row("LoRA", 0.25, 200, method="lora")),
-        "Training few of the weights: LoRA, 4.20 times as fast as plain, with 20 % of its memory.",
+        "Few trainable parameters: LoRA, 4.20 times as fast as the baseline, with 20 % of its memory.",
     ),
     "other texts": (
         (PLAIN, row("bf16", 0.5, 900), row("padding", 0.3, 700, data="other")),
-        "with 90 % of its memory. On texts of different lengths padding is 3.50 times as fast as plain.",
+        "with 90 % of its memory. On texts of different lengths padding is 3.50 times as fast as the baseline.",
     ),
     "disturbed": ((PLAIN, row("bf16", 0.5, load=0.6)), "1 of 2 rows"),
     "plain disturbed": ((row("plain", 1.0, load=0.6), row("bf16", 0.5)), "Too many rows"),

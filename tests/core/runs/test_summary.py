@@ -60,7 +60,6 @@ def test_a_finished_run_in_one_row(run):
         run=run,
         state=State.FINISHED,
         title="Digits",
-        total_steps=PLAN.total_steps,
         task="image-classification",
         model="resnet18",
         data="digits",
