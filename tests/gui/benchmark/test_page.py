@@ -191,7 +191,7 @@ def test_figures_appear_row_by_row_with_the_variant_that_is_measured(qtbot, read
     qtbot.waitUntil(lambda: tab.doing.text() == "Measuring: Bf16")
     assert tab.progress.isVisible()
     assert not tab.card.isVisible()
-    assert ready.devices.status.text() == "Methods is being measured; one at a time."
+    assert ready.devices.status.text() == "Methods is running. Only one benchmark can run at a time."
     assert ready.head.text() == "Tiny BERT, 64 rows · 1 of 2 done"
     assert [row.is_measured for row in tab.view.result.rows] == [True, False, False]
     with qtbot.waitSignal(ready.measuring.ended):
