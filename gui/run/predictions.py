@@ -157,7 +157,11 @@ class PredictionsModel(QStandardItemModel):
                 given = QStandardItem(given_text(example.asked or example.given))
                 if example.image:
                     path = file_inside(self._folder, example.image)
-                    given.setIcon(QIcon() if path is None else QIcon(picture(path, PICTURE)))
+                    icon = QIcon()
+                    for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
+                        if path is not None:
+                            icon.addPixmap(picture(path, PICTURE), mode)  # or a selected one would be tinted
+                    given.setIcon(icon)
                     given.setSizeHint(QSize(PICTURE, PICTURE + 8))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
