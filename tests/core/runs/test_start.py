@@ -17,7 +17,7 @@ from core.monitor import keeper
 from core.options import run_file
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import MemorySampled, Outcome, RunFinished, RunStarted
+from core.runs.events import MemorySampled, Outcome, RunFinished, RunStarted, TurnAwaited, TurnCame
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.library import read_status
 from core.runs.queue import LiveRuns
@@ -72,6 +72,17 @@ def test_a_run_whose_keeper_cannot_be_started_has_crashed_with_the_reason(run, t
         runs_start.start(run, [str(tmp_path / "nothing")])
     assert "nothing" in run.exit_record().reason
     assert state(run) is State.CRASHED
+
+
+@posix
+def test_a_run_behind_another_is_queued_before_its_keeper_has_written_anything(run, keepers, monkeypatch):
+    end(run, Outcome.PAUSED)
+    ahead = TurnAwaited(ahead=1, behind="other", title="Other")
+    monkeypatch.setattr("core.runs.queue.ahead_of", lambda _device: ahead)
+    keepers.append(runs_start.resume(run, SLEEPING, queued=True))
+    assert state(run) is summarize(run).state is State.QUEUED
+    write_events(run.machine_file, TurnCame(), attempt=2)
+    assert state(run) is State.STARTING
 
 
 @posix

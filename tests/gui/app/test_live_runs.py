@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from core.base.errors import UserError
@@ -136,6 +137,16 @@ def test_while_the_form_is_edited_a_notice_offers_the_run_instead(qtbot, make_wi
     press(strip, "Show it")
     assert window.run.view.run == training
     assert not window.found.strip.isVisible()
+
+
+def test_escape_closes_the_topmost_banner(qtbot, make_window):
+    window = make_window()
+    strip = window.found.strip
+    strip.show_error(UserError("The queue can't be written", "No space left"))
+    strip.show_aside(["b.csv"])
+    for left in ([strip.aside], []):
+        qtbot.keyClick(window.centralWidget(), Qt.Key.Key_Escape)
+        assert [one for one in (strip.trouble, strip.aside) if one.isVisible()] == left
 
 
 def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, folder):
