@@ -122,19 +122,19 @@ class BugDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(_("Hone"))
         self.resize(640, 420)
-        title = QLabel(_("Hone ran into a bug"))
+        title = QLabel(_("Something went wrong in Hone"))
         set_role(title, Role.PAGE_TITLE)
         words = text_label(
             _(
-                "Your runs are not affected: each trains in a process of its own. Copy the report and "
-                "send it to us, and restart Hone if something looks wrong."
+                "Your runs are not affected: each trains in its own process. Copy the report to send it to the "
+                "developers, and restart Hone if something looks wrong."
             )
         )
         text = QPlainTextEdit(report)
         text.setReadOnly(True)
         text.setAccessibleName(_("Report"))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copying = QPushButton(_("Copy the report"))
+        copying = QPushButton(_("Copy report"))
         buttons.addButton(copying, QDialogButtonBox.ButtonRole.ActionRole)
         copying.clicked.connect(lambda: QGuiApplication.clipboard().setText(report))
         buttons.rejected.connect(self.reject)
@@ -280,7 +280,7 @@ def claim_place(application: QApplication, paths: Sequence[Path]) -> SingleInsta
     first = SingleInstance(settings.home(), application)
     if first.claim(paths, partial(late_files, application)):
         return first
-    print(_("Hone is open already: its window was brought to the front."), flush=True)
+    print(_("Hone is already open. Its window was brought to the front."), flush=True)
     return None
 
 

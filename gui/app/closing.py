@@ -83,32 +83,32 @@ def question_about(
 
     `is_measuring`: a benchmark is running, too.
     """
-    measuring = _("The benchmark ends with this window; its results so far are saved under Earlier results.")
+    measuring = _("Closing the window ends it. Results so far are saved under Earlier results.")
     if not runs:
         ending = {Closing.KEEP_TRAINING: _("End it and close")}
-        return Question(_("A benchmark is being measured"), measuring, ending, parent)
+        return Question(_("A benchmark is running"), measuring, ending, parent)
     training = [run for run in runs if not run.is_waiting]
     waiting = [run for run in runs if run.is_waiting]
     if training:
         title = ngettext("“{run}” is training", "{count} runs are training", len(training))
     else:
-        title = ngettext("“{run}” waits for its turn", "{count} runs wait for their turn", len(waiting))
+        title = ngettext("“{run}” is queued", "{count} runs are queued", len(waiting))
     first, *others = training or waiting
     lines = [_names(training)] if len(training) > 1 else []
     if training and waiting:
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     effects = _(
-        "Training can continue without this window. Pausing saves a checkpoint, from which it can be "
-        "resumed later. Stopping ends it and keeps the model as it is."
+        "Training continues without this window. Pause saves a checkpoint to resume from later. Stop ends "
+        "training and saves the model as it is now."
     )
     if is_shutting_down:
         effects = _(
-            "When the computer shuts down, unsaved progress is lost. Pausing saves a checkpoint, from which it can be "
-            "resumed later. Stopping ends it and keeps the model as it is."
+            "Unsaved progress is lost when the computer shuts down. Pause saves a checkpoint to resume from later. "
+            "Stop ends training and saves the model as it is now."
         )
     lines.append(effects)
     if waiting:
-        lines.append(_("Both also remove waiting runs from the queue; they can be resumed or started later."))
+        lines.append(_("Pause and Stop also remove queued runs from the queue; they can be started later."))
     if is_measuring:
         lines.append(measuring)
     answers = {

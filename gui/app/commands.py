@@ -49,6 +49,7 @@ GUIDE = ROOT / "docs" / "guide"
 CONTENTS = "README.md"
 NOTICE = ROOT / "NOTICE"
 CHAPTERS = {
+    "welcome": "first-run.md",
     "new_run": "options.md",
     "run": "charts.md",
     "runs": "runs.md",
@@ -150,7 +151,7 @@ class Commands(QObject):
             {
                 RunAction.PAUSE: (_("Pause"), ""),
                 RunAction.RESUME: (_("Resume"), ""),
-                RunAction.STOP: (_("Stop and save the model"), ""),
+                RunAction.STOP: (_("Stop and save model"), ""),
             },
             {
                 RunAction.TRY: (_("Try it"), "Ctrl+T"),

@@ -21,6 +21,7 @@ from core.monitor.sampler import MachinePicture, MachineView, Sampler
 from core.monitor.system_rules import held_back
 from core.options.device_support import MachineReport
 from core.runs.events import THERMAL, DeviceSampled, Event, MemorySampled, Pressure, Throttle
+from gui.base.icons import icon
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter
@@ -367,6 +368,15 @@ def place_titles() -> dict[Place, str]:
     }
 
 
+ICONS = {
+    Place.NEW_RUN: "new",
+    Place.RUNS: "list",
+    Place.BENCHMARK: "bars",
+    Place.TRY: "chat",
+    Place.SETTINGS: "settings",
+}
+
+
 class Sidebar(QFrame):
     """A button per page, and the machine strip at the bottom.
 
@@ -389,6 +399,8 @@ class Sidebar(QFrame):
         for place, title in {Place.WELCOME: "Hone", **place_titles()}.items():
             button = QPushButton(title)
             button.setCheckable(True)
+            if place in ICONS:
+                button.setIcon(icon(ICONS[place]))
             set_role(button, Role.NAVIGATION if place else Role.BRAND)
             self._group.addButton(button, place)
             layout.addWidget(button)
@@ -398,7 +410,10 @@ class Sidebar(QFrame):
         layout.addWidget(self.machine)
 
     def show_place(self, place: Place) -> None:
-        self._group.button(place).setChecked(True)
+        button = self._group.button(place)
+        button.setChecked(True)
+        if self.focusWidget() in self._group.buttons():
+            button.setFocus()
 
     def show_training(self, count: int) -> None:
         """Show the number of runs that train."""

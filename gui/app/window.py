@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QCloseEvent,
     QColor,
     QDragEnterEvent,
+    QDragLeaveEvent,
     QDropEvent,
     QKeyEvent,
     QPainter,
@@ -50,13 +51,15 @@ from gui.app.commands import Commands
 from gui.app.live_runs import LiveRunsThread, Notifications, UnfinishedRuns
 from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, JobTask, end_left
-from gui.base.theme import Theme
+from gui.base.theme import Role, Theme
+from gui.base.tokens import SPACING
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
 from gui.widgets.cards import BriefStrip, MessageStrip
 from gui.widgets.inputs import dropped_paths
+from gui.widgets.labels import role_label
 from gui.widgets.layout import hbox, vbox
 
 if TYPE_CHECKING:
@@ -78,6 +81,8 @@ FIRST_SIZE = (1280, 820)
 SMALLEST_SIZE = (1024, 660)
 FRAME = QMargins(8, 40, 8, 8)
 """Upper limit of the window frame, which isn't known before the window is shown."""
+
+DROP_MARGINS = QMargins(SPACING, SPACING, SPACING, SPACING)
 
 
 class MainWindow(QMainWindow):
@@ -132,6 +137,10 @@ class MainWindow(QMainWindow):
         self.try_it: TryPage | None = None
         self.benchmark: BenchmarkPage | None = None
         self.pages = QStackedWidget()
+        self.drop_target = role_label(Role.DROP_TARGET, _("Drop data or a run file here"), self)
+        self.drop_target.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.drop_target.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.drop_target.hide()
         self._add_page(self.new_run)
         self._lay_out()
         self._notifications = Notifications(self, lambda: self._settings.notify, self.run_on_screen)
@@ -329,8 +338,17 @@ class MainWindow(QMainWindow):
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if dropped_paths(event.mimeData()):
             event.acceptProposedAction()
+            corner = self.pages.mapTo(self, QPoint())
+            self.drop_target.setGeometry(QRect(corner, self.pages.size()) - DROP_MARGINS)
+            self._theme.dress(self.drop_target)
+            self.drop_target.show()
+            self.drop_target.raise_()
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self.drop_target.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:
+        self.drop_target.hide()
         paths = dropped_paths(event.mimeData())
         if paths:
             event.acceptProposedAction()

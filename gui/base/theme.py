@@ -97,6 +97,7 @@ class Role(StrEnum):
     SAID = "said"
     ANSWER = "answer"
     DROP = "drop"
+    DROP_TARGET = "drop-target"
     BRAND = "brand"
     HEADLINE = "headline"
     LEAD = "lead"

@@ -24,6 +24,7 @@ from core.base import formats
 from core.base.language import _, ngettext
 from core.runs.events import Level, MessageRaised
 from core.runs.status import State, share_done
+from gui.base.icons import icon
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.run import words
@@ -174,6 +175,15 @@ class RunAction(Enum):
     RENAME = auto()
 
 
+ICONS = {
+    RunAction.PAUSE: "pause",
+    RunAction.RESUME: "start",
+    RunAction.STOP: "stop",
+    RunAction.TRY: "chat",
+    RunAction.EXPORT: "export",
+}
+
+
 def refusal(action: RunAction, facts: RunFacts) -> str:
     """Why an action of the menu isn't possible; empty if it is."""
     state, is_over = facts.state, facts.state.is_over
@@ -257,6 +267,8 @@ class RunActions(QWidget):
         self.more.setMenu(self.menu)
         self.more.setEnabled(False)
         for action, button in self._buttons.items():
+            if action in ICONS:
+                button.setIcon(icon(ICONS[action]))
             button.clicked.connect(partial(self.request, action))
             button.hide()
         set_role(self._buttons[RunAction.TRY], Role.PRIMARY)

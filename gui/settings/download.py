@@ -69,9 +69,9 @@ class Download(QObject):
         self.changed.emit()
 
     def close(self) -> None:
-        """Pause, and wait for the threads."""
+        """Pause, and wait for the download's thread; files of a cancelled one are deleted all the same."""
         self._task.close()
-        self._removing.close()
+        self._remove_cancelled()
 
     def _on_progress(self, progress: JobProgress) -> None:
         self.progress = progress

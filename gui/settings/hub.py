@@ -36,7 +36,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import TrashDialog
 from gui.widgets.cards import Card
-from gui.widgets.labels import LinkLabel, link_button, text_label
+from gui.widgets.labels import LinkLabel, text_label
 from gui.widgets.layout import fill_dialog, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
@@ -62,10 +62,11 @@ class TokenPanel(QWidget):
         self.line.setAccessibleName(_("Token"))
         self.save = QPushButton(_("Save in the keychain"))
         self.check = QPushButton(_("Check"))
-        self.check.setToolTip(_("Check whose token it is"))
+        self.check.setToolTip(_("Check whether the token is valid, and whose it is"))
         self.remove = QPushButton(_("Remove"))
         self.remove.setToolTip(_("Delete the token from the keychain"))
-        create = link_button(_("Create one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
+        create = QPushButton(_("Create one on the Hub…"))
+        create.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
         buttons = hbox(self.check, self.remove, create, None)
         self.setLayout(vbox(self.status, hbox((self.line, 1), self.save), buttons))
         self.line.textChanged.connect(self._update_buttons)
@@ -110,9 +111,9 @@ class TokenPanel(QWidget):
             case TokenPlace.KEYCHAIN:
                 return _("A token is saved in {keychain}.").format(keychain=account.keychain)
             case TokenPlace.ENVIRONMENT:
-                return _("The token in HF_TOKEN is used.")
+                return _("The token in the environment variable HF_TOKEN is used.")
             case TokenPlace.FILE:
-                return _("The token of hf auth login is used.")
+                return _("The token saved by hf auth login is used.")
             case TokenPlace.NOWHERE:
                 return _("No token. Public models don't need one; gated and private ones do.")
 
@@ -141,7 +142,7 @@ class TokenSheet(QDialog):
             _(
                 "{name} is open to those who have accepted its terms.<br><br>"
                 "1.&nbsp; Open {page}, sign in or create an account, and accept the terms. "
-                "Some owners answer each request themselves, which can take days.<br>"
+                "Some owners review each request, which can take days.<br>"
                 "2.&nbsp; Create a token with read permission at {tokens}.<br>"
                 "3.&nbsp; Paste it here. It is saved in this computer's keychain and nowhere else."
             ).format(name=html.escape(name), page=_link(f"{hub.PUBLIC}/{name}"), tokens=_link(TOKENS_PAGE))
@@ -172,12 +173,12 @@ class HubCard(Card):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(_("Hugging Face Hub"))
-        self.offline = QCheckBox(_("Work offline: don't connect to the Hub, not even in a run"))
+        self.offline = QCheckBox(_("Work offline (never contact the Hub)"))
         self.offline.clicked.connect(self.offline_chosen)
         self.token = TokenPanel(ask)
         self._is_seen = False
         text = _(
-            "Hone connects to it only when you search, download, look up a size, or start a run with a model of it."
+            "Hone contacts the Hub only when you search, download, look up a size, or start a run that uses its models."
         )
         self.body.addWidget(self.offline)
         self.body.addWidget(text_label(text, Role.HINT))
@@ -242,7 +243,7 @@ class CacheCard(Card):
         self.set_trailing(formats.memory(report.total) if count else "")
         text = _("In {folder}, which other programs use as well.").format(folder=report.folder)
         if not count:
-            text = _("Nothing yet: what you or your runs download is listed here.")
+            text = _("Nothing downloaded yet.")
         self.text.setText(text)
         self._update_button()
 

@@ -43,12 +43,12 @@ def state_text(found: Found) -> str:
     if found.refusal:
         return _("can't be used")
     if found.complete:
-        return _("✓ here")
+        return _("✓ downloaded")
     if found.here and found.size:
         share = formats.whole_percent(min(0.99, found.here / found.size))
-        return _("{share} here").format(share=share)
+        return _("{share} downloaded").format(share=share)
     if found.here:
-        return _("{size} here").format(size=formats.memory(found.here))
+        return _("{size} downloaded").format(size=formats.memory(found.here))
     if found.gated:
         return _("gated")
     return _("private") if found.private else ""
@@ -66,7 +66,7 @@ def button_text(found: Found | None, *, signed_in: bool) -> str:
         return _("Download and use")
     if found.here:
         rest = formats.memory(max(0, found.size - found.here))
-        return _("Download the other {size} and use").format(size=rest)
+        return _("Download the remaining {size} and use").format(size=rest)
     return _("Download {size} and use").format(size=formats.memory(found.size))
 
 
@@ -80,14 +80,14 @@ def explanation(found: Found, *, signed_in: bool) -> str:
     if found.refusal:
         return found.remedy
     if found.complete:
-        return _("It is on this computer: using it needs no network.")
-    text = _("Downloads its rows (Parquet, CSV, JSON) from {host}; no code.")
+        return _("Already downloaded. No network is needed.")
+    text = _("Downloads data files (Parquet, CSV, JSON) from {host}, never code.")
     if found.kind is Kind.MODEL:
-        text = _("Downloads its weights (safetensors), config and tokenizer from {host}; no code.")
+        text = _("Downloads weights (safetensors), configuration and tokenizer from {host}, never code.")
     text = text.format(host=hub.host())
     if not found.gated:
         return text
-    terms = _("Its owner requires that you accept its terms: open its page, sign in there, and accept them.")
+    terms = _("Its owner asks you to accept terms. Open its page, sign in and accept them.")
     if not signed_in:
         terms += " " + _("Then enter your token in Hone.")
     return f"{terms}\n{text}"
@@ -280,8 +280,8 @@ class HubSheet(QDialog):
         self.here: tuple[Found, ...] = ()
         self.download = Download(ask, self)
         self.words = QLineEdit()
-        self.words.setPlaceholderText(_("Words of a name, such as bert, or a full id: owner/name"))
-        self.words.setAccessibleName(_("Words to search for"))
+        self.words.setPlaceholderText(_("Name, such as bert, or full ID: owner/name"))
+        self.words.setAccessibleName(_("Search the Hub"))
         self.words.setClearButtonEnabled(True)
         self.button = QPushButton(_("Search"))
         self.suiting = QCheckBox(_("Only for “{task}”").format(task=task_title))
@@ -394,7 +394,7 @@ class HubSheet(QDialog):
         self.words.setEnabled(is_allowed)
         self.status.setText(self._status_text())
         if self.is_searching:
-            self.results.show_found((), _("Asking {host}…").format(host=hub.host()))
+            self.results.show_found((), _("Searching {host}…").format(host=hub.host()))
         else:
             self.results.show_found(
                 self.here if self.answer is None else self.answer.found, self._empty_text()
@@ -402,21 +402,21 @@ class HubSheet(QDialog):
 
     def _status_text(self) -> str:
         if by := hub.forbidden_by():
-            return _("{what} prevents asking {host}. On this computer:").format(what=by, host=hub.host())
+            return _("{what} blocks access to {host}. On this computer:").format(what=by, host=hub.host())
         if self.answer is None:
-            text = _("Requests to {host} are sent only when you press Search. On this computer:")
-            return text.format(host=hub.host())
+            text = _("Nothing is sent until you press Search. On this computer:")
+            return text
         count = len(self.answer.found)
-        return _("{count} found, the most downloaded first").format(count=count) if count else ""
+        return _("{count} found, most downloads first").format(count=count) if count else ""
 
     def _empty_text(self) -> str:
         if self.answer is None or self._request is None:
             if hub.is_forbidden():
-                return _("Nothing from the Hub is on this computer yet.")
-            return _("Nothing of the Hub is on this computer yet.\nType words of a name and press Search.")
-        text = _("Nothing on {host} has “{words}” in its name.")
+                return _("Nothing downloaded from the Hub yet.")
+            return _("Nothing downloaded from the Hub yet.\nType a name and press Search.")
+        text = _("No results for “{words}” on {host}.")
         if self._request.task:
-            text = _("Nothing on {host} has “{words}” in its name and suits the task. Clear the checkbox?")
+            text = _("No results for “{words}” that fit the task. Clear the checkbox to search for all.")
         return text.format(host=hub.host(), words=self._request.words)
 
     def _show_chosen(self) -> None:

@@ -64,8 +64,8 @@ class DeviceCheckDialog(QDialog):
         self.task.failed.connect(self._on_failure)
         self._text = text_label(
             _(
-                "Small models are computed on the device and on the CPU, and loss, gradients and one optimizer step "
-                "are compared. This takes up to half a minute."
+                "Compares the device with the CPU on small models: loss, gradients and one optimizer step. "
+                "This takes up to half a minute."
             )
         )
         self._progress = QProgressBar()
@@ -147,21 +147,18 @@ class ReleasePanel(QWidget):
         self.task = JobTask(ask, "release", Release, self)
         self.task.done.connect(self._on_release)
         self.task.failed.connect(self._on_failure)
-        self.button = QPushButton(_("Look for a newer version"))
+        self.button = QPushButton(_("Check for updates"))
         self.button.clicked.connect(self._ask)
         self.button.setVisible(bool(repository))
         self.label = LinkLabel()
         self.label.setOpenExternalLinks(True)
         self.setLayout(vbox(self.label, hbox(self.button, None)))
         text = _(
-            "This is Hone {version}, published at {address}. It looks for a newer version only when you press the "
-            "button, by asking {host}; nothing about you or this computer is sent."
+            "This is Hone {version}, published at {address}. Updates are checked at {host} when you press the button, "
+            "and only then; nothing about you or this computer is sent."
         )
         if not repository:
-            text = _(
-                "This is Hone {version}. This build has no address where newer versions are published: ask whoever you "
-                "got it from."
-            )
+            text = _("This is Hone {version}. Updates can't be checked in this build.")
         self._show(
             text.format(version=VERSION, address=_link(f"{ADDRESS}/{repository}"), host=HOST), Role.HINT
         )
@@ -175,11 +172,11 @@ class ReleasePanel(QWidget):
         self.button.setEnabled(True)
         match release.standing:
             case Standing.OLDER:
-                text = _("Hone {newest} is available; this is {running}. It is at {page}")
+                text = _("Hone {newest} is available (this is {running}): {page}")
             case Standing.SAME:
-                text = _("This is Hone {running}, the newest version.")
+                text = _("Hone {running} is up to date.")
             case Standing.NEWER:
-                text = _("This is Hone {running}; the newest version published is {newest}.")
+                text = _("This is Hone {running}, newer than the published {newest}.")
         newest, page = html.escape(release.version), _link(release.page)
         role = Role.STRONG if release.standing is Standing.OLDER else Role.MUTED
         self._show(text.format(running=VERSION, newest=newest, page=page), role)
@@ -241,7 +238,6 @@ class SettingsPage(QWidget):
             self._computer,
             self.gpu,
             self._versions_card(),
-            self._licences_card(),
             None,
             spacing=SPACING + 4,
         )
@@ -295,9 +291,9 @@ class SettingsPage(QWidget):
     def _training_card(self) -> Card:
         card = Card(_("While a run trains"))
         self.keep_awake = QCheckBox(_("Keep the computer awake; its display may sleep"))
-        self.keep_awake.setToolTip(_("Read at the start of each run"))
+        self.keep_awake.setToolTip(_("Applies to runs that start from now on"))
         self.keep_awake.clicked.connect(lambda on: self._change(keep_awake=on))
-        self.notify = QCheckBox(_("Notify me when a run ends and I am doing something else"))
+        self.notify = QCheckBox(_("Notify me when a run ends and Hone is in the background"))
         self.notify.clicked.connect(lambda on: self._change(notify=on))
         card.body.addWidget(self.keep_awake)
         card.body.addWidget(self.notify)
@@ -315,8 +311,8 @@ class SettingsPage(QWidget):
         log_file = text_label(str(home() / "hone.log"))
         card.body.addLayout(_labelled(_("Hone's own log"), (log_file, 1), log))
         text = _(
-            "A run is a folder: copy it, share it, delete it. If you choose another place, earlier runs stay where "
-            "they are."
+            "Each run is a folder that you can copy, share or delete. If you choose another folder, earlier runs "
+            "stay where they are."
         )
         card.body.addWidget(text_label(text, Role.HINT))
         return card
@@ -324,7 +320,7 @@ class SettingsPage(QWidget):
     def _computer_card(self) -> Card:
         card = Card(_("This computer"))
         self.devices, self._notes = KeyValue(label_width(self)), text_label(role=Role.HINT)
-        check = QPushButton(_("Check the device…"))
+        check = QPushButton(_("Check this device…"))
         check.setToolTip(_("Compare its results with those of the CPU"))
         check.clicked.connect(lambda: self.check_requested.emit("auto"))
         card.body.addLayout(vbox(self.devices, self._notes, hbox(check, None), spacing=card.body.spacing()))
@@ -336,17 +332,6 @@ class SettingsPage(QWidget):
         card.body.addWidget(self.versions)
         card.body.addSpacing(SPACING)
         card.body.addWidget(self.release)
-        return card
-
-    def _licences_card(self) -> Card:
-        card = Card(_("Licences"))
-        text = _(
-            "Hone is free software under the Apache License 2.0. Its window is made with Qt and Qt for Python "
-            "(PySide6), used under the GNU Lesser General Public License, version 3; you may replace them by versions "
-            "of your own. Training uses PyTorch and the libraries of Hugging Face, under their own free licences. The "
-            "files LICENSE and NOTICE that come with Hone say more."
-        )
-        card.body.addWidget(text_label(text))
         return card
 
     def _change(self, **changes: Any) -> None:

@@ -25,9 +25,9 @@ def text_label(text: str = "", role: Role | None = None, *, selectable: bool = F
     return label
 
 
-def role_label(role: Role, text: str = "") -> QLabel:
+def role_label(role: Role, text: str = "", parent: QWidget | None = None) -> QLabel:
     """Return a label of one line with a role."""
-    label = QLabel(text)
+    label = QLabel(text, parent)
     set_role(label, role)
     return label
 

@@ -16,7 +16,7 @@ from gui.app.closing import Closing, Underway, may_close, question_about, underw
 from tests.fakes.runs import Plot, keep_alive, make_folder, write_events, write_story
 
 pytestmark = pytest.mark.usefixtures("own_home")
-BENCHMARK = "The benchmark ends with this window"
+BENCHMARK = "Results so far are saved"
 
 
 def unfinished(name, is_waiting=False):
@@ -98,11 +98,11 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
             [unfinished("A"), unfinished("B"), unfinished("C", True)],
             True,
             "2 runs are training",
-            ["“A”, “B”", "Queued: “C”", "remove waiting runs", BENCHMARK],
+            ["“A”, “B”", "Queued: “C”", "remove queued runs", BENCHMARK],
         ),
-        ([unfinished("C", True)], False, "“C” waits for its turn", ["remove waiting runs"]),
+        ([unfinished("C", True)], False, "“C” is queued", ["remove queued runs"]),
         ([unfinished(f"R{n}") for n in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
-        ([], True, "A benchmark is being measured", [BENCHMARK]),
+        ([], True, "A benchmark is running", [BENCHMARK]),
     ],
     ids=["one", "several", "waiting", "many", "benchmark"],
 )

@@ -5,7 +5,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QByteArray, QPoint, QRect, Qt, QUrl
+from PySide6.QtCore import QByteArray, QMimeData, QPoint, QPointF, QRect, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
 from core.base import settings
@@ -216,6 +217,23 @@ def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, 
     assert window.device_check.task.is_running
     window.end_work()
     assert window.device_check is None
+
+
+def test_escape_closes_the_message_that_is_shown_and_what_is_dragged_in_has_its_target(
+    qtbot, window, tmp_path
+):
+    window.open_path(tmp_path / "gone.csv")
+    assert window.new_run._strip.isVisible()
+    qtbot.keyClick(window.new_run._header, Qt.Key.Key_Escape)
+    assert not window.new_run._strip.isVisible()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(tmp_path))])
+    touched = (data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    window.dragEnterEvent(QDragEnterEvent(QPoint(500, 500), Qt.DropAction.CopyAction, *touched))
+    assert window.drop_target.isVisible()
+    window.dropEvent(QDropEvent(QPointF(500, 500), Qt.DropAction.CopyAction, *touched))
+    assert not window.drop_target.isVisible()
+    assert window.new_run.tree()["data"]["train"] == str(tmp_path)
 
 
 # --- Failures

@@ -99,7 +99,7 @@ def loading(qtbot, sheet, engine):
 
 def test_a_search_asks_when_its_button_is_pressed(qtbot, sheet, engine):
     assert asked(engine, "hub-search", SearchRequest) == []
-    assert "when you press Search" in sheet.status.text()
+    assert "until you press Search" in sheet.status.text()
     assert row(sheet, 0)[0] == "org/cached"
     search(qtbot, sheet)
     assert asked(engine, "hub-search", SearchRequest) == [
@@ -107,13 +107,13 @@ def test_a_search_asks_when_its_button_is_pressed(qtbot, sheet, engine):
     ]
     assert row(sheet, 0) == ["org/plain", "268 MB", "67.0 million", "58,000,000", "7", "mit", ""]
     states = [row(sheet, number)[6] for number in range(1, 5)]
-    assert states == ["45 % here", "✓ here", "gated", "can't be used"]
+    assert states == ["45 % downloaded", "✓ downloaded", "gated", "can't be used"]
     sheet.suiting.click()
     qtbot.waitUntil(lambda: not sheet.is_searching)
     assert asked(engine, "hub-search", SearchRequest)[-1] == SearchRequest(words="bert", task="")
     for found, text, is_enabled in (
         (PLAIN, "Download 268 MB and use", True),
-        (HALF, "Download the other 148 MB and use", True),
+        (HALF, "Download the remaining 148 MB and use", True),
         (HERE, "Use", True),
         (GATED, "Sign in first…", True),
         (PICKLED, "Can't be used", False),
@@ -125,7 +125,7 @@ def test_a_search_asks_when_its_button_is_pressed(qtbot, sheet, engine):
     assert (details.command.text(), details.command.isVisible()) == (PICKLED.command, True)
     engine.answers["hub-search"] = SearchAnswer()
     search(qtbot, sheet, "zebra")
-    assert "has “zebra” in its name" in sheet.results.empty.text()
+    assert "“zebra”" in sheet.results.empty.text()
     assert not sheet.use.isEnabled()
 
 
@@ -175,10 +175,17 @@ def test_a_cancelled_download_is_deleted_and_closing_only_pauses_it(qtbot, loadi
     qtbot.waitUntil(lambda: asked(engine, "hub-remove", RemoveRequest) == removing)
 
 
+def test_files_of_a_cancelled_download_are_deleted_though_the_sheet_closes_at_once(qtbot, loading, engine):
+    loading.line.cancel.click()
+    loading.reject()
+    removing = [RemoveRequest(id="org/plain", only_partial=True)]
+    qtbot.waitUntil(lambda: asked(engine, "hub-remove", RemoveRequest) == removing)
+
+
 def test_a_gated_model_asks_for_a_token_first(qtbot, sheet, engine):
     search(qtbot, sheet)
     choose(sheet, GATED)
-    assert "accept its terms" in sheet.details.text.text()
+    assert "accept terms" in sheet.details.text.text()
     sheet.use.click()
     panel = sheet.token.panel
     qtbot.waitUntil(lambda: "No token" in panel.status.text())
@@ -202,7 +209,7 @@ def test_offline_only_what_is_here_can_be_used(qtbot, engine):
     sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(sheet)
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 2)
-    assert "“Work offline” in Settings prevents" in sheet.status.text()
+    assert "“Work offline” in Settings blocks" in sheet.status.text()
     assert not sheet.button.isEnabled()
     assert sheet.use.isEnabled()
     sheet.results.selectRow(1)
@@ -290,7 +297,7 @@ def test_files_on_this_computer_are_listed_and_deleted_once_the_person_is_sure(q
     card.table.selectRow(1)
     assert not card.delete.isEnabled()  # another one would leave the first half deleted
     engine.gate.set()
-    qtbot.waitUntil(lambda: "Nothing yet" in card.text.text())
+    qtbot.waitUntil(lambda: "Nothing downloaded yet" in card.text.text())
     assert asked(engine, "hub-remove", RemoveRequest) == [RemoveRequest(id="org/rows", kind=Kind.DATASET)]
     assert not card.table.isVisible()
     assert not card.delete.isVisible()

@@ -125,15 +125,15 @@ def release(standing):
     [
         (
             release(Standing.OLDER),
-            (f"Hone 9.0.0 is available; this is {VERSION}.", f'href="{RELEASES}/tag/v9'),
+            ("Hone 9.0.0 is available", f'href="{RELEASES}/tag/v9'),
         ),
-        (release(Standing.SAME), ("the newest version",)),
-        (release(Standing.NEWER), ("the newest version published is 9.0.0",)),
+        (release(Standing.SAME), ("is up to date",)),
+        (release(Standing.NEWER), ("newer than the published 9.0.0",)),
         (FAILED, ("A proxy &lt;b&gt;said&lt;/b&gt; no.", f'<a href="{RELEASES}">')),
     ],
 )
 def test_newer_versions_are_asked_for_when_the_button_is_pressed(qtbot, panel, engine, answer, words):
-    assert "by asking api.github.com;" in panel.label.text()
+    assert "api.github.com" in panel.label.text()
     assert engine.requests == []
     engine.answers["release"] = answer
     panel.button.click()
@@ -148,7 +148,6 @@ def test_newer_versions_are_asked_for_when_the_button_is_pressed(qtbot, panel, e
 def test_a_build_without_an_address_has_no_button(page):
     """Packaging fills it in; a checkout must not ask for somebody else's releases."""
     assert REPOSITORY == ""
-    assert "no address where newer versions are published" in page.release.label.text()
     assert not page.release.button.isVisibleTo(page)
 
 
