@@ -203,7 +203,7 @@ def test_figures_appear_row_by_row_with_the_variant_that_is_measured(qtbot, read
     assert "Test GPU" in ready.head.text()
     tab.view.copy_markdown.click()
     assert "| Plain |" in QApplication.clipboard().text()
-    assert "clipboard" in tab.strip.accessibleName()
+    assert "Markdown" in tab.strip.accessibleName()
     tab.again.click()
     assert tab.card.isVisible()
 
