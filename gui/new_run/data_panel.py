@@ -307,7 +307,8 @@ class DataViews(QTabWidget):
         self.lengths = LengthsPane(theme)
         self.labels = LabelBars(theme)
         self._labels_page = QWidget()
-        fill(QVBoxLayout(self._labels_page), self.labels, None, margins=(0, SPACING, 0, 0))
+        self.name_labels = link_button(_("Name the labels…"), flush=True)
+        fill(QVBoxLayout(self._labels_page), self.labels, self.name_labels, None, margins=(0, SPACING, 0, 0))
         for page in (self.rows, self.seen, self.lengths, self._labels_page):
             page.setParent(self)
             page.hide()
@@ -318,6 +319,7 @@ class DataViews(QTabWidget):
         self.seen.show_report(report, task)
         self.lengths.show_report(report)
         self.labels.set_counts(report.labels if report is not None else {})
+        self.name_labels.setVisible(task in STRATIFIED)
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:
@@ -350,7 +352,7 @@ VIEWS_STRETCH = 100
 class DataOverview(QWidget):
     """A line, the views of the data, and below them, scrolled, problems, notes and findings.
 
-    Its height is fixed: what is below must not move when something becomes known about the data.
+    Its height is fixed once data is chosen: what is below must not move when something becomes known about the data.
     """
 
     def __init__(self, theme: Theme, reading: DataReading) -> None:
@@ -367,10 +369,14 @@ class DataOverview(QWidget):
         parts = (self.line, (self.views, VIEWS_STRETCH), scroll, None)
         margins = (0, 0, 0, SPACING // 2)
         self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
-        self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
+        self.reserve(is_chosen=False)
         self.line.enlarge.clicked.connect(self.enlarge)
         self.findings.row_chosen.connect(self.views.show_row)
         self.views.hide()
+
+    def reserve(self, *, is_chosen: bool) -> None:
+        """Take the place of a preview if data is chosen, else a line."""
+        self.setFixedHeight((LINES_HIGH if is_chosen else 2) * self.fontMetrics().height())
 
     def show_state(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
         """Show what is known about the data.

@@ -523,6 +523,7 @@ class OptionsColumn(QWidget):
             options: The form, None if it can't be read.
             longest: The model's context length in tokens, None if unknown.
         """
+        self.data.reserve(is_chosen=bool(self.fields.train.value()))
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed)
         self._split.update_from(self._reading.report)
         self._hide_rows()

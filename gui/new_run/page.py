@@ -1,6 +1,7 @@
 """The page for a new run: options on the left, what they result in on the right."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,7 @@ class NewRunPage(QWidget):
         self._fit.fetched.connect(self._on_config_fetched)
         self._outcome.checks.path_chosen.connect(self.go_to_option)
         self._outcome.start.clicked.connect(self.start)
+        self._options.data.views.name_labels.clicked.connect(partial(self.go_to_option, "data.label_names"))
 
     def load_tree(self, tree: Mapping[str, Any], origin: str = "") -> None:
         """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then.

@@ -193,7 +193,7 @@ class PartsBar(QWidget):
         self._legend = (
             QGridLayout()
         )  # columns of their own: figures change by the second, and nothing may move
-        self._legend.setHorizontalSpacing(2 * SPACING)
+        self._legend.setHorizontalSpacing(SPACING)
         self._legend.setVerticalSpacing(2)
         self._legend.setColumnStretch(1, 1)
         fill(QVBoxLayout(self), self.strip, self._legend, margins=FLUSH, spacing=SPACING // 2)

@@ -60,7 +60,8 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     except DataError as error:
         draft.problems.append(as_problem(error.option or "data.columns", error))
         return report()
-    draft.findings += [*_findings(train), *(of_repeats(found, data) for found in train.repeated.findings())]
+    repeated = () if data.drop_duplicates else train.repeated.findings()
+    draft.findings += [*_findings(train), *(of_repeats(found, data) for found in repeated)]
     train_rows, eval_rows = _rows_left(train, renderer, options, draft), None
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(

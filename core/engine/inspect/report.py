@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, ModelError, Problem
-from core.base.language import _, ngettext
+from core.base.language import _
 from core.engine.data import checks, decoded_whole
 from core.engine.data.columns import (
     PREVIEW_ROWS,
@@ -379,11 +379,7 @@ def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Findin
 
 
 def of_repeats(finding: Finding, data: DataOptions) -> Finding:
-    """The finding of repeated rows, with what becomes of them and how to leave them out."""
-    if data.drop_duplicates:
-        message = ngettext("{message} It is left out.", "{message} They are left out.", finding.count)
-        message = message.format(message=finding.message)
-        return msgspec.structs.replace(finding, message=message, fixes=())
+    """The finding of repeated rows, with what they do to the score and how to leave them out."""
     message = finding.message
     if data.eval_fraction > 0 and held_out_of(data) is None:
         message = _(

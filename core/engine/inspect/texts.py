@@ -144,7 +144,7 @@ def _gather_training(
     reader = make_reader(progress=lambda done: progress(done, total))
     rows, findings = gather(table, blocks(reader)), []
     repeated = rows.hashes.repeated()
-    if len(repeated.same):
+    if len(repeated.same) and not data.drop_duplicates:
         findings.append(of_repeats(rows.finding(checks.DUPLICATES, repeated.same), data))
     if len(repeated.other):
         findings.append(rows.finding(checks.CONTRADICTIONS, repeated.other))
