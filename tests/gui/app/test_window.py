@@ -378,3 +378,16 @@ def test_new_colours_reach_the_visible_page_at_once_and_others_when_they_are_sho
     finally:
         monkeypatch.undo()
         qapp.setStyleSheet("")
+
+
+def test_a_tile_of_the_welcome_page_leads_to_a_form_that_can_be_started(qtbot, window):
+    window.go_to(Place.WELCOME)
+    tiles = window.welcome.tiles
+    assert list(tiles) == ["digits", "messages", "chat"], "examples that need nothing but Hone"
+    tiles["messages"].click()
+    assert page(window) is window.new_run
+    tree = window.new_run.tree()
+    assert (tree["model"]["source"], Path(tree["data"]["train"]).name) == ("scratch:bert-mini", "messages.csv")
+    assert not window.new_run._options.form.changed_from(), "changes are counted from the example"
+    window.new_run._options.form.set_values({"memory.batch_size": 4})
+    assert window.new_run._options.form.changed_from()["memory.batch_size"].value == 8
