@@ -425,6 +425,7 @@ class MainWindow(QMainWindow):
             page = self.welcome = WelcomePage(self._runs_folder)
             page.example_chosen.connect(self.open_example)
             page.form_wanted.connect(partial(self.go_to, Place.NEW_RUN))
+            page.file_wanted.connect(partial(self.go_to, Place.NEW_RUN))
             page.file_wanted.connect(self.new_run.open_file)
             self._add_page(page)
         return self.welcome

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -387,7 +388,10 @@ def test_a_tile_of_the_welcome_page_leads_to_a_form_that_can_be_started(qtbot, w
     tiles["messages"].click()
     assert page(window) is window.new_run
     tree = window.new_run.tree()
-    assert (tree["model"]["source"], Path(tree["data"]["train"]).name) == ("scratch:bert-mini", "messages.csv")
+    assert (tree["model"]["source"], Path(tree["data"]["train"]).name) == (
+        "scratch:bert-mini",
+        "messages.csv",
+    )
     assert not window.new_run._options.form.changed_from(), "changes are counted from the example"
     window.new_run._options.form.set_values({"memory.batch_size": 4})
     assert window.new_run._options.form.changed_from()["memory.batch_size"].value == 8
