@@ -108,6 +108,9 @@ class Remedies(QObject):
             if ROLES in changes:  # each of several fixes only has the roles known when it was offered
                 changes[ROLES] = {**self._options.roles, **changes[ROLES]}
             self._options.form.set_values(changes)
+        form = self._options.form  # the button that had the focus is gone
+        rows = [form.row(path) for path in (*changes, "data.train") if path in form.paths]
+        next((row for row in rows if row.isVisible()), rows[-1]).field.control.setFocus()
 
     def propose_task(self) -> None:
         """Offer the task that new data probably is for, by its name and beginning."""

@@ -250,6 +250,7 @@ def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_f
     drop(page, talks)
     press(page._strip, "Change to “Chat”")
     assert page.tree()["model"]["source"] == "scratch:llama-small"
+    assert page.focusWidget() is row(page, "data.train").field.control, "the focus stays in the form"
     load(page, source="some/bert")
     put(page, data__train="builtin:digits")
     page._remedies.propose_task()
