@@ -308,7 +308,7 @@ def place_segments() -> list[Segment]:
         Segment(
             Place.LIST, _("Recommended"), _("Well-known models, and small ones that start from scratch.")
         ),
-        Segment(Place.FOLDER, _("Folder or Hub"), _("A folder with a model in it, or an id on the Hub.")),
+        Segment(Place.FOLDER, _("Folder, Hub"), _("A folder with a model in it, or an id on the Hub.")),
         Segment(Place.RUN, _("Past run"), _("The model that one of your runs has trained.")),
     ]
 

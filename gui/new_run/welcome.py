@@ -85,11 +85,11 @@ class Tile(QPushButton):
     def show_time(self, seconds: float | None) -> None:
         """Say how long a run takes; `seconds` are those of an earlier one, if there is one."""
         if seconds is not None:
-            text = _("Took {time} on this computer · works offline").format(time=duration(seconds))
+            text = _("Took {time} on this computer, offline").format(time=duration(seconds))
         else:
             text = ngettext(
-                "About {count} minute on two CPU cores · works offline",
-                "About {count} minutes on two CPU cores · works offline",
+                "About {count} minute on two CPU cores, offline",
+                "About {count} minutes on two CPU cores, offline",
                 self._minutes,
             ).format(count=self._minutes)
         self.time.setText(text)
