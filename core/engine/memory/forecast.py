@@ -165,14 +165,17 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
     longest = Longest(None)
     if is_text:
         longest = longest_row(options, config, tokenizer_at_hand(options.model.source))
-        if longest.rows is not None:
-            options = with_batch_within(options, longest.rows)
+        rows, data = longest.rows, TEXT_COPIES * longest.text_bytes
+    else:
+        rows, data = _images(options)
+    if rows is not None:
+        options = with_batch_within(options, rows)
     found = estimate.forecast(
         options,
         model.shape,
         device,
         length=longest.tokens,
-        data=0 if resolved.kind == "cuda" else _data_bytes(options, longest.text_bytes),
+        data=0 if resolved.kind == "cuda" else data,
         room=room_of(device, mps_limit=options.device.mps_memory_limit),
         correction=estimate.correction(device.title),
     )
@@ -180,21 +183,22 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
     return msgspec.structs.replace(found, device=resolved.label, longest_text=longest.text, notes=notes)
 
 
-def _data_bytes(options: RunOptions, text_bytes: int) -> int:
-    """Bytes of the data in memory; image files are read one by one, and random images are in the formula."""
+def _images(options: RunOptions) -> tuple[int | None, int]:
+    """The number of training images, None if unknown, and the bytes of images in memory.
+
+    Image files are read one by one, and random images are in the formula.
+    """
     import numpy as np
 
     from core.engine.data.images import find_training_images
 
-    if options.task.reads_text:
-        return TEXT_COPIES * text_bytes
-    if not options.data.train or parse_synthetic(options.data.train):
-        return 0
-    with contextlib.suppress(DataError):
-        found = find_training_images(options)
-        stored = [part.stored for part in (found.train, found.eval) if part]
-        return sum(pixels.nbytes for pixels in stored if isinstance(pixels, np.ndarray))
-    return 0
+    if options.data.train and not parse_synthetic(options.data.train):
+        with contextlib.suppress(DataError):
+            found = find_training_images(options)
+            stored = [part.stored for part in (found.train, found.eval) if part]
+            size = sum(pixels.nbytes for pixels in stored if isinstance(pixels, np.ndarray))
+            return len(found.train), size
+    return None, 0
 
 
 # --- The forecast when a run starts, and its peak at the end

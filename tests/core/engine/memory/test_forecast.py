@@ -14,7 +14,7 @@ from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import resolve_run
 from core.engine.environment import prepare_torchvision
-from core.engine.memory.forecast import CANDIDATES, _data_bytes, forecast, foretell, longest_row
+from core.engine.memory.forecast import CANDIDATES, _images, forecast, foretell, longest_row
 from core.engine.models import text
 from core.engine.models.check import check_model
 from core.engine.reporter import Reporter
@@ -144,14 +144,14 @@ def test_random_texts_longer_than_the_model_reads_are_refused(made):
     assert (problem.path, problem.fixes[0].changes) == ("data.train", {"data.train": "synthetic:10x64"})
 
 
-def test_image_files_are_not_opened_for_a_forecast(tmp_path, monkeypatch):
+def test_image_files_are_counted_and_not_opened_for_a_forecast(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(image_files.Image, "open", opened.append)
     for name in ("cat", "dog"):
         (tmp_path / "pets" / name).mkdir(parents=True)
         (tmp_path / "pets" / name / "0.png").write_text("no image")
     data = DataOptions(train=str(tmp_path / "pets"), image_size=SIZE)
-    assert _data_bytes(RunOptions(task=Task.IMAGE_CLASSIFICATION, data=data), 0) == 0
+    assert _images(RunOptions(task=Task.IMAGE_CLASSIFICATION, data=data)) == (2, 0)
     assert opened == []
 
 
@@ -248,7 +248,7 @@ def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatc
     large = {"data": DataOptions(train="synthetic:512x64"), "memory": MemoryOptions(batch_size=512)}
     done = train(tmp_path / "run", model=ModelOptions(source=made["bert"]), **large)
     message = done.messages["failed"]
-    assert "512 rows of up to 64 tokens" in message.detail
+    assert "512 examples of up to 64 tokens" in message.detail
     assert "2.5 GB more" in message.detail
     assert message.fixes == forecast_event(done).fixes
     assert message.fixes[0].changes["memory.batch_size"] < 512
