@@ -312,7 +312,7 @@ def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:
     template = {
         "image": ngettext("image {numbers}", "images {numbers}", count),
         "line": ngettext("line {numbers}", "lines {numbers}", count),
-        "record": ngettext("record {numbers}", "records {numbers}", count),
+        "record": ngettext("example {numbers}", "examples {numbers}", count),
         "row": ngettext("row {numbers}", "rows {numbers}", count),
     }[row_word]
     return template.format(numbers=", ".join(f"{number:,}" for number in numbers))

@@ -317,9 +317,9 @@ def _length_text(lengths: Lengths) -> str:
 
 def _sample_lines(report: DataReport) -> Iterator[str]:
     if any(part.trained for seen in report.seen for part in seen.parts):
-        yield _("WHAT THE MODEL SEES (what it learns to write is in {opening}{closing})").format(
-            opening=OPENING, closing=CLOSING
-        )
+        yield _(
+            "WHAT THE MODEL SEES (trained on: the text in {opening}{closing}; the rest is context)"
+        ).format(opening=OPENING, closing=CLOSING)
     else:
         yield _("WHAT THE MODEL SEES")
     for seen in report.seen[:SHOWN_SAMPLES]:
@@ -342,7 +342,10 @@ def _sample_text(parts: Sequence[SeenPart]) -> str:
     text = "".join(f"{OPENING}{part.text}{CLOSING}" if part.trained else part.text for part in parts)
     if len(text) > SAMPLE_CHARACTERS:
         half = SAMPLE_CHARACTERS // 2  # the answer is at the end
-        text = f"{text[:half]} ... {text[-half:]}"
+        head, tail = text[:half], text[-half:]
+        head += CLOSING if head.rfind(OPENING) > head.rfind(CLOSING) else ""
+        is_inside = tail.partition(OPENING)[0].count(CLOSING)
+        text = f"{head} ... {OPENING if is_inside else ''}{tail}"
     return "\n".join(f"  {line}" for line in text.rstrip().split("\n"))
 
 

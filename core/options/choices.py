@@ -32,16 +32,20 @@ class Task(Described):
     TEXT_REGRESSION = (
         "text-regression",
         _("Text regression"),
-        _("Predict a number for each text or text pair."),
+        _("Predict a number for each text or text pair, such as a rating or a similarity."),
     )
     TOKEN_CLASSIFICATION = (
         "token-classification",
         _("Token classification"),
         _("Predict a label for each word, such as names (NER)."),
     )
-    CAUSAL_LM = "causal-lm", _("Text generation"), _("Continue texts in the style of the training data.")
+    CAUSAL_LM = (
+        "causal-lm",
+        _("Text generation"),
+        _("Learn to write texts like yours (language modelling, pretraining)."),
+    )
     CHAT = "chat", _("Chat"), _("Answer as in the conversations or instructions of the training data.")
-    PREFERENCE = "preference", _("Preferences"), _("Learn from better and worse answers (DPO).")
+    PREFERENCE = "preference", _("Preference tuning"), _("Learn to prefer the better of two answers (DPO).")
     IMAGE_CLASSIFICATION = (
         "image-classification",
         _("Image classification"),

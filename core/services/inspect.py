@@ -70,7 +70,8 @@ class FindingKind:
 
     def message(self, count: int, row_word: str = "row", detail: str = "") -> str:
         """The sentence for `count` rows."""
-        return self.says.format(rows=formats.counted(count, row_word), detail=detail)
+        noun = "image" if row_word == "image" else "example"
+        return self.says.format(rows=formats.counted(count, noun), detail=detail)
 
     def finding(self, count: int, row_word: str = "row") -> Finding:
         """A finding about the whole file."""
@@ -149,7 +150,7 @@ class Tally:
             message = f"{message} {place}: {counted.example}"
         if self._skip and level is FindingLevel.PROBLEM:
             level = FindingLevel.WARNING
-            message += " " + ngettext("It is left out.", "They are left out.", counted.count)
+            message += " " + ngettext("It is skipped.", "They are skipped.", counted.count)
         return Finding(
             code=kind.code,
             level=level,

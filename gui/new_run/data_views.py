@@ -336,14 +336,14 @@ class SeenPane(QWidget):
         self.text.setTextCursor(cursor)
         learned = " … ".join(part.text for part in (*seen.parts, *seen.rejected) if part.trained)
         self.text.setAccessibleDescription(
-            _("Learned: {text}").format(text=learned) if learned and not is_all else ""
+            _("Trained on: {text}").format(text=learned) if learned and not is_all else ""
         )
         style = f"background-color: {self._theme.tokens.accent_soft}; text-decoration: underline"
-        mark = f'<span style="{style}">{html.escape(_("tinted and underlined"))}</span>'
-        text = _("{mark}: learned; the rest is context")
+        mark = f'<span style="{style}">{html.escape(_("Highlighted"))}</span>'
+        text = _("{mark}: trained on (loss). The rest is context.")
         if self._task is Task.PREFERENCE:
             text = _("{mark}: made more likely in the chosen answer, less likely in the rejected one")
-        self.legend.setText(_("All tokens are learned.") if is_all else text.format(mark=mark))
+        self.legend.setText(_("All tokens are trained on.") if is_all else text.format(mark=mark))
         self.legend.setVisible(bool(learned))
 
 

@@ -39,7 +39,7 @@ ANSWER_LOST = FindingKind(
 )
 ANSWERS_CUT = FindingKind("answers-cut", _WARNING, _("{rows}: an answer that is cut off at {detail} tokens."))
 ANSWERS_GONE = FindingKind(
-    "answers-gone", _WARNING, _("{rows}: left out, because no answer begins within {detail} tokens.")
+    "answers-gone", _WARNING, _("{rows}: skipped, because the first answer starts after token {detail}.")
 )
 EARLIER_UNTRAINED = FindingKind(
     "earlier-untrained",
@@ -112,7 +112,7 @@ class TokenizedTable:
             fix = Fix(_("Choose a model with a longer context"))
         path = self.table.path
         raise DataError(
-            _("{name} has no rows to train on").format(name=path.name),
+            _("{name} has no examples to train on").format(name=path.name),
             " ".join((f"{path}:", *(finding.message for finding in findings))),
             (fix,),
         )
@@ -261,7 +261,7 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     train.check(options)
     findings = train.tally.findings()
     repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
-    notes = (*table.messages, *repeats(repeated, table.row_word))
+    notes = (*table.messages, *repeats(repeated))
     if apart := held_out_of(data):
         try:
             other = read_held_out(apart).first(data.max_eval_samples)

@@ -47,23 +47,21 @@ from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel
 _PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
-EMPTY = FindingKind("empty", _WARNING, _("{rows}: no “{detail}”, left out."))
-DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: the same as an earlier one."))
+EMPTY = FindingKind("empty", _WARNING, _("{rows}: no “{detail}”, skipped."))
+DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: duplicates of earlier ones."))
 CONTRADICTIONS = FindingKind(
     "contradictions",
     _WARNING,
-    _("{rows}: the same as an earlier one, with another answer. One of the two must be wrong."),
-    _("Decide which answer is right"),
+    _("{rows}: duplicates of earlier ones with another label. One of the two must be wrong."),
+    _("Decide which label is right"),
 )
 IN_BOTH = FindingKind(
     "in-both",
     _WARNING,
-    _("{rows}: in the validation data and in the training data. Results will look better than they are."),
+    _("{rows}: in both validation and training data. The score will look better than it is."),
     _("Remove them from one of the two"),
 )
-FEW_ROWS = FindingKind(
-    "few-rows", _WARNING, _("{rows}: too little to learn from. A model needs some hundred.")
-)
+FEW_ROWS = FindingKind("few-rows", _WARNING, _("{rows}: too few to learn from. A model needs a few hundred."))
 LITTLE_TEXT = FindingKind(
     "little-text",
     _WARNING,
@@ -89,19 +87,19 @@ NOT_A_NUMBER = FindingKind(
     "not-a-number",
     _PROBLEM,
     _("{rows}: not a number in “{detail}”."),
-    _("Correct the number, or leave it empty: then the row is left out"),
+    _("Correct the number, or leave it empty: then the example is skipped"),
 )
 TAG_COUNT = FindingKind(
     "tag-count",
     _PROBLEM,
-    _("{rows}: different numbers of tags and words."),
-    _("Give each word one tag, or remove the row"),
+    _("{rows}: different numbers of labels and words."),
+    _("Give each word one label, or remove the example"),
 )
 MISSING_VALUE = FindingKind(
     "missing-value",
     _PROBLEM,
-    _("{rows}: a missing value in “{detail}”. Each word needs a tag."),
-    _("Give each word one tag, or remove the row"),
+    _("{rows}: a missing value in “{detail}”. Each word needs a label."),
+    _("Give each word one label, or remove the example"),
 )
 BROKEN_LIST = FindingKind(
     "broken-list",
@@ -119,11 +117,11 @@ UNSEEN_LABEL = FindingKind(
     "unseen-label",
     _PROBLEM,
     _("{rows}: the label “{detail}”, which the training data lacks."),
-    _("Remove these rows, or add rows of this label to the training data"),
+    _("Remove these examples, or add examples of this label to the training data"),
 )
 
-LEAVE_OUT = Fix(_("Leave these rows out"), {"data.skip_bad_rows": True})
-DROP_REPEATS = Fix(_("Leave the repeats out"), {"data.drop_duplicates": True})
+LEAVE_OUT = Fix(_("Skip these examples"), {"data.skip_bad_rows": True})
+DROP_REPEATS = Fix(_("Remove duplicates"), {"data.drop_duplicates": True})
 MOST_PROBLEMS = 5
 """How many kinds of problems an error describes."""
 
@@ -152,7 +150,7 @@ def refuse_problems(table: Table, findings: Iterable[Finding], usable: int) -> N
     for problem in problems:
         fixes += [fix for fix in problem.fixes if fix not in fixes]
     raise DataError(
-        _("{name} has rows that can't be used").format(name=table.path.name),
+        _("{name} has examples that can't be used").format(name=table.path.name),
         f"{table.path}: " + "\n".join(messages),
         tuple(fixes),
     )
@@ -167,12 +165,12 @@ def noted(findings: Iterable[Finding]) -> tuple[str, ...]:
     )
 
 
-def repeats(count: int, row_word: str) -> tuple[str, ...]:
+def repeats(count: int) -> tuple[str, ...]:
     """The note about repeated rows that were left out; none if there were none."""
     if not count:
         return ()
-    rows = formats.counted(count, row_word)
-    return (_("Left out, as the options say: {rows} the same as an earlier one.").format(rows=rows),)
+    rows = formats.counted(count, "example")
+    return (_("Duplicates removed: {rows}.").format(rows=rows),)
 
 
 # --- Whether the columns are what was chosen
@@ -259,7 +257,7 @@ def check_score_column(table: Table, guess: Guess) -> None:
 def check_tag_columns(table: Table, guess: Guess) -> None:
     """Raise DataError if a column of words or tags is missing, there are two of words, or one holds no lists."""
     needed = _(
-        "Labelling words needs a list of words, and a list of as many tags, in each row; or a CoNLL file."
+        "Token classification needs a list of words and a list of as many labels in each example, or a CoNLL file."
     )
     if len(guess.text) > 1:
         raise DataError(
@@ -298,7 +296,7 @@ def _check_eval_names(table: Table, columns: Guess, instead: Fix) -> None:
             raise DataError(
                 _("{file} has no column “{name}”").format(file=table.path.name, name=name),
                 _(
-                    "The evaluation data needs the columns of the training data. {path} has the columns {columns}."
+                    "The validation data needs the columns of the training data. {path} has the columns {columns}."
                 ).format(path=table.path, columns=listed(table.columns)),
                 (Fix(_("Rename its column to “{name}”").format(name=name)), instead),
             )
@@ -405,10 +403,10 @@ def refuse_constant(
     """Raise DataError if every row has the same number."""
     if least == most:
         raise DataError(
-            _("Column “{label}” of {name} has the same number in every row").format(
+            _("Column “{label}” of {name} has the same number in every example").format(
                 label=guess.label, name=table.path.name
             ),
-            _("It is {most:g} in every row, so there is nothing to learn.").format(most=most),
+            _("It is always {most:g}, so there is nothing to learn.").format(most=most),
             (*fixes, *other_score(table, guess)),
         )
 
@@ -511,7 +509,7 @@ def few_rows(usable: int, row_word: str) -> Iterator[Finding]:
         yield FEW_ROWS.finding(usable, row_word)
 
 
-def check_labels(labels: Mapping[str, int], noun: str = "row") -> Iterator[Finding]:
+def check_labels(labels: Mapping[str, int], noun: str = "example") -> Iterator[Finding]:
     """Warnings about the names and counts of labels; `noun` is what has a label."""
     groups: dict[str, list[str]] = {}
     for name in labels:

@@ -42,10 +42,10 @@ NO_ANSWER = FindingKind(
     "empty-answer",
     _PROBLEM,
     _("{rows}: an empty answer, or none."),
-    _("Add the answers, or remove these rows"),
+    _("Add the answers, or remove these examples"),
 )
 SAME_ANSWERS = FindingKind("same-answers", _PROBLEM, _("{rows}: the same answer twice."))
-EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text, left out."))
+EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text, skipped."))
 EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, _("{rows}: an answer to an empty question."))
 MERGED = FindingKind("merged", _WARNING, _("{rows}: consecutive messages of {detail}, which are joined."))
 
@@ -151,12 +151,17 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
     title, needed = (
         (
             _("{name} has no pairs of answers"),
-            _("Preferences need a column with the better answer (chosen) and one with the worse (rejected)."),
+            _(
+                "Preference tuning needs a column with the better answer (chosen) and one with the worse (rejected)."
+            ),
         )
         if preference
         else (
             _("{name} has no conversations"),
-            _("Chat needs a column of messages, or a question and an answer, or a text."),
+            _(
+                "Chat needs a column of messages with role and content, or two columns such as “instruction” and "
+                "“output”, or a column “text”."
+            ),
         )
     )
     columns_are = _("{path} has the columns {columns}.").format(

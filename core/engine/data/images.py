@@ -469,15 +469,15 @@ def _complete_rows(
         if blank.any():
             count = int(blank.sum())
             note = ngettext(
-                "{count:,} row without “{name}” is left out: {where}.",
-                "{count:,} rows without “{name}” are left out, the first is {where}.",
+                "{count:,} example without “{name}” is skipped: {where}.",
+                "{count:,} examples without “{name}” are skipped, the first is {where}.",
                 count,
             )
             notes.append(note.format(count=count, name=name, where=table.where(int(np.argmax(blank)))))
         keep &= ~blank
     if not keep.any():
         raise DataError(
-            _("{name} has no usable rows").format(name=table.path.name),
+            _("{name} has no usable examples").format(name=table.path.name),
             " ".join((f"{table.path}:", *notes)),
             (Fix(_("Fill in the images and labels, or choose other columns or another file")),),
         )

@@ -133,7 +133,7 @@ def _complete_objects(text: str, path: Path, first: int) -> tuple[list[Any], int
         except json.JSONDecodeError:  # cut off here, or damaged
             break
         except (RecursionError, ValueError) as error:
-            raise _undecodable(path, _("record {number:,}").format(number=number), error) from error
+            raise _undecodable(path, _("example {number:,}").format(number=number), error) from error
         records.append(_without_half_characters(value, text[place:end]))
         place = end
     return records, place
@@ -170,7 +170,7 @@ def _undecodable(path: Path, place: str, error: Exception) -> DataError:
         _("{path}: {place} is nested too deeply, or has a number that is too long ({error}).").format(
             path=path, place=place, error=error
         ),
-        (Fix(_("Make every row an object with plain values; put long numbers in quotes")),),
+        (Fix(_("Make every example an object with plain values; put long numbers in quotes")),),
     )
 
 
@@ -193,12 +193,12 @@ def _find_rows(path: Path, value: Any) -> tuple[list[Any], tuple[str, ...]]:
     lists = {name: rows for name, rows in value.items() if _is_rows(rows)}
     if len(lists) > 1:
         raise DataError(
-            _("{name} contains several lists of rows").format(name=path.name),
-            _("{path}: {lists} each have rows.").format(path=path, lists=listed(lists)),
+            _("{name} contains several lists of examples").format(name=path.name),
+            _("{path}: {lists} each have examples.").format(path=path, lists=listed(lists)),
             (Fix(_("Save each list in a file of its own, one to train on and one to evaluate on")),),
         )
     for name, rows in lists.items():
-        return rows, (_("The rows are those of “{name}” in {file}.").format(name=name, file=path.name),)
+        return rows, (_("The examples are those of “{name}” in {file}.").format(name=name, file=path.name),)
     return [] if list(value.values()) == [[]] else [value], ()
 
 
@@ -229,10 +229,10 @@ def _rows_of_columns(table: dict[str, Any]) -> list[Any] | None:
 def _no_object(path: Path, place: str, value: Any) -> DataError:
     return DataError(
         _("{name}: {place} is not an object").format(name=path.name, place=place),
-        _('{path}: a row is written as {{"text": "...", "label": "..."}}; {place} is {value}.').format(
+        _('{path}: an example is written as {{"text": "...", "label": "..."}}; {place} is {value}.').format(
             path=path, place=place, value=json.dumps(value, ensure_ascii=False)[:60]
         ),
-        (Fix(_("Make every row an object with the same names")),),
+        (Fix(_("Make every example an object with the same names")),),
     )
 
 
@@ -292,7 +292,7 @@ def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes
                 _("{path}: the names of the objects differ from {word} to {word}.").format(
                     path=path, word=word
                 ),
-                (Fix(_('Make every row an object with the same names, such as "text" and "label"')),),
+                (Fix(_('Make every example an object with the same names, such as "text" and "label"')),),
             )
     return types
 

@@ -227,7 +227,7 @@ class RowReader:
     def no_usable_rows(self) -> DataError:
         """Return the error for a table without usable rows."""
         return DataError(
-            _("{name} has no usable rows").format(name=self.table.path.name),
+            _("{name} has no usable examples").format(name=self.table.path.name),
             " ".join((f"{self.table.path}:", *(finding.message for finding in self.tally.findings()))),
             (Fix(_("Fill in the texts and labels, or choose other columns")),),
         )
@@ -295,11 +295,11 @@ class _Rows:
     answers: list[Any] = field(repr=False)
     notes: tuple[str, ...]
 
-    def without_repeats(self, row_word: str) -> "_Rows":
+    def without_repeats(self) -> "_Rows":
         """Leave out rows with the same texts and answer as an earlier one."""
         columns = ([_hashable(value) for value in column.to_pylist()] for column in self.texts.columns)
         kept = first_of_equals(zip(*columns, strict=True), self.answers).tolist()
-        notes = repeats(len(self.answers) - len(kept), row_word)
+        notes = repeats(len(self.answers) - len(kept))
         texts = self.texts.take(pa.array(kept, pa.int64()))
         return _Rows(texts, [self.answers[place] for place in kept], (*self.notes, *notes))
 
@@ -330,7 +330,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
     data, kind = options.data, KINDS[options.task]
     table, columns = _training_table(options)
     rows = _usable_rows(kind, table, columns, skip=data.skip_bad_rows)
-    rows = rows.without_repeats(table.row_word) if data.drop_duplicates else rows
+    rows = rows.without_repeats() if data.drop_duplicates else rows
     limit_fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
     labels: tuple[str, ...] = ()
     notes = (*table.messages, *rows.notes)

@@ -262,7 +262,7 @@ def load_running_text(options: RunOptions) -> RunningText:
     train, notes = _texts(source, data)
     if data.drop_duplicates and isinstance(source, Table):
         count, train = len(train), list(dict.fromkeys(train))
-        notes = (*notes, *map(Note, repeats(count - len(train), source.row_word)))
+        notes = (*notes, *map(Note, repeats(count - len(train))))
     if apart := held_out_of(data):
         if scheme_of(apart.source) not in (None, Scheme.HUB):
             raise DataError(

@@ -26,7 +26,7 @@ from core.options.sources import Scheme, hub_data, scheme_of
 
 HOLD_OUT_INSTEAD = Fix(_("Use a fraction of the training data instead"), {"data.eval": None})
 NO_EVALUATION = Fix(_("Evaluate without separate data"), {"data.eval": None})
-USE_ALL_SAMPLES = Fix(_("Use all samples"), {"data.max_train_samples": None})
+USE_ALL_SAMPLES = Fix(_("Use all examples"), {"data.max_train_samples": None})
 NOTHING_HELD_OUT = _("There is too little data to hold a part of it out: nothing is evaluated.")
 
 
@@ -95,13 +95,13 @@ def indices(
     if unknown:
         foreign = dict.fromkeys(names[index] for index in unknown)
         raise DataError(
-            _("The evaluation data has labels that the training data lacks: {names}").format(
+            _("The validation data has labels that the training data lacks: {names}").format(
                 names=listed(foreign)
             ),
             _(
-                "Samples with such a label: {count:,}, the first at {where}. The model learns {labels}."
+                "Examples with such a label: {count:,}, the first at {where}. The model learns {labels}."
             ).format(count=len(unknown), where=where(unknown[0]), labels=listed(labels)),
-            (Fix(_("Remove these samples, or add samples with these labels to the training data")), *fixes),
+            (Fix(_("Remove these examples, or add examples with these labels to the training data")), *fixes),
         )
     return [index_of[name] for name in names]
 

@@ -62,7 +62,7 @@ class Stream:
             self.ended_by = EndedBy.MODEL
             return
         self._ids.append(token)
-        self.text = self._tokenizer.decode(self._ids, skip_special_tokens=True)
+        self.text = self._tokenizer.decode(self._ids, skip_special_tokens=True).lstrip(UNFINISHED)
         stop = min((place for text in self._stop_at if (place := self.text.find(text)) >= 0), default=-1)
         if stop >= 0:
             self.text = self.text[:stop]

@@ -34,7 +34,7 @@ from core.options.choices import ChatTemplate, Speaker, Task
 from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart
 
 NOTHING_LEFT = FindingKind(
-    "nothing-left", FindingLevel.PROBLEM, _("There is no row to learn from."), _("Choose another file")
+    "nothing-left", FindingLevel.PROBLEM, _("There is no example to learn from."), _("Choose another file")
 )
 
 
@@ -66,8 +66,8 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
             _(
-                "Of {usable:,} rows {rendered:,}, evenly chosen, were tokenized: lengths and findings about cut-off "
-                "answers and the chat template are of these."
+                "Lengths and findings about cut-off answers and the chat template are those of {rendered:,} "
+                "examples, evenly chosen out of {usable:,}."
             ).format(usable=train.usable, rendered=train.rendered)
         )
     held_out = held_out_of(data)

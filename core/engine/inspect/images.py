@@ -193,7 +193,7 @@ def _finding(
         names.append("…")
     message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {', '.join(names)}."
     if in_eval and kind is not IN_BOTH:
-        message = _("Evaluation data: {message}").format(message=message)
+        message = _("Validation data: {message}").format(message=message)
     return Finding(
         code=kind.code,
         level=kind.level,

@@ -368,7 +368,7 @@ def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Findin
     return [
         msgspec.structs.replace(
             finding,
-            message=_("Evaluation data: {message}").format(message=finding.message),
+            message=_("Validation data: {message}").format(message=finding.message),
             fixes=(*finding.fixes, held_out.instead)
             if finding.level is FindingLevel.PROBLEM
             else finding.fixes,
@@ -383,7 +383,7 @@ def of_repeats(finding: Finding, data: DataOptions) -> Finding:
     message = finding.message
     if data.eval_fraction > 0 and held_out_of(data) is None:
         message = _(
-            "{message} Some may be trained on and evaluated on, too: the result would look better than it is."
+            "{message} Copies in both training and validation data make the score look better than it is."
         ).format(message=message)
     return msgspec.structs.replace(finding, message=message, fixes=(*finding.fixes, checks.DROP_REPEATS))
 

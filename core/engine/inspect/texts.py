@@ -105,7 +105,7 @@ class Rows:
     def note(self) -> Iterator[str]:
         """Which rows lengths were measured of, if not of all."""
         if self.table.rows.num_rows > shared.MOST_SAMPLED:
-            yield _("Lengths are those of {sampled:,} rows, evenly chosen out of {usable:,}.").format(
+            yield _("Lengths are those of {sampled:,} examples, evenly chosen out of {usable:,}.").format(
                 sampled=len(self.sampled), usable=len(self.places)
             )
 
@@ -242,7 +242,7 @@ def _check_answers(draft: Draft, options: RunOptions, columns: Guess, rows: Rows
     else:
         check = partial(checks.refuse_labels_of, table, columns, rows.labels, fixes)
     draft.check("data.label_column", check)
-    draft.findings += check_labels(rows.labels, "word" if KINDS[options.task].has_words else table.row_word)
+    draft.findings += check_labels(rows.labels, "word" if KINDS[options.task].has_words else "example")
 
 
 def _inspect_evaluation(
@@ -476,7 +476,9 @@ def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Pr
         count = _estimated_blocks(texts, model)
         of_eval = 0.0 if held_out else count * data.eval_fraction
         fields |= _row_counts(data, max(1, int(count - of_eval)), None if held_out else int(of_eval))
-        about = _("About {count:,} rows to train on, estimated from a part of the text: the run counts them.")
+        about = _(
+            "About {count:,} blocks to train on, estimated from a part of the text: the run counts them."
+        )
         draft.notes += [about.format(count=fields["train_rows"]), *model.notes]
     if blocks is None:
         size = SHOWN * model.length * PER_TOKEN // max(1, len(texts.first))

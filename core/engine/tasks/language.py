@@ -112,20 +112,20 @@ def _first(rows: Any, count: int | None) -> Any:
 
 def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> None:
     if train.tokens < train.length:
-        title = _("The text is one row of {tokens:,} tokens").format(tokens=train.tokens)
-        reporter.note("blocks", title, _("A row has at most {length:,}.").format(length=train.length))
+        title = _("The text is one block of {tokens:,} tokens").format(tokens=train.tokens)
+        reporter.note("blocks", title, _("A block has at most {length:,}.").format(length=train.length))
         return
     title = ngettext(
-        "The text is cut into {count:,} row of {length:,} tokens",
-        "The text is cut into {count:,} rows of {length:,} tokens",
+        "The text is split into {count:,} block of {length:,} tokens",
+        "The text is split into {count:,} blocks of {length:,} tokens",
         len(train.rows),
     ).format(count=len(train.rows), length=train.length)
     details = []
     if train.left_over:
         details.append(
             ngettext(
-                "{count:,} token at its end fills no row.",
-                "{count:,} tokens at its end fill no row.",
+                "The last token is dropped.",
+                "The last {count:,} tokens are dropped.",
                 train.left_over,
             ).format(count=train.left_over)
         )
@@ -246,9 +246,10 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
         _report_data(data, length, longest, reporter)
     model = _load_model(options, config, tokenizer, reporter)
+    is_chatml = template is ChatTemplate.CHATML and random is None
     known = model.generation_config.eos_token_id
     ends = [] if known is None else [known] if isinstance(known, int) else list(known)
-    of_turns = {data.turn_end, chatml_end(tokenizer) if template is ChatTemplate.CHATML else None}
+    of_turns = {data.turn_end, chatml_end(tokenizer) if is_chatml else None}
     ends += sorted(end for end in of_turns.difference(ends) if end in tokenizer.added_tokens_decoder)
     model.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0] if ends else None
     return _Loaded(data, tokenizer, model, longest, length)

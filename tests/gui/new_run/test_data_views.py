@@ -41,7 +41,7 @@ def test_the_learned_part_is_tinted_and_underlined_and_described_to_screen_reade
         style = cursor.charFormat()
         assert (style.background() == trained.background()) == is_trained
         assert (style.underlineStyle() == trained.underlineStyle()) == is_trained
-    assert pane.text.accessibleDescription() == "Learned: Red, blue and yellow.<|im_end|>"
+    assert pane.text.accessibleDescription() == "Trained on: Red, blue and yellow.<|im_end|>"
     for by, words in ((0, "1 of 5 · row 1 · "), (2, "truncated"), (99, "5 of 5")):
         pane.step(by)
         assert words in pane.facts.text()
@@ -52,7 +52,7 @@ def test_pairs_running_text_and_images_as_the_model_sees_them(seen_of):
     assert pair.startswith("Chosen answer\n")
     assert "Just microwave it." in pair.partition("Rejected answer\n")[2]
     prose = seen_of(Task.CAUSAL_LM)
-    assert prose.legend.text() == "All tokens are learned."
+    assert prose.legend.text() == "All tokens are trained on."
     image = seen_of(Task.IMAGE_CLASSIFICATION)
     assert "label: cat" in image.facts.text()
     captions = image.before.caption.text(), image.after.caption.text()

@@ -251,11 +251,23 @@ def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_f
     press(page._strip, "Change to “Chat”")
     assert page.tree()["model"]["source"] == "scratch:llama-small"
     assert page.focusWidget() is row(page, "data.train").field.control, "the focus stays in the form"
+    page._change_task(Task.CAUSAL_LM)
+    page._remedies.propose_task()
+    assert not page._strip.isVisible(), "the task that was just left is not offered again"
     load(page, source="some/bert")
     put(page, data__train="builtin:digits")
     page._remedies.propose_task()
     press(page._strip, "Change to “Image classification”")
     assert page.tree()["model"]["source"].startswith("torchvision:")
+
+
+def test_a_chat_model_from_scratch_is_pretrained_first(qtbot, page, answers, talks):
+    load(page, "chat", "scratch:llama-tiny", talks, model={"method": "lora"})
+    await_reading(qtbot, page)
+    press(row(page, "model.source"), "Pretrain, then chat")
+    qtbot.waitUntil(lambda: page.ready is not None)
+    assert page.ready.pretrains
+    assert start_text(page) == "Pretrain, then chat"
 
 
 def changes(page):

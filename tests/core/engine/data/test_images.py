@@ -329,13 +329,13 @@ REFUSED: dict[str, tuple[Lay, dict[str, Any], str]] = {
     "no file": (rows(*ROWS, ("5", "images/no.png", "dog")), {}, "row 6 of labels.csv: "),
     "no images": (rows(("one", "x"), ("two", "y"), head="ab"), {}, "no column of images"),
     "no labels": (rows(["images/0.png"], ["images/1.png"], head=["file"]), {}, "no column of labels"),
-    "no row": (rows(*NO_ROW), COLUMNS, "no usable rows"),
+    "no row": (rows(*NO_ROW), COLUMNS, "no usable examples"),
     "no image column": (table, {"image_column": "pictures"}, "{'data.image_column': 'file_name'}"),
     "no label column": (table, {"label_column": "breed"}, "{'data.label_column': 'kind'}"),
     "cut off": (parquet_of(png("dog"), end=-20), CHOSEN, "a.parquet is damaged"),
     "damaged": (parquet_of(b"no image"), CHOSEN, "row 2 of a.parquet: "),
     "no image": (parquet_of(None), CHOSEN, "row 2 of a.parquet: there is no image"),
-    "no class": (parquet_of(png("dog"), [-1, -1]), CHOSEN, "a.parquet has no usable rows"),
+    "no class": (parquet_of(png("dog"), [-1, -1]), CHOSEN, "a.parquet has no usable examples"),
 }
 
 

@@ -260,4 +260,4 @@ def test_bad_rows_of_evaluation_data_are_left_out_where_the_options_say_so(tmp_p
     other = write(tmp_path, "sentence1,sentence2,score\na b,c d,9.5\na,b,many\n", "test.csv")
     data = load(SCORE, train=write(tmp_path, PAIRS), eval=other, skip_bad_rows=True)
     assert (len(data.train), data.eval["label"][:]) == (20, [9.5])
-    assert data.notes[0].endswith("It is left out. (row 3)")
+    assert data.notes[0].endswith("It is skipped. (row 3)")

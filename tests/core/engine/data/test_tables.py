@@ -170,7 +170,7 @@ DAMAGED_JSON = [
     ("a.json", '[{"text": "a"}]\n' * 900, "line 2, column 1"),
     ("a.json", "text,label\na,b\n", "line 1"),
     ("a.jsonl", '{"text": "a"}\n{"text": "b\n', "line 2, column 10"),
-    ("a.json", f"[{A * 900}7]", "record 901 is not an object"),
+    ("a.json", f"[{A * 900}7]", "example 901 is not an object"),
     ("a.jsonl", '{"text": "a"}\n\n["b"]\n', "line 3 is not an object"),
     ("a.json", "3", "the file is not an object"),
     ("a.json", "[]", "no rows"),
@@ -179,7 +179,7 @@ DAMAGED_JSON = [
     ("a.jsonl", f'{{"text": "a", "b": {"[" * 5000}{"]" * 5000}}}\n', "line 1 is nested too deeply"),
     ("a.json", "[" * 100_000, "nested too deeply"),
     ("a.jsonl", f'{{"text": "a"}}\n{BIG}\n', "line 2 can't be read"),
-    ("a.json", f"[{A}{BIG}]", "record 2 can't be read"),
+    ("a.json", f"[{A}{BIG}]", "example 2 can't be read"),
     ("a.jsonl", "\n".join(json.dumps({f"user {n}": n}) for n in range(2500)), "more than 2,000 columns"),
 ]
 BAD: list[tuple[str, str | bytes, str]] = [
