@@ -227,7 +227,7 @@ def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, 
 
 
 def _pretraining(options: RunOptions) -> Iterator[Problem]:
-    if options.pretrains:
+    if options.pretrains and options.model.method is Method.FULL:  # else that is refused
         message = _(
             "a new model can't chat yet: a first run pretrains it on the text of the conversations, a second one "
             "trains it to chat"
