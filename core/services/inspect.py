@@ -335,7 +335,10 @@ _USES: dict[Task, tuple[ColumnUse, ...]] = {
         ColumnUse(TEXT, "Words", _("A list of words, or a text that is split at spaces.")),
         ColumnUse(LABEL, _("Labels of words"), _("The answer to learn: a label for each word.")),
     ),
-    Task.CAUSAL_LM: (ColumnUse(TEXT, "Text", _("What the model learns to continue.")),),
+    Task.CAUSAL_LM: (
+        ColumnUse(TEXT, "Text", _("The texts to learn from, instead of conversations.")),
+        *(ColumnUse(role.value, role.label, role.help) for role in CHAT_COLUMNS if role.value != TEXT),
+    ),
     Task.IMAGE_CLASSIFICATION: (ColumnUse(IMAGE, "Image", _("An image, or the path to one.")), _LABEL),
     Task.CHAT: tuple(ColumnUse(role.value, role.label, role.help) for role in CHAT_COLUMNS),
     Task.PREFERENCE: tuple(ColumnUse(role.value, role.label, role.help) for role in PREFERENCE_COLUMNS),
@@ -349,14 +352,14 @@ def uses_for(task: Task) -> tuple[ColumnUse, ...]:
 
 def chosen_columns(task: Task, value_at: Callable[[str], Any]) -> Columns:
     """The columns that options name; `value_at` returns an option's value by path."""
-    if task.reads_conversations:
+    if task.reads_conversations or (task is Task.CAUSAL_LM and not value_at(TEXT_COLUMNS)):
         return dict(value_at(COLUMNS) or {})
     return _known(task, value_at(TEXT_COLUMNS) or (), value_at(LABEL_COLUMN), value_at(IMAGE_COLUMN))
 
 
 def guessed_columns(task: Task, report: DataReport) -> Columns:
     """The columns that a report detected."""
-    if task.reads_conversations:
+    if task.reads_conversations or (task is Task.CAUSAL_LM and not report.text_columns):
         return dict(report.columns_by_role)
     return _known(task, report.text_columns, report.label_column, report.columns_by_role.get(IMAGE))
 
@@ -388,6 +391,9 @@ def options_of_columns(task: Task, columns: Mapping[str, str]) -> dict[str, Any]
     """Values by path of the options that name these columns."""
     if task.reads_conversations:
         return {COLUMNS: dict(columns)}
+    if task is Task.CAUSAL_LM:
+        texts = [columns[TEXT]] if TEXT in columns else []
+        return {TEXT_COLUMNS: texts, COLUMNS: {} if texts else dict(columns)}
     if task.reads_images:
         return {IMAGE_COLUMN: columns.get(IMAGE), LABEL_COLUMN: columns.get(LABEL)}
     values: dict[str, Any] = {TEXT_COLUMNS: [columns[key] for key in (TEXT, SECOND) if key in columns]}

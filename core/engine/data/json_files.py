@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.text_files import NewWriter, Note, NoteCode, ParsedRows, RowWriter, TextFile, listed
@@ -283,7 +284,7 @@ def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes
     for records, numbers in blocks:
         for record, number in zip(records, numbers, strict=True):
             if not isinstance(record, dict):
-                raise _no_object(path, f"{word} {number:,}", record)
+                raise _no_object(path, formats.places(word, (number,)), record)
         for name in dict.fromkeys(name for record in records for name in record):
             types[name] = _common_type(types.get(name, pa.null()), [record.get(name) for record in records])
         if len(types) > MAX_COLUMNS:

@@ -25,6 +25,7 @@ from core.engine.data.running_text import (
     pieces,
     read_running,
     reader_of,
+    shape_of,
     too_short,
 )
 from core.engine.data.splits import (
@@ -407,7 +408,8 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
             draft.problems.append(as_problem(error.option or "data.text_columns", error))
             return draft.report(source=data.train, **fields)
         fields["text_columns"] = columns
-        if not columns:
+        if not columns and (shape := shape_of(source, data)):
+            fields["columns_by_role"] = {role.value: name for role, name in shape.columns.items()}
             draft.notes.append(_("Each conversation is one text, in the chat template ChatML."))
         findings = reader.tally.findings()
         draft.findings += [*(offered(findings) if rows.places else findings), *repeats]

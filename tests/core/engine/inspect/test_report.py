@@ -142,6 +142,7 @@ def test_the_report_is_for_the_chosen_task_and_names_the_other(tmp_path):
     options = options_of(write(tmp_path, lines(*rows), "a.jsonl"), TEXT)
     report = inspect(options)
     assert (report.suits, report.text_columns) == (CHAT, ())
+    assert report.columns_by_role == {"prompt": "instruction", "answer": "output"}
     assert "Do 0<|im_end|>\n<|im_start|>assistant\nDone 0<|im_end|>" in report.seen[0].parts[0].text
     assert inspect(options, any_task=True).shape == "Instructions (Alpaca)"
     with pytest.raises(DataError) as caught:
