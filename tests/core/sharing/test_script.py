@@ -148,6 +148,7 @@ VALUES: dict[str, Any] = {
     "device.name": "mps",
     "memory.offload_folder": "/fast",
     "data.roles": {"client": "user"},
+    "data.label_names": {"no": "negative"},
     "data.text_columns": ("label",),
     "data.label_column": "text",
     "model.quantization": Quantization.INT8,
