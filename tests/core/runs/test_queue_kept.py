@@ -143,7 +143,9 @@ def test_a_run_taken_out_of_the_queue_has_trained_nothing_and_can_be_started_lat
         keepers.until(waits, State.QUEUED)
     assert (last.status.awaited.ahead, last.status.awaited.behind) == (5, ended.run.name)
     saving = stopped.run.request(Action.SAVE)
-    follow_until(stopped, keepers.processes[stopped.run.path], lambda: not stopped.run.open_requests())
+    ended.run.request(Action.SAVE)
+    for waits in (stopped, ended):  # once they answer, they end as they are told to
+        follow_until(waits, keepers.processes[waits.run.path], lambda run=waits.run: not run.open_requests())
     keepers.processes[ended.run.path].terminate()
     for waits, action, state in (
         (stopped, Action.STOP, State.STOPPED),
