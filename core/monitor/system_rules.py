@@ -235,8 +235,11 @@ def _silence_limit(recent: Recent) -> float:
 
 # --- Other programs
 
-SLOWED_STEPS = 3  # the newest steps, whose median is compared
-SLOWED_FROM, SLOWED_OVER = 2.0, 1.3  # times as long as usual
+SLOW_STEPS, SLOW_SECONDS = (
+    3,
+    20.0,
+)  # of the newest steps whose median is compared, at least: less passes by itself
+SLOW_FROM, SLOW_OVER = 2.0, 1.3  # times as long as usual
 OTHERS_SHARE, OTHERS_OVER = 0.25, 0.1  # of the whole CPU that other programs take
 MOST_PROGRAMS = 2  # that are named
 
@@ -272,10 +275,18 @@ class OtherPrograms:
 
 def is_slow(recent: Recent, *, raised: bool) -> bool:
     """Whether the newest steps took much longer than usual; `raised`: the warning has been raised."""
-    factor = SLOWED_OVER if raised else SLOWED_FROM
-    newest = list(recent.pace)[-SLOWED_STEPS:]
     usual = recent.usual_seconds
-    return usual is not None and statistics.median(newest) >= factor * usual
+    return usual is not None and _pace(recent) >= (SLOW_OVER if raised else SLOW_FROM) * usual
+
+
+def _pace(recent: Recent) -> float:
+    """Median seconds of the newest steps."""
+    newest: list[float] = []
+    for seconds in reversed(recent.pace):
+        newest.append(seconds)
+        if len(newest) >= SLOW_STEPS and sum(newest) >= SLOW_SECONDS:
+            break
+    return statistics.median(newest)
 
 
 def slowed(recent: Recent, *, raised: str) -> Finding | None:
@@ -290,7 +301,7 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
         key="slowed",
         level=Level.WARNING,
         title=title.format(
-            now=formats.seconds(statistics.median(list(recent.pace)[-SLOWED_STEPS:])),
+            now=formats.seconds(_pace(recent)),
             usual=formats.seconds(recent.usual_seconds),
             share=formats.whole_percent(min(1.0, share)),
             names=", ".join(largest),
