@@ -45,7 +45,7 @@ def test_the_sides_are_what_the_machine_has(facts, which, sides):
 
 def test_the_articles_models_are_trained_as_in_the_article_in_both_batches():
     plan = planned(M3_MAX)
-    assert plan.title == "CPU against MPS: epochs of 1,000 rows, batches of 4 and 64"
+    assert plan.title == "CPU against MPS: epochs of 1,000 examples, batches of 4 and 64"
     groups = list(dict.fromkeys(variant.group for variant in plan.variants))
     assert set(groups[:10]) == set(ARTICLE)
     assert groups[10:] == ["minilm-4", "minilm-64", "bert-base-4", "bert-base-64"]

@@ -256,7 +256,7 @@ def test_running_out_of_memory_is_a_sample_that_says_so(measure, monkeypatch):
     free = 150 * MB
     monkeypatch.setattr(runner, "room_of", lambda _device: Room(free=free, ceiling=64 << 30))
     result = measure("grow").run()
-    assert "A batch of 48 rows didn't fit" in result.failure
+    assert "A batch of 48 examples didn't fit" in result.failure
     assert 0.9 * free < result.sample.peak == result.sample.parts.total
 
 

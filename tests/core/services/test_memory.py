@@ -62,7 +62,7 @@ def test_the_answer_comes_with_the_room_it_was_measured_in_and_linux_would_end_i
 
 def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer():
     found = dry_run("grow", SMALL).run()
-    assert "A batch of 48 rows didn't fit" in found.out_of_memory
+    assert "A batch of 48 examples didn't fit" in found.out_of_memory
     assert "150 MB of 64 GB were free" in found.out_of_memory
     assert SMALL.free * 0.9 < found.peak < 4 * SMALL.free
     assert found.parts.total == found.peak

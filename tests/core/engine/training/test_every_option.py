@@ -49,6 +49,7 @@ ELSEWHERE = {
     "data.drop_duplicates",
     "data.header",
     "data.image_column",
+    "data.label_names",
     "data.loss_on",
     "data.packing",
     "data.roles",
