@@ -639,7 +639,7 @@ class FormHistory(QObject):
         self.stack = QUndoStack(self)
         self._options = options
         self._strip = strip
-        self._now = self._values()
+        self._now = self.values()
         self._is_changing = False  # several options, which become one command
         self._listed: FormChange | None = None
         options.changed.connect(self._on_changed)
@@ -652,7 +652,7 @@ class FormHistory(QObject):
 
     def follow(self) -> None:
         """Take what was filled in automatically as part of the last change."""
-        self._now = self._values()
+        self._now = self.values()
 
     @contextmanager
     def step(self, title: str, text: str = "", *, is_listed: bool = True) -> Iterator[None]:
@@ -724,7 +724,7 @@ class FormHistory(QObject):
 
     def _push(self, title: str) -> FormChange | None:
         """Record how the form differs from before; without a title the command has that of its first option."""
-        before, self._now = self._now, self._values()
+        before, self._now = self._now, self.values()
         paths = [path for path, value in self._now.items() if before.get(path) != value]
         if not paths:
             return None
@@ -745,7 +745,7 @@ class FormHistory(QObject):
         self.follow()
         self.restored.emit(tuple(values))
 
-    def _values(self) -> Values:
+    def values(self) -> Values:
         """The values of all options by their paths; guessed columns count as not chosen."""
         tree = self._options.full_tree()
         values = {path: value_at(tree, path, option.default) for path, option in options_by_path().items()}

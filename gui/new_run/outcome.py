@@ -333,8 +333,12 @@ class OutcomeColumn(QWidget):
         *,
         changed: Mapping[str, Start],
         is_waiting: bool,
+        is_start_awaited: bool = False,
     ) -> None:
-        """Show what will run, everything that is wrong and what is worth knowing."""
+        """Show what will run, everything that is wrong and what is worth knowing.
+
+        While `is_waiting` for an answer that may prevent the start, Start may be pressed: `is_start_awaited` then.
+        """
         options, findings = checked.readable, questions.data.findings
         if options is not None:
             data, model = questions.data.counted, questions.model.report
@@ -355,43 +359,40 @@ class OutcomeColumn(QWidget):
             ]
         )
         self.fit.show_state()
-        self.start.setText(
-            self._start_text(
-                problems,
-                questions,
-                is_waiting=is_waiting,
-                is_pretraining=options is not None and options.pretrains,
-            )
-        )
-        self.start.setEnabled(not problems and not is_waiting and not questions.data.problem_count)
+        is_reading = questions.data.is_waiting
+        outdated = questions.data.problems() if is_reading else ()
+        left = [problem for problem in problems if problem not in outdated]
+        count = questions.data.problem_count
+        text = self._what_to_fix(left, 0 if is_reading else count)
+        self.start.setEnabled(not text and (is_waiting or not (problems or count)))
+        if not text and is_waiting:
+            text = self._when_it_starts(is_reading=is_reading, is_awaited=is_start_awaited)
+        is_pretraining = options is not None and options.pretrains
+        self.start.setText(text or (PRETRAIN.label if is_pretraining else _("Start training")))
 
-    def _start_text(
-        self,
-        problems: Sequence[Problem],
-        questions: FormQuestions,
-        *,
-        is_waiting: bool,
-        is_pretraining: bool,
-    ) -> str:
+    def _when_it_starts(self, *, is_reading: bool, is_awaited: bool) -> str:
+        if is_reading:
+            return _("Starting once the data is read…") if is_awaited else _("Start once the data is read")
+        return (
+            _("Starting once the model is checked…") if is_awaited else _("Start once the model is checked")
+        )
+
+    def _what_to_fix(self, problems: Sequence[Problem], findings: int) -> str:
+        """Return what prevents the start, empty if nothing does; `findings` are the problems found in the data."""
         missing = {
             "model.source": _("Choose a model to start from"),
             "data.train": _("Choose the data to train on"),
         }
-        is_reading = questions.data.is_waiting
-        outdated = questions.data.problems() if is_reading else ()
-        paths = [problem.path for problem in problems if problem not in outdated]
         for problem in problems:
-            if problem.path in paths and problem.path in missing and problem.message.startswith("choose "):
+            if problem.path in missing and problem.message.startswith("choose "):
                 return missing[problem.path]
-        paths += [] if is_reading else ["data.train"] * questions.data.problem_count
+        paths = [problem.path for problem in problems] + ["data.train"] * findings
         if len(paths) > 1:
             return _("Fix {count:,} problems to start").format(count=len(paths))
         if paths:
             option = options_by_path().get(paths[0])
             return _("Fix “{title}”").format(title=option.title if option else paths[0])
-        if not is_waiting:
-            return PRETRAIN.label if is_pretraining else _("Start training")
-        return _("Reading the data…") if is_reading else _("Checking the model…")
+        return ""
 
     def _states(
         self,

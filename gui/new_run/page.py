@@ -31,7 +31,7 @@ from gui.new_run.header import ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
-from gui.new_run.options import FormHistory, OptionsColumn
+from gui.new_run.options import FormHistory, OptionsColumn, Values
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
 from gui.new_run.state import (
     FormQuestions,
@@ -168,6 +168,7 @@ class NewRunPage(QWidget):
         self._ask = ask
         self._machine: MachineReport | None = None
         self._guessed_from: DataReport | None = None
+        self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
         self._fit = MemoryState(ask, tools or MemoryTools(), self)
@@ -390,11 +391,26 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def start(self) -> None:
-        """Request the start of the run, if nothing is wrong with it; ask first if it doesn't fit."""
-        if self.ready is not None and self._fit_actions.may_start():
+        """Request the start of the run; ask first if it doesn't fit.
+
+        While the form is checked, the run starts once that is done, unless the form changes or this is called again.
+        If something is wrong, its option gets the focus.
+        """
+        if self.ready is None:
+            wrong = [check.path for check in self._outcome.checks.checks if check.level is Level.ERROR]
+            if self._outcome.start.isEnabled():
+                self._awaits_start = None if self._is_start_awaited else self._history.values()
+                self._refresh()
+            elif wrong and wrong[0]:
+                self.go_to_option(wrong[0])
+        elif self._fit_actions.may_start():
             self._strip.hide()
             self._fit.pause()
             self.start_requested.emit(self.ready)
+
+    @property
+    def _is_start_awaited(self) -> bool:
+        return self._awaits_start is not None and self._awaits_start == self._history.values()
 
     def focus_start(self) -> None:
         self._outcome.start.setFocus()
@@ -472,6 +488,9 @@ class NewRunPage(QWidget):
         is_waiting = questions.prevents_start(checked.readable)
         is_ready = not (problems or is_waiting or questions.data.problem_count)
         self.ready = checked.options if is_ready else None
+        is_start_awaited = self._is_start_awaited and self.isVisible()
+        if not (is_start_awaited and is_waiting):
+            self._awaits_start = None
         self._fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
         self._outcome.show_outcome(
             checked,
@@ -481,8 +500,11 @@ class NewRunPage(QWidget):
             advice,
             changed=form.changed_from(),
             is_waiting=is_waiting,
+            is_start_awaited=is_start_awaited,
         )
         self.form_changed.emit()
+        if is_start_awaited and is_ready:
+            QTimer.singleShot(0, self.start)
 
     def _save(self, path: Path) -> None:
         options, problems = check_tree(self.tree())

@@ -152,7 +152,7 @@ def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine
     assert page._questions.model.is_waiting
     assert start_text(page) == "Start training"
     put(page, model__method="head")
-    assert start_text(page) == "Checking the model…"
+    assert start_text(page) == "Start once the model is checked"
     engine.gate.set()
     settle(qtbot, page)
     assert start_text(page) == "Start training"

@@ -45,7 +45,7 @@ def test_it_opens_ready_and_its_button_names_what_is_missing_without_moving(qtbo
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
     load(page, source=model, data=pairs)
-    assert start_text(page) == "Reading the data…"
+    assert start_text(page) == "Start once the data is read"
     settle(qtbot, page)
     assert start_text(page) == "Start training"
     qtbot.wait(0)

@@ -1,0 +1,65 @@
+"""Hone by keyboard alone: from the Welcome page to a run that is watched, stopped and exported."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from core.runs.status import State
+from gui.app.sidebar import Place
+from gui.run.export_dialog import ExportSheet
+from gui.run.header import RunAction
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.runs import play
+
+
+class Keyboard:
+    """Sends keys to the window of the system, which gives them to the widget with the focus."""
+
+    def __init__(self, qtbot, window):
+        window.activateWindow()
+        qtbot.waitUntil(window.isActiveWindow)
+        self.window = window
+
+    def press(self, key, modifiers=Qt.KeyboardModifier.NoModifier):
+        QTest.keyClick(QApplication.focusWindow(), key, modifiers)
+
+    def tab_to(self, widget, most):
+        """Press Tab until a widget has the focus, at most so often."""
+        for _ in range(most):
+            if widget.hasFocus():
+                return
+            self.press(Qt.Key.Key_Tab)
+        assert widget.hasFocus(), f"{QApplication.focusWidget()} has the focus"
+
+
+def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, make_window, monkeypatch):
+    play("wait", monkeypatch)
+    engine = FakeEngine()
+    window = make_window(engine)
+    window.go_to(Place.WELCOME)
+    keyboard = Keyboard(qtbot, window)
+    engine.gate.clear()
+    keyboard.tab_to(window.welcome.tiles["messages"], most=3)
+    keyboard.press(Qt.Key.Key_Space)
+    start = window.new_run._outcome.start
+    assert start.hasFocus()
+    keyboard.press(Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert window.run is None, "the data is still read"
+    engine.gate.set()
+    qtbot.waitUntil(lambda: window.run is not None and window.run.view is not None)
+
+    view = window.run.view
+    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=20_000)
+    view.run.model.mkdir()
+    (view.run.model / "model.safetensors").touch()
+    keyboard.tab_to(view.header.buttons.stop, most=3)
+    keyboard.press(Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=20_000)
+
+    qtbot.waitUntil(lambda: RunAction.EXPORT in view.header.buttons.offers())
+    keyboard.press(Qt.Key.Key_E, Qt.KeyboardModifier.ControlModifier)
+    sheet = view.findChild(ExportSheet)
+    qtbot.waitUntil(sheet.isActiveWindow)
+    keyboard.press(Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not view.findChildren(ExportSheet))
+    assert window.isVisible()
