@@ -97,7 +97,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """`validation.json`: examples of the newest evaluation, after `step`, the wrong ones first.
+    """`validation.json`: examples of the newest evaluation, or of the best if that is kept, the wrong ones first.
 
     Of the `wrong` examples in all, those that the model was surest of are included, and some right ones that it was
     least sure of; of each cell of the confusion matrix one comes before the second of any other.

@@ -18,7 +18,7 @@ import msgspec
 from core.base import formats
 from core.base.errors import Fix, FixAction, OptionsError
 from core.base.files import open_plain
-from core.base.formats import METRICS
+from core.base.formats import METRICS, Metric
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs
 from core.options.past_runs import model_name, title_of
@@ -186,12 +186,9 @@ def summarize(run: RunFolder) -> RunSummary:
         options, problem = run.options(), ""
     except OptionsError as error:
         options, problem = None, str(error)
-    name, best, last = None, None, None
-    for metric in METRICS:
-        values = [value for one in status.evaluations if (value := one.metrics.get(metric.name)) is not None]
-        if values:
-            name, best, last = metric.name, metric.best(values), values[-1]
-            break
+    metric = judged_by(status.evaluations, options)
+    found = [one.metrics.get(metric.name) for one in status.evaluations] if metric is not None else []
+    values = [value for value in found if value is not None]
     planned = status.plan.device if status.plan is not None else ""
     notes = past_runs.read(run.path)
     return RunSummary(
@@ -202,9 +199,9 @@ def summarize(run: RunFolder) -> RunSummary:
         model=model_name(options) if options else "",
         data=short_name(options.data.train) if options else "",
         device=status.what_ran.device if status.what_ran is not None else planned,
-        metric=name,
-        best=best,
-        last=last,
+        metric=metric.name if metric is not None else None,
+        best=metric.best(values) if metric is not None else None,
+        last=values[-1] if values else None,
         seconds=seconds_spent(status, state, run.exit_record(), time.time()),
         peak_bytes=status.peak_bytes,
         samples_per_second=_pace(status),
@@ -217,6 +214,15 @@ def summarize(run: RunFolder) -> RunSummary:
         problem=problem,
         stopped_early=status.stopped_early,
     )
+
+
+def judged_by(evaluations: Sequence[Evaluated], options: RunOptions | None) -> Metric | None:
+    """What a run's evaluations are compared by: the metric that its options name, or the first of METRICS they have."""
+    had = [
+        metric for metric in METRICS if any(one.metrics.get(metric.name) is not None for one in evaluations)
+    ]
+    asked = f"eval_{options.training.metric_for_best_model}" if options is not None else ""
+    return next((metric for metric in had if metric.name == asked), had[0] if had else None)
 
 
 def _pace(status: RunStatus) -> float | None:
@@ -245,15 +251,6 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
         return status.seconds_spent()
     unmoved = now - status.clock_moved
     return status.seconds_spent(unmoved if unmoved >= status.attempt_started else now)
-
-
-def no_better(evaluations: int) -> str:
-    """Why a run stopped early, after so many evaluations without improvement."""
-    return ngettext(
-        "The last evaluation was no improvement.",
-        "The last {count} evaluations were no improvement.",
-        evaluations,
-    ).format(count=evaluations)
 
 
 # --- Verdict
@@ -310,22 +307,30 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             fixes if options is not None and not options.data.eval_fraction else (),
         )
     title, compared, is_at_chance = _result(status, options)
-    if finished.waited and not is_at_chance:
-        stopped = _("Training stopped early, and the model is that of step {step:,}.")
-        detail = f"{stopped.format(step=finished.model_step or finished.steps)} {no_better(finished.waited)}"
-        return Verdict(Finding.RESULT, title, f"{compared} {detail}".strip())
+    stopped = ""
+    if finished.waited:
+        stopped = ngettext(
+            "Stopped early at step {last:,}: no better for {count} evaluation; the model is that of step {best:,}.",
+            "Stopped early at step {last:,}: no better for {count} evaluations; the model is that of step {best:,}.",
+            finished.waited,
+        ).format(count=finished.waited, last=finished.steps, best=finished.model_step or finished.steps)
     first, last = _lowest(status.evaluations), status.evaluations[-1]
     low, now = (one.metrics.get("eval_loss") for one in (first, last))
     if (
-        low is not None
+        not stopped
+        and low is not None
         and now is not None
         and now > max(RISEN * low, low + LEAST_CHANGE)
         and _has_fallen(first, last)
+        and not _is_best(last, status, options)
     ):
         detail = _(
             "It overfits: the validation loss was lowest at epoch {epoch} ({low}) and rose to {now}, while the "
             "training loss kept falling."
         ).format(epoch=formats.epochs(first.epoch), low=formats.loss(low), now=formats.loss(now))
+        if finished.model_step is not None and finished.model_step < finished.steps:
+            kept = _("The model is that of step {step:,}, the best.").format(step=finished.model_step)
+            return Verdict(Finding.RESULT, title, f"{compared} {detail} {kept}".strip())
         return Verdict(
             Finding.OVERFITS, title, f"{compared} {detail}".strip(), _against_overfitting(first, options)
         )
@@ -333,9 +338,11 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return Verdict(
             Finding.HARDLY_LEARNED,
             _("It has hardly learned"),
-            f"{title}. {compared}",
+            f"{title}. {compared} {stopped}".strip(),
             _to_learn(status, options),
         )
+    if stopped:
+        return Verdict(Finding.RESULT, title, f"{compared} {stopped}".strip())
     losses = [loss for one in status.evaluations if (loss := one.metrics.get("eval_loss")) is not None]
     before = min(losses[:-1], default=0.0)
     if losses and losses[-1] < min(FALLING * before, before - LEAST_CHANGE):
@@ -398,6 +405,15 @@ def _lowest(evaluations: Sequence[Evaluated]) -> Evaluated:
     return evaluations[losses.index(min((loss for loss in losses if loss is not None), default=None))]
 
 
+def _is_best(last: Evaluated, status: RunStatus, options: RunOptions | None) -> bool:
+    """Whether the last evaluation was better than all others by what they are compared by."""
+    metric = judged_by(status.evaluations, options)
+    if metric is None or (value := last.metrics.get(metric.name)) is None:
+        return False
+    values = [found for one in status.evaluations if (found := one.metrics.get(metric.name)) is not None]
+    return metric.best(values) == value and values.count(value) == 1
+
+
 def _has_fallen(first: Evaluated, last: Evaluated) -> bool:
     """Whether the training loss fell from one evaluation to another, as far as it was recorded."""
     return None not in (first.train_loss, last.train_loss) and (last.train_loss or 0) < (
@@ -406,9 +422,10 @@ def _has_fallen(first: Evaluated, last: Evaluated) -> bool:
 
 
 def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
-    longer = Fix(_("Train longer"), action=FixAction.EXTEND)
+    is_worse = status.stopped_early or status.evaluations[-1] is not _lowest(status.evaluations)
+    longer = () if is_worse else (Fix(_("Train longer"), action=FixAction.EXTEND),)
     if options is None:
-        return (longer,)
+        return longer
     last = status.evaluations[-1].train_loss
     has_risen = None not in (last, status.first_loss) and (last or 0) > RISEN * (status.first_loss or 0)
     rate = options.training.learning_rate * (LOWER_RATE if has_risen else HIGHER_RATE)
@@ -418,7 +435,7 @@ def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
     )
     title = lower if has_risen else higher
     rated = Fix(title.format(rate=f"{rate:.3g}"), {"training.learning_rate": float(f"{rate:.3g}")})
-    return (rated,) if has_risen else (longer, rated)
+    return (rated,) if has_risen else (*longer, rated)
 
 
 def _against_overfitting(best: Evaluated, options: RunOptions | None) -> tuple[Fix, ...]:

@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 from core.base.errors import Fix, UserError
 from core.base.files import write_atomically
 from core.base.formats import METRIC_NAMES, METRICS, Metric, metric_format
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
 from core.engine.generate.predict import Predictor, judge
@@ -29,6 +29,7 @@ from core.engine.training.observe import Part
 from core.engine.training.requests import EndRequested, RequestBox
 from core.engine.training.trainer import EXTENDED_TO, WatchedTrainer
 from core.engine.training.what_ran import differences, what_ran
+from core.options import RunOptions
 from core.options.choices import BestMetric
 from core.options.method_rules import steps_hint, warmup_problem
 from core.options.sections import TrainingOptions
@@ -48,7 +49,6 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, is_undamaged
-from core.runs.summary import no_better
 
 # --- The best model
 
@@ -152,7 +152,11 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
     waited = evaluations_without_improvement(history, training)
     if last < trainer.state.max_steps and 0 < training.early_stopping_patience <= waited:
         title = _("Stopped early at step {last:,}; best at step {best:,}: {metric}")
-        detail = no_better(waited)
+        detail = ngettext(
+            "The last evaluation was no improvement.",
+            "The last {count} evaluations were no improvement.",
+            waited,
+        ).format(count=waited)
     figure = f"{metric.title} {metric_format(metric.name)(value)}"
     reporter.note("best-kept", title.format(last=last, best=best, metric=figure), detail)
     return best
@@ -220,13 +224,19 @@ class PredictionCallback(TrainerCallback):
 class ValidationCallback(TrainerCallback):
     """Wraps `compute_metrics`, which gets all predictions, to report what is more than a metric.
 
-    That is the confusion matrix, examples of a classifier's mistakes, and what a constant prediction reaches.
+    That is what a constant prediction reaches, and the confusion matrix and examples of a classifier's mistakes: of the
+    newest evaluation, or of the best where the best model is kept.
     """
 
     def __init__(
-        self, trainer: WatchedTrainer, prepared: Prepared, run: RunFolder, reporter: Reporter
+        self,
+        trainer: WatchedTrainer,
+        prepared: Prepared,
+        run: RunFolder,
+        options: RunOptions,
+        reporter: Reporter,
     ) -> None:
-        self._trainer, self._prepared, self._run = trainer, prepared, run
+        self._trainer, self._prepared, self._run, self._options = trainer, prepared, run, options
         self._reporter = reporter
         self._confusion: ConfusionCounted | None = None
         self._validation: Validation | None = None
@@ -245,11 +255,13 @@ class ValidationCallback(TrainerCallback):
         return self._prepared.metrics(prediction) | ({} if baseline is None else {"baseline": baseline})
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._validation is not None:
+        by = self._options.training.metric_for_best_model
+        is_kept = not self._options.keeps_best or best_step(state.log_history, by) == state.global_step
+        if self._validation is not None and is_kept:
             told = msgspec.structs.replace(self._validation, step=state.global_step)
             with suppress(OSError):
                 write_atomically(self._run.validation_file, msgspec.json.encode(told))
-        if self._confusion is not None:
+        if self._confusion is not None and is_kept:
             self._reporter.write(msgspec.structs.replace(self._confusion, step=state.global_step))
         self._confusion = self._validation = None
 

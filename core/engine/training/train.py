@@ -317,7 +317,7 @@ def _load(
     trainer.save_extras = prepared.save_extras
     # the order counts: predictions are no part of a step, and requests come last
     if prepared.metrics is not None:
-        validation = ValidationCallback(trainer, prepared, run, reporter)
+        validation = ValidationCallback(trainer, prepared, run, resolved.options, reporter)
         trainer.compute_metrics = validation
         trainer.add_callback(validation)
     predictor = choose(resolved.options, prepared, run.path, reporter)

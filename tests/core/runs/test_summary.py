@@ -6,6 +6,7 @@ import time
 import psutil
 import pytest
 
+from core.options import run_file
 from core.runs import summary as runs_summary
 from core.runs.event_log import LARGEST_LINE, RunFollower
 from core.runs.events import (
@@ -86,6 +87,17 @@ def test_the_best_and_the_last_value(run, events, expected):
     write(run, RunStarted(time=100), *events)
     summary = summarize(run)
     assert (summary.metric, summary.best, summary.last) == expected
+
+
+def test_the_best_value_is_that_of_the_metric_which_the_options_name(run):
+    write(
+        run, RunStarted(time=100), evaluated(3, accuracy=0.9, loss=0.4), evaluated(6, accuracy=0.8, loss=0.3)
+    )
+    run_file.write(
+        run_file.read(run.options_file, ("training.metric_for_best_model=loss",)), run.options_file
+    )
+    summary = summarize(run)
+    assert (summary.metric, summary.best, summary.last) == ("eval_loss", 0.3, 0.3)
 
 
 def test_a_damaged_crashed_run_is_summed_up_as_far_as_it_can_be_read(run):
@@ -229,6 +241,30 @@ def judged(*evaluations: dict[str, float], plan: Event = TEN, options=None, **mo
             ],
             {"waited": 1, "model_step": 1},
             Finding.RESULT,
+        ),
+        (  # it trained to its end, and the best model was kept
+            [
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
+            ],
+            {"model_step": 1},
+            Finding.RESULT,
+        ),
+        (  # the loss rose, but what the run is judged by did not get worse
+            [
+                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
+                {"accuracy": 0.9, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
+            ],
+            {},
+            Finding.RESULT,
+        ),
+        (
+            [
+                {"accuracy": 0.5, "baseline": 0.5, "loss": 0.7},
+                {"accuracy": 0.5, "baseline": 0.5, "loss": 0.7},
+            ],
+            {"waited": 1, "model_step": 1},
+            Finding.HARDLY_LEARNED,
         ),
         (  # nearly always right: such a loss is noise
             [

@@ -253,4 +253,7 @@ def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
     assert all(torch.equal(trained[name], weight) for name, weight in saved.items())
     assert status.last is not None
     assert status.last.metrics["eval_accuracy"] == accuracies[best]
+    validation = run.validation()
+    assert validation is not None
+    assert validation.step == best, "the examples are those of the model"
     assert "best-kept" in status.messages
