@@ -150,11 +150,15 @@ def _model_name(source: str, generations: int) -> str:
     name = Scheme.RUN.name_of(source)
     if not name or not generations:
         return short_name(source)
-    folder = settings.runs_folder() / name
+    return title_in(settings.runs_folder() / name, generations) or short_name(source)
+
+
+def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
+    """The name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
     own, model, data = _names_in(folder)
     if not own and model and data:
         own = _("{model} on {data}").format(model=_model_name(model, generations - 1), data=_data_name(data))
-    return read(folder).title or own or short_name(source)
+    return read(folder).title or own
 
 
 def _data_name(source: str) -> str:

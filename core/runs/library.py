@@ -19,7 +19,7 @@ from core.memory.model import Forecast
 from core.options import ModelOptions, RunOptions, run_file
 from core.options.catalogue import options_of
 from core.options.choices import Task
-from core.options.past_runs import asked_title, run_folder, title_of, with_run_path
+from core.options.past_runs import asked_title, run_folder, title_in, title_of, with_run_path
 from core.options.sources import Scheme
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
@@ -69,8 +69,10 @@ def create_all(
     """Make the folders of all runs that the options ask for, in their order; see `create`.
 
     It is one run, except that a chat model from scratch takes two: text generation on the text of the conversations,
-    and chat, which starts from the first run's model. With a `path`, the first is in a folder beside it.
+    and chat, which starts from the first run's model. With a `path`, the first is in a folder beside it. A name that
+    another run in `runs_folder` has gets a number.
     """
+    options = _numbered(options, runs_folder)
     if not options.pretrains:
         return (create(options, runs_folder, path, forecast),)
     name, replace = asked_title(options), msgspec.structs.replace
@@ -92,6 +94,18 @@ def create_all(
     except UserError:
         shutil.rmtree(first.path, ignore_errors=True)
         raise
+
+
+def _numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
+    """The options with a name that no other run has: `Digits`, then `Digits 2`, `Digits 3`."""
+    name, taken = asked_title(options), {title_in(run.path) for run in list_runs(runs_folder)}
+    if not name or name not in taken:
+        return options
+    base, _space, number = name.rpartition(" ")
+    if not number.isdecimal() or base not in taken:
+        base = name
+    free = next(each for number in count(2) if (each := f"{base} {number}") not in taken)
+    return msgspec.structs.replace(options, output=msgspec.structs.replace(options.output, name=free))
 
 
 def _refuse_left_behind(folder: Path | None) -> None:

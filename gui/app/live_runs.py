@@ -269,13 +269,13 @@ MOST_NAMES = 3
 class Notices(QWidget):
     """Strips above every page, each hidden until there is something to show, and when it is closed.
 
-    `home`: Hone's folder can't be used; `training`: runs train; `interrupted`: runs were interrupted; `trouble`: an
+    `home`: Hone's folder can't be used; `training`: runs train; `interrupted`: runs crashed; `trouble`: an
     error; `aside`: files that were not opened.
 
     Signals:
         show_requested: A `RunFolder`; None: the list of runs.
         resume_requested: A list of `RunFolder`s to resume one after the other.
-        seen: The interrupted runs need not be shown again.
+        seen: The crashed runs need not be shown again.
     """
 
     show_requested = Signal(object)
@@ -317,7 +317,7 @@ class Notices(QWidget):
         """Offer to resume runs that ended without reporting it."""
         self._interrupted = list(runs)
         count, step = len(runs), runs[0].step
-        title = ngettext("“{run}” was interrupted", "{count} runs were interrupted", count)
+        title = ngettext("“{run}” crashed", "{count} runs crashed", count)
         if count > 1:
             names = listed([f"“{run.title}”" for run in runs])
             text = _("{runs}. They can be resumed from their last checkpoints, one after the other.").format(

@@ -323,7 +323,7 @@ class DataViews(QTabWidget):
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:
-            tabs[self.rows] = _("Rows")
+            tabs[self.rows] = _("Examples")
         if report is not None and report.seen:
             tabs[self.seen] = _("What the model sees")
         if lengths is not None and lengths.counts:

@@ -15,7 +15,7 @@ from core.options.validate import check_tree
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action
-from core.runs.library import create, create_all, list_runs, read_status
+from core.runs.library import create, create_all, list_runs, read_status, run_title
 from core.runs.status import RunStatus, State
 from tests.fakes.runs import digits_options, new_run, record_keeper, write_events
 
@@ -28,6 +28,21 @@ def test_each_new_run_gets_a_folder_of_its_own_with_its_options(tmp_path):
     assert first.options() == digits_options()
     second.options_file.unlink()  # as of a run that is just being made
     assert create(digits_options(), tmp_path / "runs").path not in (first.path, second.path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ("Digits", ["Digits", "Digits 2", "Digits 3"]),
+        ("Epoch 3", ["Epoch 3", "Epoch 3 2", "Epoch 3 3"]),
+        (None, ["resnet18 on digits", "resnet18 on digits 2", "resnet18 on digits 3"]),
+    ],
+)
+def test_a_name_that_a_run_has_gets_a_number(asked, names, tmp_path):
+    runs = [create_all(digits_options(asked), tmp_path)[0] for _ in names]
+    assert [run_title(run) for run in runs] == names
+    again = create_all(runs[1].options(), tmp_path)
+    assert run_title(again[0]) == f"{names[0]} 4", "of a copy of a numbered run, too"
 
 
 def test_a_chat_model_from_scratch_is_pretrained_by_a_run_of_its_own(tmp_path):

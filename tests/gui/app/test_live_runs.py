@@ -169,7 +169,7 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     window.found._on_live((live[0],))
     strip.show_error(UserError("The queue can't be written", "No space left"))
     assert strip.trouble.accessibleName() == "The queue can't be written"
-    assert strip.interrupted.accessibleName() == "“Reviews” was interrupted"
+    assert strip.interrupted.accessibleName() == "“Reviews” crashed"
     assert not seen
     window.show_run(other)
     assert strip.interrupted.isHidden()
@@ -180,7 +180,7 @@ def test_an_interrupted_run_is_offered_once(qtbot, open_window, folder, monkeypa
     run = interrupt(folder / "lost")
     window = open_window()
     strip = window.found.strip.interrupted
-    assert strip.accessibleName() == "“Handwritten digits” was interrupted"
+    assert strip.accessibleName() == "“Handwritten digits” crashed"
     resumed = []
     monkeypatch.setattr(window, "resume_run", resumed.append)
     press(strip, "Resume")
