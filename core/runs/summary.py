@@ -329,7 +329,9 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             "training loss kept falling."
         ).format(epoch=formats.epochs(first.epoch), low=formats.loss(low), now=formats.loss(now))
         if finished.model_step is not None and finished.model_step < finished.steps:
-            kept = _("The model is that of step {step:,}, which was the best.").format(step=finished.model_step)
+            kept = _("The model is that of step {step:,}, which was the best.").format(
+                step=finished.model_step
+            )
             return Verdict(Finding.RESULT, title, f"{compared} {detail} {kept}".strip())
         return Verdict(
             Finding.OVERFITS, title, f"{compared} {detail}".strip(), _against_overfitting(first, options)

@@ -356,7 +356,7 @@ class ChartBar(QWidget):
             )
         )
         self.smoothing.setAccessibleName(_("Smoothing of the loss"))
-        self.follow = QPushButton(_("Follow the end"))
+        self.follow = QPushButton(_("Follow"))
         self.follow.setCheckable(True)
         set_flag(self.follow, "stays", True)
         self.follow.setToolTip(
@@ -367,10 +367,10 @@ class ChartBar(QWidget):
         for button in (self.follow, self.show_all):
             set_role(button, Role.LINK)
         label = QLabel(_("Smoothing"), alignment=Qt.AlignmentFlag.AlignVCenter)
-        marks = ElidedLabel(_("▲ checkpoint   | evaluation   ◆ message"))
+        marks = ElidedLabel(_("▲ checkpoint  | evaluation  ◆ message"))
         for text in (label, marks):
             set_role(text, Role.MUTED)
-        row = hbox(self.x_kind, label, self.smoothing, (marks, 1), self.follow, self.show_all)
+        row = hbox(self.x_kind, label, self.smoothing, (marks, 1), self.show_all, self.follow)
         row.setContentsMargins(0, 0, 0, 0)
         row.insertSpacing(1, SPACING)
         self.setLayout(row)
@@ -382,7 +382,7 @@ class ChartBar(QWidget):
         self._show_view()
 
     def offer_following(self, is_live: bool) -> None:
-        """Show the button "Follow the end", which makes no sense for a run that is over."""
+        """Show the button "Follow", which makes no sense for a run that is over."""
         self.follow.setVisible(is_live)
         if not is_live:
             self._view.follow(False)
@@ -391,7 +391,7 @@ class ChartBar(QWidget):
         self.x_kind.set_value(self._view.x_kind)
         self.smoothing.set_value(self._view.smoothing)
         self.follow.setChecked(self._view.follows)
-        self.show_all.setEnabled(self._view.span is not None)
+        self.show_all.setVisible(self._view.span is not None)
 
 
 NARROWEST = 350

@@ -591,26 +591,33 @@ class RunPredictions(QWidget):
         if judged and judged[row:]:
             self.bars.show_chances(judged[row].chances, judged[row].example.expected)
         text = self._whole_text(row) if row < len(examples) else ""
+        self.whole.setVisible(bool(text))
         if text != self.whole.toPlainText():
             scrolled = self.whole.verticalScrollBar().value()
             self.whole.setPlainText(text)
             self.whole.verticalScrollBar().setValue(scrolled)
 
     def _whole_text(self, row: int) -> str:
-        """All texts of an example: input, expected answer, the answers at the slider's moment and before training."""
+        """All texts of an example: input, expected answer, the answers at the slider's moment and before training.
+
+        Of a judged one it is the input alone: the bars show the rest.
+        """
         example = self._examples[row]
         title = _("Your prompt") if example.is_own else _("Input")
         given = example.given if self.markup.isChecked() else example.asked or example.given
+        if self._judged is not None:
+            return given
         texts = [(title, given)] if given else []
         if example.expected:
             texts.append((expected_title(said_of(row, self._chosen)), visible(example.expected)))
-        chosen, before = (
-            self._chosen,
-            next(iter(self._predictions.predicted), None) if self._judged is None else None,
-        )
+        chosen, before = self._chosen, next(iter(self._predictions.predicted), None)
         for predicted in (chosen, before if before is not chosen else None):
             said = said_of(row, predicted)
             if predicted is not None and said is not None:
                 is_cut = said.is_cut and bool(said.text.strip())
                 texts.append((moment_text(predicted), f"{visible(said.text)}{' …' if is_cut else ''}"))
-        return "\n\n".join(f"{title}:\n{text}" for title, text in texts)
+        lines = (
+            f"{title}: {text}" if len(text) <= LONG and "\n" not in text else f"{title}:\n{text}\n"
+            for title, text in texts
+        )
+        return "\n".join(lines).strip()

@@ -346,7 +346,7 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
 
 def _export(model: Any, rows: Rows, path: Path) -> None:
     names = tuple(rows.rows[0].inputs)
-    axes = (0, 1) if "input_ids" in names else (0,)  # of any size: the batch, and of texts the tokens
+    axes = {0: "batch", 1: "sequence"} if "input_ids" in names else {0: "batch"}  # of any size
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's and onnxscript's about each other
         try:
@@ -356,7 +356,7 @@ def _export(model: Any, rows: Rows, path: Path) -> None:
                 str(path),
                 input_names=list(names),
                 output_names=[OUTPUT],
-                dynamic_shapes=((dict.fromkeys(axes, torch.export.Dim.DYNAMIC),) * len(names),),
+                dynamic_shapes=((axes,) * len(names),),
                 dynamo=True,
                 external_data=False,
                 verbose=False,

@@ -231,11 +231,11 @@ def test_a_file_that_cannot_be_saved_is_a_message_in_plain_text(qtbot, digits, t
 
 def test_the_bar_shows_and_changes_the_view(qtbot, digits):
     bar, view = digits.bar, digits.view
-    assert not bar.show_all.isEnabled()
+    assert bar.show_all.isHidden()
     qtbot.mouseClick(bar.x_kind.buttons()[XKind.TIME], Qt.MouseButton.LeftButton)
     assert view.x_kind is XKind.TIME
     qtbot.mouseClick(bar.follow, Qt.MouseButton.LeftButton)
-    assert (view.follows, bar.show_all.isEnabled()) == (True, True)
+    assert (view.follows, bar.show_all.isVisible()) == (True, True)
     digits.loss._canvas.selected.emit(10.0, 20.0)
     assert not bar.follow.isChecked()
     qtbot.mouseClick(bar.show_all, Qt.MouseButton.LeftButton)
