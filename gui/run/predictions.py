@@ -616,8 +616,6 @@ class RunPredictions(QWidget):
             if predicted is not None and said is not None:
                 is_cut = said.is_cut and bool(said.text.strip())
                 texts.append((moment_text(predicted), f"{visible(said.text)}{' …' if is_cut else ''}"))
-        lines = (
-            f"{title}: {text}" if len(text) <= LONG and "\n" not in text else f"{title}:\n{text}\n"
-            for title, text in texts
-        )
-        return "\n".join(lines).strip()
+        is_short = all(len(text) <= LONG and "\n" not in text for _title, text in texts[bool(given) :])
+        between, after = ("\n", " ") if is_short else ("\n\n", "\n")
+        return between.join(f"{title}:{after}{text}" for title, text in texts)
