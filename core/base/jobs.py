@@ -140,7 +140,6 @@ def start_asked(
     """Start a process that reads requests from standard input and answers on standard output.
 
     Args:
-        command: Its command.
         environment: Additional variables.
 
     Returns:
@@ -208,7 +207,6 @@ class EngineJob:
         """Send the request and wait for the answer; may be called once.
 
         Args:
-            request: The request.
             timeout: Timeout without output, in seconds, while the job reports reading nothing.
             tell: Receives its progress.
 

@@ -317,7 +317,6 @@ def start_worker(
     """Start a child in a process group of its own, at lower priority than the window.
 
     Args:
-        command: Its command.
         stdin: As in `subprocess`, like the next two.
         stdout: Its output.
         stderr: Its messages.

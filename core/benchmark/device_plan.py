@@ -137,7 +137,6 @@ def devices_plan(
     """Plan the benchmark for this machine, which takes milliseconds.
 
     Args:
-        machine: The devices of this computer.
         models: Names of torchvision models or of `SIZES`. Default: the article's five and the text models.
         batches: Batch sizes; each model is measured with each.
         images: Number of images, or texts, per epoch.

@@ -317,7 +317,6 @@ def methods_plan(
     """Plan the benchmark for this machine, which takes milliseconds.
 
     Args:
-        machine: The devices of this computer.
         size: One of `SIZES`. Default: the largest that suits the machine.
         options: A person's own run, measured with its model and data instead of the guide's.
         device: As in `device.name`; `auto`: that of `options`, or the best one.

@@ -263,7 +263,6 @@ class EnginePass:
     """Measures a variant once; created right before it runs, as it reads the free memory.
 
     Args:
-        variant: The variant.
         plan: Its plan, for the number of steps.
         command: The command of the engine's job; Hone's own by default.
         system: Reads the computer's memory.
@@ -377,8 +376,6 @@ class Bench:
     are kept. `not_saved` is the reason why the newest result couldn't be saved.
 
     Args:
-        plan: The plan.
-        machine: This computer.
         measure: Creates the pass of a variant.
         save: Saves the result; called after every pass.
         beside: Whether to measure while runs train.

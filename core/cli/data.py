@@ -34,7 +34,7 @@ from core.options.choices import Task
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, find_device
 from core.options.importing import Imported, import_file, import_text
 from core.options.method_rules import starting_options
-from core.options.presets import differences, find_preset, guess_task, presets
+from core.options.presets import changes, find_preset, guess_task, presets
 from core.options.run_file import absolute, apply_overrides
 from core.options.sources import scheme_of
 from core.options.validate import read_options, splits
@@ -152,7 +152,7 @@ def _starting_with(task: Task | None, name: str | None) -> RunOptions:
     if preset is None:
         return result
     tree = run_file.to_tree(result)
-    put(tree, {change.path: change.after for change in differences(tree, preset)})
+    put(tree, changes(tree, preset.tree))
     changed, problems = read_options(tree)
     if changed is None:
         raise OptionsError(problems, _("The preset {name}").format(name=name))
@@ -160,7 +160,6 @@ def _starting_with(task: Task | None, name: str | None) -> RunOptions:
 
 
 def import_lines(imported: Imported) -> list[str]:
-    """What was imported and what was not."""
     imports = [
         (item.name, ", ".join(f"{path} = {value}" for path, value in item.options.items()), item.note)
         for item in imported.taken

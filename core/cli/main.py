@@ -47,7 +47,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def names() -> frozenset[str]:
-    """The commands."""
     return frozenset(_parser()[1].parsers)
 
 

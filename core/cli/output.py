@@ -161,7 +161,6 @@ class Commands:
 
     @property
     def parsers(self) -> dict[str, argparse.ArgumentParser]:
-        """The parsers by command."""
         return self._subparsers.choices
 
     def add(
@@ -176,7 +175,6 @@ class Commands:
         """Add a command.
 
         Args:
-            name: Its name.
             run: Takes the parsed arguments and returns the exit status; None: its subcommands do.
             summary: What it does, in a line of `hone --help`.
             example: Its arguments in the example of its own help.
@@ -198,12 +196,10 @@ def add_flag(to: argparse._ActionsContainer, name: str, summary: str) -> None:
 
 
 def add_json(command: argparse.ArgumentParser, summary: str = _("print the answer as JSON")) -> None:
-    """Add `--json`."""
     add_flag(command, "--json", summary)
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
-    """Add the name of a run."""
     command.add_argument("name", metavar="RUN", help=NAME_HELP)
 
 

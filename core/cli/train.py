@@ -114,7 +114,6 @@ def attend(
     """Show a run's progress until it ends, or until Ctrl-C leaves it alone; returns the exit status.
 
     Args:
-        run: The run's folder.
         interrupts: Counts Ctrl-C, entered already.
         keeper: The run's keeper if this process started it: events of earlier attempts are not shown, and the first
             Ctrl-C stops the run, the second ends it at once. Otherwise the first leaves it alone.

@@ -123,7 +123,6 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
 
     Args:
         request: Title, device and versions of a run; empty for a run file.
-        options: Its options.
 
     Raises:
         OptionsError: No data is chosen.

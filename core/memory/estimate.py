@@ -366,8 +366,6 @@ def forecast(
 
     Args:
         options: The run's options; automatic ones are resolved for `device`.
-        shape: The model's shape.
-        device: The device.
         length: As for `case_of`.
         data: Bytes of data that stay in memory.
         room: The device's memory, part of the forecast.

@@ -440,9 +440,7 @@ def ladder(
     """The remedies for a run, the one that loses least first. Takes a few milliseconds.
 
     Args:
-        options: The run's options.
         report: The report on its model; without a shape there are no remedies.
-        device: The device.
         room: The device's memory; the batch size is made as small as it takes to fit.
         length: Tokens of the longest row before padding, None if unknown.
         correction: As for `core.memory.estimate.forecast`.

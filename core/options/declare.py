@@ -116,7 +116,6 @@ class Option:
     """One option.
 
     Args:
-        default: Its default.
         title: Its label in the form.
         help: One or two sentences.
         unit: What a number counts, shown behind its field.

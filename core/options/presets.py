@@ -71,15 +71,6 @@ class Preset:
     tree: Tree
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One option that a preset changes: its path, and its value before and after."""
-
-    path: str
-    before: Any
-    after: Any
-
-
 @cache
 def presets() -> tuple[Preset, ...]:
     """All presets, in the order of the numbers in their file names."""
@@ -92,14 +83,14 @@ def find_preset(name: str) -> Preset | None:
     return next((preset for preset in presets() if preset.name == name), None)
 
 
-def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:
-    """What `preset` would change in `tree`, in which missing options have their defaults."""
-    values = {path: value_at(preset.tree, path) for path in options_by_path()}
-    return tuple(
-        Difference(path, before, after)
-        for path, after in values.items()
-        if after is not None and (before := value_at(tree, path, options_by_path()[path].default)) != after
-    )
+def changes(tree: Tree, wanted: Tree) -> dict[str, Any]:
+    """The values of `wanted` by path that `tree` doesn't have, in which missing options have their defaults."""
+    values = {path: value_at(wanted, path) for path in options_by_path()}
+    return {
+        path: value
+        for path, value in values.items()
+        if value is not None and value_at(tree, path, options_by_path()[path].default) != value
+    }
 
 
 @cache

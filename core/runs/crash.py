@@ -48,8 +48,6 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
     """What is known of a crash; reads a small file or two.
 
     Args:
-        run: The run.
-        status: Its events.
         record: How its engine ended, as far as its keeper saw it.
     """
     checkpoint = models.newest(run)
@@ -83,8 +81,6 @@ def crash_before(run: RunFolder, status: RunStatus, record: ExitRecord | None) -
     """How the newest attempt that trained crashed, where another one waited since and never began.
 
     Args:
-        run: The run.
-        status: Its events.
         record: How the attempt that waited ended.
     """
     before = record.of_engine if record is not None and record.code is None else None

@@ -131,7 +131,6 @@ class EventWriter:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

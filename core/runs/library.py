@@ -33,7 +33,6 @@ def create(
     """Make the folder of a new run and write its options into it.
 
     Args:
-        options: The options.
         runs_folder: The folder of all runs; the new one is named after the run and the date.
         path: The run's folder, instead; it must be empty or absent.
         forecast: The memory forecast, if there is one; otherwise the engine makes one.

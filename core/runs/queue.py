@@ -186,7 +186,6 @@ def waiting() -> list[RunFolder]:
 
 
 def training() -> list[RunFolder]:
-    """The runs that train now."""
     return [RunFolder(Path(one.run)) for one in _entries() if one.trains_here and not one.benchmark]
 
 
@@ -205,7 +204,6 @@ def move(run: RunFolder, to: Move | int) -> bool:
     """Move a waiting run in the order; returns whether it waits at all.
 
     Args:
-        run: The run.
         to: Where to; a number is its new position among those that wait on this computer, from 1 on.
 
     Raises:
@@ -249,7 +247,6 @@ def measure(entry: Entry, *, beside: bool = False) -> list[Entry]:
     """Enter a benchmark, unless something computes on its device. Check and entry are atomic.
 
     Args:
-        entry: The benchmark.
         beside: Whether to enter it in any case.
 
     Returns:
@@ -291,9 +288,7 @@ def take_turn(
     """Enter a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
 
     Args:
-        run: The run.
         device: The device it requests.
-        keeper: Its keeper.
         has_waited: Whether it was entered before. If it no longer is, the file was lost with all entries ahead: it
             isn't its turn, and nothing is changed.
 
@@ -426,7 +421,6 @@ class Turn:
     """The place of one run in the queue.
 
     Args:
-        run: The run.
         device: The device it asks for.
         attempt: The attempt of its keeper, which is this process.
     """

@@ -59,7 +59,6 @@ def start(
     """Start a run's keeper, which starts the engine; both outlive this process.
 
     Args:
-        run: The run's folder.
         command: The command of the keeper, if it isn't Hone's own.
         queued: Whether the run waits until nothing trains on its device and no earlier queued run waits for it.
 
@@ -89,7 +88,6 @@ def resume(
     """Resume a run that is over from its newest complete checkpoint, or train it longer; see `start`.
 
     Args:
-        run: The run's folder.
         command: As in `start`.
         epochs: Epochs in total, which are written to `run.toml`; also for a finished run.
         max_steps: Steps in total, instead.

@@ -82,7 +82,6 @@ def status_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: b
     """The status by the ends of a run's files: its newest step, and how it ended.
 
     Args:
-        run: The run.
         and_beginning: Whether to read how it began, too: plan, forecast, what ran; and all evaluations.
         and_between: Whether to search what lies between for them: half a second for a million steps.
     """
@@ -267,6 +266,7 @@ LEAST_CHANGE = 0.03
 CONSTANT = 0.95
 """A mean absolute error above this share of the baseline's is no better than a constant prediction."""
 HIGHER_RATE, LOWER_RATE = 5.0, 0.1
+LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
 
 
 class Finding(StrEnum):
@@ -307,6 +307,10 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             fixes if options is not None and not options.data.eval_fraction else (),
         )
     title, compared, is_at_chance = _result(status, options)
+
+    def judged(finding: Finding, detail: str = "", *fixes: Fix) -> Verdict:
+        return Verdict(finding, title, f"{compared} {detail}".strip(), fixes)
+
     stopped = ""
     if finished.waited:
         stopped = ngettext(
@@ -321,7 +325,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         and low is not None
         and now is not None
         and now > max(RISEN * low, low + LEAST_CHANGE)
-        and _has_fallen(first, last)
+        and (last.train_loss or math.nan) < (first.train_loss or math.nan)  # not, as far as they are unknown
         and not _is_best(last, status, options)
     ):
         detail = _(
@@ -332,10 +336,8 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             kept = _("The model is that of step {step:,}, which was the best.").format(
                 step=finished.model_step
             )
-            return Verdict(Finding.RESULT, title, f"{compared} {detail} {kept}".strip())
-        return Verdict(
-            Finding.OVERFITS, title, f"{compared} {detail}".strip(), _against_overfitting(first, options)
-        )
+            return judged(Finding.RESULT, f"{detail} {kept}")
+        return judged(Finding.OVERFITS, detail, *_against_overfitting(first, options))
     if is_at_chance:
         return Verdict(
             Finding.HARDLY_LEARNED,
@@ -344,14 +346,13 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             _to_learn(status, options),
         )
     if stopped:
-        return Verdict(Finding.RESULT, title, f"{compared} {stopped}".strip())
+        return judged(Finding.RESULT, stopped)
     losses = [loss for one in status.evaluations if (loss := one.metrics.get("eval_loss")) is not None]
     before = min(losses[:-1], default=0.0)
     if losses and losses[-1] < min(FALLING * before, before - LEAST_CHANGE):
         detail = _("The validation loss was still falling at the end.")
-        fixes = (Fix(_("Train longer"), action=FixAction.EXTEND),)
-        return Verdict(Finding.STILL_FALLING, title, f"{compared} {detail}".strip(), fixes)
-    return Verdict(Finding.RESULT, title, compared)
+        return judged(Finding.STILL_FALLING, detail, LONGER)
+    return judged(Finding.RESULT)
 
 
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:
@@ -416,28 +417,17 @@ def _is_best(last: Evaluated, status: RunStatus, options: RunOptions | None) -> 
     return metric.best(values) == value and values.count(value) == 1
 
 
-def _has_fallen(first: Evaluated, last: Evaluated) -> bool:
-    """Whether the training loss fell from one evaluation to another, as far as it was recorded."""
-    return None not in (first.train_loss, last.train_loss) and (last.train_loss or 0) < (
-        first.train_loss or 0
-    )
-
-
 def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
     is_worse = status.stopped_early or status.evaluations[-1] is not _lowest(status.evaluations)
-    longer = () if is_worse else (Fix(_("Train longer"), action=FixAction.EXTEND),)
+    longer = () if is_worse else (LONGER,)
     if options is None:
         return longer
-    last = status.evaluations[-1].train_loss
-    has_risen = None not in (last, status.first_loss) and (last or 0) > RISEN * (status.first_loss or 0)
-    rate = options.training.learning_rate * (LOWER_RATE if has_risen else HIGHER_RATE)
-    lower, higher = (
-        _("New run with a lower learning rate, {rate}"),
-        _("New run with a higher learning rate, {rate}"),
-    )
-    title = lower if has_risen else higher
-    rated = Fix(title.format(rate=f"{rate:.3g}"), {"training.learning_rate": float(f"{rate:.3g}")})
-    return (rated,) if has_risen else (*longer, rated)
+    factor, title = HIGHER_RATE, _("New run with a higher learning rate, {rate}")
+    last, first = status.evaluations[-1].train_loss, status.first_loss
+    if last is not None and first is not None and last > RISEN * first:
+        factor, title, longer = LOWER_RATE, _("New run with a lower learning rate, {rate}"), ()
+    rate = f"{factor * options.training.learning_rate:.3g}"
+    return *longer, Fix(title.format(rate=rate), {"training.learning_rate": float(rate)})
 
 
 def _against_overfitting(best: Evaluated, options: RunOptions | None) -> tuple[Fix, ...]:

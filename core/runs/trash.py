@@ -90,7 +90,6 @@ def move(run: RunFolder, trash: Trash | None = None) -> None:
     """Move a run to the trash.
 
     Args:
-        run: The run.
         trash: Default: send2trash.
 
     Raises:

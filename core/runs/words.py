@@ -78,7 +78,6 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
     """The error to show.
 
     Args:
-        options: The run's options.
         forecast: The run's forecast; None if memory ran out before that.
         report: What torch or the operating system reported, which may name the one allocation that failed.
     """
@@ -333,7 +332,6 @@ def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bo
     """A message with its detail and its fixes, a line each.
 
     Args:
-        message: The message.
         run: The run's folder, for the commands that act on it; None: `RUN` stands for it.
         is_over: Whether the run is over, so that it can't be ended.
     """

@@ -154,9 +154,7 @@ class Fitting(DryRuns):
         is_too_large: Whether memory is that reason.
 
     Args:
-        options: The run's options.
         report: The report on its model.
-        device: The device.
         room: The device's memory; if None, everything fits that doesn't run out of memory.
         dry_run: Makes a dry run.
         length: Tokens of the longest row, None if unknown.
@@ -264,9 +262,7 @@ class MeasuringEach(DryRuns):
     """Dry runs of the requested options, then of each remedy alone.
 
     Args:
-        options: The run's options.
         remedies: The ladder; those without changes are left out.
-        device: The device.
         room: The device's memory.
         dry_run: Makes a dry run.
         as_asked: The forecast of `options`.

@@ -432,7 +432,6 @@ def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: b
     """Which models of a run may be loaded now.
 
     Args:
-        run: The run.
         wanted: Its models, the most wanted first.
         folder: A folder with runs, some of which may be training.
         on_cpu: Whether to load them on the CPU even while a run trains.

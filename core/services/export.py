@@ -491,7 +491,6 @@ class Export:
     """One export; `run` waits for it, `kill` ends it from another thread.
 
     Args:
-        wanted: The export.
         make: Starts an engine job by its name.
     """
 

@@ -86,7 +86,6 @@ class FindingKind:
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
-        """The advice as a fix."""
         return (Fix(self.advice),) if self.advice else ()
 
 

@@ -66,7 +66,6 @@ class GuardedJob:
         """Start the job, send the request and wait for the answer.
 
         Args:
-            request: The request.
             timeout: Timeout without output, in seconds.
             tell: Called with progress.
             begun: Called with the process id after the start.

@@ -377,10 +377,7 @@ def chart(
     """One or two lines as SVG; empty without figures.
 
     Args:
-        title: Its title.
         lines: The lines by their names.
-        format_x: Formats a tick.
-        format_y: Formats a tick.
         limit: A horizontal line, the forecast.
         low: A value that the axis has to include.
     """

@@ -38,7 +38,7 @@ from core.base.settings import VERSION, Appearance
 from gui.app.sidebar import Place, place_titles
 from gui.base.theme import RESOURCES, Theme
 from gui.base.trash import MessageBox
-from gui.run.header import RunAction
+from gui.run.header import TITLES, RunAction
 from gui.widgets.layout import fill_dialog, hbox
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ CHAPTERS = {
     "try_it": "exports.md",
 }
 """The chapter about each page of the window, by the name of its attribute; the contents for others."""
+
+KEYS = {
+    RunAction.TRY: "Ctrl+T",
+    RunAction.EXPORT: "Ctrl+E",
+    RunAction.DUPLICATE: "Ctrl+D",
+    RunAction.RENAME: "F2",
+}
 
 Keys = str | QKeySequence.StandardKey
 Do = Callable[[], object]
@@ -147,40 +154,27 @@ class Commands(QObject):
         window = self._window
         self._open_menu(_("&Run"))
         self._add(_("Start training"), window.start_shown, "Ctrl+Return", self._can_start)
-        groups: tuple[dict[RunAction, tuple[str, str]], ...] = (
-            {
-                RunAction.PAUSE: (_("Pause"), ""),
-                RunAction.RESUME: (_("Resume"), ""),
-                RunAction.STOP: (_("Stop and save model"), ""),
-            },
-            {
-                RunAction.TRY: (_("Try it"), "Ctrl+T"),
-                RunAction.EXPORT: (_("Export…"), "Ctrl+E"),
-                RunAction.EXTEND: (_("Train longer…"), ""),
-                RunAction.DUPLICATE: (_("Duplicate"), "Ctrl+D"),
-                RunAction.NEW_FROM_MODEL: (_("New run from its model"), ""),
-            },
-            {
-                RunAction.COMPARE: (_("Compare"), ""),
-                RunAction.RENAME: (_("Rename"), "F2"),
-                RunAction.REVEAL: (_("Show the folder"), ""),
-                RunAction.TRASH: (_("Move to the trash"), ""),
-            },
+        groups = (
+            (RunAction.PAUSE, RunAction.RESUME, RunAction.STOP),
+            (
+                RunAction.TRY,
+                RunAction.EXPORT,
+                RunAction.EXTEND,
+                RunAction.DUPLICATE,
+                RunAction.NEW_FROM_MODEL,
+            ),
+            (RunAction.COMPARE, RunAction.RENAME, RunAction.REVEAL, RunAction.TRASH),
         )
         for group in groups:
             self._menus[-1].addSeparator()
-            for action, (title, keys) in group.items():
-                self._add(title, partial(self._do_run, action), keys, partial(self._can_do, action))
+            for action in group:
+                self._add_run_action(action)
 
     def _add_help(self) -> None:
         self._open_menu(_("&Help"))
         self._add(_("User guide"), self.open_chapter, Standard.HelpContents)
         self._add(_("Keyboard shortcuts"), self._show_keys)
-        self._add(
-            _("Support file…"),
-            partial(self._do_run, RunAction.SUPPORT),
-            is_possible=partial(self._can_do, RunAction.SUPPORT),
-        )
+        self._add_run_action(RunAction.SUPPORT)
         self._add(_("Report a problem"), partial(self._open_guide, "troubleshooting.md"))
         self._menus[-1].addSeparator()
         self._add(_("Licences"), partial(self._open_guide, str(NOTICE)))
@@ -204,6 +198,18 @@ class Commands(QObject):
         self._window.addAction(action)
         return action
 
+    def _add_run_action(self, action: RunAction) -> None:
+        """Add what can be done with the run that is shown, or with those selected in the list."""
+        self._add(
+            TITLES[action],
+            partial(self._do_run, action),
+            KEYS.get(action, ""),
+            lambda: action in self._window.run_commands(),
+        )
+
+    def _do_run(self, action: RunAction) -> None:
+        self._window.run_commands()[action]()
+
     def _enable(self, menu: QMenu, *, is_open: bool) -> None:
         """Grey what isn't possible. While the menu is closed its shortcuts find that out when they are pressed."""
         for action in menu.actions():
@@ -212,12 +218,6 @@ class Commands(QObject):
 
     def _can_start(self) -> bool:
         return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
-
-    def _can_do(self, action: RunAction) -> bool:
-        return action in self._window.run_commands()
-
-    def _do_run(self, action: RunAction) -> None:
-        self._window.run_commands()[action]()
 
     def _on_new_run(self, do: Do) -> None:
         self._window.go_to(Place.NEW_RUN)

@@ -60,7 +60,6 @@ class LiveRunsThread(QThread):
 
     Args:
         folder: Returns the runs' folder; called in this thread.
-        parent: Qt's parent.
     """
 
     changed = Signal(object)
@@ -183,7 +182,6 @@ class Notifications(QObject):
     Progress is that of a run that trains: the one on screen, else the newest.
 
     Args:
-        window: The window.
         may_notify: Whether notifications are enabled.
         on_screen: Returns the run that the window shows, if any.
         show_badge: Shows a number on the application's icon.

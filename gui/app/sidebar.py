@@ -225,9 +225,7 @@ class MachineStrip(QWidget):
     """Name of the device, its memory and load, and notes; sampled while it is visible.
 
     Args:
-        theme: The colours.
         make_sampler: Makes the sampler for a device.
-        parent: Qt's parent.
     """
 
     def __init__(

@@ -54,7 +54,6 @@ class SingleInstance(QObject):
 
     Args:
         home: Hone's folder.
-        parent: Qt's parent.
     """
 
     called = Signal(object)

@@ -57,7 +57,7 @@ from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
-from gui.widgets.cards import BriefStrip, MessageStrip
+from gui.widgets.cards import Strip
 from gui.widgets.inputs import dropped_paths
 from gui.widgets.labels import role_label
 from gui.widgets.layout import hbox, vbox
@@ -89,7 +89,6 @@ class MainWindow(QMainWindow):
     """The main window. Pages other than New run are None until they are first shown.
 
     Args:
-        theme: The colours.
         chosen: The settings.
         ask: Starts an engine job.
         ask_about_closing: Asks about unfinished runs when the window closes.
@@ -325,11 +324,7 @@ class MainWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape closes the topmost banner."""
-        strips: list[MessageStrip | BriefStrip] = [
-            *self.findChildren(MessageStrip),
-            *self.findChildren(BriefStrip),
-        ]
-        shown = [strip for strip in strips if strip.isVisible() and strip.is_closable]
+        shown = [strip for strip in self.findChildren(Strip) if strip.isVisible() and strip.is_closable]
         if event.key() == Qt.Key.Key_Escape and shown:
             min(shown, key=lambda strip: strip.mapTo(self, QPoint()).y()).dismiss()
         else:

@@ -281,7 +281,6 @@ class JobTask(Task[Answer]):
         start: Starts an engine job.
         job: The job's name, such as `inspect`.
         kind: The struct its answer is decoded to.
-        parent: Qt's parent.
     """
 
     def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
@@ -331,7 +330,6 @@ class DebouncedTask(JobTask[Answer], Generic[Request, Answer]):
         """Set what to ask, None for nothing. The same request again changes nothing.
 
         Args:
-            request: The request.
             is_deferred: Start the job only when this is called again without it.
 
         Returns:

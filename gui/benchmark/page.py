@@ -450,7 +450,6 @@ class BenchmarkPage(QWidget):
         progressed: How much of a benchmark is done, from 0 to 1; None if none runs.
 
     Args:
-        theme: The colours.
         form: Returns the options of the page New run.
         tools: Calls of core.
         ask: Asks when to begin on a device that is in use.

@@ -247,7 +247,6 @@ class ResultView(QWidget):
         copied: "Markdown" or "CSV" is on the clipboard.
 
     Args:
-        theme: The colours.
         kind: Which results it shows.
     """
 

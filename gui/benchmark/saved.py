@@ -129,7 +129,6 @@ class SavedResults(QWidget):
         use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
 
     Args:
-        theme: The colours.
         read: Reads all that was saved.
         remove: Moves a file to the trash.
     """

@@ -261,8 +261,6 @@ class BarChart(Card):
     Args:
         title: What is measured, with its unit.
         better: Which way is better; None: neither.
-        theme: The colours.
-        parent: Qt's parent.
     """
 
     def __init__(

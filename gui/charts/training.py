@@ -137,7 +137,6 @@ class ValueChart(StepChart):
     Args:
         title: What it shows.
         stage: Shared with the other charts.
-        history: The run.
         line: The value.
         name: Its name in the box at the cursor.
         write: Formats it.

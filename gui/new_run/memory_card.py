@@ -109,7 +109,6 @@ def saving_text(
     """Return what a remedy saves and costs: `−1.20 GB, then it fits · 30 % slower`.
 
     Args:
-        remedy: The remedy.
         now: The verdict without it.
         after: The verdict with it.
         without: What was measured without it.

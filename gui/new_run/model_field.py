@@ -338,15 +338,7 @@ def download_note(options: RunOptions) -> str:
         return MISSING
     if Path(source).is_absolute() or scheme_of(source) in (Scheme.SCRATCH, Scheme.RUN):
         return _("none")
-    listed = next(
-        (
-            model
-            for group in listed_models(options.task).values()
-            for model in group
-            if model.source == source
-        ),
-        None,
-    )
+    listed = listed_model(options.task, source)
     if source.startswith(SCHEME) and not options.model.pretrained:
         return _("none")
     if listed.is_here if listed is not None else hub.is_complete(options):

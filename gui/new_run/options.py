@@ -25,7 +25,7 @@ from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice
-from core.options.presets import Preset, differences
+from core.options.presets import Preset
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import (
     COLUMNS,
@@ -696,8 +696,7 @@ class FormHistory(QObject):
             task = Task(tree.get("task", self._options.form.task))
             if task is not self._options.form.task:
                 self.task_wanted.emit(task)
-            changes = differences(self._options.full_tree(), Preset("", "", "", tree))
-            self._options.put({change.path: change.after for change in changes})
+            self._options.put(presets.changes(self._options.full_tree(), tree))
 
     def undo_task(self, task: Task) -> bool:
         """Undo the last change if the person only left this task for another one; returns whether it was so."""
@@ -716,7 +715,7 @@ class FormHistory(QObject):
             self.stack.undo()
         elif self._listed is not None:
             with self.step(self._listed.text(), is_listed=False):
-                self._put(self._listed.before)
+                self._options.put(self._listed.before)
 
     def _on_changed(self) -> None:
         if not self._is_changing:
@@ -738,10 +737,10 @@ class FormHistory(QObject):
         return change
 
     def _put(self, values: Values) -> None:
-        was_changing, self._is_changing = self._is_changing, True
+        self._is_changing = True
         self._strip.hide()
         self._options.put(values)
-        self._is_changing = was_changing
+        self._is_changing = False
         self.follow()
         self.restored.emit(tuple(values))
 

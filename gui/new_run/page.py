@@ -150,7 +150,6 @@ class NewRunPage(QWidget):
     """The form of a new run.
 
     Args:
-        theme: Colours for what paints itself.
         ask: Starts an engine job.
         tools: What is computed about memory.
     """

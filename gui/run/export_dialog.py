@@ -183,7 +183,6 @@ class ExportPlace(QWidget):
         )
 
     def show_kind(self, kind: ExportKind) -> None:
-        """Show the fields of this kind."""
         self._kind = kind
         self._form.setRowVisible(self._folder_row, kind is not ExportKind.HUB)
         self._form.setRowVisible(self._repo_row, kind is ExportKind.HUB)
@@ -198,7 +197,6 @@ class ExportPlace(QWidget):
             self.propose_in(Path(chosen))
 
     def propose_in(self, folder: Path) -> None:
-        """Propose a new folder in this one."""
         ExportPlace.last_parent = folder
         self.propose()
 
@@ -237,9 +235,6 @@ class ExportSheet(QDialog):
     """Exports a run's model; closing it cancels an export and deletes its files.
 
     Args:
-        run: The run.
-        title: Its title.
-        parent: Qt's parent.
         make: Makes an export.
         find: Finds the kinds that are possible.
     """

@@ -122,9 +122,7 @@ class JobThread(QThread):
         job_failed: A `core.base.errors.UserError`: the run can't be started, or a request can't be written.
 
     Args:
-        run: The run's folder.
         begin: Starts the run first, if given.
-        parent: Qt's parent.
     """
 
     updated = Signal(object)

@@ -75,7 +75,6 @@ class RunMessages(QWidget):
 
     Args:
         dismissed: Ids and titles of messages that the person has closed; they are added here.
-        parent: Qt's parent.
     """
 
     fix_chosen = Signal(object)
@@ -175,6 +174,26 @@ class RunAction(Enum):
     RENAME = auto()
 
 
+TITLES = {
+    RunAction.PAUSE: _("Pause"),
+    RunAction.RESUME: _("Resume"),
+    RunAction.STOP: _("Stop and save model"),
+    RunAction.END: _("End now"),
+    RunAction.SAVE: _("Save now"),
+    RunAction.DUPLICATE: _("Duplicate"),
+    RunAction.NEW_FROM_MODEL: _("New run from its model"),
+    RunAction.TRY: _("Try it"),
+    RunAction.EXPORT: _("Export…"),
+    RunAction.EXTEND: _("Train longer…"),
+    RunAction.COMPARE: _("Compare"),
+    RunAction.SCRIPT: _("Copy as Python script"),
+    RunAction.REPORT: _("Save a report…"),
+    RunAction.SUPPORT: _("Support file…"),
+    RunAction.RENAME: _("Rename"),
+    RunAction.REVEAL: _("Show the folder"),
+    RunAction.TRASH: _("Move to the trash"),
+}
+
 ICONS = {
     RunAction.PAUSE: "pause",
     RunAction.RESUME: "start",
@@ -217,12 +236,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
     return ""
 
 
-NEXT = {
-    RunAction.TRY: _("Try it"),
-    RunAction.EXPORT: _("Export…"),
-    RunAction.EXTEND: _("Train longer…"),
-    RunAction.COMPARE: _("Compare…"),
-}
+NEXT = (RunAction.TRY, RunAction.EXPORT, RunAction.EXTEND, RunAction.COMPARE)
 """What comes after a run has finished: buttons then, entries of the menu before."""
 
 
@@ -241,23 +255,15 @@ class RunActions(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._waiting_since: float | None = None
-        self.pause = QPushButton(_("Pause"))
+        shown = (RunAction.RESUME, RunAction.PAUSE, RunAction.STOP, RunAction.END, *NEXT)
+        self._buttons = {action: QPushButton(TITLES[action]) for action in shown}
+        self.resume, self.pause, self.stop, self.end, *_next = self._buttons.values()
         self.pause.setToolTip(
             _("Saves a checkpoint and releases the memory. Resume continues exactly there.")
         )
-        self.resume = QPushButton(_("Resume"))
-        self.stop = QPushButton(_("Stop and save model"))
-        self.end = QPushButton(_("End now"))
         self.end.setToolTip(
             _("Ends the process at once. What was trained since the last checkpoint is lost.")
         )
-        self._buttons = {
-            RunAction.RESUME: self.resume,
-            RunAction.PAUSE: self.pause,
-            RunAction.STOP: self.stop,
-            RunAction.END: self.end,
-            **{action: QPushButton(title) for action, title in NEXT.items()},
-        }
         self.more = QPushButton(_("More"))
         self.more.setProperty("hasMenu", True)
         self.menu = QMenu(self.more)
@@ -335,7 +341,7 @@ class RunActions(QWidget):
             State.STARTING: (_("Stop"), _("Ends before it trains. It can be started again later.")),
         }
         trained = (
-            _("Stop and save model"),
+            TITLES[RunAction.STOP],
             _("Ends after the current step and saves the model as it is then."),
         )
         text, tip = texts.get(state, trained)
@@ -362,24 +368,17 @@ class RunActions(QWidget):
 
     def _fill_menu(self) -> None:
         groups = (
-            {RunAction.SAVE: _("Save now")},
-            {
-                RunAction.DUPLICATE: _("Duplicate"),
-                RunAction.NEW_FROM_MODEL: _("New run from its model"),
-            },
+            (RunAction.SAVE,),
+            (RunAction.DUPLICATE, RunAction.NEW_FROM_MODEL),
             NEXT,
-            {
-                RunAction.SCRIPT: _("Copy as Python script"),
-                RunAction.REPORT: _("Save a report…"),
-                RunAction.SUPPORT: _("Support file…"),
-            },
-            {RunAction.REVEAL: _("Show the folder"), RunAction.TRASH: _("Move to the trash")},
+            (RunAction.SCRIPT, RunAction.REPORT, RunAction.SUPPORT),
+            (RunAction.REVEAL, RunAction.TRASH),
         )
         for group in groups:
             if self.entries:
                 self.menu.addSeparator()
-            for action, title in group.items():
-                entry = self.entries[action] = self.menu.addAction(title)
+            for action in group:
+                entry = self.entries[action] = self.menu.addAction(TITLES[action])
                 entry.triggered.connect(partial(self.requested.emit, action))
 
 

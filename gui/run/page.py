@@ -412,9 +412,7 @@ class RunPage(QScrollArea):
         compare_requested: The `RunFolder` to compare with another.
 
     Args:
-        theme: Colours.
         runs_folder: The folder of all runs.
-        parent: Qt's parent.
     """
 
     edit_requested = Signal(object)

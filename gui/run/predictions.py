@@ -141,7 +141,6 @@ class PredictionsModel(QStandardItemModel):
 
     Args:
         folder: The run's folder, which has the images.
-        parent: Qt's parent.
     """
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
@@ -347,10 +346,8 @@ class RunPredictions(QWidget):
     evaluations of a sample, and follows the newest one unless it was moved away from the end.
 
     Args:
-        theme: Colours.
         folder: The run's folder.
         predictions: Read again at each `refresh`.
-        parent: Qt's parent.
     """
 
     def __init__(

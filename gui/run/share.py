@@ -46,9 +46,7 @@ class SupportSheet(QDialog):
     """Shows a run's files, redacted, and saves them as a zip file.
 
     Args:
-        run: The run.
         place: The proposed path, without its suffix.
-        parent: Qt's parent.
         choose: Asks for the file, as `choose_place`.
     """
 
@@ -159,7 +157,6 @@ class RunSharing(QObject):
         reported: A `core.runs.events.MessageRaised` about it.
 
     Args:
-        run: The run.
         view: The page, over which dialogs open.
         choose: Asks for a file.
         open_file: Opens a file in its program.

@@ -168,10 +168,8 @@ class RunRow:
     """An immutable row: the texts and sort keys of a run by column.
 
     Args:
-        summary: The run.
         size: Bytes on disk; None if not counted yet.
         title: Distinguishes it from other runs with the same title; empty if there are none.
-        columns: The columns.
     """
 
     def __init__(

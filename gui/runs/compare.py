@@ -138,10 +138,6 @@ class CompareReader(QThread):
         compared: A `core.runs.compare.Comparison`; first of all, then repeatedly while any run trains.
         batches_read: The index of a run, and a list of `gui.charts.history.Batch`.
         caught_up: Everything so far has been reported.
-
-    Args:
-        runs: The runs.
-        parent: Qt's parent.
     """
 
     compared = Signal(object)

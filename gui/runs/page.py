@@ -45,7 +45,7 @@ from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
-from gui.run.header import RunAction
+from gui.run.header import TITLES, RunAction
 from gui.run.words import forecast_text
 from gui.runs import table
 from gui.runs.columns import Column, metric_in_full, state_of
@@ -90,7 +90,6 @@ class NoteEdit(QPlainTextEdit):
             self.edited.emit()
 
     def show_text(self, text: str) -> None:
-        """Show a saved text."""
         if text != self.toPlainText():
             self.setPlainText(text)
         self.document().setModified(False)
@@ -281,10 +280,8 @@ class RunsPage(QWidget):
         runs_gone: The folders of runs that were moved to the trash, a list of `Path`.
 
     Args:
-        theme: Colours.
         runs_folder: Returns the folder with the runs; called at each reading.
         trash: Moves a folder to the trash; None: the system's.
-        parent: Qt's parent.
     """
 
     run_opened = Signal(object)
@@ -436,28 +433,24 @@ class RunsPage(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         possible = self.commands(runs)
-        is_one, waits = len(runs) == 1, RunAction.PAUSE not in possible
+        is_one = len(runs) == 1
+        titles = TITLES if RunAction.PAUSE in possible else {**TITLES, RunAction.STOP: _("Leave the queue")}
         groups = (
-            {
-                RunAction.RESUME: _("Resume"),
-                RunAction.TRY: _("Try it"),
-                RunAction.EXPORT: _("Export…"),
-                RunAction.PAUSE: _("Pause"),
-                RunAction.STOP: _("Leave the queue") if waits else _("Stop and save model"),
-            },
-            {
-                RunAction.DUPLICATE: _("Duplicate"),
-                RunAction.NEW_FROM_MODEL: _("New run from its model"),
-                RunAction.EXTEND: _("Train longer…"),
-                RunAction.REVEAL: _("Show the folder"),
-                RunAction.COMPARE: _("Compare"),
-            },
-            {RunAction.TRASH: _("Move to the trash")},
+            (RunAction.RESUME, RunAction.TRY, RunAction.EXPORT, RunAction.PAUSE, RunAction.STOP),
+            (
+                RunAction.DUPLICATE,
+                RunAction.NEW_FROM_MODEL,
+                RunAction.EXTEND,
+                RunAction.REVEAL,
+                RunAction.COMPARE,
+            ),
+            (RunAction.TRASH,),
         )
         if is_one:
             menu.addAction(_("Open"), lambda: self.run_opened.emit(runs[0].run))
         for group in groups:
-            for action, title in group.items():
+            for action in group:
+                title = titles[action]
                 if action in possible:
                     menu.addAction(title, possible[action])
                 elif action is RunAction.TRASH or (action is RunAction.COMPARE and not is_one):

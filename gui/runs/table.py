@@ -397,7 +397,6 @@ class RunsTable(QTableView):
 
     Args:
         rows: The model, which may be shown sorted.
-        parent: Qt's parent.
     """
 
     opened = Signal(QModelIndex)

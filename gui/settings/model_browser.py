@@ -250,7 +250,6 @@ class HubSheet(QDialog):
 
     Args:
         ask: Starts an engine job.
-        parent: Qt's parent.
         task: Hone's task, as in a run file; empty for any.
         task_title: Its title.
         kind: Models or data sets.

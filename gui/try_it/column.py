@@ -105,7 +105,6 @@ class Transcript(PageScroll):
             self._paint.start()
 
     def finish(self, answered: Answered) -> None:
-        """Show the whole answer and its figures."""
         self._text = answered.text if answered.text.strip() else ""
         self._show_text()
         if self._answer is not None:
@@ -187,7 +186,6 @@ class Prediction(PageScroll):
         self.answer.show_notes()
 
     def finish(self, answered: Answered) -> None:
-        """Show the answer and its figures."""
         self.answer.speaker.setText(answered.name)
         if answered.chances:
             self.bars.show_chances(answered.chances, self._question.expected)
@@ -226,7 +224,6 @@ class ModelColumn(Card):
         settled: The question was answered, has failed or was stopped.
 
     Args:
-        theme: The colours.
         which: Which of a run's two models.
         start: Starts the process of a model.
     """

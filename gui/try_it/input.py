@@ -233,7 +233,6 @@ class WritingSettings(QWidget):
         fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
 
     def writing(self) -> Writing:
-        """Return the settings."""
         return Writing(
             max_tokens=self.max_tokens.value(),
             temperature=self.temperature.value(),

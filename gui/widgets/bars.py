@@ -22,7 +22,6 @@ class Meter(QWidget):
     """A share from 0 to 1 as a bar.
 
     Args:
-        theme: Whose colours it has.
         colour: The field of `gui.base.tokens.Tokens` that the filled part takes.
         name: What is measured, for screen readers.
     """

@@ -23,12 +23,22 @@ from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label
 from gui.widgets.layout import clear, fill, hbox
 
 
-class BriefStrip(QFrame):
+class Strip(QFrame):
+    """A message; if it `is_closable`, the person may close it."""
+
+    closed = Signal()  # by the person
+    is_closable = True
+
+    def dismiss(self) -> None:
+        """Close it, as its link does."""
+        self.hide()
+        self.closed.emit()
+
+
+class BriefStrip(Strip):
     """A text, a button and Dismiss in one row; the text is elided where it has no space. Hidden at first."""
 
     pressed = Signal()  # the button
-    closed = Signal()  # by the person
-    is_closable = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,11 +66,6 @@ class BriefStrip(QFrame):
         self._detail.setText(detail)
         self._button.setText(button)
         self.show()
-
-    def dismiss(self) -> None:
-        """Close the strip, as its link does."""
-        self.hide()
-        self.closed.emit()
 
 
 class Card(QFrame):
@@ -120,11 +125,10 @@ class Card(QFrame):
 ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.ERROR: Role.STRIP_ERROR}
 
 
-class MessageStrip(QFrame):
+class MessageStrip(Strip):
     """A title, a detail, and a button for each fix; a fix that is advice is text below the detail."""
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
-    closed = Signal()  # by the person
 
     def __init__(self, parent: QWidget | None = None, *, closable: bool = False) -> None:
         super().__init__(parent)
@@ -166,11 +170,6 @@ class MessageStrip(QFrame):
     def show_error(self, error: UserError) -> None:
         self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
 
-    def dismiss(self) -> None:
-        """Close the strip, as its link does."""
-        self.hide()
-        self.closed.emit()
-
 
 MOST_SHOWN = 8
 """Changes listed one by one; those beyond are counted."""
@@ -197,7 +196,6 @@ class ChangesStrip(MessageStrip):
         self.hide()
 
     def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
-        """Show what was done and what it changed."""
         self.changes = tuple(changes)
         lines = [
             _("{name}: {before} → {after}").format(name=one.name, before=one.before, after=one.after)

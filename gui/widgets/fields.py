@@ -171,7 +171,6 @@ class LineField(Field):
     """A line of text.
 
     Args:
-        option: The option.
         read: Returns the value of a text.
         write: Returns the text of a value.
         wide: Whether it fills the row, or is as wide as a number.

@@ -108,7 +108,6 @@ class Form(QObject):
         """Mark what differs from these values, or from the default where there are none.
 
         Args:
-            tree: The values.
             origin: What they are of, as in "Changed (example: 5)".
             is_whole: Whether values that `tree` leaves out are those of before.
         """

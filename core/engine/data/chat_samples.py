@@ -132,8 +132,6 @@ def tokenize_table(
     """Read, check and tokenize all rows of a table.
 
     Args:
-        table: The rows.
-        options: The run's.
         renderer: The tokenizer with its template; None counts lengths in characters.
         length: Tokens at which rows are cut.
         train: The training data, if these rows are for evaluation.
@@ -248,7 +246,6 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     """Read, check, tokenize and split the data of a run.
 
     Args:
-        options: The run's.
         renderer: The tokenizer with its template.
         length: Tokens at which rows are cut.
 
@@ -293,7 +290,6 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
     """Return the tokens of the longest row (0 if no row is usable), and the bytes of all texts.
 
     Args:
-        options: The run's.
         tokenizer: The model's, which gets the chosen template; None counts bytes only.
         most: Tokens at which rows are cut.
 

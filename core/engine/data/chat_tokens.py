@@ -136,7 +136,6 @@ def as_plain_text(row: ChatRow) -> str:
 
 
 def marks_answers(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> bool:
-    """Whether the template marks the answers."""
     return _GENERATION.search(tokenizer.get_chat_template(tools=list(tools) or None)) is not None
 
 

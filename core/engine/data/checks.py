@@ -318,7 +318,6 @@ def _refuse_missing(
     """Raise DataError if a chosen column isn't there.
 
     Args:
-        table: The table.
         name: The column.
         option: The option that names it.
         chosen: All columns of that option.

@@ -129,7 +129,6 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
     """Recognize the form of a table.
 
     Args:
-        table: The rows.
         preference: Look for a better and a worse answer instead of conversations.
         columns: The option `data.columns`: column by role; an empty name means that there is none.
 
@@ -507,7 +506,6 @@ class ConversationReader:
     Rows with a problem are counted in `tally` and skipped.
 
     Args:
-        table: The rows.
         shape: The column of each role.
         tally: Collects the issues.
         roles: The option `data.roles`: the role of further names of speakers.

@@ -393,7 +393,6 @@ class _Bytes(io.RawIOBase):
         self._blocks, self._left = filter(None, blocks), memoryview(b"")
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -98,7 +98,6 @@ def load_image_data(
     """Find, check and split the images of a run.
 
     Args:
-        options: The run's.
         mean: Subtracted from the colours (0 to 1).
         std: The colours are divided by it afterwards.
 
@@ -522,7 +521,6 @@ def idx_pairs(path: Path) -> tuple[IdxPair, IdxPair | None]:
 
 
 def idx_images(folder: Path) -> list[Path]:
-    """List the IDX files of images in a folder."""
     named = sorted(path for path in folder.iterdir() if "idx" in path.name.lower())
     return [path for path in named if _magic(path) == IDX_IMAGES]
 

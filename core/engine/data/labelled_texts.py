@@ -104,7 +104,6 @@ class RowReader:
     """Iterates once over a table; `tally` is complete after the last block.
 
     Args:
-        table: The rows.
         columns: Existing columns of texts and answers.
         skip: Report rows with a problem as left out, with a warning.
         progress: Called with the number of rows read so far.
@@ -449,11 +448,9 @@ def encode_texts(
     """Tokenize training and evaluation data, and report what is cut off.
 
     Args:
-        options: The run's.
         data: Texts or words.
         tokenizer: The model's; a fast one for words.
         longest: The most tokens of the model.
-        reporter: Gets the notes.
 
     Returns:
         Data sets of `input_ids`, `attention_mask` and `labels`: a class index or a number per text, or a class index
@@ -503,7 +500,6 @@ def encode_rows(rows: dict[str, list[Any]], tokenizer: Any, length: int) -> dict
 
     Args:
         rows: The columns `text`, `text_pair` (for pairs) and `label`, or `tokens` and `label`.
-        tokenizer: The model's.
         length: Tokens at which texts are cut off.
 
     Returns:

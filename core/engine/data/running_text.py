@@ -199,7 +199,6 @@ def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
     """Return the reader of the texts in a table: conversations, or one column.
 
     Args:
-        table: The table.
         data: The options.
         more: For `RowReader`.
 
@@ -372,8 +371,6 @@ def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | N
     """Tokenize texts, each with the end of text after it, and cut them into rows.
 
     Args:
-        texts: The texts.
-        tokenizer: The model's.
         length: Tokens of a row.
 
     Returns:

@@ -118,7 +118,6 @@ def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple
     Args:
         labels: The class index of each sample.
         fraction: The share to hold out, 0 to 1.
-        seed: The same seed gives the same split.
     """
     classes = np.asarray(labels)
     order = np.random.default_rng(seed).permutation(len(classes))

@@ -516,7 +516,6 @@ class _Digesting(io.RawIOBase):
         self._digest = digest
 
     def writable(self) -> bool:
-        """It is."""
         return True
 
     def write(self, content: Any) -> int:

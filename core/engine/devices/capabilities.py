@@ -228,7 +228,6 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     """Why a device refuses choices, by option and value; options without refusals are left out.
 
     Args:
-        facts: The machine.
         kind: `cuda`, `mps` or `cpu`.
         gpu: The device, if it is a CUDA one.
     """

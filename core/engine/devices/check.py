@@ -484,7 +484,6 @@ def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
     """The reference and the candidate.
 
     Args:
-        machine: The computer's devices.
         name: The device as in `device.name`.
         threads: Number of CPU threads torch uses.
 

@@ -72,7 +72,6 @@ class MemoryReports:
 
     Args:
         memory: The device's memory.
-        reporter: Writes the events.
         interval: Seconds between reports.
     """
 

@@ -74,7 +74,6 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     """Load a model of `run`.
 
     Args:
-        run: The run.
         options: Its `core.engine.generate.chat_job.inference_options`.
         which: The trained model, or the one before.
 

@@ -69,7 +69,6 @@ def predict_classes(
 def predict_numbers(
     samples: Sequence[Any], collator: Collator, model: Any, _should_stop: ShouldStop
 ) -> Iterator[Said]:
-    """Predict a number for each sample."""
     numbers = torch.cat([*_logits(model, samples, collator)]).reshape(len(samples), -1)[:, 0]
     return (Said(text=_number_text(number)) for number in numbers.tolist())
 
@@ -82,7 +81,6 @@ def predict_word_labels(
     model: Any,
     _should_stop: ShouldStop,
 ) -> Iterator[Said]:
-    """Predict the label of each word."""
     rows = (row for logits in _logits(model, samples, collator) for row in logits.argmax(-1).tolist())
     for sample, row in zip(samples, rows, strict=True):
         tags = row[: len(sample["labels"])]
@@ -281,7 +279,6 @@ def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Repo
     """Choose the examples of a run; returns None if there are none.
 
     Args:
-        options: The run's.
         prepared: The run's held-out data, collator, labels and tokenizer.
         folder: The run's folder, where images are written to `examples/`.
         reporter: Gets warnings about prompts that can't be used.

@@ -23,7 +23,6 @@ class Stream:
     """A streamer for transformers' `generate`: `put` gets the prompt first, then each token.
 
     Args:
-        tokenizer: The model's.
         ends: Tokens that end the text and aren't part of it.
         stop_at: Texts that end it and aren't part of it.
         on_text: Called with each new piece of text.

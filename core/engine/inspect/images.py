@@ -42,7 +42,6 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     """Check all images that a run with these options would train and evaluate on; the model isn't needed.
 
     Args:
-        options: The options of the run.
         progress: Called with how many images have been checked, and of how many.
 
     Raises:

@@ -59,7 +59,6 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
 
     Args:
         options: The resolved options.
-        config: The model's config.
         tokenizer: The model's tokenizer, or None if only its config is on this computer.
 
     Raises:
@@ -217,7 +216,6 @@ def foretell(
     numbers, so a caller that depends on them sets the seed afterwards, as Trainer does.
 
     Args:
-        resolved: The options and device.
         prepared: Its model and data; None before they are loaded: the forecast is then for a batch of one short row.
         known: A forecast made before it started; None: it is computed.
 

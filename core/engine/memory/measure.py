@@ -226,7 +226,6 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     Args:
         order: All rows in the order of the run's sampler.
         lengths: The number of tokens of each row; None if all are equal.
-        options: The run's options.
     """
     total, _ = steps_of(options, len(order))
     size, accumulated = fitted(options, len(order))

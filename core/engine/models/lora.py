@@ -66,7 +66,6 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
 
     Args:
         model: A text or vision model, quantized or not.
-        options: The run's.
         fresh: Modules of the body whose weights are random because the checkpoint has none; trained and saved.
 
     Raises:

@@ -24,7 +24,6 @@ def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[st
 
     Args:
         model: A text model, quantized for QLoRA, or a `VisionClassifier`.
-        options: The run's.
         fresh: Modules of the body without weights in the checkpoint, which are always trained.
 
     Returns:

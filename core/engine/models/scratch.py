@@ -56,7 +56,6 @@ def train_tokenizer(options: RunOptions, texts: Iterable[str]) -> Any:
     """Train a tokenizer of at most `model.vocabulary` tokens; fewer if no more occur twice. Deterministic.
 
     Args:
-        options: The run's.
         texts: The training texts, in pieces of any length, read once. Without any, its tokens are bytes.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers

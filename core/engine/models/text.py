@@ -129,7 +129,6 @@ def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> An
     """Load the model's tokenizer, or train one for a model from scratch.
 
     Args:
-        options: The run's.
         texts: Called for a model from scratch: the training texts, in pieces of any length.
 
     Raises:
@@ -207,7 +206,6 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
     """Load the model with the head of the task, its weights in fp32, or quantized for QLoRA.
 
     Args:
-        options: The run's.
         config: The model's, from `load_config`.
         labels: The classes; empty for tasks without.
         tokenizer: The model's; None for an image model.

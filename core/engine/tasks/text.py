@@ -48,7 +48,6 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
     of a row is the prompt, in pairs the prompt of two answers.
 
     Args:
-        options: The run's.
         vocabulary: The number of token ids.
         longest: The most tokens the model can see.
 

@@ -263,7 +263,6 @@ def explain(
 
     Args:
         error: What was raised.
-        options: The run's.
         forecast: Its memory forecast, if there is one.
     """
     if is_out_of_memory(error):

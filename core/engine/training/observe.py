@@ -191,7 +191,6 @@ class StepParts:
         return self.is_asynchronous and self._until_measured == 0
 
     def begin(self) -> None:
-        """Begin a step."""
         self._is_measured = self.is_due
         self._spent = dict.fromkeys(Part, 0.0)
         self._fetched = None

@@ -36,7 +36,6 @@ class TensorBoardFiles:
 
     Args:
         folder: Where the files go; created if absent.
-        reporter: Its events are written.
         open_file: Creates a file.
     """
 

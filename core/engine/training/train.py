@@ -131,8 +131,6 @@ def build_trainer(
 
     Args:
         checkpoints: Where checkpoints go.
-        resolved: The device and options.
-        prepared: The model and data.
         reporter: For reports while compiling.
         kind: The class to make; mixed into the task's own trainer.
 
@@ -195,9 +193,6 @@ def train_run(
     """Train and report into the run's folder.
 
     Args:
-        run: The run's folder.
-        options: Its options.
-        reporter: Writes its events.
         checkpoint: What to resume from, if anything.
 
     Returns:

@@ -10,7 +10,7 @@ from core.options.catalogue import copied, options_by_path, put, value_at
 from core.options.choices import Task
 from core.options.device_support import hints
 from core.options.method_rules import starting_options
-from core.options.presets import DATA_ENDINGS, Preset, differences, find_preset, find_task, guess_task
+from core.options.presets import DATA_ENDINGS, Preset, changes, find_preset, find_task, guess_task
 from core.options.validate import check_tree, read_options
 
 EXAMPLES = sorted(Path(__file__).parents[3].glob("resources/examples/*.hone"))
@@ -27,7 +27,7 @@ ODD = {
 def applied(tree: Tree, preset: Preset) -> Tree:
     """A copy of `tree` with the preset applied, as the form applies it."""
     copy = copied(tree)
-    put(copy, {found.path: found.after for found in differences(tree, preset)})
+    put(copy, changes(tree, preset.tree))
     return copy
 
 
@@ -35,11 +35,11 @@ def applied(tree: Tree, preset: Preset) -> Tree:
 def test_each_preset_has_no_problem_and_sets_the_same_on_any_form(name):
     preset = find_preset(name)
     assert preset is not None
-    assert differences(FIRST_RUN, preset), "a preset that changes nothing of a first run is none"
+    assert changes(FIRST_RUN, preset.tree), "a preset that changes nothing of a first run is none"
     tree = applied(FIRST_RUN, preset)
-    assert differences(tree, preset) == read_options(tree)[1] == ()
+    assert (changes(tree, preset.tree), read_options(tree)[1]) == ({}, ())
     from_odd, from_nothing = applied(ODD, preset), applied({}, preset)
-    named = {difference.path for difference in differences({}, preset)}
+    named = set(changes({}, preset.tree))
     for path in named | {"model.method", "memory.activation_checkpointing"}:
         default = options_by_path()[path].default
         assert value_at(from_odd, path, default) == value_at(from_nothing, path, default), path
@@ -49,8 +49,8 @@ def test_a_preset_shows_what_it_changes_and_the_guides_passes_every_check():
     assert [preset.name for preset in presets.presets()] == ["fits-in-8-gb", "fastest", "published-guide"]
     assert find_preset("slowest") is None
     eight, _fastest, guide = presets.presets()
-    changed = {one.path: (one.before, one.after) for one in differences({"memory": {"batch_size": 4}}, eight)}
-    assert (changed["memory.batch_size"], changed["model.method"]) == ((4, 2), ("full", "lora"))
+    changed = changes({"memory": {"batch_size": 4}}, eight.tree)
+    assert (changed["memory.batch_size"], changed["model.method"]) == (2, "lora")
     tree = applied({"task": "text-classification", "data": {"train": "synthetic:64x16"}}, guide)
     options, problems = check_tree(tree)
     assert problems == ()

@@ -6,12 +6,12 @@ from PySide6.QtWidgets import QPushButton
 
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
-from core.options import run_file
+from core.options import presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
-from core.options.presets import RESOURCES, differences, find_example, find_preset, presets
+from core.options.presets import RESOURCES, find_example, find_preset
 from core.services.inspect import DataReport
 from gui.new_run.state import all_problems, check_form
 from tests.fakes.jobs import CPU_ONLY, PAIRS
@@ -284,6 +284,8 @@ def test_a_preset_is_applied_listed_and_undone(page):
     press(page._changes, "Undo")
     assert page._changes.isHidden()
     assert page.tree() == {**before, "training": {**before["training"], "seed": 7}}
+    page.undo()
+    assert page.tree()["model"]["method"] == "lora"
     page.apply_preset(preset)
     page.apply_preset(preset)
     assert changes(page) == {}
@@ -293,7 +295,7 @@ def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
     put(page, memory__batch_size=7, device__precision="bf16")
     images, preset = page.tree(), find_preset("published-guide")
     page.apply_preset(preset)
-    assert differences(page.tree(), preset) == ()
+    assert presets.changes(page.tree(), preset.tree) == {}
     assert changes(page)["Task"] == ("Image classification", "Text classification")
     assert changes(page)["Batch size"] == ("7", "32")
     press(page._changes, "Undo")
@@ -352,7 +354,7 @@ def test_the_menus_offer_every_preset_the_example_and_a_reset(qtbot, page):
     examples, opens = (
         {action.text(): action for action in buttons[name].menu().actions()} for name in ("Examples", "Open")
     )
-    assert {preset.title for preset in presets()} <= set(examples)
+    assert {preset.title for preset in presets.presets()} <= set(examples)
     for action, signal in (
         (examples["Fastest"], page._header.preset_chosen),
         (examples["Handwritten digits"], page._header.example_chosen),
