@@ -208,7 +208,6 @@ class EngineJob:
 
         Args:
             timeout: Timeout without output, in seconds, while the job reports reading nothing.
-            tell: Receives its progress.
 
         Raises:
             RanOut: It took too much memory.
@@ -276,10 +275,6 @@ def run_job(
     """Run a job of the engine in a process of its own and wait for the answer.
 
     Args:
-        name: The job.
-        request: The request; None if the job needs none.
-        answer: The type of the answer.
-        on_progress: Receives its progress.
         timeout: Timeout without output, in seconds.
 
     Raises:

@@ -322,7 +322,6 @@ def methods_plan(
         device: As in `device.name`; `auto`: that of `options`, or the best one.
         steps: Number of timed steps per pass. Default: enough for a stable median.
         passes: Number of measurements of each variant.
-        with_compile: Whether to measure `torch.compile`.
         room: The free memory of the device. Default: it is read.
 
     Raises:

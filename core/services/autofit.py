@@ -156,7 +156,6 @@ class Fitting(DryRuns):
     Args:
         report: The report on its model.
         room: The device's memory; if None, everything fits that doesn't run out of memory.
-        dry_run: Makes a dry run.
         length: Tokens of the longest row, None if unknown.
         correction: As for `core.memory.estimate.forecast`.
     """
@@ -264,7 +263,6 @@ class MeasuringEach(DryRuns):
     Args:
         remedies: The ladder; those without changes are left out.
         room: The device's memory.
-        dry_run: Makes a dry run.
         as_asked: The forecast of `options`.
     """
 

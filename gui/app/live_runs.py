@@ -182,10 +182,8 @@ class Notifications(QObject):
     Progress is that of a run that trains: the one on screen, else the newest.
 
     Args:
-        may_notify: Whether notifications are enabled.
         on_screen: Returns the run that the window shows, if any.
         show_badge: Shows a number on the application's icon.
-        tray: Shows notifications.
     """
 
     def __init__(

@@ -89,7 +89,6 @@ class MainWindow(QMainWindow):
     """The main window. Pages other than New run are None until they are first shown.
 
     Args:
-        chosen: The settings.
         ask: Starts an engine job.
         ask_about_closing: Asks about unfinished runs when the window closes.
         ask_turn: Asks when a run begins that others are ahead of.

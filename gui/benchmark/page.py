@@ -215,11 +215,6 @@ class BenchmarkTab(QWidget):
     """The form, then the progress with the figures so far, then the result of a benchmark.
 
     The fix of `strip` requests a measurement although the device is in use.
-
-    Args:
-        setup: The form.
-        view: Shows the results.
-        words: What the benchmark is for.
     """
 
     def __init__(self, setup: Setup, view: ResultView, words: str) -> None:

@@ -245,9 +245,6 @@ class ResultView(QWidget):
     Signals:
         use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
         copied: "Markdown" or "CSV" is on the clipboard.
-
-    Args:
-        kind: Which results it shows.
     """
 
     use_requested = Signal(object)

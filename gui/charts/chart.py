@@ -172,9 +172,6 @@ class Chart(Card):
 
     Args:
         title: What it shows, in a word or two.
-        stage: Shared with the other charts.
-        y_unit: Unit of the y axis.
-        can_be_log: Whether a logarithmic y axis is offered.
     """
 
     x_column = "seconds"

@@ -69,13 +69,8 @@ class CompareChart(Chart):
     """Base of these charts; subclasses choose the series of a run.
 
     Args:
-        title: What it shows.
         stage: Shared with the other charts; its view is a `CompareView`.
-        y_unit: Unit of the y axis.
         quantity: Name of the values in a saved table.
-        write: Formats a value.
-        look: How a curve is drawn.
-        can_be_log: Whether a logarithmic axis is offered.
     """
 
     x_column = "step"

@@ -135,11 +135,8 @@ class ValueChart(StepChart):
     """One value of each step.
 
     Args:
-        title: What it shows.
-        stage: Shared with the other charts.
         line: The value.
         name: Its name in the box at the cursor.
-        write: Formats it.
         has_means: Whether means are drawn over the line.
         unknown: Text for a run without values.
     """

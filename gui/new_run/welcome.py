@@ -103,11 +103,7 @@ class Tile(QPushButton):
 
 
 class WelcomePage(QWidget):
-    """What Hone is, and three examples to begin with.
-
-    Args:
-        runs_folder: Returns the folder of runs.
-    """
+    """What Hone is, and three examples to begin with."""
 
     example_chosen = Signal(object)  # a `core.options.presets.Preset`
     form_wanted = Signal()

@@ -232,12 +232,7 @@ def result_text(report: ExportReport) -> tuple[str, str]:
 
 
 class ExportSheet(QDialog):
-    """Exports a run's model; closing it cancels an export and deletes its files.
-
-    Args:
-        make: Makes an export.
-        find: Finds the kinds that are possible.
-    """
+    """Exports a run's model; closing it cancels an export and deletes its files."""
 
     def __init__(
         self,

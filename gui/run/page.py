@@ -410,9 +410,6 @@ class RunPage(QScrollArea):
         run_gone: The run that was shown was moved to the trash.
         try_requested: The `RunFolder` whose model is to be opened under "Try it".
         compare_requested: The `RunFolder` to compare with another.
-
-    Args:
-        runs_folder: The folder of all runs.
     """
 
     edit_requested = Signal(object)

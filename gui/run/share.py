@@ -158,9 +158,6 @@ class RunSharing(QObject):
 
     Args:
         view: The page, over which dialogs open.
-        choose: Asks for a file.
-        open_file: Opens a file in its program.
-        write_script: Writes the script.
     """
 
     reported = Signal(object)

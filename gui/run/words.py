@@ -97,18 +97,17 @@ AskTurn = Callable[[TurnAwaited, QWidget], Turn]
 def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
     """Whether to wait for the runs ahead, or for a benchmark."""
     if awaited.behind == queue.BENCHMARK:
-        title, wait = _("A benchmark is running"), _("Add to queue")
+        title = _("A benchmark is running")
         text = _("A run at the same time would slow down both and make the benchmark's results useless.")
     else:
         title = ngettext("{name} is training", "{count} runs are training or queued", awaited.ahead).format(
             name=awaited.behind, count=awaited.ahead
         )
-        wait = _("Add to queue")
         text = _(
             "Runs that train at the same time slow each other down and share the memory. If it runs out, one of "
             "them fails."
         )
-    return Question(title, text, {Turn.WAIT: wait, Turn.NOW: _("Run both now")}, parent)
+    return Question(title, text, {Turn.WAIT: _("Add to queue"), Turn.NOW: _("Run both now")}, parent)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:

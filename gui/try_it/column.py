@@ -222,10 +222,6 @@ class ModelColumn(Card):
 
     Signals:
         settled: The question was answered, has failed or was stopped.
-
-    Args:
-        which: Which of a run's two models.
-        start: Starts the process of a model.
     """
 
     settled = Signal()

@@ -41,8 +41,6 @@ class TryPage(QWidget):
     """Asks one model of a run, or both. They are loaded when the page shows the run, if memory allows.
 
     Args:
-        runs_folder: Returns the folder of the runs.
-        start: Starts the process of a model.
         room_for: Whether models may be loaded now (`core.services.chat.room_for`).
     """
 

@@ -160,7 +160,6 @@ class Form(QObject):
 
         Args:
             machine: The machine, None if not known yet.
-            device: The chosen device.
             but: Paths of rows that the caller updates itself.
         """
         for path, row in self._rows.items():

@@ -49,7 +49,6 @@ class PadTexts:
     It has the padding of a tokenizer instead of the tokenizer, which would be sent to each worker with transformers.
 
     Args:
-        pad_id: The padding token.
         pad_type: Its token type.
         on_left: Pad at the beginning of rows.
         length: Tokens of every row; None pads to the longest of the batch.

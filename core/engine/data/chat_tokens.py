@@ -151,7 +151,6 @@ def render_chat(
 
     Args:
         tokenizer: One with a chat template.
-        messages: The conversation.
         tools: The functions that can be called.
         add_generation_prompt: Add what the model is given before it answers.
         marked: The template has `{% generation %}`.

@@ -507,7 +507,6 @@ class ConversationReader:
 
     Args:
         shape: The column of each role.
-        tally: Collects the issues.
         roles: The option `data.roles`: the role of further names of speakers.
         progress: Called with the number of rows read so far.
 

@@ -186,7 +186,6 @@ class ImageColumn(Sequence[Encoded]):
     """The images in a table, as bytes or as the Hub's pairs of bytes and path; workers read the table again.
 
     Args:
-        files: The table's files.
         name: The column.
         rows: The indices of the used rows.
     """

@@ -414,7 +414,6 @@ def read_image_table(
     """Read a table with images, or with paths that are absolute or relative to its folder.
 
     Args:
-        files: The table's.
         image_column: The column of paths or of stored images; None guesses it.
         label_column: The column of labels; None guesses it.
 

@@ -199,7 +199,6 @@ def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
     """Return the reader of the texts in a table: conversations, or one column.
 
     Args:
-        data: The options.
         more: For `RowReader`.
 
     Raises:

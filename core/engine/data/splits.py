@@ -54,7 +54,6 @@ def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...]
     Args:
         counts: The number of examples of each label.
         source: What has the labels.
-        fixes: Remedies.
     """
     examples = sum(counts.values())
     if len(counts) < 2:

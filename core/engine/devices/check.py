@@ -129,7 +129,6 @@ class TinyTransformer(nn.Module):
     Args:
         causal: Whether a token sees only those before it.
         vocabulary: Number of tokens; token 0 is padding.
-        layers: Number of layers.
     """
 
     def __init__(self, *, causal: bool, vocabulary: int = 500, layers: int = 2) -> None:

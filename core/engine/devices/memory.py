@@ -71,7 +71,6 @@ class MemoryReports:
     Enter it before the model is loaded, and stop it before the run's last event. On a CPU it does nothing.
 
     Args:
-        memory: The device's memory.
         interval: Seconds between reports.
     """
 
