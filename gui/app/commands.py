@@ -38,7 +38,7 @@ from core.base.settings import VERSION, Appearance
 from gui.app.sidebar import Place, place_titles
 from gui.base.theme import RESOURCES, Theme
 from gui.base.trash import MessageBox
-from gui.run.header import TITLES, RunAction
+from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.layout import fill_dialog, hbox
 
 if TYPE_CHECKING:
@@ -58,12 +58,6 @@ CHAPTERS = {
 }
 """The chapter about each page of the window, by the name of its attribute; the contents for others."""
 
-KEYS = {
-    RunAction.TRY: "Ctrl+T",
-    RunAction.EXPORT: "Ctrl+E",
-    RunAction.DUPLICATE: "Ctrl+D",
-    RunAction.RENAME: "F2",
-}
 
 Keys = str | QKeySequence.StandardKey
 Do = Callable[[], object]
@@ -174,8 +168,7 @@ class Commands(QObject):
         self._open_menu(_("&Help"))
         self._add(_("User guide"), self.open_chapter, Standard.HelpContents)
         self._add(_("Keyboard shortcuts"), self._show_keys)
-        self._add_run_action(RunAction.SUPPORT)
-        self._add(_("Report a problem"), partial(self._open_guide, "troubleshooting.md"))
+        self._add(_("Report a problem…"), self._report_problem)
         self._menus[-1].addSeparator()
         self._add(_("Licences"), partial(self._open_guide, str(NOTICE)))
         self._add(_("About Qt"), QApplication.aboutQt).setMenuRole(QAction.MenuRole.AboutQtRole)
@@ -218,6 +211,11 @@ class Commands(QObject):
 
     def _can_start(self) -> bool:
         return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
+
+    def _report_problem(self) -> None:
+        """Show the support file of the run on screen; without one, the guide says what to do."""
+        support = self._window.run_commands().get(RunAction.SUPPORT)
+        support() if support is not None else self._open_guide("troubleshooting.md")
 
     def _on_new_run(self, do: Do) -> None:
         self._window.go_to(Place.NEW_RUN)

@@ -25,7 +25,7 @@ from gui.base.icons import icon
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter
-from gui.widgets.labels import text_label
+from gui.widgets.labels import text_label, tip_with_keys
 from gui.widgets.layout import fill
 
 SAMPLE_SECONDS = 2.0
@@ -400,6 +400,8 @@ class Sidebar(QFrame):
             if place in ICONS:
                 button.setIcon(icon(ICONS[place]))
             set_role(button, Role.NAVIGATION if place else Role.BRAND)
+            if place:
+                button.setToolTip(tip_with_keys(f"Ctrl+{place.value}"))
             self._group.addButton(button, place)
             layout.addWidget(button)
         self._group.button(Place.WELCOME).setToolTip(_("Welcome page"))
@@ -418,10 +420,12 @@ class Sidebar(QFrame):
         button, title = self._group.button(Place.RUNS), _("Runs")
         button.setText(f"{title} ({count})" if count else title)
         tip = ngettext("{count} run is training", "{count} runs are training", count)
-        button.setToolTip(tip.format(count=count) if count else "")
+        keys = f"Ctrl+{Place.RUNS.value}"
+        button.setToolTip(tip_with_keys(keys, tip.format(count=count) if count else ""))
 
     def show_measuring(self, share: float | None) -> None:
         """Show the progress of a benchmark, from 0 to 1; None if none runs."""
         button, title = self._group.button(Place.BENCHMARK), _("Benchmark")
         button.setText(title if share is None else f"{title} ({whole_percent(share)})")
-        button.setToolTip("" if share is None else _("A benchmark is being measured"))
+        tip = "" if share is None else _("A benchmark is being measured")
+        button.setToolTip(tip_with_keys(f"Ctrl+{Place.BENCHMARK.value}", tip))

@@ -448,6 +448,7 @@ class MainWindow(QMainWindow):
             page.edit_requested.connect(self.edit)
             page.run_changed.connect(self._live_runs.poll_soon)
             page.run_gone.connect(self._leave_run)
+            page.bin.told.connect(lambda *note: self.runs_page().show_note(*note))
             page.try_requested.connect(self.try_run)
             page.compare_requested.connect(self.choose_to_compare)
             self._add_page(page)

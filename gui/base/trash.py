@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -158,15 +158,16 @@ Failures = list[tuple[TrashItem, UserError]]
 
 
 class RunTrash(QObject):
-    """Moves runs to the trash of the system after asking.
+    """Moves runs to the trash of the system, from where they can be restored; asks only where there is none.
 
     Args:
-        window: The parent of the questions.
+        window: The parent of the question.
         runs_folder: Where the other runs are.
         trash: Moves a folder; None for the system's trash.
     """
 
     moved = Signal(object)  # a list of the folders, `Path`, that are gone now
+    told = Signal(str, str)  # the title and the text of a note about them
     failed = Signal(object)  # a `core.base.errors.UserError`: why something stayed
 
     def __init__(self, window: QWidget, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
@@ -182,27 +183,29 @@ class RunTrash(QObject):
         return self._dialog.box
 
     def begin(self, runs: Sequence[RunFolder]) -> None:
-        """Examine runs, then ask whether to move them. Returns at once."""
+        """Move those of these runs that are over. Returns at once."""
         wanted, folder = tuple(runs), self._runs_folder()
         if wanted and self.question is None:
-            self.work.put(lambda: run_trash.plan(wanted, folder), lambda plan: self._ask(plan, wanted))
+            self.work.put(lambda: run_trash.plan(wanted, folder), lambda plan: self._move(plan, wanted))
 
     def end_work(self) -> None:
         """Close the question, and wait for what is being moved."""
         self._dialog.put_away()
         self.work.end_work()
 
-    def _ask(self, plan: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
+    def _move(self, plan: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
         if not plan.going:
             title = _("Only runs that have ended can be moved to the trash")
             self.failed.emit(NotOverError(title, busy_text(plan.busy), wanted))
             return
 
-        def move() -> None:
-            self._remove(plan.going, lambda run: run_trash.move(run, self._trash), self._on_moved)
+        def report(result: tuple[list[Path], Failures]) -> None:
+            if result[0]:
+                self.told.emit(*note_on(plan, set(result[0])))
+            self._report(result)
+            self._offer_to_delete(result[1])
 
-        text = "\n\n".join(details_of(plan))
-        self._dialog.ask(question_of(plan), text, _("Move to the trash"), move)
+        self._remove(plan.going, lambda run: run_trash.move(run, self._trash), report)
 
     def _remove(
         self,
@@ -224,10 +227,9 @@ class RunTrash(QObject):
 
         self.work.put(work, done)
 
-    def _on_moved(self, result: tuple[list[Path], Failures]) -> None:
-        """Report, and offer to delete what can't be moved as there is no trash."""
-        self._report(result)
-        without_trash = [(item, error) for item, error in result[1] if isinstance(error, NoTrashError)]
+    def _offer_to_delete(self, failures: Failures) -> None:
+        """Ask whether to delete what can't be moved as there is no trash."""
+        without_trash = [(item, error) for item, error in failures if isinstance(error, NoTrashError)]
         if not without_trash:
             return
         items = [item for item, _error in without_trash]
@@ -253,33 +255,26 @@ class RunTrash(QObject):
             self.failed.emit(RunFolderError(errors[0].title, details))
 
 
-def question_of(plan: TrashPlan) -> str:
-    count = len(plan.going)
-    return ngettext(
-        "Move “{title}” to the trash? It takes {size}.",
-        "Move {count} runs to the trash? They take {size}.",
-        count,
-    ).format(title=plan.going[0].title, count=formats.count(count), size=formats.memory(plan.size))
-
-
-def details_of(plan: TrashPlan) -> list[str]:
-    """Return what a person has to know before answering, one paragraph each."""
-    if len(plan.going) > 1:
-        titles = distinct_titles([(item.run.path, item.title) for item in plan.going])
-        lines = [
-            f"{title}, {formats.memory(item.size)}" for title, item in zip(titles, plan.going, strict=True)
-        ]
-        paragraphs = ["\n".join(_shortened(lines))]
-    else:  # another run may have the same title
-        paragraphs = [_("Its folder is {folder}.").format(folder=item.run.name) for item in plan.going]
-    for item in plan.needed[:MOST_NAMED]:
-        runs = ", ".join(_shortened([f"“{title}”" for title in item.needed_by]))
-        text = _("Other runs started from the model of “{title}”: {runs}.")
-        paragraphs.append(text.format(title=item.title, runs=runs))
+def note_on(plan: TrashPlan, gone: Set[Path]) -> tuple[str, str]:
+    """Return the title and the text of a note about the runs that were moved to the trash."""
+    items = [item for item in plan.going if item.run.path in gone]
+    title = ngettext("Moved “{title}” to the trash", "Moved {count} runs to the trash", len(items)).format(
+        title=items[0].title, count=formats.count(len(items))
+    )
+    text = ngettext(
+        "It can be put back from the system's trash. Emptying the trash frees {size}.",
+        "They can be put back from the system's trash. Emptying the trash frees {size}.",
+        len(items),
+    )
+    sentences = [text.format(size=formats.memory(sum(item.size for item in items)))]
+    for item in items:
+        if item.needed_by:
+            runs = ", ".join(_shortened([f"“{name}”" for name in item.needed_by]))
+            text = _("Other runs started from the model of “{title}”: {runs}.")
+            sentences.append(text.format(title=item.title, runs=runs))
     if plan.busy:
-        paragraphs.append(busy_text(plan.busy))
-    paragraphs.append(_("Runs can be restored until the trash is emptied."))
-    return paragraphs
+        sentences.append(busy_text(plan.busy))
+    return title, " ".join(sentences)
 
 
 def busy_text(titles: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Earlier results: the list of what was saved, one of them opened, two compared."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,7 +32,6 @@ from core.runs.trash import move_path
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import TrashDialog
 from gui.benchmark.results import ResultTableView, ResultView, on_card
 from gui.charts.bars import Bar, BarChart, Better
 from gui.charts.bars import Line as LineAcross
@@ -39,9 +39,6 @@ from gui.charts.overlays import Reading
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel
 from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
-
-MOST_NAMED = 6
-"""Maximum number of results that are named before they are moved to the trash."""
 
 
 class SubPage(PageScroll):
@@ -147,7 +144,6 @@ class SavedResults(QWidget):
         self._saved: tuple[Saved, ...] = ()
         self._files = FileWork(self)
         self._files.failed.connect(self._on_failed)
-        self.question = TrashDialog(self)
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
         self.empty = QLabel(_("Nothing has been measured yet. Results of Methods and Devices are kept here."))
@@ -197,7 +193,6 @@ class SavedResults(QWidget):
         self._show(self.compared)
 
     def end_work(self) -> None:
-        self.question.put_away()
         self._files.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -239,21 +234,11 @@ class SavedResults(QWidget):
         if one is not None and other is not None:
             self.show_comparison(one, other)
 
-    def _ask_to_remove(self) -> None:
-        selected = self._selected()
-        if not selected or self.question.box is not None:
-            return
-        title = _("Move “{title}” to the trash?").format(title=selected[0].title)
-        if len(selected) > 1:
-            title = _("Move {count} results to the trash?").format(count=len(selected))
-        lines = [saved.title for saved in selected[:MOST_NAMED]]
-        lines += ["", _("They can be put back until the trash is emptied.")]
-        paths = [saved.path for saved in selected]
-        self.question.ask(title, "\n".join(lines), _("Move to the trash"), lambda: self._move(paths))
-
-    def _move(self, paths: Sequence[Path]) -> None:
-        for path in paths:
-            self._files.put(lambda path=path: self._remove(path))  # type: ignore[misc]
+    def _throw_away(self) -> None:
+        for saved in self._selected():
+            self._files.put(partial(self._remove, saved.path))
+        title = _("Moved to the trash")
+        self.strip.show_message(Level.INFO, title, _("Results can be put back from the system's trash."))
         self.refresh()
 
     def _on_failed(self, error: UserError) -> None:
@@ -287,10 +272,10 @@ class SavedResults(QWidget):
     def _connect(self) -> None:
         self.table.selection_changed.connect(self._update_buttons)
         self.table.opened.connect(self._open)
-        self.table.delete_pressed.connect(self._ask_to_remove)
+        self.table.delete_pressed.connect(self._throw_away)
         self.open.clicked.connect(lambda: self._open(self.table.selected[0]))
         self.compare.clicked.connect(self._compare)
-        self.bin.clicked.connect(self._ask_to_remove)
+        self.bin.clicked.connect(self._throw_away)
         for view in self.opened.views.values():
             view.use_requested.connect(self.use_requested)
             view.copied.connect(self._on_copied)

@@ -25,7 +25,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
-from gui.widgets.labels import link_button, role_label, text_label
+from gui.widgets.labels import link_button, role_label, text_label, tip_with_keys
 from gui.widgets.layout import FLUSH, PageScroll, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -97,7 +97,7 @@ class NewRunHeader(QWidget):
         subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
         titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
         saving = QPushButton(_("Save as…"))
-        saving.setToolTip(_("Save these choices as a run file"))
+        saving.setToolTip(tip_with_keys("Ctrl+S", _("Save these choices as a run file")))
         saving.clicked.connect(self.save_file)
         line = fill(QHBoxLayout(), titles, None, spacing=SPACING)
         for button in (self._examples_button(), self._open_button(), saving):

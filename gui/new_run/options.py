@@ -60,7 +60,7 @@ from gui.widgets.fields import (
     SegmentedField,
     refused,
 )
-from gui.widgets.form import Form
+from gui.widgets.form import Form, Starts
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
 from gui.widgets.labels import Disclosure, link_button, role_label
@@ -600,11 +600,21 @@ UNCHANGED = _("The form already had these values.")
 
 
 class FormChange(QUndoCommand):
-    """Options that changed together. What is typed into one field is a single command."""
+    """Options that changed together. What is typed into one field is a single command.
 
-    def __init__(self, title: str, before: Values, after: Values, put: Callable[[Values], None]) -> None:
+    `starts` are what changes are counted from on the other side of this one.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        before: Values,
+        after: Values,
+        starts: Starts,
+        put: Callable[[Values, Starts], Starts],
+    ) -> None:
         super().__init__(title)
-        self.before, self.after = before, after
+        self.before, self.after, self.starts = before, after, starts
         self.is_typed = False
         self._put = put
         self._is_done = True  # the form has changed already when the command is pushed
@@ -621,11 +631,11 @@ class FormChange(QUndoCommand):
 
     def undo(self) -> None:
         self._is_done = False
-        self._put(self.before)
+        self.starts = self._put(self.before, self.starts)
 
     def redo(self) -> None:
         if not self._is_done:
-            self._put(self.after)
+            self.starts = self._put(self.after, self.starts)
 
 
 class FormHistory(QObject):
@@ -666,12 +676,12 @@ class FormHistory(QObject):
         if self._is_changing:
             yield
             return
-        self._is_changing = True
+        self._is_changing, starts = True, self._options.form.starts
         try:
             yield
         finally:
             self._is_changing = False
-            change = self._push(title)
+            change = self._push(title, starts)
         if is_listed:
             self._listed = change
             self._strip.show_changes(
@@ -715,20 +725,21 @@ class FormHistory(QObject):
             self.stack.undo()
         elif self._listed is not None:
             with self.step(self._listed.text(), is_listed=False):
+                self._options.form.starts = self._listed.starts
                 self._options.put(self._listed.before)
 
     def _on_changed(self) -> None:
         if not self._is_changing:
-            self._push("")
+            self._push("", self._options.form.starts)
 
-    def _push(self, title: str) -> FormChange | None:
+    def _push(self, title: str, starts: Starts) -> FormChange | None:
         """Record how the form differs from before; without a title the command has that of its first option."""
         before, self._now = self._now, self.values()
         paths = [path for path, value in self._now.items() if before.get(path) != value]
         if not paths:
             return None
         before, after = ({path: values.get(path) for path in paths} for values in (before, self._now))
-        change = FormChange(title or options_by_path()[paths[0]].title, before, after, self._put)
+        change = FormChange(title or options_by_path()[paths[0]].title, before, after, starts, self._put)
         control = self._options.form.field(paths[0]).control if paths[0] in self._options.form.paths else None
         change.is_typed = not title and len(paths) == 1
         if isinstance(control, QLineEdit):  # else it was dropped, or chosen in a menu
@@ -736,13 +747,16 @@ class FormHistory(QObject):
         self.stack.push(change)
         return change
 
-    def _put(self, values: Values) -> None:
+    def _put(self, values: Values, starts: Starts) -> Starts:
+        """Set values and what changes are counted from; returns what they were counted from before."""
         self._is_changing = True
         self._strip.hide()
+        before, self._options.form.starts = self._options.form.starts, starts
         self._options.put(values)
         self._is_changing = False
         self.follow()
         self.restored.emit(tuple(values))
+        return before
 
     def values(self) -> Values:
         """The values of all options by their paths; guessed columns count as not chosen."""

@@ -31,7 +31,7 @@ from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
 from gui.widgets.form import Start
 from gui.widgets.form_row import sentence
-from gui.widgets.labels import LinkLabel, margins, text_label
+from gui.widgets.labels import LinkLabel, margins, text_label, tip_with_keys
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill
 from gui.widgets.tables import KeyValue
 
@@ -317,6 +317,7 @@ class OutcomeColumn(QWidget):
         content = QWidget()
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
         self.start = QPushButton()
+        self.start.setToolTip(tip_with_keys("Ctrl+Return"))
         set_role(self.start, Role.PRIMARY)
         start = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (PageScroll(content), 1), spacing=SPACING + 4)

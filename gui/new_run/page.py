@@ -449,6 +449,8 @@ class NewRunPage(QWidget):
 
     def _on_restored(self, paths: Sequence[str]) -> None:
         """Show what an undo or redo has changed."""
+        if len(paths) > 1:
+            self._header.show_restored(False)  # what it says may not be true any more
         if len(paths) == 1 and paths[0] not in COLUMN_PATHS:  # those are shown in the table
             self.go_to_option(paths[0])
 

@@ -30,7 +30,7 @@ from gui.base.tokens import SPACING
 from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel, link_button
+from gui.widgets.labels import ElidedLabel, link_button, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 
@@ -153,7 +153,7 @@ PATIENCE_SECONDS = 10.0
 
 
 class RunAction(Enum):
-    """Actions of a run's page; the last one is that of the list of runs alone."""
+    """Actions of a run's page."""
 
     PAUSE = auto()
     RESUME = auto()
@@ -188,8 +188,8 @@ TITLES = {
     RunAction.COMPARE: _("Compare"),
     RunAction.SCRIPT: _("Copy as Python script"),
     RunAction.REPORT: _("Save a report…"),
-    RunAction.SUPPORT: _("Support file…"),
-    RunAction.RENAME: _("Rename"),
+    RunAction.SUPPORT: _("Report a problem…"),
+    RunAction.RENAME: _("Rename…"),
     RunAction.REVEAL: _("Show the folder"),
     RunAction.TRASH: _("Move to the trash"),
 }
@@ -200,6 +200,14 @@ ICONS = {
     RunAction.STOP: "stop",
     RunAction.TRY: "chat",
     RunAction.EXPORT: "export",
+}
+
+
+KEYS = {
+    RunAction.TRY: "Ctrl+T",
+    RunAction.EXPORT: "Ctrl+E",
+    RunAction.DUPLICATE: "Ctrl+D",
+    RunAction.RENAME: "F2",
 }
 
 
@@ -275,6 +283,8 @@ class RunActions(QWidget):
         for action, button in self._buttons.items():
             if action in ICONS:
                 button.setIcon(icon(ICONS[action]))
+            if action in KEYS:
+                button.setToolTip(tip_with_keys(KEYS[action]))
             button.clicked.connect(partial(self.request, action))
             button.hide()
         set_role(self._buttons[RunAction.TRY], Role.PRIMARY)
@@ -369,7 +379,7 @@ class RunActions(QWidget):
     def _fill_menu(self) -> None:
         groups = (
             (RunAction.SAVE,),
-            (RunAction.DUPLICATE, RunAction.NEW_FROM_MODEL),
+            (RunAction.RENAME, RunAction.DUPLICATE, RunAction.NEW_FROM_MODEL),
             NEXT,
             (RunAction.SCRIPT, RunAction.REPORT, RunAction.SUPPORT),
             (RunAction.REVEAL, RunAction.TRASH),

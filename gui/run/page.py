@@ -5,15 +5,25 @@ from functools import partial
 from pathlib import Path
 from subprocess import Popen
 
+import msgspec
 from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, UserError
-from core.base.files import is_there, read_small
+from core.base.files import is_there, read_small, writing
 from core.base.language import _
-from core.options import RunOptions, Tree, run_file
+from core.options import RunOptions, Tree, past_runs, run_file
 from core.options.past_runs import title_of
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
@@ -188,6 +198,7 @@ class RunView(QWidget):
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
             RunAction.COMPARE: self.compare_requested.emit,
+            RunAction.RENAME: self._ask_name,
             RunAction.SCRIPT: self.sharing.copy_script,
             RunAction.REPORT: self.sharing.save_report,
             RunAction.SUPPORT: self.sharing.show_support,
@@ -333,6 +344,25 @@ class RunView(QWidget):
             sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             sheet.chosen.connect(self.extend)
             sheet.open()
+
+    def _ask_name(self) -> None:
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle(_("Rename"))
+        dialog.setLabelText(_("Name of the run"))
+        dialog.setTextValue(self.title)
+        dialog.textValueSelected.connect(self._rename)
+        dialog.open()
+
+    def _rename(self, title: str) -> None:
+        folder = self.run.path
+        try:
+            with writing(folder):
+                notes = msgspec.structs.replace(past_runs.read(folder), title=" ".join(title.split()))
+                past_runs.write(folder, notes)
+        except UserError as error:
+            self.show_error(error)
+        self.header.name.setText(self.title)
 
     def extend(self, to: Extension) -> None:
         """Train longer and follow it here."""

@@ -35,6 +35,7 @@ from core.memory import estimate
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import LONGEST_TITLE, RunNotes, tags_in
 from core.runs.compare import FEWEST, MOST
+from core.runs.events import Level
 from core.runs.folder import Action, RunFolder
 from core.runs.status import State
 from core.runs.summary import RunSummary
@@ -479,6 +480,10 @@ class RunsPage(QWidget):
         self.strip.hide()
         self.bin.begin([run.run for run in runs])
 
+    def show_note(self, title: str, text: str) -> None:
+        """Show what happened to runs that are gone."""
+        self.strip.show_message(Level.INFO, title, text)
+
     def _show_runs(self, summaries: list[RunSummary]) -> None:
         self._error = ""
         self.model.show(summaries)
@@ -631,6 +636,7 @@ class RunsPage(QWidget):
         self.panel.compare_pressed.connect(lambda: self._compare(self.chosen()))
         self.panel.bin_pressed.connect(lambda: self._throw_away(self.chosen()))
         self.bin.moved.connect(self._on_gone)
+        self.bin.told.connect(self.show_note)
         self.bin.failed.connect(self._show_failure)
         self.work.failed.connect(self._show_failure)
         application = QCoreApplication.instance()

@@ -24,6 +24,10 @@ class Start(NamedTuple):
     origin: str
 
 
+Starts = dict[str, tuple[Start, ...]]
+"""What changes of options are counted from, by their paths, the newest first."""
+
+
 class Form(QObject):
     """The rows of a run's options, wherever on the page they are."""
 
@@ -38,7 +42,7 @@ class Form(QObject):
         self._rows: dict[str, FormRow] = {}
         self._relevant: frozenset[str] = frozenset()
         self._offers: dict[str, Offer] = {}
-        self._starts: dict[str, tuple[Start, ...]] = {}  # the newest first
+        self.starts: Starts = {}
 
     def add(self, path: str, field: Field | None = None) -> FormRow:
         """Add the row of an option, with `field` instead of the usual control of its kind."""
@@ -111,8 +115,8 @@ class Form(QObject):
             origin: What they are of, as in "Changed (example: 5)".
             is_whole: Whether values that `tree` leaves out are those of before.
         """
-        before = {} if is_whole else self._starts
-        self._starts = before | {
+        before = {} if is_whole else self.starts
+        self.starts = before | {
             path: (Start(value, origin), *before.get(path, ()))
             for path in self._rows
             if (value := value_at(dict(tree), path)) is not None
@@ -124,7 +128,7 @@ class Form(QObject):
         changed = {}
         for path, row in self._rows.items():
             option, value = row.field.option, row.field.value()
-            starts = self._starts.get(path) or (Start(option.default, _("default")),)
+            starts = self.starts.get(path) or (Start(option.default, _("default")),)
             if all(is_changed(option, value, start.value) for start in starts):
                 changed[path] = starts[0]
         return changed

@@ -45,6 +45,12 @@ def link_button(
     return button
 
 
+def tip_with_keys(keys: str, tip: str = "") -> str:
+    """Return a tool tip that ends in the keys that do the same, such as `Ctrl+S`."""
+    shown = QtGui.QKeySequence(keys).toString(QtGui.QKeySequence.SequenceFormat.NativeText)
+    return f"{tip} ({shown})".lstrip() if shown else tip
+
+
 def margins(widget: QWidget, start: int, top: int, end: int, bottom: int) -> QMargins:
     """Return margins with `start` on the side where a line of text begins."""
     if widget.layoutDirection() is Qt.LayoutDirection.RightToLeft:

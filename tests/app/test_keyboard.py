@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QInputDialog
 
 from core.runs.status import State
 from gui.app.sidebar import Place
@@ -16,9 +16,13 @@ class Keyboard:
     """Sends keys to the window of the system, which gives them to the widget with the focus."""
 
     def __init__(self, qtbot, window):
-        window.activateWindow()
-        qtbot.waitUntil(window.isActiveWindow)
-        self.window = window
+        self.qtbot, self.window = qtbot, window
+        self.return_to_window()
+
+    def return_to_window(self):
+        """Activate the window, as a desktop does when a dialog closes."""
+        self.window.activateWindow()
+        self.qtbot.waitUntil(self.window.isActiveWindow)
 
     def press(self, key, modifiers=Qt.KeyboardModifier.NoModifier):
         QTest.keyClick(QApplication.focusWindow(), key, modifiers)
@@ -62,4 +66,11 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
     qtbot.waitUntil(sheet.isActiveWindow)
     keyboard.press(Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not view.findChildren(ExportSheet))
+    keyboard.return_to_window()
+
+    keyboard.press(Qt.Key.Key_F2)
+    qtbot.waitUntil(lambda: view.findChild(QInputDialog).isActiveWindow())
+    for key in (Qt.Key.Key_A, Qt.Key.Key_Return):
+        keyboard.press(key)
+    assert view.header.name.text() == "a"
     assert window.isVisible()

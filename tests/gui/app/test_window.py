@@ -121,11 +121,11 @@ def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
         listed.commands._enable(menu, is_open=True)
         return {action.text() for action in menu.actions() if action.isEnabled() and action.text()}
 
-    assert {"Rename", "Duplicate"} <= enabled()
+    assert {"Rename…", "Duplicate"} <= enabled()
     assert not {"Compare", "Pause", "Start training"} & enabled()
     listed.runs.table.selectAll()
     assert "Compare" in enabled()
-    assert "Rename" not in enabled()
+    assert "Rename…" not in enabled()
     listed.runs.table.selectRow(0)
     listed.commands._enable(menu, is_open=False)
     shortcut(listed, "F2").trigger()
@@ -196,11 +196,10 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     trash = window.run.view.header.buttons.entries[RunAction.TRASH]
     qtbot.waitUntil(trash.isEnabled, timeout=5000)
     trash.trigger()
-    qtbot.waitUntil(lambda: window.run.bin.question is not None, timeout=5000)
-    next(button for button in window.run.bin.question.buttons() if "trash" in button.text()).click()
     qtbot.waitUntil(lambda: window.run.view is None, timeout=5000)
     assert page(window) is window.runs
     assert not run.path.exists()
+    qtbot.waitUntil(window.runs.strip.isVisible, timeout=5000)
     qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1, timeout=5000)
 
 
@@ -395,3 +394,9 @@ def test_a_tile_of_the_welcome_page_leads_to_a_form_that_can_be_started(qtbot, w
     assert not window.new_run._options.form.changed_from(), "changes are counted from the example"
     window.new_run._options.form.set_values({"memory.batch_size": 4})
     assert window.new_run._options.form.changed_from()["memory.batch_size"].value == 8
+    window.new_run.undo()
+    window.new_run.undo()
+    assert window.new_run.tree()["data"]["train"] == "builtin:digits"
+    assert not window.new_run._options.form.changed_from(), "counted from the first example again"
+    window.new_run.redo()
+    assert not window.new_run._options.form.changed_from()

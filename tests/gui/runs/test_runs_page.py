@@ -277,15 +277,15 @@ def answer(qtbot, page, button):
     return words
 
 
-def test_the_delete_key_asks_and_moves_what_is_over_to_the_trash(qtbot, page, folder):
+def test_the_delete_key_moves_what_is_over_to_the_trash_and_tells_of_the_rest(qtbot, page, folder):
     choose(page, 0, 1)
-    qtbot.keyClick(page.table, Qt.Key.Key_Delete)
-    assert "Stop it before deleting" in answer(qtbot, page, "Cancel")
-    page.bin.work.end_work()
-    assert (folder / "older").is_dir()
-    qtbot.keyClick(page.table, Qt.Key.Key_Delete)
-    with qtbot.waitSignal(page.runs_gone, timeout=2000) as gone:
-        answer(qtbot, page, "Move to the trash")
+    with (
+        qtbot.waitSignal(page.runs_gone, timeout=2000) as gone,
+        qtbot.waitSignal(page.bin.told, timeout=2000) as told,
+    ):
+        qtbot.keyClick(page.table, Qt.Key.Key_Delete)
+    assert "Stop it before deleting" in told.args[1]
+    assert page.bin.question is None
     assert gone.args[0] == [folder / "older"]
     assert column(page, Column.STATE) == ["Training 6 %"]
     assert (folder.parent / "binned-older" / "run.toml").is_file()
@@ -297,18 +297,16 @@ def test_the_delete_key_asks_and_moves_what_is_over_to_the_trash(qtbot, page, fo
     qtbot.waitUntil(page.strip.isHidden, timeout=2000)  # the reason no longer holds
 
 
-def test_without_a_trash_a_second_question_offers_to_delete(qtbot, page, folder):
+def test_without_a_trash_a_question_offers_to_delete(qtbot, page, folder):
     def refuse(path):
         raise PermissionError(13, "No bin here", str(path))
 
     page.bin._trash = refuse
     page.table.selectRow(1)
     page.panel.bin.click()
-    answer(qtbot, page, "Move to the trash")
     assert "No bin here" in answer(qtbot, page, "Cancel")
     assert (folder / "older").is_dir()
     page.panel.bin.click()
-    answer(qtbot, page, "Move to the trash")
     with qtbot.waitSignal(page.runs_gone, timeout=2000):
         answer(qtbot, page, "Delete permanently")
     assert not (folder / "older").exists()
