@@ -158,7 +158,7 @@ def devices_plan(
         for batch in batches:
             baseline = _baseline(name, batch, images, source)
             rows = rows_of_epoch(baseline)
-            refusal = _("a batch of {batch:,} is more than the {rows:,} there are")
+            refusal = _("a batch of {batch:,} is more than the {rows:,} examples there are")
             epoch = max(MIN_STEPS, rows // batch)  # the last, smaller batch of an epoch is not timed
             variants += [
                 make_variant(

@@ -342,7 +342,7 @@ def methods_plan(
         if chosen is None:
             chosen, reason = choose_size(plain, found, room or room_of(found))
         plain = changed(plain, {"model.source": chosen.source})
-        title = _("{title}, {rows} sequences of {positions} tokens").format(
+        title = _("{title}, {rows} examples of {positions} tokens").format(
             title=chosen.title, rows=ROWS, positions=POSITIONS
         )
         notes = (*filter(None, (reason,)), *NOTES_OF_GUIDE)
@@ -485,7 +485,7 @@ def _size(name: str | None) -> Size | None:
 
 NOTES_OF_GUIDE = (
     _(
-        "Every row trains on {batch} sequences per step, {batch} at once or one after the "
+        "Every row trains on {batch} examples per step, {batch} at once or one after the "
         "other, as in transformers' "
         "guide “Efficient training on a single GPU”."
     ).format(batch=BATCH),
@@ -503,7 +503,7 @@ def _notes_of_own(plain: RunOptions) -> Iterator[str]:
     if plain.task.reads_text:
         words.append(_("eager attention"))
     if plain.data.padding is Padding.FIXED:
-        words.append(_("every row padded to the maximum length"))
+        words.append(_("every example padded to the maximum length"))
     batch = plain.memory.batch_size
     yield _(
         "Model, data and batch size ({batch:,}) are your own, without evaluation. Plain is {words}."

@@ -141,7 +141,7 @@ class _Request:
                 return corrected(msgspec.structs.replace(result, room=self.room), self.correction)
             except (UserError, EngineCrashed) as error:
                 template = _(
-                    "Note: the data could not be read, so this is for the longest rows allowed. {error}"
+                    "Note: the data could not be read, so this is for examples of the maximum length. {error}"
                 )
                 note(template.format(error=error))
         assert self.model.shape is not None, "checked before"

@@ -662,10 +662,10 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
     options = case.options
     if case.is_text and length is None:
         text = _(
-            "All rows are assumed to have the maximum of {length:,} tokens; shorter texts take less memory."
+            "All examples are assumed to have the maximum of {length:,} tokens; shorter ones take less memory."
         )
         if options.data.padding is Padding.FIXED:
-            text = _("All rows are padded to {length:,} tokens.")
+            text = _("All examples are padded to {length:,} tokens.")
         yield text.format(length=case.length)
     positions = case.shape.positions
     if case.is_text and positions and options.data.max_length > positions:

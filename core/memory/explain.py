@@ -157,16 +157,16 @@ def _activation_formula(case: Case) -> str:
     scores = squares / max(1, case.places * shape.layers)
     if case.recomputes:
         formula = _(
-            "{batch} rows × {length:,} tokens × "
+            "{batch} examples × {length:,} tokens × "
             "({layers} blocks × {entering:,.0f} bytes + 1 block × {block:,.0f} bytes)"
         )
     elif scores >= 1:
         formula = _(
-            "{batch} rows × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token, {scores:,.0f} of them "
-            "for pairs of tokens (attention scores, masks)"
+            "{batch} examples × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token, {scores:,.0f} of "
+            "them for pairs of tokens (attention scores, masks)"
         )
     else:
-        formula = _("{batch} rows × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token")
+        formula = _("{batch} examples × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token")
     return formula.format(
         batch=batch,
         length=case.length,

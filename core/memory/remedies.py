@@ -132,7 +132,7 @@ def dynamic_padding(request: Request) -> Iterator[Step]:
         yield Step(
             "padding",
             _("Pad to the batch's longest"),
-            _("Rows are padded to the longest text of their batch only. The result is the same."),
+            _("Examples are padded to the longest of their batch only. The result is the same."),
             {"data.padding": Padding.DYNAMIC.value},
             PADDING,
         )
@@ -147,7 +147,7 @@ def shorter_rows(request: Request) -> Iterator[Step]:
         help_text = _("The longest text has {length:,} tokens, so nothing is truncated.")
         yield Step(
             "length",
-            _("Rows of {enough:,} tokens").format(enough=enough),
+            _("Maximum length {enough:,} tokens").format(enough=enough),
             help_text.format(length=request.length),
             {"data.max_length": enough},
             SHORTER,

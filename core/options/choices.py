@@ -145,7 +145,7 @@ class Padding(Described):
     FIXED = (
         "fixed",
         _("Maximum length"),
-        _("Pads every row to the maximum length, as the published scripts do."),
+        _("Pads every example to the maximum length, as the published scripts do."),
     )
 
 

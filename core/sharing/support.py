@@ -183,7 +183,7 @@ _GAP = re.compile(rb"\[[0-9.,]+ [A-Za-z]+ in the middle are left out\]")
 
 WORDS = _(
     "Tokens, passwords, paths, labels, your name and this computer's are removed. Examples, predictions and your own "
-    "prompts are left out. A log can still quote a row of your data or name a file: look through it."
+    "prompts are left out. A log can still quote an example of your data or name a file: look through it."
 )
 
 Content = tuple[str, str]

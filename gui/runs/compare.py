@@ -94,7 +94,7 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
         row(_("Steps"), lambda run: formats.count(run.steps)),
         row(_("Time"), lambda run: formats.duration(run.seconds)),
         row(_("Peak memory"), lambda run: formats.memory(run.peak_bytes)),
-        row(_("Rows per second"), pace),
+        row(_("Examples/s"), pace),
     ]
     has_unreadable = any(run.problem for run in runs)
     if comparison.options:

@@ -149,7 +149,7 @@ class LabelBars(NamedBars):
             for label, count in ordered
         ]
         spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars[:MOST_BARS])
-        self.setAccessibleName(_("Rows per label: {counts}").format(counts=spoken))
+        self.setAccessibleName(_("Examples per label: {counts}").format(counts=spoken))
         self.setVisible(bool(counts))
         self.show_bars(bars, columns=1 if len(bars) <= 4 else 2)
 

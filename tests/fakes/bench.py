@@ -208,7 +208,7 @@ def methods_result(
         is_done = done is None or place < done
         passes = _passes(of, chance, faster.get(of.name, 1.0)) if is_done else ()
         rows.append(Row(variant=named, passes=passes))
-    title = "BERT-large, 512 sequences of 512 tokens"
+    title = "BERT-large, 512 examples of 512 tokens"
     return _result(rows, machine, begun, 2400, done, title=title, passes=3, model="bert-large")
 
 

@@ -366,7 +366,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:
         precision = Settled("fp32", _("this CPU has no bf16 hardware"))
-    fixed_length = Instead("data.padding", "fixed", "off", _("every row has the same length anyway"))
+    fixed_length = Instead("data.padding", "fixed", "off", _("every example has the same length anyway"))
     return {
         "device.precision": precision,
         "device.threads": Settled(str(facts.cores), _("one for each core")),

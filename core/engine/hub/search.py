@@ -348,7 +348,9 @@ def _standing_of_data(names: list[str]) -> Standing:
         return Standing()
     if any(name.endswith(".py") and "/" not in name for name in names):
         return Standing(
-            _("It is Python code that makes the samples, which Hone doesn't run: it could do anything here."),
+            _(
+                "It is Python code that makes the examples, which Hone doesn't run: it could do anything here."
+            ),
             _(
                 "Look on its page under Files for a branch refs/convert/parquet, download it, and choose the folder."
             ),

@@ -31,7 +31,7 @@ IMBALANCE = 10
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
-    _("{rows}: alone in a class, which then has no validation example"),
+    _("{rows}: the only one of its label, which then has no validation example"),
 )
 
 Flagged = dict[FindingKind, list[tuple[int, str]]]

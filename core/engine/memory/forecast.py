@@ -100,7 +100,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
 
 
 def _assumed(tokens: int, reason: str, **known: Any) -> Longest:
-    note = _("Every row was assumed to have {tokens:,} tokens: {reason}.").format(
+    note = _("Every example was assumed to have {tokens:,} tokens: {reason}.").format(
         tokens=tokens, reason=reason
     )
     return Longest(tokens, notes=(note,), **known)
@@ -118,7 +118,7 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
             return Longest(most, most, text_bytes)
         if tokens:
             return Longest(tokens, tokens, text_bytes)
-        reason = no_tokenizer if tokenizer is None else _("no row can be used")
+        reason = no_tokenizer if tokenizer is None else _("no example can be used")
         return _assumed(most, reason, text_bytes=text_bytes)
     from core.engine.data.labelled_texts import training_texts
 

@@ -94,7 +94,7 @@ def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
         reporter.warn(
             "packed-neighbours",
             _("Packed conversations attend to each other"),
-            _("{name} ignores where a conversation begins in its row.").format(
+            _("{name} ignores where a conversation begins in its block.").format(
                 name=type(base_of(model)).__name__
             ),
             (Fix(_("Turn packing off"), {"data.packing": False}),),

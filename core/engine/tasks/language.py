@@ -157,7 +157,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
         reporter.note(
             "packed",
             _(
-                "{conversations:,} conversations are packed into {rows:,} rows of up to {length:,} tokens"
+                "{conversations:,} conversations are packed into {rows:,} blocks of up to {length:,} tokens"
             ).format(conversations=len(loaded.data.train), rows=len(train), length=loaded.length),
         )
         warn_if_packing_leaks(model, reporter)

@@ -57,7 +57,7 @@ def options_of(variant):
 
 def test_the_guides_rows_come_first_and_in_its_order():
     plan = planned(SERVER)
-    assert plan.title == "BERT-large, 512 sequences of 512 tokens"
+    assert plan.title == "BERT-large, 512 examples of 512 tokens"
     assert [variant.title for variant in plan.variants] == [
         *("plain", "accumulation 1 × 4", "+ checkpointing", "bf16", "bf16 + accumulation + checkpointing"),
         *("Adafactor", "all + Adafactor", "8-bit AdamW", "all + 8-bit AdamW"),

@@ -195,12 +195,17 @@ def test_images_take_by_the_pixel():
 @pytest.mark.parametrize(
     ("data", "length", "taken", "note"),
     [
-        ({"train": "synthetic:64x256"}, None, 256, "All rows are assumed to have the maximum of 256 tokens"),
+        (
+            {"train": "synthetic:64x256"},
+            None,
+            256,
+            "All examples are assumed to have the maximum of 256 tokens",
+        ),
         ({"train": "synthetic:64x256"}, 100, 100, ""),
         ({"max_length": 256, "padding": "fixed"}, 60, 256, ""),
         ({"max_length": 256}, 60, 60, ""),
         ({"max_length": 1024}, 60, 60, "The model reads at most 512 tokens"),
-        ({"max_length": 4096}, None, 512, "All rows are assumed to have the maximum of 512 tokens"),
+        ({"max_length": 4096}, None, 512, "All examples are assumed to have the maximum of 512 tokens"),
     ],
 )
 def test_the_longest_row(data, length, taken, note):
@@ -275,7 +280,7 @@ def test_a_formula_has_the_numbers_of_the_run_even_of_a_measured_figure():
     formulas = {part.name: part.formula for part in parts_of}
     assert formulas["weights"] == "109 million weights × 4 bytes"
     assert formulas["optimizer"] == "109 million trained weights × 8 bytes"
-    assert formulas["activations"].startswith("32 rows × 128 tokens × 12 blocks × ")
+    assert formulas["activations"].startswith("32 examples × 128 tokens × 12 blocks × ")
     assert formulas["gradients"].startswith("at another moment")
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=5, activations=7), length=80)
     weights, *_, activations = (

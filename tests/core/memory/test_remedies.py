@@ -47,7 +47,7 @@ def test_what_loses_least_stands_on_top():
 
 def test_rows_are_made_shorter_as_far_as_nothing_is_cut():
     found = one(climb(asked(data={"max_length": 512, "padding": "fixed"}), length=87), "length")
-    assert found.title == "Rows of 88 tokens"
+    assert found.title == "Maximum length 88 tokens"
     assert found.changes == {"data.max_length": 88}
     assert found.saves > 0
     assert found.help.startswith("The longest text has 87")

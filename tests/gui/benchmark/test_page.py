@@ -339,4 +339,4 @@ def test_without_stand_ins_the_page_plans_for_this_machine(qtbot, make_window):
     window.go_to(Place.BENCHMARK)
     tab = window.benchmark.methods
     qtbot.waitUntil(tab.start.isEnabled)
-    assert "512 sequences of 512 tokens" in tab.status.text()
+    assert "512 examples of 512 tokens" in tab.status.text()

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 
 from core.base.errors import ModelError
@@ -38,6 +39,8 @@ def test_onnx_answers_by_onnx_runtime(lora, tmp_path):
     assert json.loads((tmp_path / "onnx" / "labels.json").read_text()) == list(LABELS)
     assert {"model.onnx", "tokenizer.json", "README.md"} <= set(report.files)
     assert "model.safetensors" not in report.files
+    session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
+    assert [value.shape for value in session.get_inputs()] == [["batch", "sequence"]] * 2
 
 
 def test_ollama_gets_a_modelfile(talker, tmp_path):
