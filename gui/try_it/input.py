@@ -5,8 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QIcon, QImageReader, QKeyEvent, QPixmap
+from PySide6.QtCore import QPointF, QSize, Qt, QTemporaryDir, QTimer, Signal
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDropEvent,
+    QIcon,
+    QImage,
+    QImageReader,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+)
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
@@ -37,8 +49,77 @@ SIDE = 72
 KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 
 
+PAD, LARGEST_DRAWN = 112, 64
+"""Side of the drawing pad, and of the largest images that a drawing resembles, in pixels."""
+PAUSE_MS = 1000
+
+
+class DrawingPad(QWidget):
+    """A square to draw in with the mouse. A second after the last stroke it is an image; the next stroke begins anew.
+
+    Signals:
+        drawn: The path of the image, as text; it is deleted with the pad.
+    """
+
+    drawn = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFixedSize(PAD, PAD)
+        self.setCursor(Qt.CursorShape.CrossCursor)
+        self.setAccessibleName(_("Drawing pad"))
+        self.setToolTip(_("Draw with the mouse. The model answers one second after the last stroke."))
+        self._folder, self._count, self._is_done, self._last = QTemporaryDir(), 0, True, QPointF()
+        self._image = QImage(PAD, PAD, QImage.Format.Format_RGB32)
+        self._paper, self._ink = Qt.GlobalColor.black, Qt.GlobalColor.white
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(self._finish)
+
+    def show_for(self, example: QImage) -> None:
+        """Clear it, in the colours of an example; it is hidden where those aren't small grey images."""
+        is_light = not example.isNull() and example.pixelColor(0, 0).lightness() > 127
+        colours = Qt.GlobalColor.black, Qt.GlobalColor.white
+        self._ink, self._paper = colours if is_light else colours[::-1]
+        self._image.fill(self._paper)
+        self._pause.stop()
+        self._is_done = True
+        self.update()
+        self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if self._is_done:
+            self._image.fill(self._paper)
+        self._is_done, self._last = False, event.position()
+        self._pause.stop()
+        self._draw_to(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._draw_to(event.position())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._pause.start()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        QPainter(self).drawImage(0, 0, self._image)
+
+    def _draw_to(self, point: QPointF) -> None:
+        painter = QPainter(self._image)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(self._ink, PAD / 8, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        painter.drawLine(self._last, point)
+        painter.end()
+        self._last = point
+        self.update()
+
+    def _finish(self) -> None:
+        self._is_done, self._count = True, self._count + 1
+        path = self._folder.filePath(_("Drawing {number}").format(number=self._count) + ".png")
+        if self._image.save(path):
+            self.drawn.emit(path)
+
+
 class ImageBox(QFrame):
-    """An image to choose or drop, with a thumbnail.
+    """An image to choose, drop or draw, with a thumbnail.
 
     Signals:
         chosen: The path of the image, as text.
@@ -58,6 +139,10 @@ class ImageBox(QFrame):
         set_role(self.words, Role.MUTED)
         self.button = QPushButton(_("Choose an image…"))
         self.button.clicked.connect(self._choose)
+        self.pad = DrawingPad()
+        self.pad.drawn.connect(self.picture.hide)
+        self.pad.drawn.connect(self.chosen)
+        self.pad.hide()
         beside = fill(QVBoxLayout(), None, self.words, spacing=SPACING)
         beside.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
         beside.addStretch(1)
@@ -65,6 +150,7 @@ class ImageBox(QFrame):
             QHBoxLayout(self),
             self.picture,
             (beside, 1),
+            self.pad,
             margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
             spacing=2 * SPACING,
         )
@@ -416,6 +502,8 @@ class TryInput(Card):
         self.second.setPlaceholderText(_("The second text of the pair."))
         self.image.setVisible(task.reads_images)
         self.image.show_image("")
+        paths = (file_inside(chosen.run.path, one.image) for one in choice.examples if one.image)
+        self.image.pad.show_for(QImage(str(next(paths, None) or "")))
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
         self.settings.show_system(task.reads_conversations)
@@ -433,6 +521,7 @@ class TryInput(Card):
     def show_busy(self, busy: bool) -> None:
         """Show the stop button while answers are pending."""
         self._is_busy = busy
+        self.image.pad.setEnabled(not busy)
         self._show_button()
 
     def _lay_out(self) -> None:

@@ -1,7 +1,7 @@
 """The page Try it with a fake process: two models answer, answers are stopped, refusals, and memory that is freed."""
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtWidgets import QPushButton
 
@@ -17,6 +17,7 @@ from core.runs.status import State
 from core.services.chat import TryProcess, Verdict, Which
 from gui.base.theme import Theme
 from gui.run.header import RunAction
+from gui.try_it.input import DrawingPad
 from gui.try_it.page import TryPage
 from tests.fakes.try_process import command
 
@@ -174,6 +175,20 @@ def test_a_dropped_image_is_classified(qtbot, page, folder):
     qtbot.waitUntil(lambda: is_busy(page))
     wait(qtbot, page)
     assert "seven: 75.0 %" in page.columns[Which.TRAINED].prediction.bars.accessibleName()
+
+
+def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
+    pad = DrawingPad()
+    qtbot.addWidget(pad)
+    example = QImage(8, 8, QImage.Format.Format_Grayscale8)
+    example.fill(0)
+    pad.show_for(example)
+    with qtbot.waitSignal(pad.drawn) as caught:
+        qtbot.mousePress(pad, Qt.MouseButton.LeftButton, pos=QPoint(20, 56))
+        qtbot.mouseMove(pad, QPoint(90, 56))
+        qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(90, 56))
+    image = QImage(caught.args[0])
+    assert [image.pixelColor(*at).lightness() for at in ((20, 56), (2, 2))] == [255, 0]
 
 
 def test_a_long_answer_is_stopped_and_the_models_stay_loaded(qtbot, page, folder):
