@@ -40,7 +40,7 @@ def test_onnx_answers_by_onnx_runtime(lora, tmp_path):
     assert {"model.onnx", "tokenizer.json", "README.md"} <= set(report.files)
     assert "model.safetensors" not in report.files
     session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
-    assert [value.shape for value in session.get_inputs()] == [["batch", "sequence"]] * 2
+    assert session.get_inputs()[0].shape == ["batch", "sequence"]
 
 
 def test_ollama_gets_a_modelfile(talker, tmp_path):
