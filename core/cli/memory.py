@@ -12,16 +12,7 @@ from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _
-from core.cli.output import (
-    OFFLINE_HELP,
-    TOO_LARGE,
-    Commands,
-    add_flag,
-    add_json,
-    add_set,
-    note,
-    print_answer,
-)
+from core.cli.output import OFFLINE_HELP, TOO_LARGE, Commands, add_flag, add_json, add_set, note, print_answer
 from core.memory import estimate
 from core.memory.estimate import corrected, correction
 from core.memory.model import (

@@ -369,7 +369,7 @@ def forecast(
         length: As for `case_of`.
         data: Bytes of data that stay in memory.
         room: The device's memory, part of the forecast.
-        correction: The factor learned from past runs on this device (`core.memory.history.correction`).
+        correction: The factor learned from past runs on this device (`correction`).
     """
     case = case_of(options, shape, device, length)
     parts = max(moments(case), key=lambda parts: parts.total)

@@ -129,10 +129,7 @@ UNSUPPORTED = _by_name(
 )
 """Names of today's Trainer and its scripts that are no option of Hone, with the reason."""
 
-DECIDED_BY_HONE = (
-    *("logging_", "save_", "eval_", "hub_", "push_to_hub", "ddp_", "include_"),
-    "trackio_",
-)
+DECIDED_BY_HONE = ("logging_", "save_", "eval_", "hub_", "push_to_hub", "ddp_", "include_", "trackio_")
 """Beginnings of further names that are no option of Hone."""
 
 PATHS: Mapping[str, str] = {

@@ -23,15 +23,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextTable,
 )
-from PySide6.QtWidgets import (
-    QApplication,
-    QDialog,
-    QLineEdit,
-    QMenu,
-    QMessageBox,
-    QPushButton,
-    QTextBrowser,
-)
+from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMenu, QMessageBox, QPushButton, QTextBrowser
 
 from core.base.language import _
 from core.base.settings import VERSION, Appearance

@@ -102,12 +102,7 @@ class Line:
     is_origin: bool = False
 
 
-def placed(
-    bars: Sequence[Bar],
-    width: float,
-    metrics: QFontMetrics,
-    line: Line | None = None,
-) -> Placed:
+def placed(bars: Sequence[Bar], width: float, metrics: QFontMetrics, line: Line | None = None) -> Placed:
     """Lay out everything in `width` pixels, all bars at one scale."""
     height, advance = metrics.height() + GAP, metrics.horizontalAdvance
     longest_name = max((advance(bar.title) for bar in bars), default=0) + 1.0

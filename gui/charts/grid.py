@@ -5,15 +5,7 @@ import math
 import numpy as np
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.formats import NumberFormat
@@ -25,14 +17,7 @@ from gui.base.tokens import GUTTER, SPACING, Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, SharedView, XKind, XScale, clock_text
 from gui.charts.chart import Chart, RepaintQueue, Stage
 from gui.charts.history import DevicePicture, MemoryPicture, RunHistory, Smoothing
-from gui.charts.overlays import (
-    CeilingLine,
-    Moment,
-    PressureBand,
-    Reading,
-    first_phases,
-    level_spans,
-)
+from gui.charts.overlays import CeilingLine, Moment, PressureBand, Reading, first_phases, level_spans
 from gui.charts.series import Line, Look, Series, Span
 from gui.charts.training import (
     LossChart,

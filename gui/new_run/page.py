@@ -33,13 +33,7 @@ from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
 from gui.new_run.options import FormHistory, OptionsColumn, Values
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
-from gui.new_run.state import (
-    FormQuestions,
-    all_problems,
-    check_form,
-    data_request,
-    length_findings,
-)
+from gui.new_run.state import FormQuestions, all_problems, check_form, data_request, length_findings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip

@@ -132,13 +132,7 @@ class JobThread(QThread):
     remains_changed = Signal(object)
     job_failed = Signal(object)
 
-    def __init__(
-        self,
-        run: RunFolder,
-        *,
-        begin: Begin | None = None,
-        parent: QObject | None = None,
-    ) -> None:
+    def __init__(self, run: RunFolder, *, begin: Begin | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._run = run
         self._begin = begin

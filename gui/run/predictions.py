@@ -4,16 +4,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 
-from PySide6.QtCore import (
-    QEvent,
-    QItemSelection,
-    QObject,
-    QPoint,
-    QRectF,
-    QSize,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QItemSelection, QObject, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetrics,

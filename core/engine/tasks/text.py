@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 from pathlib import Path
 
 from core.engine.data.batches import pad_as
-from core.engine.data.labelled_texts import (
-    encode_texts,
-    load_labelled_texts,
-    row_length,
-    texts_of,
-)
+from core.engine.data.labelled_texts import encode_texts, load_labelled_texts, row_length, texts_of
 from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_word_ids
