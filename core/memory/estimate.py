@@ -511,9 +511,8 @@ def kept_bytes(case: Case) -> int:
         return 0
     inside = case.places * case.kept.entering if case.recomputes else _blocks_bytes(case)
     if not case.is_text:
-        batches = (
-            case.options.memory.gradient_accumulation_steps
-        )  # a step's other batches, and one prefetched
+        # a step's other batches, and one prefetched
+        batches = case.options.memory.gradient_accumulation_steps
         return round(inside + case.size(case.kept.outside) + case.places * batches * 3 * NUMBER)
     return round(inside + case.size(case.kept.outside) + case.places * _logits_per_place(case))
 

@@ -128,9 +128,8 @@ class Watchdog:
         before = self._recent.now
         for stamped in sorted(events, key=attrgetter("time")):
             event = stamped
-            if (
-                wall is not None
-            ):  # what was stamped before the clock was set happened since the last call, too
+            # what was stamped before the clock was set happened since the last call, too
+            if wall is not None:
                 time = min(max(before, now - wall + stamped.time), now)
                 event = msgspec.structs.replace(stamped, time=time)
             if isinstance(event, RunStarted):

@@ -235,10 +235,8 @@ def _silence_limit(recent: Recent) -> float:
 
 # --- Other programs
 
-SLOW_STEPS, SLOW_SECONDS = (
-    3,
-    20.0,
-)  # of the newest steps whose median is compared, at least: less passes by itself
+# of the newest steps whose median is compared, at least: less passes by itself
+SLOW_STEPS, SLOW_SECONDS = 3, 20.0
 SLOW_FROM, SLOW_OVER = 2.0, 1.3  # times as long as usual
 OTHERS_SHARE, OTHERS_OVER = 0.25, 0.1  # of the whole CPU that other programs take
 MOST_PROGRAMS = 2  # that are named

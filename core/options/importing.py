@@ -85,9 +85,8 @@ def _literal(expression: ast.expr) -> Any:
 
 def _from_command_line(text: str) -> dict[str, Any]:
     try:
-        words = shlex.split(
-            re.sub(r"[\\^`]\n", " ", text), comments=True
-        )  # lines continued by sh, cmd, PowerShell
+        # lines continued by sh, cmd, PowerShell
+        words = shlex.split(re.sub(r"[\\^`]\n", " ", text), comments=True)
     except ValueError:
         return {}
     arguments: dict[str, Any] = {}

@@ -192,10 +192,8 @@ def translate(name: str, value: Any) -> Translation | None:
 def _convert(name: str, path: str, value: Any) -> Any:
     """Convert the value of an argument to one of the option at `path`. Returns None if it sets nothing."""
     match name, value:
-        case ("max_steps", -1 | "-1") | (
-            "warmup_steps",
-            0 | "0" | "0.0",
-        ):  # as many as there are epochs; no warm-up
+        # as many as there are epochs; no warm-up
+        case ("max_steps", -1 | "-1") | ("warmup_steps", 0 | "0" | "0.0"):
             return None
         case "warmup_ratio", 1 | "1" | "1.0":  # Hone reads 1 as one step
             return 0.999

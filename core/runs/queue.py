@@ -507,9 +507,8 @@ class Turn:
         has_waited = self._awaited is not None
         if has_waited and not is_entered(self._run):
             enter(self._run, self._device, self._keeper)
-            self._next_turn = (
-                time.monotonic() + 2 * CHECK_SECONDS
-            )  # those that train enter themselves again, too
+            # those that train enter themselves again, too
+            self._next_turn = time.monotonic() + 2 * CHECK_SECONDS
         if self._behind is not None:
             return self._behind
         if has_waited and time.monotonic() < self._next_turn:

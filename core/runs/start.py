@@ -201,9 +201,8 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
         if record is None or record.pid != keeper.pid:  # the keeper may have been quicker and recorded itself
             run.record_keeper(keeper.pid, attempt)
             record = run.keeper_record()
-        if (
-            queued and record is not None
-        ):  # in the order in which they are started, not in that of their keepers
+        # in the order in which they are started, not in that of their keepers
+        if queued and record is not None:
             queue.enter(run, queue.device_of(run), record)
     except (OSError, psutil.Error) as error:
         if keeper is not None:

@@ -345,9 +345,8 @@ class RunStatus:
         """Register the attempt and time of an engine's event: of a long file only the ends may have been read."""
         if event.attempt > self.attempt:
             self._reset(event.attempt)
-        self.last_event_time = max(
-            event.time, self.last_event_time or event.time
-        )  # many steps are added after later events
+        # many steps are added after later events
+        self.last_event_time = max(event.time, self.last_event_time or event.time)
 
     def _reset(self, attempt: int) -> None:
         """Reset what belongs to earlier attempts."""

@@ -89,9 +89,8 @@ def status_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: b
         _decoded(_lines(path, and_beginning, and_between)) for path in (run.events_file, run.machine_file)
     )
     status = RunStatus()
-    status.apply_all(
-        heapq.merge(*files, key=attrgetter("time"))
-    )  # each in its order: a clock may be set back
+    # each in its order: a clock may be set back
+    status.apply_all(heapq.merge(*files, key=attrgetter("time")))
     return status
 
 

@@ -149,9 +149,8 @@ def requirements() -> tuple[list[str], list[str]]:
     """
     from importlib import metadata  # slow to import
 
-    pins = (
-        SOURCE_ROOT / ("pins" if is_frozen() else "packaging") / "constraints.txt"
-    )  # see packaging/hone.spec
+    # see packaging/hone.spec
+    pins = SOURCE_ROOT / ("pins" if is_frozen() else "packaging") / "constraints.txt"
     try:
         wanted = metadata.requires("hone") or []
         pinned = pins.read_text(encoding="utf-8").splitlines()

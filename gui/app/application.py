@@ -59,9 +59,8 @@ def open_log(path: Path) -> None:
     """Write Hone's own log and Python's crash reports to a file, which starts over when it is large."""
     path.parent.mkdir(parents=True, exist_ok=True)
     is_large = path.exists() and path.stat().st_size > LARGEST_LOG
-    stream = path.open(
-        "w" if is_large else "a", encoding="utf-8"
-    )  # stays open: faulthandler writes to it, too
+    # stays open: faulthandler writes to it, too
+    stream = path.open("w" if is_large else "a", encoding="utf-8")
     handler = _Log(stream)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)

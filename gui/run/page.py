@@ -239,9 +239,8 @@ class RunView(QWidget):
             self._begin_attempt(state)
         if state.is_over:
             self._failures = [failure for failure in self._failures if failure.id != NOT_OVER]
-            self._attempt_left = (
-                -1
-            )  # if the new attempt never began, messages of the one before are valid again
+            # if the new attempt never began, messages of the one before are valid again
+            self._attempt_left = -1
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
         self._refresh()

@@ -189,9 +189,8 @@ class PartsBar(QWidget):
         self.limits: tuple[Part, ...] = ()
         self.legend: list[QLabel] = []
         self.strip = _Strip(self, theme)
-        self._legend = (
-            QGridLayout()
-        )  # columns of their own: figures change by the second, and nothing may move
+        # columns of their own: figures change by the second, and nothing may move
+        self._legend = QGridLayout()
         self._legend.setHorizontalSpacing(SPACING)
         self._legend.setVerticalSpacing(2)
         self._legend.setColumnStretch(1, 1)

@@ -128,10 +128,8 @@ def _describe(name: str, column: pa.ChunkedArray) -> Column:
         return Column(
             name=name, kind=ColumnKind.OTHER, distinct=len(column) - empty, empty=empty, examples=()
         )
-    filled, hashes = (
-        0,
-        list[Any]([np.zeros(0, np.int64)]),
-    )  # 8 bytes a value: a whole column may not fit into memory
+    # 8 bytes a value: a whole column may not fit into memory
+    filled, hashes = 0, list[Any]([np.zeros(0, np.int64)])
     examples = dict[str, None]()
     reader = text_reader(column)
     for chunk in column.chunks:

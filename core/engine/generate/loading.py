@@ -128,17 +128,15 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
     loaded = text.load_model(asked, config, labels, tokenizer)
     model: Any = loaded.model
     if getattr(model, "is_quantized", False):
-        prepare_quantized(
-            model
-        )  # as in training, or bitsandbytes packs its weights anew and computes otherwise
+        # as in training, or bitsandbytes packs its weights anew and computes otherwise
+        prepare_quantized(model)
     if is_whole and loaded.fresh:
         raise ModelError(
             _("The model of {name} is incomplete").format(name=run.name),
             _("{model} has no weights for {fresh}.").format(model=run.model, fresh=", ".join(loaded.fresh)),
         )
-    if (
-        options.task.writes_text and (run.model / GENERATION).is_file()
-    ):  # stop where the run's model learned to
+    # stop where the run's model learned to
+    if options.task.writes_text and (run.model / GENERATION).is_file():
         from transformers import GenerationConfig
 
         with explained(str(run.model)):

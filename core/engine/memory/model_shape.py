@@ -265,9 +265,8 @@ class _Kernels(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        if (
-            getattr(function, "__name__", "") == "_grouped_mm"
-        ):  # of experts; torch's fallback supports only bf16
+        # of experts; torch's fallback supports only bf16
+        if getattr(function, "__name__", "") == "_grouped_mm":
             offsets = named["offs"] if "offs" in named else args[2]
             return torch.ops.transformers.grouped_mm_fallback(*args[:2], offs=offsets)
         if function is torch.nn.functional.scaled_dot_product_attention and self._kind == "cuda":
@@ -289,9 +288,8 @@ class _Kernel(torch.autograd.Function):
         if half:
             dtype = torch.get_autocast_dtype(kind)
             queries, keys, values = (tensor.to(dtype) for tensor in (queries, keys, values))
-        rows, heads, tokens, _size = (
-            queries.shape
-        )  # kernels write heads next to each other, for the next layer
+        # kernels write heads next to each other, for the next layer
+        rows, heads, tokens, _size = queries.shape
         found = queries.new_empty((rows, tokens, heads, values.shape[-1])).transpose(1, 2)
         hidden = () if mask is None else (queries.new_empty(mask.shape),)
         ctx.save_for_backward(queries, keys, values, found, queries.new_empty(queries.shape[:-1]), *hidden)

@@ -30,9 +30,8 @@ class TrlTrainer(WeightedTrainer):
         before = {name: weight.data for name, weight in model.named_parameters() if weight.requires_grad}
         super().__init__(*args, model=model, **kwargs)
         for name, weight in self.model.named_parameters():
-            if (
-                name in before and weight.dtype != before[name].dtype
-            ):  # TRL casts to bf16 on quantized weights
+            # TRL casts to bf16 on quantized weights
+            if name in before and weight.dtype != before[name].dtype:
                 weight.data = before[name].to(weight.device)
 
     def forget_step(self) -> None:

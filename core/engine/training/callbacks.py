@@ -72,16 +72,15 @@ class BestCallback(TrainerCallback):
         self._stop_early(state, control)
 
     def _stop_early(self, state: Any, control: Any) -> None:
-        if (
-            patience := self._training.early_stopping_patience
-        ) and patience <= evaluations_without_improvement(state.log_history, self._training):
+        patience = self._training.early_stopping_patience
+        if patience and patience <= evaluations_without_improvement(state.log_history, self._training):
             control.should_training_stop = control.should_save = True
 
 
 def best_step(history: list[dict[str, Any]], by: BestMetric = BestMetric.AUTO) -> int | None:
     """The step of the best evaluation in Trainer's log, the first of equals; None if there was none."""
-    evaluations, metric = _judged(history, by)
-    judged = [entry for entry in evaluations if metric and _is_finite(entry.get(metric.name))]
+    metric = judged_by(history, by)
+    judged = [entry for entry in history if metric and _is_finite(entry.get(metric.name))]
     if metric is None or not judged:
         return None
     best = metric.best([entry[metric.name] for entry in judged])
@@ -94,7 +93,7 @@ def evaluations_without_improvement(history: list[dict[str, Any]], training: Tra
     As in `EarlyStoppingCallback`, the first evaluation is one, and a later one is compared with the best so far, even
     if that was too small an improvement to count.
     """
-    _evaluations, metric = _judged(history, training.metric_for_best_model)
+    metric = judged_by(history, training.metric_for_best_model)
     waited, best, is_first = 0, -math.inf, True
     if metric is None:
         return 0
@@ -110,15 +109,13 @@ def evaluations_without_improvement(history: list[dict[str, Any]], training: Tra
     return waited
 
 
-def _judged(history: list[dict[str, Any]], by: BestMetric) -> tuple[list[dict[str, Any]], Metric | None]:
-    """The evaluations and what they are compared by: automatically the first of METRICS that the first one has."""
-    evaluations = [entry for entry in history if "eval_loss" in entry]
-    for metric in METRICS if evaluations else ():
-        if metric.name == f"eval_{by}" or (
-            by is BestMetric.AUTO and _is_finite(evaluations[0].get(metric.name))
-        ):
-            return evaluations, metric
-    return evaluations, None
+def judged_by(history: list[dict[str, Any]], by: BestMetric) -> Metric | None:
+    """What evaluations are compared by: automatically the first of METRICS that the first one has."""
+    first = next((entry for entry in history if "eval_loss" in entry), {})
+    known = [metric for metric in METRICS if _is_finite(first.get(metric.name))]
+    if by is not BestMetric.AUTO:
+        known = [metric for metric in METRICS if metric.name == f"eval_{by}"]
+    return known[0] if first and known else None
 
 
 def _is_finite(value: Any) -> bool:
@@ -144,9 +141,9 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
         )
         return last
     trainer.load_weights(folder)
-    evaluations, metric = _judged(history, training.metric_for_best_model)
+    metric = judged_by(history, training.metric_for_best_model)
     assert metric is not None, "there is a best one"
-    value = next(entry[metric.name] for entry in evaluations if entry["step"] == best)
+    value = next(entry[metric.name] for entry in history if entry["step"] == best and metric.name in entry)
     title = _("The model is that of step {best:,}, which was the best: {metric}")
     detail = _("Training continued to step {last:,}; no later evaluation was better.").format(last=last)
     waited = evaluations_without_improvement(history, training)

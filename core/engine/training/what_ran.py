@@ -89,9 +89,8 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
     accumulated = trainer.args.gradient_accumulation_steps
     epoch_steps = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
     samples = trainer.last_step[0]
-    if (
-        epoch_steps > 1 and trainer.state.global_step % epoch_steps == 0
-    ):  # an epoch's last step may be smaller
+    # an epoch's last step may be smaller
+    if epoch_steps > 1 and trainer.state.global_step % epoch_steps == 0:
         samples = max(samples, accumulated * (batch_sampler.batch_size or 0))
     return {
         "workers": tuple(worker.pid for worker in workers),
@@ -184,9 +183,8 @@ def decayed_parameters(optimizer: Any) -> int:
 
 def _state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
     inner = [optimizer]
-    if hasattr(
-        optimizer, "optim_dict"
-    ):  # torchao's CPUOffloadOptimizer: one a tensor, one for all small tensors
+    # torchao's CPUOffloadOptimizer: one a tensor, one for all small tensors
+    if hasattr(optimizer, "optim_dict"):
         inner = [*optimizer.optim_dict.values(), *([optimizer.d_opt] if optimizer.d_opt else [])]
     for part in inner:
         for state in part.state.values():
