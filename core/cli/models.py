@@ -3,7 +3,7 @@
 import argparse
 import getpass
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -124,19 +124,24 @@ def _add_try(commands: Commands) -> None:
         "try",
         try_run,
         summary=_("try a run's model: chat, complete or classify a text, classify an image"),
-        example='2026-01-31-reviews --prompt "A fine film."',
+        example='2026-01-31-reviews "A fine film."',
         details=_(
-            "Without --prompt or --file it reads line after line from the terminal, or all of standard input. It is "
+            "Without a TEXT or --file it reads line after line from the terminal, or all of standard input. It is "
             "refused while a run trains."
         ),
     )
     add_run(command)
     command.add_argument(
-        "stdin", nargs="?", choices=["-"], metavar="-", help=_("read the prompt from standard input")
+        "texts",
+        nargs="*",
+        metavar="TEXT",
+        help=_(
+            "the input, in quotes; two for a model that reads pairs of texts; - reads it from standard input"
+        ),
     )
     add_flag(command, "--before", _("use the model as it was before training"))
     what = command.add_mutually_exclusive_group()
-    add_repeated(what, "--prompt", "TEXT", _("the input; twice for a model that reads pairs of texts"))
+    add_repeated(what, "--prompt", "TEXT", _("the same as TEXT"))
     what.add_argument("--file", type=Path, metavar="IMAGE", help=_("an image to classify"))
     add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
@@ -157,15 +162,17 @@ def _add_try(commands: Commands) -> None:
 def try_run(arguments: argparse.Namespace) -> int:
     run = find_run(arguments.name)
     options = run.options()
-    image = arguments.file
-    if options.task.reads_images and image is None:
+    image, texts = arguments.file, arguments.texts + arguments.prompt
+    if options.task.reads_images and (image is None or texts):
         refuse(_("this run's model reads images; name one with --file"))
     if not options.task.reads_images and image is not None:
-        refuse(_("this run's model reads texts; give one with --prompt"))
+        refuse(_("this run's model reads texts; give one in quotes"))
     if image is not None and not image.is_file():
         refuse(_("there is no file {file}").format(file=image))
-    if len(arguments.prompt) != 2 and reads_pairs(run):
-        refuse(_("this run's model reads pairs of texts; give both, each with --prompt"))
+    if reads_pairs(run) and len(texts) != 2:
+        refuse(_("this run's model reads pairs of texts; give both, each in quotes"))
+    if len(arguments.texts) > 2:
+        refuse(_("a text of several words must be in quotes"))
     which = Which.BEFORE if arguments.before else Which.TRAINED
     verdict = room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
@@ -173,13 +180,13 @@ def try_run(arguments: argparse.Namespace) -> int:
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
     process = TryProcess(Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
     try:
-        return _talk(process, arguments, _questions(arguments, options))
+        return _talk(process, arguments, _questions(arguments, texts, options))
     except BaseException:  # Ctrl-C, or an unreadable question: leave no process behind
         process.kill()
         raise
 
 
-def _questions(arguments: argparse.Namespace, options: RunOptions) -> Iterator[Given]:
+def _questions(arguments: argparse.Namespace, given: Sequence[str], options: RunOptions) -> Iterator[Given]:
     def question(*texts: str) -> Given:
         if options.task.reads_conversations:
             return Chat(turns=(Turn(Speaker.USER, "\n".join(texts)),), system=arguments.system)
@@ -187,9 +194,9 @@ def _questions(arguments: argparse.Namespace, options: RunOptions) -> Iterator[G
 
     if arguments.file is not None:
         yield Image(path=str(arguments.file.absolute()))
-    elif arguments.prompt and arguments.prompt != ["-"]:
-        yield question(*arguments.prompt)
-    elif arguments.prompt or arguments.stdin or not sys.stdin.isatty():
+    elif given and given != ["-"]:
+        yield question(*given)
+    elif given or not sys.stdin.isatty():
         yield question(sys.stdin.read().rstrip("\n"))
     else:
         note(_("Type a text and press Return; Ctrl-D ends."))

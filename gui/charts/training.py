@@ -194,7 +194,7 @@ def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:
 
 
 class LossChart(StepChart):
-    """Training loss of each step and smoothed, evaluation loss as dots."""
+    """Training loss of each step and smoothed, validation loss as dots."""
 
     leaves_out = True
 
@@ -233,7 +233,7 @@ class LossChart(StepChart):
             readings.append(Reading(formats.loss(train), "run", _("train"), note=note))
         evaluated = history.eval_loss.up_to(x)
         if evaluated is not None:
-            readings.append(Reading(formats.loss(evaluated), "optimizer", _("eval")))
+            readings.append(Reading(formats.loss(evaluated), "optimizer", _("validation")))
         return readings
 
     def details(self, x: float) -> list[Reading]:

@@ -245,14 +245,14 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
 
 
 NEXT = (RunAction.TRY, RunAction.EXPORT, RunAction.EXTEND, RunAction.COMPARE)
-"""What comes after a run has finished: buttons then, entries of the menu before."""
+"""What comes after a run has ended with a model: buttons then, entries of the menu before."""
 
 
 class RunActions(QWidget):
     """The buttons of a run's state, and a menu with all other actions.
 
-    While it trains these are Pause, Stop and save model, and End now if it hangs; once it has finished, those of
-    `NEXT`.
+    While it trains these are Pause, Stop and save model, and End now if it hangs; once it has ended with a
+    model, those of `NEXT`.
 
     Signals:
         requested: A `RunAction`.
@@ -295,12 +295,14 @@ class RunActions(QWidget):
         with self._keyboard_kept(facts.state):
             self._show_buttons(facts)
         self.more.setEnabled(True)
+        has_result = facts.has_model and facts.state in (State.FINISHED, State.STOPPED)
         for action, entry in self.entries.items():
             reason = refusal(action, facts)
             entry.setEnabled(not reason)
             entry.setToolTip(reason)
             if action in NEXT:
-                is_button = facts.state is State.FINISHED and not reason
+                is_button = has_result and not reason
+                is_button &= action is not RunAction.EXTEND or self.resume.isHidden()
                 self._buttons[action].setVisible(is_button)
                 entry.setVisible(not is_button)
 

@@ -100,7 +100,7 @@ def test_lines_that_are_typed_are_one_conversation(tmp_path, process, monkeypatc
 
 def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, process, hone):
     texts = run_folder(tmp_path / "one", Task.TEXT_CLASSIFICATION)
-    assert hone("try", texts, "--prompt", "a", "--prompt", "b").out == "  90.0%  yes\n  10.0%  no\n"
+    assert hone("try", texts, "a", "b").out == "  90.0%  yes\n  10.0%  no\n"
     (image := tmp_path / "a.png").touch()
     images = run_folder(tmp_path / "two", Task.IMAGE_CLASSIFICATION)
     assert "seven" in hone("try", images, "--file", image).out
@@ -114,7 +114,8 @@ def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, pro
         ("reads texts", Task.CHAT, ["--file", "a.png"]),
         ("reads images", Task.IMAGE_CLASSIFICATION, ["--prompt", "a"]),
         ("there is no file", Task.IMAGE_CLASSIFICATION, ["--file", "nowhere.png"]),
-        ("reads pairs of texts", Task.TEXT_CLASSIFICATION, ["--prompt", "a"]),
+        ("reads pairs of texts", Task.TEXT_CLASSIFICATION, ["a"]),
+        ("must be in quotes", Task.TEXT_CLASSIFICATION, ["a", "wonderful", "film"]),
     ],
 )
 @pytest.mark.usefixtures("process")

@@ -165,8 +165,8 @@ def test_the_evaluation_at_the_cursor_is_never_a_later_one(digits, step, evaluat
     history = digits.loss.history
     digits.view.set_cursor(history.step_clock.between(step))
     expected = None if evaluated is None else formats.loss(history.eval_loss.at(evaluated))
-    assert box_at(digits.loss, float(step)).get("eval") == expected
-    assert ("eval" in legend_of(digits.loss)) == (evaluated is not None)
+    assert box_at(digits.loss, float(step)).get("validation") == expected
+    assert ("validation" in legend_of(digits.loss)) == (evaluated is not None)
 
 
 def test_the_y_axis_fits_what_is_seen_and_may_be_logarithmic(digits):
