@@ -69,7 +69,8 @@ class DrawingPad(QWidget):
         self.setCursor(Qt.CursorShape.CrossCursor)
         self.setAccessibleName(_("Drawing pad"))
         self.setToolTip(_("Draw with the mouse. The model answers one second after the last stroke."))
-        self._folder, self._count, self._is_done, self._last = QTemporaryDir(), 0, True, QPointF()
+        self._folder, self._count, self._last = QTemporaryDir(), 0, QPointF()
+        self._is_empty = self._is_done = True
         self._image = QImage(PAD, PAD, QImage.Format.Format_RGB32)
         self._paper, self._ink = Qt.GlobalColor.black, Qt.GlobalColor.white
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
@@ -82,14 +83,15 @@ class DrawingPad(QWidget):
         self._ink, self._paper = colours if is_light else colours[::-1]
         self._image.fill(self._paper)
         self._pause.stop()
-        self._is_done = True
+        self._is_empty = self._is_done = True
         self.update()
         self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if self._is_done:
             self._image.fill(self._paper)
-        self._is_done, self._last = False, event.position()
+        self._is_empty = self._is_done = False
+        self._last = event.position()
         self._pause.stop()
         self._draw_to(event.position())
 
@@ -100,7 +102,11 @@ class DrawingPad(QWidget):
         self._pause.start()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        QPainter(self).drawImage(0, 0, self._image)
+        painter = QPainter(self)
+        painter.drawImage(0, 0, self._image)
+        if self._is_empty:
+            painter.setPen(Qt.GlobalColor.gray)
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, _("Draw here"))
 
     def _draw_to(self, point: QPointF) -> None:
         painter = QPainter(self._image)
@@ -148,9 +154,9 @@ class ImageBox(QFrame):
         beside.addStretch(1)
         fill(
             QHBoxLayout(self),
+            self.pad,
             self.picture,
             (beside, 1),
-            self.pad,
             margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
             spacing=2 * SPACING,
         )
