@@ -111,7 +111,7 @@ class DrawingPad(QWidget):
     def _draw_to(self, point: QPointF) -> None:
         painter = QPainter(self._image)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(self._ink, PAD / 8, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        painter.setPen(QPen(self._ink, PAD / 6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
         painter.drawLine(self._last, point)
         painter.end()
         self._last = point
@@ -509,7 +509,8 @@ class TryInput(Card):
         self.image.setVisible(task.reads_images)
         self.image.show_image("")
         paths = (file_inside(chosen.run.path, one.image) for one in choice.examples if one.image)
-        self.image.pad.show_for(QImage(str(next(paths, None) or "")))
+        path = next(paths, None)
+        self.image.pad.show_for(QImage() if path is None else QImage(str(path)))
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
         self.settings.show_system(task.reads_conversations)
