@@ -28,7 +28,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMenu, QMessageB
 from core.base.language import _
 from core.base.settings import VERSION, Appearance
 from gui.app.sidebar import Place, place_titles
-from gui.base.theme import RESOURCES, Theme
+from gui.base.theme import APPEARANCES, RESOURCES, Theme
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.layout import fill_dialog, hbox
@@ -118,13 +118,8 @@ class Commands(QObject):
         for place, title in place_titles().items():
             self._add(title, partial(self._window.go_to, place), f"Ctrl+{place.value}")
         self._menus[-1].addSeparator()
-        titles = {
-            Appearance.LIGHT: _("Light"),
-            Appearance.DARK: _("Dark"),
-            Appearance.SYSTEM: _("As the system"),
-        }
         group = QActionGroup(self)
-        for appearance, title in titles.items():
+        for appearance, title in APPEARANCES.items():
             action = self._add(title, partial(self._window.set_appearance, appearance))
             action.setCheckable(True)
             group.addAction(action)

@@ -18,6 +18,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPalette
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
+from core.base.language import _
 from core.base.settings import Appearance
 from gui.base.tokens import DARK, GUTTER, LIGHT, Tokens
 
@@ -125,6 +126,7 @@ def _set_property(widget: QWidget, name: str, value: object) -> None:
     widget.style().polish(widget)
 
 
+APPEARANCES = {Appearance.SYSTEM: _("System"), Appearance.LIGHT: _("Light"), Appearance.DARK: _("Dark")}
 SCHEMES = {
     Appearance.SYSTEM: Qt.ColorScheme.Unknown,
     Appearance.LIGHT: Qt.ColorScheme.Light,

@@ -35,7 +35,7 @@ from core.services.devices import Agreement, Comparison, DeviceCheckReport, Devi
 from core.services.hub import ADDRESS, API, Release, ReleaseRequest
 from core.services.hub import ReleaseStanding as Standing
 from gui.base.background import Ask, JobTask, ask_real_engine
-from gui.base.theme import Role, set_role
+from gui.base.theme import APPEARANCES, Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
 from gui.settings.gpu_install import GpuCard, GpuInstaller
@@ -277,12 +277,7 @@ class SettingsPage(QWidget):
 
     def _appearance_card(self) -> Card:
         card = Card(_("Appearance"))
-        titles = {
-            Appearance.SYSTEM: _("System"),
-            Appearance.LIGHT: _("Light"),
-            Appearance.DARK: _("Dark"),
-        }
-        self.appearance = Segmented([Segment(value.value, title) for value, title in titles.items()])
+        self.appearance = Segmented([Segment(value.value, title) for value, title in APPEARANCES.items()])
         self.appearance.setAccessibleName(_("Appearance"))
         self.appearance.chosen.connect(lambda value: self._change(appearance=Appearance(value)))
         card.body.addLayout(_labelled(_("Colours"), self.appearance, None))
