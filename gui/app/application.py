@@ -147,8 +147,8 @@ def versions() -> str:
     return f"Python {platform.python_version()}, Qt {PySide6.__version__}, {platform.platform()}"
 
 
-AUTOSAVE_MS = 3000
-"""The form is saved so long after its last change."""
+AUTOSAVE_MS = 500
+"""The form is saved so long after its first change since it was saved."""
 
 
 class FormAutosave(QObject):
@@ -163,7 +163,7 @@ class FormAutosave(QObject):
         self._saved = page.chosen_tree()
         self._timer = QTimer(self, singleShot=True, interval=AUTOSAVE_MS)
         self._timer.timeout.connect(self.save)
-        page.form_changed.connect(self._timer.start)
+        page.form_changed.connect(lambda: self._timer.isActive() or self._timer.start())
 
     def save(self) -> None:
         self._timer.stop()

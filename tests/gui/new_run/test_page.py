@@ -322,15 +322,17 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_whatever_changes_the_form_is_undone_and_done_again(page, pairs, change):
+    form = page._options.form
     put(page, memory__batch_size=7)
-    before = page.tree()
+    before, changed = page.tree(), form.changed_from()
     change(page, pairs)
-    after = page.tree()
+    after, changed_after = page.tree(), form.changed_from()
     assert after != before
     page.undo()
     assert (page.tree(), page._header._tasks.choices.currentData()) == (before, before["task"])
+    assert form.changed_from() == changed
     page.redo()
-    assert page.tree() == after
+    assert (page.tree(), form.changed_from()) == (after, changed_after)
     page.undo()
     page.undo()
     assert page.tree()["memory"]["batch_size"] == 32
