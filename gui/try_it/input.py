@@ -52,6 +52,8 @@ KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 PAD, LARGEST_DRAWN = 112, 64
 """Side of the drawing pad, and of the largest images that a drawing resembles, in pixels."""
 PAUSE_MS = 1000
+COARSE = 8
+"""Side of a drawing as it is saved, in pixels: strokes are as soft as those of scanned digits."""
 
 
 class DrawingPad(QWidget):
@@ -120,7 +122,8 @@ class DrawingPad(QWidget):
     def _finish(self) -> None:
         self._is_done, self._count = True, self._count + 1
         path = self._folder.filePath(_("Drawing {number}").format(number=self._count) + ".png")
-        if self._image.save(path):
+        side, how = COARSE, Qt.TransformationMode.SmoothTransformation
+        if self._image.scaled(side, side, mode=how).save(path):
             self.drawn.emit(path)
 
 

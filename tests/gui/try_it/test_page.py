@@ -188,7 +188,7 @@ def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
         qtbot.mouseMove(pad, QPoint(90, 56))
         qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(90, 56))
     image = QImage(caught.args[0])
-    assert [image.pixelColor(*at).lightness() for at in ((20, 56), (2, 2))] == [255, 0]
+    assert image.pixelColor(4, 4).lightness() > 100 > image.pixelColor(0, 0).lightness()
 
 
 def test_a_long_answer_is_stopped_and_the_models_stay_loaded(qtbot, page, folder):
