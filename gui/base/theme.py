@@ -198,8 +198,10 @@ class Theme(QObject):
     def dress(self, part: QWidget) -> None:
         """Give a part of a window the current colours, unless it has them."""
         if self._sheet and part.styleSheet() != self._sheet:
+            part.setUpdatesEnabled(False)
             part.setPalette(QApplication.palette())
             part.setStyleSheet(self._sheet)
+            part.setUpdatesEnabled(True)
 
 
 def palette(tokens: Tokens) -> QPalette:
@@ -221,6 +223,7 @@ def palette(tokens: Tokens) -> QPalette:
     }
     for role, colour in roles.items():
         made.setColor(role, QColor(colour))
-    for role in (QPalette.ColorRole.WindowText, QPalette.ColorRole.Text, QPalette.ColorRole.ButtonText):
+    colours = QPalette.ColorRole
+    for role in (colours.WindowText, colours.Text, colours.ButtonText, colours.HighlightedText):
         made.setColor(QPalette.ColorGroup.Disabled, role, QColor(tokens.faint))
     return made

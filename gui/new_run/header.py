@@ -120,7 +120,7 @@ class NewRunHeader(QWidget):
 
     def show_example(self, title: str) -> None:
         """Say which example the form holds, and that it may be changed."""
-        text = _("Example: {title}. To train on your own data, choose it under {option}, or drop it here.")
+        text = _("Example: {title}. Choose your own data under {option}.")
         self._subtitle.setText(text.format(title=title, option=options_by_path()["data.train"].title))
 
     def open_file(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
@@ -21,6 +22,7 @@ from core.options.past_runs import data_name
 from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
+from gui.base.icons import icon
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, marked_line, rows_text
@@ -318,6 +320,7 @@ class OutcomeColumn(QWidget):
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
         self.start = QPushButton()
         self.start.setToolTip(tip_with_keys("Ctrl+Return"))
+        self.start.setIcon(icon("start", QPalette.ColorRole.HighlightedText))
         set_role(self.start, Role.PRIMARY)
         start = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (PageScroll(content), 1), spacing=SPACING + 4)

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -287,6 +287,7 @@ class RunActions(QWidget):
                 button.setToolTip(tip_with_keys(KEYS[action]))
             button.clicked.connect(partial(self.request, action))
             button.hide()
+        self._buttons[RunAction.TRY].setIcon(icon("chat", QPalette.ColorRole.HighlightedText))
         set_role(self._buttons[RunAction.TRY], Role.PRIMARY)
         fill(QHBoxLayout(self), *self._buttons.values(), self.more, margins=FLUSH, spacing=SPACING)
 
