@@ -301,12 +301,15 @@ class RunStarted(Event, frozen=True, kw_only=True):
 class TurnAwaited(Event, frozen=True, kw_only=True):
     """The keeper waits: `ahead` runs train before this one, the last of them in the folder named `behind`.
 
-    `title` is the title of that one.
+    `title` is the title of that one. `is_source`: this run starts from its model. `is_paused`: it must be resumed
+    first.
     """
 
     ahead: Count
     behind: str = ""
     title: str = ""
+    is_source: bool = False
+    is_paused: bool = False
 
 
 class TurnCame(Event, frozen=True, kw_only=True):

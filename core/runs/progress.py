@@ -8,7 +8,6 @@ from tqdm import tqdm
 from core.base import formats
 from core.base.formats import visible
 from core.base.language import _
-from core.runs import queue
 from core.runs.events import (
     Evaluated,
     Event,
@@ -23,7 +22,7 @@ from core.runs.events import (
     TurnCame,
 )
 from core.runs.status import RunStatus
-from core.runs.words import message_text, phase_text, phase_title
+from core.runs.words import awaited_text, message_text, phase_text, phase_title
 
 LINES_WITHOUT_A_BAR = 10
 """Progress lines per run where no bar can be drawn."""
@@ -48,12 +47,8 @@ class Progress:
 
     def show(self, event: Event) -> None:
         match event:
-            case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
-                self.say(_("Queued until a benchmark is done"))
             case TurnAwaited(ahead=ahead) if ahead:
-                text = _("Queued behind {name}, {runs} ahead")
-                runs = formats.counted(ahead, "run")
-                self.say(text.format(runs=runs, name=event.title or event.behind))
+                self.say(awaited_text(event))
             case TurnCame():
                 self.say(_("Starting"))
             case PhaseChanged():

@@ -27,7 +27,7 @@ from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
 from core.runs.folder import Action, KeeperRecord, Request, RunFolder
 from core.runs.library import run_title
 from core.runs.status import RunStatus, State, share_done
-from core.runs.summary import status_at_end
+from core.runs.summary import state_at_end, status_at_end
 
 # --- Runs that train or wait
 
@@ -39,7 +39,7 @@ SETTLING_SECONDS = 5.0
 class LiveRun:
     """A run that trains or waits; `share` of it is done (0 to 1; None if unknown).
 
-    `begun` is when its keeper was started, in unix seconds.
+    `begun` is when its keeper was started, in unix seconds; `awaited` what it waits for.
     """
 
     run: RunFolder
@@ -47,6 +47,7 @@ class LiveRun:
     begun: float
     state: State
     share: float | None = None
+    awaited: TurnAwaited | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,9 @@ class LiveRuns:
         # a long evaluation may have pushed the newest step out of the end of the file
         share = share_done(status.step, total) if status.step else live.share
         begun = live.begun if keeper is None else keeper.started
-        self._live[run.path] = replace(live, title=title, begun=begun, share=share, state=state)
+        self._live[run.path] = replace(
+            live, title=title, begun=begun, share=share, state=state, awaited=status.awaited
+        )
         return None
 
     def _changed(self, folder: Path) -> Iterator[RunFolder]:
@@ -148,8 +151,8 @@ class Move(StrEnum):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A run that trains or waits: its folder, the requested device (`auto`, `cuda:1`, ...), and its keeper.
 
-    `benchmark` is the title of a benchmark under way, whose `run` is only a name. A run that `needs_model` waits for
-    another one to end whose model it starts from; it stands in nobody's way.
+    `benchmark` is the title of a benchmark under way, whose `run` is only a name. `source` is the run whose model this
+    one starts from: until that has ended, it waits, and stands in nobody's way.
     """
 
     run: str
@@ -157,7 +160,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     keeper: KeeperRecord
     trains: bool = False
     benchmark: str = ""
-    needs_model: bool = False
+    source: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -229,7 +232,7 @@ def enter(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
         OSError: It can't be written.
     """
     with _changing() as entries:
-        _put(entries, Entry(run=_name(run), device=device, keeper=keeper))
+        _put(entries, _entry(run, device, keeper))
 
 
 def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
@@ -273,9 +276,13 @@ def leave(run: RunFolder) -> None:
         entries[:] = [entry for entry in entries if entry.run != _name(run)]
 
 
-def ahead_of(device: str) -> TurnAwaited | None:
-    """What a new run on this device would wait for; None if it would start at once."""
-    return _ahead(_entries(), "", device)
+def ahead_of(device: str, source: str = "") -> TurnAwaited | None:
+    """What a new run on this device would wait for; None if it would start at once.
+
+    Args:
+        source: The folder of the run whose model it starts from.
+    """
+    return _ahead(_entries(), "", device, source)
 
 
 def is_entered(run: RunFolder) -> bool:
@@ -298,32 +305,31 @@ def take_turn(
     Raises:
         OSError: The order can't be read or written.
     """
-    awaited = _ahead(_entries(), _name(run), device)
-    if awaited is not None and is_entered(run):
+    before = _entries()
+    own = next((entry for entry in before if entry.run == _name(run)), None)
+    if own is not None and (awaited := _ahead(before, own.run, device, own.source)) is not None:
         return awaited
     with _changing() as entries:
         if has_waited and not any(entry.run == _name(run) for entry in entries):
             return TurnAwaited(ahead=0)
-        entry = Entry(run=_name(run), device=device, keeper=keeper)
+        entry = _entry(run, device, keeper)
         _put(entries, entry)
-        awaited = _ahead(entries, entry.run, device)
+        awaited = _ahead(entries, entry.run, device, entry.source)
         if awaited is None:
             others = [other for other in entries if other.run != entry.run]
             entries[:] = [*others, msgspec.structs.replace(entry, trains=True)]
     return awaited
 
 
-def mark(run: RunFolder, *, needs_model: bool) -> None:
-    """Note whether an entered run still waits for the model that it starts from.
+def source_of(run: RunFolder) -> str:
+    """The folder of the run whose model this one starts from; empty if there is none."""
+    options = run.readable_options()
+    folder = past_runs.run_folder(options.model.source) if options else None
+    return str(folder.absolute()) if folder else ""
 
-    Raises:
-        OSError: It can't be written.
-    """
-    with _changing() as entries:
-        entries[:] = [
-            msgspec.structs.replace(entry, needs_model=needs_model) if entry.run == _name(run) else entry
-            for entry in entries
-        ]
+
+def _entry(run: RunFolder, device: str, keeper: KeeperRecord) -> Entry:
+    return Entry(run=_name(run), device=device, keeper=keeper, source=source_of(run))
 
 
 def _put(entries: list[Entry], entry: Entry) -> None:
@@ -332,13 +338,20 @@ def _put(entries: list[Entry], entry: Entry) -> None:
         entries[:] = [*(other for other in entries if other.run != entry.run), entry]
 
 
-def _ahead(entries: list[Entry], name: str, device: str) -> TurnAwaited | None:
-    """What trains before this run: runs that train, and earlier ones that wait."""
+def _ahead(entries: list[Entry], name: str, device: str, source: str) -> TurnAwaited | None:
+    """What this run waits for: the run whose model it starts from, runs that train, and earlier ones that wait."""
+    if source and (state := _state_before(source, entries)) is not None:
+        last = RunFolder(Path(source))
+        is_paused = state is State.PAUSED
+        return TurnAwaited(
+            ahead=1, behind=last.name, title=run_title(last), is_source=True, is_paused=is_paused
+        )
     others = [entry for entry in entries if entry.trains and entry.run != name]
     for entry in entries:
         if entry.run == name:
             break
-        others += [] if entry.trains or entry.needs_model else [entry]
+        needs_model = entry.source and _state_before(entry.source, entries) is not None
+        others += [] if entry.trains or needs_model else [entry]
     ahead = [entry for entry in others if entry.blocks(device)]
     if not ahead:
         return None
@@ -346,6 +359,15 @@ def _ahead(entries: list[Entry], name: str, device: str) -> TurnAwaited | None:
         return TurnAwaited(ahead=len(ahead), behind=BENCHMARK)
     last = RunFolder(Path(ahead[-1].run))
     return TurnAwaited(ahead=len(ahead), behind=last.name, title=run_title(last))
+
+
+def _state_before(source: str, entries: list[Entry]) -> State | None:
+    """The state of a run whose model another one waits for; None if it has ended, with a model or without."""
+    run = RunFolder(Path(source))
+    state = state_at_end(run)
+    if state is State.PAUSED:
+        return None if run.model.is_dir() else state
+    return state if not state.is_over or any(entry.run == source for entry in entries) else None
 
 
 def _name(run: RunFolder) -> str:
@@ -434,11 +456,6 @@ class Turn:
         self._next_check = 0.0
         self._next_turn = 0.0
         self._awaited: TurnAwaited | None = None
-        options = run.readable_options()
-        source = past_runs.run_folder(options.model.source) if options else None
-        self._source = RunFolder(source) if source else None
-        self._behind: TurnAwaited | None = None
-        self._next_look = 0.0
 
     def wait(self, tell: Callable[[Event], object], wants_stop: Callable[[], bool]) -> str | None:
         """Wait until the run may train.
@@ -450,7 +467,7 @@ class Turn:
         Returns:
             None when it is its turn; otherwise why it will not train.
         """
-        reported: tuple[int, str] | None = None
+        reported: TurnAwaited | None = None
         while True:
             if self._run.is_removed:
                 return _("Its folder was removed while it waited for its turn.")
@@ -465,30 +482,14 @@ class Turn:
                     self._run.close_request(request)
                 if is_end:
                     return _ENDINGS[request.action]
-            self._await_model()
             awaited = self._take()
             if awaited is None:
                 tell(TurnCame())
                 return None
-            if reported != (awaited.ahead, awaited.behind):
-                reported = awaited.ahead, awaited.behind
+            if reported != (news := msgspec.structs.replace(awaited, time=0.0)):
+                reported = news
                 tell(awaited)
             time.sleep(LOOK_SECONDS)
-
-    def _await_model(self) -> None:
-        """Wait for the end of the run whose model this one starts from; the engine reports it if there is none then."""
-        if self._source is None or time.monotonic() < self._next_look:
-            return
-        self._next_look = time.monotonic() + LIFE_SECONDS
-        source, before = self._source, self._behind
-        is_paused = not source.model.is_dir() and source.state(status_at_end(source)) is State.PAUSED
-        if is_paused or source.is_alive():
-            self._behind = TurnAwaited(ahead=1, behind=source.name, title=run_title(source))
-        else:
-            self._source = self._behind = None
-        if self._behind != before:
-            with contextlib.suppress(OSError):  # then it is in the way of others until its turn
-                mark(self._run, needs_model=self._behind is not None)
 
     def _take(self) -> TurnAwaited | None:
         """Take the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
@@ -509,8 +510,6 @@ class Turn:
             enter(self._run, self._device, self._keeper)
             # those that train enter themselves again, too
             self._next_turn = time.monotonic() + 2 * CHECK_SECONDS
-        if self._behind is not None:
-            return self._behind
         if has_waited and time.monotonic() < self._next_turn:
             return self._awaited
         return take_turn(self._run, self._device, self._keeper, has_waited=has_waited)

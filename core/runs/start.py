@@ -194,7 +194,8 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
         for request in run.open_requests(clean=True):  # to an earlier attempt, and never answered
             run.close_request(request)
         run.record_keeper(os.getpid(), attempt)  # from now on it is starting: how it ended before is past
-        if queued and (awaited := queue.ahead_of(queue.device_of(run))) is not None:
+        awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if queued else None
+        if awaited is not None:
             _tell(run, attempt, awaited)  # as its keeper will, once it has begun
         keeper = start_detached(command or keeper_command(path, queued=queued), run.log_file, path)
         record = run.keeper_record()

@@ -32,10 +32,12 @@ from core.runs.events import (
     Outcome,
     Phase,
     RunFinished,
+    TurnAwaited,
     WhatRan,
 )
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
+from core.runs.queue import BENCHMARK
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 
@@ -44,6 +46,23 @@ ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
 
 Size = Callable[[float], str]
 """Formats bytes."""
+
+
+def awaited_text(awaited: TurnAwaited | None) -> str:
+    """What a queued run waits for."""
+    if awaited is None or not awaited.behind:
+        return _("Queued")
+    if awaited.behind == BENCHMARK and awaited.ahead == 1:
+        return _("Queued until a benchmark is done")
+    name = f"“{awaited.title}”" if awaited.title else awaited.behind
+    if awaited.is_paused:
+        return _("Waits for the model of {run}, which is paused").format(run=name)
+    if awaited.is_source:
+        return _("Waits for the model of {run}").format(run=name)
+    if awaited.ahead <= 1:
+        return _("Queued behind {run}").format(run=name)
+    text = _("Queued behind {run} and {count} more")
+    return text.format(run=name, count=formats.count(awaited.ahead - 1))
 
 
 def phase_title(phase: Phase) -> str:

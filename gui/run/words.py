@@ -18,7 +18,7 @@ from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import ExitRecord
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
-from core.runs.words import dtypes, out_of_memory, phase_text
+from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
 from gui.base.trash import Question
 
 LEAST_CORRECTION = 0.005
@@ -150,7 +150,7 @@ def state_line(facts: RunFacts) -> str:
         parts = [("" if facts.is_between else _phase_text(status)) or state_title(state)]
     elif state is State.QUEUED:
         is_new = status.attempt and facts.saved_step is None
-        parts = [_queue_text(status), *([_("starts from the beginning")] if is_new else progress)]
+        parts = [awaited_text(status.awaited), *([_("starts from the beginning")] if is_new else progress)]
     elif state is State.PAUSED:
         parts = [_("Paused, memory released"), *progress]
     elif state is State.PAUSING:
@@ -168,17 +168,6 @@ def state_line(facts: RunFacts) -> str:
             after.append(_("best at step {step}").format(step=best))
         parts = [title, *after, *progress, _device_text(status)]
     return DOT.join(filter(None, parts))
-
-
-def _queue_text(status: RunStatus) -> str:
-    awaited = status.awaited
-    if awaited is None or not awaited.behind:
-        return state_title(State.QUEUED)
-    name = f"“{awaited.title}”" if awaited.title else awaited.behind
-    if awaited.ahead <= 1:
-        return _("Queued behind {run}").format(run=name)
-    text = _("Queued behind {run} and {count} more")
-    return text.format(run=name, count=formats.count(awaited.ahead - 1))
 
 
 def _training_text(facts: RunFacts) -> str:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
 
 from core.base.language import _
 from core.runs.queue import LiveRun, Move
+from core.runs.words import awaited_text
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import distinct_titles
@@ -70,7 +71,8 @@ class QueueCard(Card):
         number = QLabel(f"{place + 1}")
         set_role(number, Role.MUTED)
         grid.addWidget(number, place, 0)
-        grid.addWidget(ElidedLabel(self._titles[place]), place, 1)
+        waits_for = awaited_text(live.awaited) if live.awaited is not None and live.awaited.is_source else ""
+        grid.addWidget(ElidedLabel(" · ".join(filter(None, (self._titles[place], waits_for)))), place, 1)
         for column, button in enumerate(self._row_buttons(place, live), FIRST_BUTTON):
             self._buttons[live.run.path, column] = button
             set_role(button, Role.LINK)

@@ -1,7 +1,9 @@
 """Runs that wait with real keepers: they train in their order, whoever dies, pauses or fails."""
 
 import os
+import signal
 import subprocess
+import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -135,6 +137,36 @@ def test_a_run_waits_until_the_run_is_over_that_it_starts_from_and_is_in_nobodys
     assert (first.state, second.state) == (State.PAUSED, State.QUEUED)
     keepers.stop(keepers.resume(first))
     keepers.until(second, State.TRAINING)
+
+
+def test_the_order_holds_when_the_run_ends_whose_model_the_next_one_awaits(keepers):
+    paused = keepers.add("paused")
+    keepers.until(paused, State.TRAINING)
+    waits = keepers.add("waits for a paused one", source=paused)
+    paused.run.request(Action.PAUSE)
+    keepers.until_over(paused)
+    first = keepers.add("first")
+    keepers.until(first, State.TRAINING)
+    second, third = keepers.add("second", source=first), keepers.add("third")
+    keepers.until(third, State.QUEUED)
+    follow_until(waits, keepers.processes[waits.run.path], lambda: waits.status.awaited.is_paused)
+    keepers.processes[second.run.path].send_signal(signal.SIGSTOP)  # it looks less often than the third one
+    try:
+        keepers.stop(first)
+        follow_until(
+            third,
+            keepers.processes[third.run.path],
+            lambda: third.status.awaited is None or third.status.awaited.behind == second.run.name,
+        )
+        time.sleep(2 * queue.LOOK_SECONDS)
+        third.poll()
+        assert third.state is State.QUEUED
+    finally:
+        keepers.processes[second.run.path].send_signal(signal.SIGCONT)
+    keepers.until(second, State.TRAINING)
+    third.poll()
+    waits.poll()
+    assert (third.state, waits.state) == (State.QUEUED, State.QUEUED)
 
 
 def test_a_run_taken_out_of_the_queue_has_trained_nothing_and_can_be_started_later(keepers, held):

@@ -78,7 +78,7 @@ def test_a_run_whose_keeper_cannot_be_started_has_crashed_with_the_reason(run, t
 def test_a_run_behind_another_is_queued_before_its_keeper_has_written_anything(run, keepers, monkeypatch):
     end(run, Outcome.PAUSED)
     ahead = TurnAwaited(ahead=1, behind="other", title="Other")
-    monkeypatch.setattr("core.runs.queue.ahead_of", lambda _device: ahead)
+    monkeypatch.setattr("core.runs.queue.ahead_of", lambda *_asked: ahead)
     keepers.append(runs_start.resume(run, SLEEPING, queued=True))
     assert state(run) is summarize(run).state is State.QUEUED
     write_events(run.machine_file, TurnCame(), attempt=2)
