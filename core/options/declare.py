@@ -194,10 +194,12 @@ class Option:
     def applies_to(self, options: "RunOptions") -> bool:
         return self.applies(lambda path: attrgetter(path)(options))
 
+    def suits(self, source: str) -> bool:
+        """Whether the option is for such a model, given its source (see `of_scratch`)."""
+        return self.of_scratch in (None, is_scratch(source))
+
     def acts_in(self, options: "RunOptions") -> bool:
-        """Whether the option applies and suits the model (see `of_scratch`)."""
-        suits_model = self.of_scratch in (None, is_scratch(options.model.source))
-        return suits_model and self.applies_to(options)
+        return self.suits(options.model.source) and self.applies_to(options)
 
     def expectation(self) -> str:
         """What a value must be, such as "a whole number of 1 or more"."""

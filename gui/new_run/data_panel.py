@@ -1,7 +1,7 @@
 """The chosen data, below its field: how it was read, its views, findings, and the validation split."""
 
 import html
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
@@ -314,11 +314,14 @@ class DataViews(QTabWidget):
             page.hide()
         self.setTabBarAutoHide(True)
 
-    def show_report(self, report: DataReport | None, task: Task) -> None:
+    def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:
+        """Show the views of a report; `names` are those given to its labels."""
         self.rows.show_report(report)
         self.seen.show_report(report, task)
         self.lengths.show_report(report)
-        self.labels.set_counts(report.labels if report is not None else {})
+        counts = report.labels if report is not None else {}
+        named = {label: f"{label} → {names[label]}" if names.get(label) else label for label in counts}
+        self.labels.set_counts({named[label]: count for label, count in counts.items()})
         self.name_labels.setVisible(task in STRATIFIED)
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
@@ -358,7 +361,7 @@ class DataOverview(QWidget):
     def __init__(self, theme: Theme, reading: DataReading) -> None:
         super().__init__()
         self._reading = reading
-        self._shown: tuple[DataReport | None, Task | None] = (None, None)
+        self._shown: tuple[DataReport | None, Task | None, Mapping[str, str]] = (None, None, {})
         self.sheet: QDialog | None = None  # while the views are in their own window
         self.line = DataLine(reading)
         self.views = DataViews(theme)
@@ -378,19 +381,20 @@ class DataOverview(QWidget):
         """Take the place of a preview if data is chosen, else a line."""
         self.setFixedHeight((LINES_HIGH if is_chosen else 2) * self.fontMetrics().height())
 
-    def show_state(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
+    def show_state(self, task: Task, columns: Columns, guessed: Set[str], names: Mapping[str, str]) -> None:
         """Show what is known about the data.
 
         Args:
             task: What the data is for.
             columns: The columns used, by the keys of their roles.
             guessed: The keys of those that were guessed.
+            names: The names given to labels.
         """
         report = self._reading.report
         self.line.show_state()
-        if report is not self._shown[0] or task is not self._shown[1]:
-            self._shown = report, task
-            self.views.show_report(report, task)
+        if report is not self._shown[0] or (task, names) != self._shown[1:]:
+            self._shown = report, task, names
+            self.views.show_report(report, task, names)
             rows = frozenset(row_numbers(report)) if report is not None else frozenset()
             self.findings.show_findings(report.findings if report is not None else (), rows)
         self.views.rows.show_uses(task, columns, guessed)

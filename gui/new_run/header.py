@@ -1,5 +1,6 @@
 """The top of the New run page: the task, examples, opening and saving run files, importing options."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -87,6 +88,7 @@ class NewRunHeader(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self._of_example: Sequence[object] | None = None
         self._subtitle = role_label(Role.MUTED)
         self.reset = link_button(
             _("Reset form"),
@@ -106,11 +108,15 @@ class NewRunHeader(QWidget):
         self._tasks.chosen.connect(self.task_chosen)
         fill(QVBoxLayout(self), line, self._tasks, margins=FLUSH, spacing=SPACING + 4)
 
-    def show_task(self, task: Task) -> None:
+    def show_task(self, task: Task, sources: Sequence[object]) -> None:
+        """Show the task; with other data or another model than an example's the form is no example any more."""
         self._tasks.show_task(task)
+        if self._of_example is not None and self._of_example != sources:
+            self.show_restored(False)
 
     def show_restored(self, is_restored: bool) -> None:
         """Say that the form is as it was left, or what to do with a new one."""
+        self._of_example = None
         self.reset.setVisible(is_restored)
         self._subtitle.setText(
             _("The form is as you left it.")
@@ -118,8 +124,9 @@ class NewRunHeader(QWidget):
             else _("Choose a model and your data; the rest is set for this computer.")
         )
 
-    def show_example(self, title: str) -> None:
-        """Say which example the form holds, and that it may be changed."""
+    def show_example(self, title: str, sources: Sequence[object]) -> None:
+        """Say which example the form holds, and that it may be changed; `sources` are its data and model."""
+        self._of_example = sources
         text = _("Example: {title}. Choose your own data under {option}.")
         self._subtitle.setText(text.format(title=title, option=options_by_path()["data.train"].title))
 

@@ -509,7 +509,10 @@ class OptionsColumn(QWidget):
     @property
     def roles(self) -> dict[str, str]:
         """The roles the person gave to names of speakers."""
-        value = self.form.field("data.roles").value()
+        return self._pairs("data.roles")
+
+    def _pairs(self, path: str) -> dict[str, str]:
+        value = self.form.field(path).value()
         return dict(value) if isinstance(value, dict) else {}
 
     def set_machine(self, machine: MachineReport | None) -> None:
@@ -524,7 +527,8 @@ class OptionsColumn(QWidget):
             longest: The model's context length in tokens, None if unknown.
         """
         self.data.reserve(is_chosen=bool(self.fields.train.value()))
-        self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed)
+        names = self._pairs("data.label_names")
+        self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
         self._split.update_from(self._reading.report)
         self._hide_rows()
         for card in self._cards:
@@ -562,9 +566,7 @@ class OptionsColumn(QWidget):
 
     def _hide_rows(self) -> None:
         model, reading, form = self.fields.model, self._reading, self.form
-        of_model = set() if model.is_scratch else {"model.vocabulary"}
-        of_model |= {"model.pretrained"} if model.is_scratch or model.is_run else set()
-        self._model_card.hide_rows(of_model)
+        self._model_card.hide_rows({"model.pretrained"} if model.is_run else ())
         has_no_table = not self.data.has_table and reading.report is None and not reading.is_waiting
         shown = {path for path in PATHS if has_no_table and form.field(path).value()} | self._revealed
         self._data_card.hide_rows(set(PATHS) - shown | self._split.hidden)  # columns are chosen in the table

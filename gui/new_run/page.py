@@ -13,12 +13,12 @@ from core.base.files import is_there, why_missing, writing
 from core.base.language import _
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
-from core.options.catalogue import copied, value_at, with_changes
+from core.options.catalogue import copied, options_by_path, value_at, value_text, with_changes
 from core.options.choices import Task
 from core.options.device_support import MachineReport, find_device, hints
 from core.options.method_rules import starting_options
 from core.options.presets import Preset, find_task
-from core.options.sources import Scheme, scheme_of, short_name
+from core.options.sources import Scheme, is_scratch, scheme_of, short_name
 from core.options.validate import check_tree
 from core.runs.events import Level
 from core.services.hub import Kind
@@ -68,6 +68,7 @@ def tree_for_task(task: Task, before: Tree) -> Tree:
 
 
 ROLES = "data.roles"
+SOURCES = ("data.train", "model.source")
 
 
 class Remedies(QObject):
@@ -95,6 +96,7 @@ class Remedies(QObject):
 
     def apply(self, fix: Fix) -> None:
         changes = dict(fix.changes)
+        self._options.setFocus()  # a button that is hidden with the focus would scroll to the next control
         with self._history.step(fix.label):
             self._strip.hide()
             if "task" in changes:
@@ -102,7 +104,7 @@ class Remedies(QObject):
             if ROLES in changes:  # each of several fixes only has the roles known when it was offered
                 changes[ROLES] = {**self._options.roles, **changes[ROLES]}
             self._options.form.set_values(changes)
-        form = self._options.form  # the button that had the focus is gone
+        form = self._options.form
         rows = [form.row(path) for path in (*changes, "data.train") if path in form.paths]
         next((row for row in rows if row.isVisible()), rows[-1]).field.control.setFocus()
 
@@ -161,6 +163,7 @@ class NewRunPage(QWidget):
         self._ask = ask
         self._machine: MachineReport | None = None
         self._guessed_from: DataReport | None = None
+        self._example: Preset | None = None  # whose data is still in the form
         self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -269,7 +272,9 @@ class NewRunPage(QWidget):
             if scheme_of(data) is None and not is_there(Path(data)):
                 self._options.form.set_values({"data.train": "", "data.eval": None})
                 self.go_to_option("data.train")
-        self._header.show_example(example.title)
+        form = self._options.form
+        self._header.show_example(example.title, [form.value(path) for path in SOURCES])
+        self._example = example if form.value("data.train") else None
 
     def apply_preset(self, preset: Preset) -> None:
         """Change the options of a preset."""
@@ -428,6 +433,7 @@ class NewRunPage(QWidget):
         self._strip.hide()
         self._changes.hide()
         self._header.show_restored(False)
+        self._example = None
         self._options.load(tree)
         start = tree if origin else starting_tree(self._options.form.task)
         self._options.form.count_from(start, origin or _("start value"))
@@ -453,6 +459,7 @@ class NewRunPage(QWidget):
         if report is not None and report is not self._guessed_from and not self._reading.is_waiting:
             self._guessed_from = report
             presets.remember(report.source)
+            self._leave_example(report.source)
             self._remedies.on_report(report)
             if self._options.guesses.on_report(report):
                 request = data_request(check_form(self.tree()).readable)
@@ -463,6 +470,32 @@ class NewRunPage(QWidget):
             self._remedies.on_failure(failure)
         self._refresh()
 
+    def _leave_example(self, source: str) -> None:
+        """Offer the usual values once other data takes the place of the example's, with a model that they suit."""
+        example, form = self._example, self._options.form
+        model = str(form.value("model.source") or "")
+        if example is None or source == value_at(example.tree, "data.train"):
+            return
+        if form.value("output.name") == value_at(example.tree, "output.name"):
+            form.put({"output.name": None})
+        if not model or is_scratch(model):  # it needs the example's values
+            return
+        self._example, usual = None, starting_tree(form.task)
+        options = options_by_path()
+        changes = {
+            path: value_at(usual, path, options[path].default)
+            for path in form.paths
+            if not path.startswith("model.") and form.value(path) == value_at(example.tree, path, None)
+        }
+        changes = {path: value for path, value in changes.items() if value != form.value(path)}
+        if changes:
+            values = (
+                f"{options[path].title}: {value_text(options[path], form.value(path))}" for path in changes
+            )
+            title = _("These options are still those of the example")
+            fix = Fix(_("Use usual values"), changes)
+            self._strip.show_message(Level.INFO, title, " · ".join(values), (fix,))
+
     def _on_config_fetched(self) -> None:
         self._questions.model.set_request(None)
         self._refresh()
@@ -470,7 +503,7 @@ class NewRunPage(QWidget):
     def _refresh(self) -> None:
         """Check the form and show what it results in; what takes time is asked in the background."""
         checked, questions, form = check_form(self.tree()), self._questions, self._options.form
-        self._header.show_task(form.task)
+        self._header.show_task(form.task, [form.value(path) for path in SOURCES])
         questions.update(checked)
         problems_of_length, advice = length_findings(checked, questions.data.counted)
         answers = (*problems_of_length, *questions.model.problems())

@@ -23,6 +23,7 @@ from core.base.language import _
 from core.options.catalogue import plain_number
 from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
+from core.options.presets import RESOURCES
 from core.options.run_file import pairs
 from gui.base.theme import set_flag
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, ChoiceList, PathLine, Segment, Segmented
@@ -504,7 +505,7 @@ class PathField(Field):
 
     def start_folder(self) -> str:
         path = Path(self.line.text())
-        if path.is_absolute() and path.parent.is_dir():
+        if path.is_absolute() and path.parent.is_dir() and not path.is_relative_to(RESOURCES):
             return str(path.parent)
         return str(Path.home()) if self.near is None else self.near.start_folder()
 

@@ -77,7 +77,7 @@ class Form(QObject):
 
     def applies(self, option: Option) -> bool:
         """Whether an option has a meaning with the other values of the form."""
-        return option.applies(self.value)
+        return option.applies(self.value) and option.suits(str(self.value("model.source") or ""))
 
     def tree(self) -> Tree:
         """Return the values of all options that apply, as in a run file."""

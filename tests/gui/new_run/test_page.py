@@ -364,3 +364,23 @@ def test_the_menus_offer_every_preset_the_example_and_a_reset(qtbot, page):
     ):
         with qtbot.waitSignal(signal):
             action.trigger()
+
+
+def test_an_example_is_left_with_its_options_once_data_and_model_are_other_ones(qtbot, page, model, pairs):
+    page.load_example(find_example("messages"))
+    settle(qtbot, page)
+    subtitle = page._header._subtitle.text()
+    put(page, model__source=str(model))
+    assert page._header._subtitle.text() != subtitle
+    assert row(page, "model.vocabulary").problems == ()
+    assert "vocabulary" not in page.tree()["model"]
+    put(page, data__train=str(pairs))
+    settle(qtbot, page)
+    assert not page.tree()["output"].get("name")
+    assert page.tree()["training"]["epochs"] == 10
+    press(page._strip, "Use usual values")
+    assert page.tree()["training"]["epochs"] == 3
+    page.undo()
+    assert page.tree()["training"]["epochs"] == 10
+    put(page, model__source="scratch:bert-mini")
+    assert page.tree()["model"]["vocabulary"] == 2048
