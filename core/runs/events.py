@@ -333,7 +333,10 @@ SAMPLE_PREDICTIONS = "examples"
 
 
 class PhaseChanged(Event, frozen=True, kw_only=True):
-    """The engine has entered a phase. `detail` is a file or model name, or `SAMPLE_PREDICTIONS`."""
+    """The engine has entered a phase.
+
+    `detail` is a file or model name, `SAMPLE_PREDICTIONS`, or how many batches are evaluated: `12/40`.
+    """
 
     phase: Phase
     detail: str = ""

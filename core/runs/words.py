@@ -84,6 +84,8 @@ def phase_text(phase: Phase, detail: str, examples: int) -> str:
         return ngettext(
             "Generating {count} sample prediction…", "Generating {count} sample predictions…", examples
         ).format(count=examples)
+    if phase is Phase.EVALUATING and detail:
+        return _("Evaluating, {batches} batches").format(batches=detail.replace("/", " / "))
     return f"{phase_title(phase)}: {detail}" if detail else phase_title(phase)
 
 

@@ -25,7 +25,7 @@ from core.memory.model import OptionsRequest, options_request
 from core.options import RunOptions
 from core.options.data import DataOptions
 from core.options.past_runs import is_run, model_folder
-from core.options.sections import DeviceOptions, MemoryOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from core.options.sources import Scheme, is_scratch, scratch_model
 
 PUBLIC = "https://huggingface.co"
@@ -521,10 +521,13 @@ def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | Non
     """
     if not is_at_hand(options):
         return None
+    unused = ModelOptions()
     is_from_scratch = is_scratch(options.model.source)  # its positions depend on the data
     relevant = RunOptions(
         task=options.task,
-        model=options.model,
+        model=msgspec.structs.replace(
+            options.model, lora_alpha=unused.lora_alpha, lora_dropout=unused.lora_dropout
+        ),
         data=DataOptions(max_length=options.data.max_length) if is_from_scratch else DataOptions(),
         device=DeviceOptions(name=options.device.name),
         memory=MemoryOptions(activation_checkpointing=options.memory.activation_checkpointing),

@@ -8,7 +8,7 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter, itemgetter
 from typing import Literal
@@ -26,6 +26,7 @@ from core.runs.events import (
     Level,
     MemorySampled,
     MessageRaised,
+    MessageWithdrawn,
     Phase,
     PhaseChanged,
     Pressure,
@@ -53,12 +54,16 @@ _LEVELS = {Level.INFO: MarkKind.NOTE, Level.WARNING: MarkKind.WARNING, Level.ERR
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment to point out: `clock` in seconds worked, `step` the one it followed, if it belongs to one."""
+    """A moment to point out: `clock` in seconds worked, `step` the one it followed, if it belongs to one.
+
+    A message has a `title`; it `is_over` once it was withdrawn.
+    """
 
     clock: float
     kind: MarkKind
     step: int | None = None
     title: str = ""
+    is_over: bool = False
 
 
 MEDIAN_STEPS = 51
@@ -523,6 +528,7 @@ class RunHistory:
         self.memory = MemoryHistory()
         self.devices = DeviceHistory()
         self.marks: dict[MarkKind, list[Mark]] = {kind: [] for kind in MarkKind}
+        self._messages: dict[str, Mark] = {}  # by their ids
         self.predictions = PredictionLog()
         self.phases: list[tuple[float, Phase]] = []
         self.interruptions: list[Interruption] = []
@@ -572,12 +578,30 @@ class RunHistory:
                 self._mark(Mark(clock, MarkKind.CHECKPOINT, event.step))
                 self.pauses.append(Pause(event.step, clock, event.seconds, "checkpoint"))
             case MessageRaised():
-                self._mark(Mark(clock, _LEVELS[event.level], title=event.title))
+                self._mark_message(event, clock)
+            case MessageWithdrawn() if event.id in self._messages:
+                self._put_message(event.id, replace(self._messages[event.id], is_over=True))
             case PhaseChanged():
                 self.phases.append((clock, event.phase))
 
     def _mark(self, mark: Mark) -> None:
         self.marks[mark.kind].append(mark)
+
+    def _mark_message(self, event: MessageRaised, clock: float) -> None:
+        """Mark where the message was raised first; one with another title after its end is marked apart."""
+        mark = Mark(clock, _LEVELS[event.level], title=event.title)
+        before = self._messages.get(event.id)
+        if before is not None and before.is_over and before.title != event.title:
+            del self._messages[event.id]
+        elif before is not None:
+            mark = replace(mark, clock=before.clock)
+        self._put_message(event.id, mark)
+
+    def _put_message(self, name: str, mark: Mark) -> None:
+        if name in self._messages:
+            self.marks[self._messages[name].kind].remove(self._messages[name])
+        self._messages[name] = mark
+        self._mark(mark)
 
     def loss_smoothed(self, smoothing: Smoothing) -> Series:
         series = {Smoothing.LIGHT: self.smooth_loss, Smoothing.STRONG: self.smoother_loss}
@@ -604,5 +628,6 @@ class RunHistory:
         self.pauses = [pause for pause in self.pauses if pause.step <= step]
         for kind, marks in self.marks.items():
             self.marks[kind] = [mark for mark in marks if (mark.step or 0) <= step]
+        self._messages.clear()
         if self.first_non_finite is not None and self.first_non_finite[0] > step:
             self.first_non_finite = None

@@ -138,7 +138,7 @@ def _as_html(reading: Reading, tokens: Tokens) -> str:
     return f'<span style="color:{getattr(tokens, reading.colour)}">●</span>&nbsp;{text}'
 
 
-NEAR = 5
+NEAR = 8
 """Distance in pixels at which the cursor is at a mark."""
 
 MOST_MARKS = 4
@@ -269,7 +269,8 @@ def _mark_text(mark: Mark) -> tuple[str, str]:
         MarkKind.WARNING: _("warning"),
         MarkKind.ERROR: _("error"),
     }
-    return names[mark.kind], mark.title or step
+    title = _("{title} (no longer so)").format(title=mark.title) if mark.is_over else mark.title
+    return names[mark.kind], title or step
 
 
 Moment = tuple[float, str]

@@ -113,21 +113,32 @@ class ModelCheck(DebouncedTask[OptionsRequest, ModelReport]):
         super().__init__(ask, "check-model", ModelReport, parent)
         self.longest: int | None = None
         self.shaped: ModelReport | None = None
+        self._answers: dict[bytes, ModelReport] = {}  # by their requests
 
     def set_request(self, request: OptionsRequest | None, *, is_deferred: bool = False) -> bool:
         if _model_of(request) != _model_of(self._request):
             self.longest = self.shaped = None
-        return super().set_request(request, is_deferred=is_deferred)
+        is_new = super().set_request(request, is_deferred=is_deferred)
+        if is_new and (answer := self._answers.get(msgspec.json.encode(request))) is not None:
+            self.hold()
+            self._is_deferred = False
+            self._keep(answer)
+        return is_new
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what the model refuses. A failed check is no problem: the run would report it."""
         return self.report.problems if self.report is not None else ()
 
     def _on_report(self, report: ModelReport) -> None:
-        self.longest = report.max_length
+        if report.architecture and not report.problems:  # else a file may be added or mended
+            self._answers[msgspec.json.encode(self._request)] = report
+        self._keep(report)
+        self.changed.emit()
+
+    def _keep(self, report: ModelReport) -> None:
+        self.report, self.longest = report, report.max_length
         if report.shape is not None:
             self.shaped = report
-        super()._on_report(report)
 
 
 def _model_of(request: OptionsRequest | None) -> tuple[object, object] | None:

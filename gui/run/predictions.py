@@ -320,8 +320,8 @@ class ConfusionGrid(QWidget):
 
     def _cell(self) -> float:
         count = len(self._shown.labels) if self._shown else 1
-        room = min((self.width() - self._names_width()) / count, (self.height() - self._top()) / count)
-        return max(SMALLEST_CELL, min(LARGEST_CELL, room))
+        room = min(self.width() - self._names_width(), self.height() - self._top()) / count
+        return max(SMALLEST_CELL, min(max(LARGEST_CELL, self._names_width()), room))
 
     def _names_width(self) -> int:
         metrics: QFontMetrics = self.fontMetrics()
@@ -411,9 +411,10 @@ class RunPredictions(QWidget):
 
     def show_cell(self, true: str, predicted: str) -> None:
         """Show the examples of a cell of the confusion matrix."""
-        self._cell = (true, predicted)
-        self._show_filters()
-        self.filter.set_value(OF_CELL)
+        if self._validation is not None:
+            self._cell = (true, predicted)
+            self._show_filters()
+            self.filter.set_value(OF_CELL)
         self._show_moment()
 
     def _show_filters(self) -> None:

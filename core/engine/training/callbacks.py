@@ -268,6 +268,8 @@ class ValidationCallback(TrainerCallback):
 
 FLUSH_SECONDS = 0.2
 """Figures of steps are read together at most this often: each time waits for the device."""
+PROGRESS_SECONDS = 1.0
+"""How often the progress of an evaluation is reported."""
 NON_FINITE_STEPS = 3
 """Steps in a row with a loss of NaN or infinity that end the run."""
 
@@ -392,7 +394,8 @@ class ReportCallback(TrainerCallback):
         self._options = resolved.options
         self._mark = time.perf_counter()
         self._learning_rate = 0.0
-        self._evaluating = False
+        self._evaluated_batches = 0
+        self._told = 0.0
         self._stated_what_ran = False
         trainer.when_saving = self._begin_saving
 
@@ -464,12 +467,18 @@ class ReportCallback(TrainerCallback):
         if control.should_evaluate:  # the device has to end its steps before: their time isn't evaluation
             self._log.flush()
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not self._evaluating:
-            self._evaluating = True
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, eval_dataloader: Any, **kwargs: Any
+    ) -> None:
+        if not self._evaluated_batches:
             self._log.flush()
             self._mark = time.perf_counter()
             self._reporter.phase(Phase.EVALUATING)
+            self._told = time.monotonic()
+        self._evaluated_batches += 1
+        if time.monotonic() - self._told >= PROGRESS_SECONDS:
+            self._told = time.monotonic()
+            self._reporter.phase(Phase.EVALUATING, f"{self._evaluated_batches}/{len(eval_dataloader)}")
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
@@ -487,7 +496,7 @@ class ReportCallback(TrainerCallback):
                 baseline=metrics.get("eval_baseline"),
             )
         )
-        self._evaluating = False
+        self._evaluated_batches = 0
         self._back_to_training(state)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -81,6 +81,8 @@ def test_the_cache_may_be_elsewhere(variable, tmp_path, monkeypatch):
 def test_options_that_do_not_matter_make_no_other_question():
     resnet = of_images("torchvision:resnet18")
     assert question_about(resnet) == question_about(replace(resnet, training=TrainingOptions(epochs=9.0)))
+    alpha = replace(resnet, model=replace(resnet.model, lora_alpha=3.0))
+    assert question_about(resnet) == question_about(alpha)
     checkpointing = replace(resnet, memory=MemoryOptions(activation_checkpointing=True))
     assert question_about(resnet) != question_about(checkpointing)
     assert question_about(resnet) != question_about(resnet, labels=10)

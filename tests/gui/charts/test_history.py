@@ -13,8 +13,10 @@ from core.runs.events import (
     DeviceSampled,
     DiskSampled,
     Evaluated,
+    Level,
     MemorySampled,
     MessageRaised,
+    MessageWithdrawn,
     Outcome,
     Phase,
     PhaseChanged,
@@ -285,3 +287,22 @@ HEAT, BRAKE = Throttle.THERMAL_HARDWARE, Throttle.POWER_BRAKE
 def test_throttling_lasts_until_a_sample_without_it(samples, throttled):
     history = applied(DeviceHistory(), *([one] for one in samples))
     assert history.gpu.throttled == [(begin, end, (reason,)) for begin, end, reason in throttled]
+
+
+def test_a_message_is_marked_once_where_it_was_raised_first_until_another_follows_it():
+    def raised(time, title="Hot", level=Level.WARNING):
+        return MessageRaised(time=time, attempt=1, id="hot", level=level, title=title)
+
+    history = history_of(RunStarted(time=0.0, attempt=1, pid=1), step(1, at=1), raised(2.0), step(2, at=3))
+    history.apply(raised(3.0, level=Level.ERROR))
+    assert not history.marks[MarkKind.WARNING]
+    for event in (MessageWithdrawn(time=4.0, attempt=1, id="hot"), raised(5.0)):
+        history.apply(event)
+    [mark] = history.marks[MarkKind.WARNING]
+    assert (mark.clock, mark.is_over) == (2.0, False)
+    for event in (MessageWithdrawn(time=6.0, attempt=1, id="hot"), raised(7.0, "Too hot")):
+        history.apply(event)
+    assert [(mark.title, mark.is_over) for mark in history.marks[MarkKind.WARNING]] == [
+        ("Hot", True),
+        ("Too hot", False),
+    ]

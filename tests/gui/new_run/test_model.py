@@ -176,3 +176,15 @@ def test_a_context_shorter_than_the_longest_text_is_named(qtbot, page, model, pa
     assert rows(page)["Loading"].startswith("padded to 512 tokens")
     put(page, model__source="")
     assert length.hint == ""
+
+
+def test_an_answer_about_the_same_model_and_method_is_kept(qtbot, page, engine, model, pairs):
+    load(page, source=model, data=pairs, model=LORA)
+    settle(qtbot, page)
+    put(page, model__method="full")
+    settle(qtbot, page)
+    engine.requests.clear()
+    put(page, model__method="lora", model__lora_alpha=3.0, training__learning_rate=0.5)
+    assert page._questions.model.report is not None
+    settle(qtbot, page)
+    assert engine.looked_at() == []

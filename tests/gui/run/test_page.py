@@ -486,6 +486,18 @@ def test_a_finished_run_sums_up_and_offers_its_model(qtbot, run, show, monkeypat
     assert view.messages.titles() == []
 
 
+def test_a_stopped_run_with_a_model_offers_it_as_a_finished_one(run, show):
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    write_story(run, Plot(reached=50))
+    write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
+    run.record_exit(ExitRecord(time=time.time(), code=0))
+    buttons = show(State.STOPPED).header.buttons
+    entries = {action for action, entry in buttons.entries.items() if entry.isVisible()}
+    assert not entries & {RunAction.TRY, RunAction.EXPORT, RunAction.COMPARE}
+    assert {RunAction.TRY, RunAction.EXPORT, RunAction.COMPARE, RunAction.RESUME} <= buttons.offers()
+
+
 def test_an_evaluation_before_the_last_steps_is_no_result(run, show):
     write_story(run, Plot(reached=50))
     write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))

@@ -23,6 +23,7 @@ from core.engine.data.batches import stack
 from core.engine.devices.memory import DeviceMemory
 from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
+from core.engine.training import callbacks
 from core.engine.training.arguments import trainer_arguments
 from core.engine.training.callbacks import (
     ReportCallback,
@@ -119,6 +120,14 @@ def test_a_run_reports_its_plan_steps_phases_checkpoints_and_what_ran(tmp_path):
     assert (ran.optimizer, ran.parameter_dtype, ran.autocast_dtype) == ("AdamW, fused", "float32", None)
     after_the_smaller_step = what_ran(training.trainer, training.resolved)  # where a resumed run may begin
     assert (ran.effective_batch, after_the_smaller_step.effective_batch) == (4, 4)
+
+
+def test_an_evaluation_reports_how_many_batches_are_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(callbacks, "PROGRESS_SECONDS", 0.0)
+    training = Training(tmp_path, samples(10))
+    training.trainer.evaluate()
+    details = [event.detail for event in training.events(PhaseChanged) if event.phase is Phase.EVALUATING]
+    assert (details[0], details[-1]) == ("", f"{len(details) - 1}/{len(details) - 1}")
 
 
 def test_fewer_samples_than_a_batch_are_stated_and_many_epochs_of_them_noted(tmp_path):
