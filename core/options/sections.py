@@ -309,7 +309,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
 
 
 class TrainingOptions(Section, frozen=True, kw_only=True):
-    """Length, learning rate and optimizer."""
+    """Duration, learning rate and optimizer."""
 
     epochs: float = option(
         3.0,
@@ -325,7 +325,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         _("Maximum steps"),
         _("Stop after this many optimizer steps, whatever the epochs. Empty: by epochs."),
         unit=Unit.STEPS,
-        group=_("Length"),
+        group=_("Duration"),
         limits=(1, None),
     )
     eval_steps: float = option(

@@ -32,6 +32,7 @@ from core.runs.events import (
     RunFinished,
     RunPlanned,
     RunStarted,
+    Said,
     Source,
     StepFinished,
     TurnAwaited,
@@ -203,7 +204,7 @@ class RunStatus:
     - `seconds_before` is the time of the attempts before the newest one, `last_event_time` the engine's newest event.
     - `first_loss` is that of the first step: of the model before it was trained, on one batch.
     - `evaluations` are those that weren't undone by a resume; `model_step` is the step of the model in `model/`.
-    - `examples` is how many have their predictions recorded, which took `predict_seconds` the last time.
+    - `examples` is how many have their predictions recorded: `said`, which took `predict_seconds`, the last time.
     - `accepted` is the latest attempt that accepted each request (stop, pause, ...), `awaited` the run it is queued
       behind, `peaks` peak memory by attempt.
     - Set by the reader of the files: `skipped` lines that could not be read, `trouble` why a whole file can't be, and
@@ -227,6 +228,7 @@ class RunStatus:
     first_loss: float | None = None
     evaluations: list[Evaluated] = field(default_factory=list)
     examples: int = 0
+    said: tuple[Said, ...] = ()
     predict_seconds: float = 0.0
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
@@ -262,7 +264,7 @@ class RunStatus:
             case ExamplesChosen():
                 self.examples = len(event.examples)
             case Predicted():
-                self.predict_seconds = event.seconds
+                self.said, self.predict_seconds = event.said, event.seconds
             case CheckpointSaved():
                 self._register(event)
                 self.last_checkpoint = event

@@ -21,6 +21,7 @@ from core.base.files import open_plain
 from core.base.formats import METRICS, Metric
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs
+from core.options.choices import Task
 from core.options.past_runs import model_name, title_of
 from core.options.sources import short_name
 from core.runs.event_log import LARGEST_LINE
@@ -264,6 +265,8 @@ LEAST_CHANGE = 0.03
 """Smaller changes of a loss mean nothing, as of a model that is nearly always right."""
 CONSTANT = 0.95
 """A mean absolute error above this share of the baseline's is no better than a constant prediction."""
+LEAST_TEXTS = 3
+"""Of fewer generated texts it means nothing that they are the same."""
 HIGHER_RATE, LOWER_RATE = 5.0, 0.1
 LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
 
@@ -297,6 +300,10 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     finished = status.finished
     if finished is None or not finished.wrote_model or not finished.steps:
         return None
+    if options is not None and options.task in (Task.CAUSAL_LM, Task.CHAT) and (empty := _monotony(status)):
+        return Verdict(
+            Finding.HARDLY_LEARNED, _("The model has not learned to generate text yet"), empty, (LONGER,)
+        )
     if not status.evaluations:
         fixes = (Fix(_("New run with a validation split of 10 %"), {"data.eval_fraction": 0.1}),)
         return Verdict(
@@ -352,6 +359,20 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         detail = _("The validation loss was still falling at the end.")
         return judged(Finding.STILL_FALLING, detail, LONGER)
     return judged(Finding.RESULT)
+
+
+def _monotony(status: RunStatus) -> str:
+    """Why the generated texts of the last evaluation are worth nothing; empty if they differ."""
+    texts = [set(one.text.split()) for one in status.said]
+    if not texts or (any(texts) and (len(texts) < LEAST_TEXTS or any(text != texts[0] for text in texts))):
+        return ""
+    found = (
+        _("All sample predictions are the same.") if any(texts) else _("All sample predictions are empty.")
+    )
+    if status.epoch >= 1:
+        return found
+    trained = _("After {epoch} epochs it has not seen every training example yet.")
+    return f"{found} {trained.format(epoch=formats.epochs(status.epoch))}"
 
 
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:

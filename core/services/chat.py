@@ -486,9 +486,7 @@ def judge(
     if training and not on_cpu:
         title = ngettext("{title} is training", "{count} runs are training", len(training))
         detail = (
-            _(
-                "Trying a model would slow it down. Try it on the CPU, which is slow, or wait for the end of the run."
-            )
+            _("Trying a model would slow it down. Try it on the CPU instead, or wait for the end of the run.")
             if allowed
             else _(
                 "Not enough memory is left: the model takes about {first}, and {free} are free. Wait for the end of "

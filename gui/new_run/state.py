@@ -217,7 +217,9 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
         return self.report.problems if self.report is not None else ()
 
     def _keeps_report(self, before: InspectRequest | None, request: InspectRequest | None) -> bool:
-        return before is not None and request is not None and before.source == request.source
+        if before is None or request is None or before.asked["task"] != request.asked["task"]:
+            return False  # another task has other checks and columns
+        return before.source == request.source
 
     def _on_progress(self, progress: JobProgress) -> None:
         self.share = progress.share

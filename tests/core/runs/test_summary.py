@@ -3,10 +3,12 @@
 import os
 import time
 
+import msgspec
 import psutil
 import pytest
 
 from core.options import run_file
+from core.options.choices import Task
 from core.runs import summary as runs_summary
 from core.runs.event_log import LARGEST_LINE, RunFollower
 from core.runs.events import (
@@ -14,9 +16,11 @@ from core.runs.events import (
     Event,
     MemorySampled,
     Outcome,
+    Predicted,
     RequestAnswered,
     RunFinished,
     RunStarted,
+    Said,
     Source,
     decode,
     encode,
@@ -313,6 +317,23 @@ def test_a_verdict_says_what_to_try_next(evaluations, first_loss, changes):
     assert [
         fix.changes for fix in judged(*evaluations, first_loss=first_loss, options=options).fixes
     ] == changes
+
+
+@pytest.mark.parametrize(
+    ("texts", "finding"),
+    [
+        (["", " ", "\n"], Finding.HARDLY_LEARNED),
+        (["the the", "the", "the  the the"], Finding.HARDLY_LEARNED),
+        (["Yes", "Yes"], Finding.NOT_EVALUATED),
+        (["", "Yes", "No"], Finding.NOT_EVALUATED),
+    ],
+)
+def test_generated_texts_that_are_empty_or_all_the_same_are_called_so(texts, finding):
+    status, options = RunStatus(), digits_options()
+    said = tuple(Said(text=text) for text in texts)
+    status.apply_all([TEN, step(1), Predicted(step=1, epoch=0.5, said=said)])
+    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
+    assert verdict(status, msgspec.structs.replace(options, task=Task.CHAT)).finding is finding
 
 
 def test_there_is_no_verdict_on_a_run_that_goes_on():
