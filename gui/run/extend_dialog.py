@@ -1,5 +1,6 @@
 """The dialog "Train longer", and options of new runs that are based on another run."""
 
+import math
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
@@ -44,7 +45,10 @@ class Length:
             return self.planned_steps + more
         if plan is None or not plan.epochs:
             return None
-        return round((self.options.training.epochs + more) * plan.total_steps / plan.epochs)
+        pace = math.ceil(plan.train_samples / max(1, plan.effective_batch))
+        if math.ceil(plan.epochs * pace) != plan.total_steps:  # as with packed examples
+            pace = plan.total_steps / plan.epochs
+        return math.ceil(round((self.options.training.epochs + more) * pace, 6))  # as the Trainer rounds
 
     def extension(self, more: int) -> Extension:
         if self.planned_steps is not None:
@@ -131,7 +135,7 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
     )
     total = []
     if epochs is not None:
-        text = ngettext("{count} epoch", "{count} epochs", round(epochs))
+        text = _("{count} epoch") if epochs == 1 else _("{count} epochs")
         total.append(text.format(count=formats.epochs(epochs)))
     if steps is not None:
         total.append(ngettext("{count} step", "{count} steps", steps).format(count=formats.count(steps)))

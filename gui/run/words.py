@@ -34,8 +34,8 @@ def forecast_text(past: Sequence[PastRun]) -> str:
     if error is None:
         return ""
     accuracy = ngettext(
-        "Memory forecast on this computer: off by {error} in one complete run.",
-        "Memory forecasts on this computer: off by {error} in the median of {count} complete runs.",
+        "Memory forecast on this computer: off by {error} in one run of at least one epoch.",
+        "Memory forecasts on this computer: off by {error} in the median of {count} runs of at least one epoch.",
         len(runs),
     ).format(error=formats.whole_percent(error), count=formats.count(len(runs)))
     factors = {device: correction(device, runs) - 1 for device in dict.fromkeys(run.device for run in runs)}

@@ -176,8 +176,9 @@ class Prediction(PageScroll):
         self._show(None)
 
     def begin(self, question: Question, name: str) -> None:
-        """Show a question to the model `name`; the last answer stays until the next one arrives."""
+        """Show a question to the model `name`, without the answer to the one before."""
         self._question = question
+        self._show(None)
         self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])) if self._said else "")
         self.asked.words.setText(question.shown)
         self.asked.setVisible(bool(question.shown))
@@ -220,6 +221,8 @@ class Prediction(PageScroll):
 class ModelColumn(Card):
     """A model with its answers, in a process of its own.
 
+    `question` is the one whose answer is pending.
+
     Signals:
         settled: The question was answered, has failed or was stopped.
     """
@@ -237,8 +240,8 @@ class ModelColumn(Card):
         self._task.failed.connect(self._fail)
         self._task.settled.connect(self._on_end)
         self._turns: tuple[Turn, ...] = ()
-        self._question: Question | None = None
-        self._pending: Ask | None = None  # until the process has started
+        self.question: Question | None = None
+        self._pending: Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._is_loading = False
         self.name = ElidedLabel()
@@ -257,7 +260,7 @@ class ModelColumn(Card):
     @property
     def is_busy(self) -> bool:
         """Whether an answer is pending."""
-        return self._question is not None
+        return self.question is not None
 
     @property
     def is_loaded(self) -> bool:
@@ -277,10 +280,17 @@ class ModelColumn(Card):
     def clear(self) -> None:
         """Begin a new conversation; a pending answer is ignored."""
         self._turns = ()
-        self._question = None
-        self._last_id += 1
+        self.withdraw()
         self.transcript.clear()
         self.prediction.clear()
+
+    def withdraw(self) -> None:
+        """Ignore the answer to a pending question; a prediction is hidden."""
+        if self.question is not None and self._process is not None:
+            self._process.say(Stop(id=self._last_id))
+        self.question = self._pending = None
+        self._last_id += 1
+        self.prediction.answer.hide()
 
     def load(self, *, on_cpu: bool = False) -> None:
         """Load the model, unless it is loaded, or being loaded."""
@@ -288,14 +298,14 @@ class ModelColumn(Card):
             self._load(self._chosen, on_cpu=on_cpu)
 
     def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
-        """Ask the model, which is loaded first if necessary."""
+        """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
         assert self._chosen is not None, "a run is chosen before anything is asked"
-        self._last_id += 1
+        self.withdraw()
         given = question.given_to(self._chosen.task, self._turns)
         message = Ask(id=self._last_id, given=given, writing=writing)
-        self._question = question
+        self.question = question
         self._answers.begin(question, self._chosen.names[self.which])
-        if self._process is not None:
+        if self._process is not None and not self._is_loading:
             self._process.say(message)
         else:
             self._pending = message
@@ -305,7 +315,7 @@ class ModelColumn(Card):
 
     def stop(self) -> None:
         """End the answer early; a model that is still loading is unloaded."""
-        if self._question is None:
+        if self.question is None:
             return
         if self._process is None or self._is_loading:
             self.end()
@@ -317,7 +327,7 @@ class ModelColumn(Card):
         self._task.cancel()
         self._process = self._pending = None
         self._show_state()
-        if self._question is not None:
+        if self.question is not None:
             self._answers.show_notes(_("Stopped."))
             self._settle()
 
@@ -349,12 +359,12 @@ class ModelColumn(Card):
         match message:
             case TryProcess():
                 self._process = message
-                if self._pending is not None:
-                    message.say(self._pending)
-                self._pending = None
             case Loaded():
                 self._is_loading = False
                 self._answers.show_notes()
+                if self._pending is not None and self._process is not None:
+                    self._process.say(self._pending)
+                self._pending = None
                 self._show_state(f"{message.device}, {message.dtype}", *message.notes)
             case Piece() if message.id == self._last_id and self._answers is self.transcript:
                 self.transcript.add(message.text)
@@ -364,7 +374,7 @@ class ModelColumn(Card):
                 self._fail(UserError(message.error.title, message.error.detail, message.error.fixes))
 
     def _finish(self, answered: Answered) -> None:
-        question = self._question
+        question = self.question
         if question is None:
             return
         self._answers.finish(answered)
@@ -374,12 +384,12 @@ class ModelColumn(Card):
         self._settle()
 
     def _fail(self, error: UserError) -> None:
-        if self._question is not None:
+        if self.question is not None:
             self._answers.fail(error)
             self._settle()
 
     def _settle(self) -> None:
-        self._question = None
+        self.question = None
         self.settled.emit()
 
     def _on_end(self) -> None:

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPixmap,
+    QShortcut,
 )
 from PySide6.QtWidgets import (
     QFileDialog,
@@ -491,7 +492,10 @@ class TryInput(Card):
         self.button.clicked.connect(self._press)
         self.more.toggled.connect(self.settings.setVisible)
         self.clear_link.clicked.connect(self.clear_pressed)
-        self.image.chosen.connect(self._on_image)
+        for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            pressed.activated.connect(self._ask_texts)
+        self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path)))
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
             field.return_pressed.connect(self._ask_texts)
@@ -531,7 +535,6 @@ class TryInput(Card):
     def show_busy(self, busy: bool) -> None:
         """Show the stop button while answers are pending."""
         self._is_busy = busy
-        self.image.pad.setEnabled(not busy)
         self._show_button()
 
     def _lay_out(self) -> None:
@@ -563,17 +566,12 @@ class TryInput(Card):
         if self.second.isVisibleTo(self):
             texts = (*texts, self.second.toPlainText().strip())
         question = Question(texts=texts, system=self.settings.system.text())
-        if self._is_busy or question.is_empty or self._task.reads_images:
+        is_writing = self._is_busy and self._task.writes_text
+        if is_writing or question.is_empty or self._task.reads_images:
             return
         self.asked.emit(question)
 
-    def _on_image(self, path: str) -> None:
-        if not self._is_busy:
-            self.asked.emit(Question(image=path))
-
     def _on_example(self, question: Question) -> None:
-        if self._is_busy:
-            return
         if question.image:
             self.image.show_image(question.image)
         elif not self._task.writes_text:

@@ -100,10 +100,13 @@ class TryPage(QWidget):
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
+            pending = next((one.question for one in self.columns.values() if one.question), self._waiting)
             self._unload()
             title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
             self.strip.show_message(Level.INFO, title, _("They reload on your next prompt."))
             self._unloaded_for = training[0].run
+            if pending not in (None, NOTHING):
+                self._ask(pending)
 
     def close_questions(self) -> None:
         """End all processes and wait for all threads."""
@@ -192,6 +195,7 @@ class TryPage(QWidget):
         self.run_list.choose(str(chosen.run.path))
         self.task_name.setText(chosen.task.label)
         if chosen != before:
+            self._waiting = None
             self._hide_message()
             for column in self.columns.values():
                 column.show_model(chosen)
@@ -244,6 +248,9 @@ class TryPage(QWidget):
             self._send(question, self._selected)
             return
         self._waiting = question
+        if question is not NOTHING:
+            for which in self._selected:
+                self.columns[which].withdraw()
         folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
         self._room.start(lambda _call: room_for(chosen.run, missing, folder, on_cpu=on_cpu))
         self._show_busy()
@@ -305,9 +312,11 @@ class TryPage(QWidget):
         self._show_busy()
 
     def _clear(self) -> None:
-        self._stop()
+        self._waiting = None
+        self._room.cancel()
         for column in self.columns.values():
             column.clear()
+        self._show_busy()
 
     def _show_busy(self) -> None:
         is_answering = any(column.is_busy for column in self.columns.values())

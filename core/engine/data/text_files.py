@@ -374,7 +374,7 @@ def size_of(path: Path) -> int:
     except OSError as error:
         raise unreadable(path, error) from error
     if status.st_size == 0:
-        raise _empty(path)
+        raise _empty(path, _("{path} has no content (0 bytes)."))
     return status.st_size
 
 
@@ -390,10 +390,10 @@ def unreadable(path: Path, error: OSError) -> DataError:
     )
 
 
-def _empty(path: Path) -> DataError:
+def _empty(path: Path, reason: str) -> DataError:
     return DataError(
         _("{name} is empty").format(name=path.name),
-        _("{path} contains only white space.").format(path=path),
+        reason.format(path=path),
         (Fix(_("Choose another file")),),
     )
 
@@ -501,7 +501,7 @@ def open_text(path: Path, passes: Passes) -> TextFile:
         content = _Content()
         content.read(path, passes, encoding, errors)
     if content.is_blank:
-        raise _empty(path)
+        raise _empty(path, _("{path} contains only white space."))
     newline = "\r" if content.returns and not content.lines else "\n"
     return TextFile(path, encoding, errors, content.size, content.has_quotes, newline, notes, passes)
 

@@ -11,12 +11,12 @@ from gui.run.extend_dialog import ExtendSheet, Length
 from tests.fakes.runs import OPTIONS
 
 
-def measured():
-    """Where a run of 8 epochs and 360 steps is after its last step."""
+def measured(steps=360, epochs=8.0):
+    """Where a run of 45 steps per epoch is after its last step."""
     status = RunStatus()
     counts = {"train_samples": 1437, "eval_samples": 360, "effective_batch": 32}
-    status.apply(RunPlanned(total_steps=360, epochs=8.0, device="cpu", **counts))
-    for step in range(351, 361):
+    status.apply(RunPlanned(total_steps=steps, epochs=epochs, device="cpu", **counts))
+    for step in range(steps - 9, steps + 1):
         status.apply(StepFinished(step=step, epoch=step / 45, seconds=0.2, learning_rate=0.0, samples=32))
     return status
 
@@ -34,6 +34,7 @@ def measured():
             },
             Extension(epochs=9.0),
         ),
+        ({"epochs": 0.3}, measured(14, 0.3), {"In total": "1.3 epochs, 59 steps"}, Extension(epochs=1.3)),
         (
             {"max_steps": 360, "schedule": Schedule.CONSTANT},
             measured(),
@@ -42,7 +43,7 @@ def measured():
         ),
         ({}, RunStatus(), {"In total": "9 epochs", "Time": None}, Extension(epochs=9.0)),
     ],
-    ids=["epochs", "steps", "before a step was measured"],
+    ids=["epochs", "a part of an epoch", "steps", "before a step was measured"],
 )
 def test_a_run_is_extended_by_what_it_counts_in(qtbot, training, status, rows, extension):
     options = msgspec.structs.replace(OPTIONS, training=msgspec.structs.replace(OPTIONS.training, **training))

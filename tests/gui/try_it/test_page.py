@@ -67,8 +67,10 @@ def folder(tmp_path):
     runs = tmp_path / "runs"
     make_run(runs / "1-chat", Task.CHAT, "Handwritten digits", *CONVERSATION)
     make_run(runs / "2-texts", Task.TEXT_CLASSIFICATION, "Pairs", Example(given="good\nbad", expected="yes"))
-    images = make_run(runs / "3-images", Task.IMAGE_CLASSIFICATION, "Images", Example(image="0.png"))
-    QImage(8, 8, QImage.Format.Format_RGB32).save(str(images.path / "0.png"))
+    two = (Example(image="0.png", expected="nought"), Example(image="1.png", expected="one"))
+    images = make_run(runs / "3-images", Task.IMAGE_CLASSIFICATION, "Images", *two)
+    for image in two:
+        QImage(8, 8, QImage.Format.Format_RGB32).save(str(images.path / image.image))
     return runs
 
 
@@ -175,6 +177,33 @@ def test_a_dropped_image_is_classified(qtbot, page, folder):
     qtbot.waitUntil(lambda: is_busy(page))
     wait(qtbot, page)
     assert "seven: 75.0 %" in page.columns[Which.TRAINED].prediction.bars.accessibleName()
+
+
+def test_an_image_chosen_while_the_models_load_replaces_the_waiting_one(qtbot, page, folder):
+    choose(qtbot, page, folder / "3-images")
+    for button in page.input.examples.buttons:
+        button.click()
+        qtbot.waitUntil(lambda: any(column.is_busy for column in page.columns.values()))
+    wait(qtbot, page)
+    for column in page.columns.values():
+        assert "Expected: one" in column.prediction.answer.below.text()
+        assert column.prediction._said == ["1.png  →  seven  75 %"]
+
+
+def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot, page, folder, models):
+    choose(qtbot, page, folder / "3-images")
+    first, second = page.input.examples.buttons
+    first.click()
+    qtbot.waitUntil(lambda: is_busy(page))
+    wait(qtbot, page)
+    models.verdict = Verdict((), "Digits is training", "It needs the memory.", cpu_helps=True)
+    page.take_live(live("Digits"))
+    second.click()
+    qtbot.waitUntil(lambda: page.strip.accessibleName() == "Digits is training")
+    answers = [column.prediction.answer for column in page.columns.values()]
+    assert not any(answer.isVisible() for answer in answers)
+    press(page, "CPU")
+    qtbot.waitUntil(lambda: all("Expected: one" in answer.below.text() for answer in answers), timeout=20_000)
 
 
 def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
