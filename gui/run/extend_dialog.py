@@ -45,7 +45,7 @@ class Length:
             return self.planned_steps + more
         if plan is None or not plan.epochs:
             return None
-        pace = math.ceil(plan.train_samples / max(1, plan.effective_batch))
+        pace: float = math.ceil(plan.train_samples / max(1, plan.effective_batch))
         if math.ceil(plan.epochs * pace) != plan.total_steps:  # as with packed examples
             pace = plan.total_steps / plan.epochs
         return math.ceil(round((self.options.training.epochs + more) * pace, 6))  # as the Trainer rounds
