@@ -137,8 +137,11 @@ def unit_of(option: Option, value: Any) -> str:
 
 def unit_beside(option: Option, value: Any) -> str:
     """The unit behind a field: that of a share of the run is `of the run`."""
-    if option.path == "output.save_steps" and value == 0:
-        return _("steps: after each epoch")
+    after_each, never = _("steps (0: after each epoch)"), _("evaluations (0: never)")
+    zeros = {"output.save_steps": after_each, "training.eval_steps": after_each}
+    zeros["training.early_stopping_patience"] = never
+    if value == 0 and option.path in zeros:
+        return zeros[option.path]
     return _("of the run") if option.share_below_one and _is_share(option, value) else unit_of(option, value)
 
 

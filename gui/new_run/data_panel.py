@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QDialog,
@@ -348,7 +349,7 @@ class DataViews(QTabWidget):
             self.setCurrentWidget(self.rows)
 
 
-LINES_HIGH, LINES_OF_FINDINGS = 20, 6
+LINES_HIGH, LINES_OF_FINDINGS = 24, 12
 VIEWS_STRETCH = 100
 
 
@@ -357,6 +358,8 @@ class DataOverview(QWidget):
 
     Its height is fixed once data is chosen: what is below must not move when something becomes known about the data.
     """
+
+    grew = Signal(int)  # by so many pixels
 
     def __init__(self, theme: Theme, reading: DataReading) -> None:
         super().__init__()
@@ -381,6 +384,11 @@ class DataOverview(QWidget):
         """Take the place of a preview if data is chosen, else a line."""
         self.setFixedHeight((LINES_HIGH if is_chosen else 2) * self.fontMetrics().height())
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() == event.oldSize().width():
+            self.grew.emit(event.size().height() - event.oldSize().height())
+
     def show_state(self, task: Task, columns: Columns, guessed: Set[str], names: Mapping[str, str]) -> None:
         """Show what is known about the data.
 
@@ -396,7 +404,7 @@ class DataOverview(QWidget):
             self._shown = report, task, names
             self.views.show_report(report, task, names)
             rows = frozenset(row_numbers(report)) if report is not None else frozenset()
-            self.findings.show_findings(report.findings if report is not None else (), rows)
+            self.findings.show_findings(self._reading.findings, rows)
         self.views.rows.show_uses(task, columns, guessed)
 
     def add_problems(self, row: FormRow) -> None:

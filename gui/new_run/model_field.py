@@ -221,6 +221,7 @@ class ModelField(Field):
         self.models, self._runs = ModelList(), PastRunList()
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._text.changed.connect(self.changed)
+        self._text.settled.connect(self.settled)
         for chooser, tip in (
             (self.models, option.help),
             (self._runs, _("Continues from the model of a run")),
@@ -257,6 +258,10 @@ class ModelField(Field):
             is_listed = self.models.findData(before) >= 0
             is_kept = is_listed or scheme_of(before) not in (Scheme.TORCHVISION, Scheme.SCRATCH)
             self.set_value(before if is_kept else "")
+
+    @property
+    def is_typing(self) -> bool:  # type: ignore[override]
+        return self._text.is_typing
 
     def value(self) -> object:
         widget = self._stack.currentWidget()

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, UserError
@@ -212,6 +212,7 @@ class NewRunPage(QWidget):
         self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
         self._options.fields.model.models.judge = self._judge
+        self._options.data.grew.connect(self._on_data_grown)
         self._strip.fix_chosen.connect(self._remedies.apply)
         self._reading.changed.connect(self._on_reading)
         self._questions.model.changed.connect(self._refresh)
@@ -336,6 +337,14 @@ class NewRunPage(QWidget):
             target = findings if findings.isAncestorOf(focused) else focused
             self._scroll.ensureWidgetVisible(target, 0, 8 * SPACING)
 
+    def _on_data_grown(self, pixels: int) -> None:
+        """Keep in place what the person looks at or types below the data."""
+        data, bar, focused = self._options.data, self._scroll.verticalScrollBar(), self._options.focusWidget()
+        bottom = data.mapTo(self._options, data.rect().bottomLeft()).y() - pixels
+        is_below = focused is not None and focused.mapTo(self._options, QPoint()).y() > bottom
+        if bottom < bar.value() or (is_below and focused is not None and focused.hasFocus()):
+            QTimer.singleShot(0, lambda: bar.setValue(bar.value() + pixels))  # once the bar has its new range
+
     def open_more(self) -> None:
         """Show the options behind "More" in every card."""
         self._options.open_more()
@@ -459,7 +468,7 @@ class NewRunPage(QWidget):
         if report is not None and report is not self._guessed_from and not self._reading.is_waiting:
             self._guessed_from = report
             presets.remember(report.source)
-            self._leave_example(report.source)
+            self._leave_example()
             self._remedies.on_report(report)
             if self._options.guesses.on_report(report):
                 request = data_request(check_form(self.tree()).readable)
@@ -470,11 +479,11 @@ class NewRunPage(QWidget):
             self._remedies.on_failure(failure)
         self._refresh()
 
-    def _leave_example(self, source: str) -> None:
+    def _leave_example(self) -> None:
         """Offer the usual values once other data takes the place of the example's, with a model that they suit."""
         example, form = self._example, self._options.form
         model = str(form.value("model.source") or "")
-        if example is None or source == value_at(example.tree, "data.train"):
+        if example is None or form.value("data.train") == value_at(example.tree, "data.train"):
             return
         if form.value("output.name") == value_at(example.tree, "output.name"):
             form.put({"output.name": None})
@@ -506,6 +515,7 @@ class NewRunPage(QWidget):
         self._header.show_task(form.task, [form.value(path) for path in SOURCES])
         questions.update(checked)
         problems_of_length, advice = length_findings(checked, questions.data.counted)
+        advice = (*questions.data.advice, *advice)
         answers = (*problems_of_length, *questions.model.problems())
         problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
         if checked.readable is not None:
@@ -527,6 +537,7 @@ class NewRunPage(QWidget):
             questions,
             advice,
             changed=form.changed_from(),
+            typed={path for path in form.paths if form.field(path).is_typing},
             is_waiting=is_waiting,
             is_start_awaited=is_start_awaited,
         )

@@ -145,6 +145,10 @@ def _model_of(request: OptionsRequest | None) -> tuple[object, object] | None:
     return None if request is None else (request.asked["task"], request.asked["model"]["source"])
 
 
+UNUSED = "unused-"
+"""The codes of findings about data that could be used for validation begin so."""
+
+
 class DataReading(DebouncedTask[InspectRequest, DataReport]):
     """What is known about the chosen data; `changed` is also sent when reading begins.
 
@@ -181,6 +185,17 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
+        """What was found in the data itself."""
+        return tuple(item for item in self._found if not item.code.startswith(UNUSED))
+
+    @property
+    def advice(self) -> tuple[Problem, ...]:
+        """Advice to use data found beside it for validation."""
+        unused = (item for item in self._found if item.code.startswith(UNUSED))
+        return tuple(Problem("data.eval_fraction", item.message, item.fixes) for item in unused)
+
+    @property
+    def _found(self) -> tuple[Finding, ...]:
         return self.report.findings if self.report is not None else ()
 
     @property

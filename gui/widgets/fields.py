@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import QSignalBlocker, QTimer, Signal
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -126,6 +126,8 @@ class Field(QWidget):
     """One control. Its value is what was typed: `core.options.validate` says what is wrong with it."""
 
     changed = Signal()  # by the person
+    settled = Signal()  # a path that was being typed
+    is_typing = False  # so that it is too early to say what is wrong
 
     def __init__(self, option: Option) -> None:
         super().__init__()
@@ -453,6 +455,10 @@ class ComboField(Field):
         self.choices.choose(str(value))
 
 
+PAUSE_MS = 1500
+"""A path is complete once nothing was typed for so long."""
+
+
 class PathField(Field):
     """A path, or what the option takes instead (a Hub id, `builtin:digits`): typed, chosen or dropped.
 
@@ -469,6 +475,10 @@ class PathField(Field):
         self.line.setPlaceholderText(placeholder)
         self.line.setClearButtonEnabled(option.optional)
         self._add_control(self.line, stretch=True)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._pause.timeout.connect(self._settle)
+        self.line.textEdited.connect(self._on_typed)
+        self.line.editingFinished.connect(self._settle)
         self.line.textChanged.connect(self.changed)
         button = QPushButton(_("Choose…"))
         button.setAccessibleName(_("Choose: {title}").format(title=option.title))
@@ -490,6 +500,16 @@ class PathField(Field):
 
     def set_value(self, value: object) -> None:
         self.line.show_path("" if value is None else str(value))
+
+    def _on_typed(self) -> None:
+        self.is_typing = True  # before `changed`
+        self._pause.start()
+
+    def _settle(self) -> None:
+        self._pause.stop()
+        if self.is_typing:
+            self.is_typing = False
+            self.settled.emit()
 
     def _choose_file(self) -> None:
         self._on_chosen(

@@ -50,6 +50,7 @@ class Form(QObject):
         row = self._rows[path] = FormRow(field or make_field(option))
         row.field.set_value(option.default)
         row.field.changed.connect(lambda: self._on_change(path))
+        row.field.settled.connect(lambda: self.changed.emit(frozenset()))
         row.fix_chosen.connect(self.fix_chosen)
         row.reset_chosen.connect(lambda: self._reset(path))
         return row
@@ -147,10 +148,11 @@ class Form(QObject):
         self.changed.emit(frozenset(changes) & self._rows.keys())
 
     def show_problems(self, problems: Iterable[Problem]) -> None:
-        """Show each problem at its row, but none at an empty field: the page says elsewhere what is missing."""
+        """Show each problem at its row, but none at an empty one, or at a path being typed."""
         by_path = _by_path(problems)
         for path, row in self._rows.items():
-            row.set_problems([] if row.field.value() in ("", None, []) else by_path[path])
+            is_open = row.field.is_typing or row.field.value() in ("", None, [])
+            row.set_problems([] if is_open else by_path[path])
 
     def show_advice(self, advice: Iterable[Problem]) -> None:
         by_path = _by_path(advice)
