@@ -161,6 +161,11 @@ def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
     return read(folder).title or own
 
 
+def source_in(folder: Path) -> str:
+    """What the run in `folder` starts from; empty if its run file can't be read."""
+    return _names_in(folder)[1]
+
+
 def _data_name(source: str) -> str:
     name = short_name(source)
     return name if scheme_of(source) else Path(name).stem

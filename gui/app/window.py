@@ -451,6 +451,7 @@ class MainWindow(QMainWindow):
             page.bin.told.connect(lambda *note: self.runs_page().show_note(*note))
             page.try_requested.connect(self.try_run)
             page.compare_requested.connect(self.choose_to_compare)
+            page.run_opened.connect(self.show_run)
             self._add_page(page)
         return self.run
 

@@ -29,7 +29,7 @@ from gui.new_run.state import DataReading
 from gui.widgets.bars import LabelBars
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, label_width
-from gui.widgets.inputs import Segment, Segmented
+from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
 from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill, fill_dialog, hbox, vbox
 
@@ -314,6 +314,7 @@ class DataViews(QTabWidget):
             page.setParent(self)
             page.hide()
         self.setTabBarAutoHide(True)
+        WheelGuard(self.tabBar())
 
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:
         """Show the views of a report; `names` are those given to its labels."""

@@ -34,6 +34,7 @@ from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengths, Seen, SeenPart, uses_for
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
+from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import link_button, plain_tip, text_label
 from gui.widgets.layout import FLUSH, fill, hbox
 from gui.widgets.tables import set_up_rows
@@ -475,6 +476,7 @@ class LengthsPane(QWidget):
             self._plot.setMouseEnabled(False, False)
             self._plot.hideButtons()
             self._plot.hideAxis("left")
+            WheelGuard(self._plot.viewport())
             self._layout.insertWidget(0, self._plot, 1)
         self._plot.setBackground(None)
         self._plot.clear()

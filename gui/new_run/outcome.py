@@ -103,7 +103,7 @@ def trained_text(options: RunOptions, report: ModelReport | None = None) -> str:
     counts = report.trainable_parameters, report.total_parameters
     trained, total = map(compact_count, counts)
     if model.method is Method.FULL:
-        return _("all {total} weights").format(total=total)
+        return _("all {total} parameters").format(total=total)
     return _("{method} · {trained} of {total}").format(method=method, trained=trained, total=total)
 
 
@@ -225,7 +225,9 @@ def summary_rows(
     length = known_extent(options, data) if data is not None and is_known else None
     memory, training = options.memory, options.training
     title, precision = computed(machine, options)
-    batch = _("{size:,} × {batches:,} = {rows:,} examples").format(
+    is_plain = memory.gradient_accumulation_steps == 1
+    batch = _("{rows:,} per step") if is_plain else _("{size:,} × {batches:,} = {rows:,} per step")
+    batch = batch.format(
         size=memory.batch_size, batches=memory.gradient_accumulation_steps, rows=options.effective_batch
     )
     optimizer = _("{optimizer}, learning rate {rate}").format(
@@ -274,6 +276,8 @@ def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | N
     is_exact = options.training.max_steps or (data is not None and data.train_rows is not None)
     text = _("{steps:,} · {each:,} per epoch") if is_exact else _("about {steps:,} · {each:,} per epoch")
     text = text.format(steps=length.steps, each=length.steps_per_epoch)
+    if options.pretrains:
+        text = _("{steps}, in run 2 of 2; pretraining has its own").format(steps=text)
     is_packed = options.data.packing and options.data.train and options.task is Task.CHAT
     if is_packed and data is not None and data.train_rows:
         rows = extent(options, data.rows).trained

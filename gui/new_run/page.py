@@ -121,11 +121,10 @@ class Remedies(QObject):
             self._offer(report.source, report.suits)
 
     def on_failure(self, failure: UserError) -> None:
-        """Offer the task for which new data could be read, if any."""
-        if self._unread:
-            source, self._unread = self._unread, ""
-            tasks = [fix.changes["task"] for fix in failure.fixes if "task" in fix.changes]
-            self._offer(source, Task(tasks[0]) if tasks else None)
+        """Withdraw an offer that the failure itself makes."""
+        source, self._unread = self._unread, ""
+        if any("task" in fix.changes for fix in failure.fixes):
+            self._offer(source, None)
 
     def _offer(self, source: str, task: Task | None) -> None:
         now = self._options.form.task

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
+    QMessageBox,
     QProgressBar,
     QPushButton,
     QRadioButton,
@@ -46,7 +47,7 @@ from core.services.export import (
 from gui.base.background import Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import reveal
+from gui.base.trash import Question, reveal
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import CalmComboBox, PathLine
@@ -232,7 +233,7 @@ def result_text(report: ExportReport) -> tuple[str, str]:
 
 
 class ExportSheet(QDialog):
-    """Exports a run's model; closing it cancels an export and deletes its files."""
+    """Exports a run's model; closed during an export, it asks, then cancels it and deletes its files."""
 
     def __init__(
         self,
@@ -294,6 +295,18 @@ class ExportSheet(QDialog):
         self._reading.close()
         super().done(result)
 
+    def reject(self) -> None:
+        """Close, which a person must confirm during an export."""
+        if self.is_running:
+            text = _("What was written so far is deleted.")
+            question = Question(_("Stop the export?"), text, {True: _("Stop")}, self)
+            keep = QMessageBox.StandardButton.Cancel
+            question.button(keep).setText(_("Keep exporting"))
+            question.setDefaultButton(keep)
+            if not question.ask(otherwise=False) or not self.is_running:
+                return
+        super().reject()
+
     def _show_offers(self, offers: tuple[Offer, ...]) -> None:
         newest = trained_model(self._run)
         if newest is not None and newest.is_checkpoint:
@@ -320,7 +333,7 @@ class ExportSheet(QDialog):
         elif self.place.folder:
             ExportPlace.last_parent = Path(self.place.folder).expanduser().parent
         export = self._export = self._make(self.place.wanted(self._run))
-        self._status.setText(_("Starting…"))
+        self._status.setText(_("Loading the training libraries…"))
         self._bar.setRange(0, 0)
         self._task.start(lambda call: export.run(call.tell))
         self._refresh()

@@ -408,6 +408,8 @@ class RunHeader(QWidget):
         set_role(self.name, Role.PAGE_TITLE)
         self.state_line = ElidedLabel()
         set_role(self.state_line, Role.MUTED)
+        self.other = link_button("", flush=True)
+        self.other.hide()
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(_("Progress"))
@@ -431,8 +433,17 @@ class RunHeader(QWidget):
         share = share_done(status.step, status.total_steps)
         self.progress.setValue(round(PROGRESS_PARTS * (share or 0.0)))
 
+    def show_other(self, title: str, *, is_first: bool, is_finished: bool) -> None:
+        """Link to the other run of a chat model from scratch; this one is the first or the second of the two."""
+        text = _("Run 2 of 2: chat, after “{run}”")
+        if is_first:
+            done = _("Run 1 of 2 is done. Next: “{run}” learns to chat")
+            text = done if is_finished else _("Run 1 of 2: then “{run}” learns to chat")
+        self.other.setText(text.format(run=title))
+        self.other.show()
+
     def _lay_out(self) -> None:
-        names = fill(QVBoxLayout(), self.name, self.state_line, spacing=2)
+        names = fill(QVBoxLayout(), self.name, self.state_line, self.other, spacing=2)
         top = hbox((names, 1))
         top.addWidget(self.buttons, alignment=Qt.AlignmentFlag.AlignTop)
         times = fill(QHBoxLayout(), self.elapsed, None, self.time_left)

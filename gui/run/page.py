@@ -28,6 +28,7 @@ from core.options.past_runs import title_of
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.library import pretraining_pair, run_title
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
@@ -102,6 +103,7 @@ class RunView(QWidget):
         bin_requested: Move the run to the trash.
         try_requested: Open its model under "Try it".
         compare_requested: Choose a run to compare it with.
+        run_opened: A `RunFolder` that belongs to this run.
     """
 
     edit_requested = Signal(object)
@@ -109,6 +111,7 @@ class RunView(QWidget):
     bin_requested = Signal()
     try_requested = Signal()
     compare_requested = Signal()
+    run_opened = Signal(object)
 
     def __init__(
         self,
@@ -138,6 +141,8 @@ class RunView(QWidget):
         self._failures: list[MessageRaised] = []
         self._note: MessageRaised | None = None
         self._options = self._read_options()
+        self._pair = pretraining_pair(run) or (run, run)
+        self._other = self._pair[1] if self._pair[0].path == run.path else self._pair[0]
         self.header = RunHeader(self.title)
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
@@ -168,7 +173,7 @@ class RunView(QWidget):
         """Stop following; the run goes on. Takes a few milliseconds."""
         self._tick.stop()
         for sheet in self.findChildren(ExportSheet):
-            sheet.reject()
+            sheet.done(0)
         self.sharing.close()
         self.job.stop_following()
         self.job.wait()
@@ -206,6 +211,7 @@ class RunView(QWidget):
             RunAction.TRASH: self.bin_requested.emit,
         }
         self.header.buttons.requested.connect(lambda action: do[action]())
+        self.header.other.clicked.connect(lambda: self.run_opened.emit(self._other))
         self.model.button.clicked.connect(lambda: self._reveal(self.model.folder or self.run.path))
         self.sharing.reported.connect(self._show_note)
         for strip in (self.messages, self.verdict):
@@ -308,6 +314,9 @@ class RunView(QWidget):
     def _show_facts(self) -> None:
         facts = self._facts()
         self.header.show_facts(facts)
+        if self._other is not self.run:
+            is_first, is_finished = self._other is self._pair[1], facts.state is State.FINISHED
+            self.header.show_other(run_title(self._other), is_first=is_first, is_finished=is_finished)
         self.figures.show_figures(run_text.summary(facts))
         judged = verdict(self._status, self._options) if self._is_read and facts.state.is_over else None
         if judged is not None:
@@ -439,6 +448,7 @@ class RunPage(QScrollArea):
         run_gone: The run that was shown was moved to the trash.
         try_requested: The `RunFolder` whose model is to be opened under "Try it".
         compare_requested: The `RunFolder` to compare with another.
+        run_opened: A `RunFolder` that belongs to the one that is shown.
     """
 
     edit_requested = Signal(object)
@@ -446,6 +456,7 @@ class RunPage(QScrollArea):
     run_gone = Signal()
     try_requested = Signal(object)
     compare_requested = Signal(object)
+    run_opened = Signal(object)
 
     def __init__(
         self,
@@ -485,6 +496,7 @@ class RunPage(QScrollArea):
         self.view.bin_requested.connect(lambda: self.bin.begin([run]))
         self.view.try_requested.connect(lambda: self.try_requested.emit(run))
         self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
+        self.view.run_opened.connect(self.run_opened)
         set_role(self.view, Role.PAGE)
         self.setWidget(self.view)
         self.setFocus()

@@ -5,7 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, QModelIndex, QPersistentModelIndex, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QMimeData,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
@@ -88,6 +98,23 @@ class CalmDoubleSpinBox(QDoubleSpinBox):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+class WheelGuard(QObject):
+    """Leaves the wheel of a widget without a value, such as a tab bar or a chart's viewport, to the page.
+
+    `parent` is that widget.
+    """
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        parent.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() is not QEvent.Type.Wheel:
+            return False
+        event.ignore()
+        return True
 
 
 class CalmComboBox(QComboBox):

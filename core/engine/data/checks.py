@@ -3,6 +3,7 @@
 A run stops on the first error; a preview shows all of them as findings.
 """
 
+import contextlib
 import difflib
 from array import array
 from collections import Counter
@@ -35,6 +36,7 @@ from core.engine.data.columns import (
     kind_of,
     may_be_label,
 )
+from core.engine.data.conversations import ShapeKind, find_shape
 from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import listed
@@ -308,8 +310,14 @@ def _no_column(table: Table, what: str, needed: str) -> DataError:
         _("{path} has the columns {columns}. {needed}").format(
             path=table.path, columns=listed(table.columns), needed=needed
         ),
-        (CHOOSE,),
+        (*_as_chat(table), CHOOSE),
     )
+
+
+def _as_chat(table: Table) -> tuple[Fix, ...]:
+    with contextlib.suppress(DataError):
+        return () if find_shape(table).kind is ShapeKind.TEXT else (change_to(Task.CHAT),)
+    return ()
 
 
 def _refuse_missing(

@@ -15,7 +15,7 @@ from core.options.validate import check_tree
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action
-from core.runs.library import create, create_all, list_runs, read_status, run_title
+from core.runs.library import create, create_all, list_runs, pretraining_pair, read_status, run_title
 from core.runs.status import RunStatus, State
 from tests.fakes.runs import digits_options, new_run, record_keeper, write_events
 
@@ -65,6 +65,7 @@ def test_a_chat_model_from_scratch_is_pretrained_by_a_run_of_its_own(tmp_path):
     assert replace(after, model=options.model) == options
     assert (after.model.source, after.model.vocabulary) == (f"run:{first.path}", ModelOptions().vocabulary)
     assert after.output.name != before.output.name
+    assert pretraining_pair(first) == pretraining_pair(second) == (first, second)
 
 
 @pytest.mark.parametrize(

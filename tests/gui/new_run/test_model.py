@@ -115,7 +115,7 @@ def test_the_engine_is_asked_once_for_each_model_and_what_matters_to_it(qtbot, p
         section, name = path.split(".")
         assert engine.looked_at()[-1].asked[section][name] == value
         assert len(engine.looked_at()) == count + number
-    assert rows(page)["Trained"] == "all 109 million weights"
+    assert rows(page)["Trained"] == "all 109 million parameters"
 
 
 def test_a_model_that_is_not_here_is_not_asked_about(qtbot, page, engine, pairs, monkeypatch):

@@ -10,6 +10,7 @@ from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import JobCancelled, JobProgress
 from core.runs.folder import RunFolder
 from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer
+from gui.base.trash import Question
 from gui.run.export_dialog import ExportSheet
 
 NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
@@ -84,7 +85,7 @@ def make_sheet(qtbot, exports, tmp_path):
 
     yield make
     for sheet in made:
-        sheet.reject()
+        sheet.done(0)
 
 
 @pytest.fixture
@@ -151,9 +152,16 @@ def test_the_hub_takes_a_repository_and_a_typed_folder_stays(qtbot, sheet, expor
 
 
 @pytest.mark.parametrize("by_closing", [False, True])
-def test_an_export_is_cancelled_by_its_button_and_by_closing(qtbot, sheet, exports, by_closing):
+def test_an_export_is_cancelled_by_its_button_and_by_closing_if_confirmed(
+    qtbot, sheet, exports, by_closing, monkeypatch
+):
     begin(qtbot, sheet)
+    answers = [False, True]
+    monkeypatch.setattr(Question, "ask", lambda *_self, otherwise: answers.pop(0))
     if by_closing:
+        sheet.reject()
+        assert sheet.is_running
+        assert not exports.is_killed
         sheet.reject()
     else:
         sheet.stop.click()

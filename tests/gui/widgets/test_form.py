@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QApplication, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QPushButton, QTabBar, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, Problem
 from core.options import RunOptions
@@ -16,7 +16,7 @@ from core.options.run_file import to_tree
 from core.options.validate import check_tree
 from gui.widgets.fields import AutomaticField, Offer, Refused, make_field, offer_of, refused
 from gui.widgets.form import Form
-from gui.widgets.inputs import SECOND_LINE, Segment
+from gui.widgets.inputs import SECOND_LINE, Segment, WheelGuard
 from tests.fakes.jobs import CPU_ONLY
 
 BATCH, PRECISION, METHOD = "memory.batch_size", "device.precision", "model.method"
@@ -121,15 +121,30 @@ def test_arrows_stop_at_the_limits_and_lead_from_the_lowest_to_none(field_of, pa
     assert field.value() == value
 
 
+def turn_wheel(widget):
+    middle = QPointF(widget.rect().center())
+    where = QPointF(widget.mapToGlobal(middle))
+    buttons, keys, phase = Qt.MouseButton(0), Qt.KeyboardModifier(0), Qt.ScrollPhase.NoScrollPhase
+    down = QWheelEvent(middle, where, QPoint(), QPoint(0, -120), buttons, keys, phase, False)
+    QApplication.sendEvent(widget, down)
+    return down.isAccepted()
+
+
 def test_the_wheel_does_not_change_a_number_without_focus(field_of):
     field = field_of(BATCH)
-    middle = QPointF(field.control.rect().center())
-    where = QPointF(field.control.mapToGlobal(middle))
-    buttons, keys, phase = Qt.MouseButton(0), Qt.KeyboardModifier(0), Qt.ScrollPhase.NoScrollPhase
-    up = QWheelEvent(middle, where, QPoint(), QPoint(0, 120), buttons, keys, phase, False)
     before = field.value()
-    QApplication.sendEvent(field.control, up)
+    turn_wheel(field.control)
     assert field.value() == before
+
+
+def test_the_wheel_passes_a_guarded_tab_bar(qtbot):
+    tabs = QTabBar()
+    qtbot.addWidget(tabs)
+    for title in "abc":
+        tabs.addTab(title)
+    WheelGuard(tabs)
+    assert not turn_wheel(tabs)
+    assert tabs.currentIndex() == 0
 
 
 @pytest.mark.parametrize(
