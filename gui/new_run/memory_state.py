@@ -242,10 +242,11 @@ class MemoryState(QObject):
         """The best figure, with the memory there is now."""
         if self.case is None:
             return None
+        refined = self.refined.report
         if self.measured is not None:
             best: Forecast | None = self.measured.measurement.forecast
-        elif self.refined.report is not None:
-            best = estimate.corrected(self.refined.report, self.correction)
+        elif refined is not None and (refined.longest_text is not None or self.known_length is None):
+            best = estimate.corrected(refined, self.correction)  # else it assumes lengths that are known
         else:
             best = self._formula
         return best and msgspec.structs.replace(best, room=self.room)

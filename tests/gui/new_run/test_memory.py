@@ -16,7 +16,7 @@ from gui.base.trash import Question
 from gui.new_run.memory_card import saving_text, time_text
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import Measured, known_length
-from tests.fakes.jobs import CPU_ONLY, PAIRS
+from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.model_shapes import asked as options_of_bert
@@ -115,6 +115,17 @@ def test_the_engine_s_forecast_is_shown_until_something_that_matters_changes(qtb
         put(texts, memory__batch_size=4)
     assert card(texts).headline.startswith("Fits"), "the formula is left"
     assert card(texts)._note.isVisible()
+
+
+def test_a_forecast_that_assumes_the_maximum_length_replaces_none_with_known_lengths(qtbot, texts, engine):
+    engine.answers["forecast"] = replace(
+        TRACED, longest_text=None
+    )  # a model from scratch has no tokenizer yet
+    before = texts._fit.forecast
+    assert texts._fit.known_length is not None
+    await_refined(qtbot, texts)
+    assert texts._fit.forecast == before
+    assert before.parts != TRACED.parts
 
 
 def test_the_reason_is_given_while_nothing_can_be_forecast(qtbot, page, engine, model, pairs):
