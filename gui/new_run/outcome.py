@@ -18,7 +18,6 @@ from core.options.catalogue import options_by_path, plain_number, value_of, valu
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, PRETRAIN, SAMPLE_PATHS, STEP_PATHS, Extent, extent
-from core.options.past_runs import data_name
 from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
@@ -254,7 +253,7 @@ def summary_rows(
 def _data_text(options: RunOptions, length: Extent | None, data: DataReport | None) -> str:
     if not options.data.train:
         return _("choose the data")
-    name = data_name(options)
+    name = short_name(options.data.train)
     if length is None:
         return name
     if length.evaluated is not None:

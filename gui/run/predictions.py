@@ -327,7 +327,7 @@ class ConfusionGrid(QWidget):
         metrics: QFontMetrics = self.fontMetrics()
         labels = self._shown.labels if self._shown else ()
         widest = max((metrics.horizontalAdvance(" ".join(label.split())) for label in labels), default=0)
-        return min(widest, WIDEST_NAME * metrics.averageCharWidth()) + SPACING
+        return min(widest + 2, WIDEST_NAME * metrics.averageCharWidth()) + SPACING  # the exact width elides
 
 
 class RunPredictions(QWidget):
