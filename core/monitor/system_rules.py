@@ -3,6 +3,7 @@
 Each rule is a function of the attempt so far; `raised` is as in `core.monitor.loss_rules`.
 """
 
+import os
 import statistics
 import sys
 import time
@@ -240,10 +241,11 @@ SLOW_STEPS, SLOW_SECONDS = 3, 20.0
 SLOW_FROM, SLOW_OVER = 2.0, 1.3  # times as long as usual
 OTHERS_SHARE, OTHERS_OVER = 0.25, 0.1  # of the whole CPU that other programs take
 MOST_PROGRAMS = 2  # that are named
+KTHREADD = 2  # the pid of the parent of Linux's kernel threads; 0 is the idle process of Windows
 
 
 class OtherPrograms:
-    """Processor time of all programs but one and what it started, as shares of the whole CPU."""
+    """Processor time of all programs but Hone and what a process started, as shares of the whole CPU."""
 
     def __init__(self, pid: int, cores: int) -> None:
         self._pid, self._cores = pid, cores
@@ -251,12 +253,13 @@ class OtherPrograms:
 
     def read(self) -> dict[str, float]:
         """Shares by the program's name since the tenth call before, or since `reset`; empty for the first call."""
-        own = {0, *(process.pid for process in process_tree(self._pid))}  # 0 is the idle process of Windows
+        own = {0, os.getpid(), os.getppid(), *(process.pid for process in process_tree(self._pid))}
         names: dict[int, str] = {}
         used: dict[int, float] = {}
-        for process in psutil.process_iter(("name", "cpu_times")):
+        for process in psutil.process_iter(("name", "cpu_times", "ppid")):
             times = process.info["cpu_times"]
-            if times is not None and process.pid not in own:
+            is_kernel = sys.platform == "linux" and KTHREADD in (process.pid, process.info["ppid"])
+            if times is not None and process.pid not in own and not is_kernel:
                 names[process.pid], used[process.pid] = process.info["name"] or "?", times.user + times.system
         now = time.monotonic()
         self._readings.append((now, used))

@@ -304,6 +304,11 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return Verdict(
             Finding.HARDLY_LEARNED, _("The model has not learned to generate text yet"), empty, (LONGER,)
         )
+    if not status.evaluations and status.plan is not None and status.plan.eval_samples:
+        title = _("Stopped at step {step:,}, before the first evaluation").format(step=finished.steps)
+        return Verdict(
+            Finding.NOT_EVALUATED, title, _("It is unknown how well the model does on new examples.")
+        )
     if not status.evaluations:
         fixes = (Fix(_("New run with a validation split of 10 %"), {"data.eval_fraction": 0.1}),)
         return Verdict(
@@ -313,6 +318,10 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             fixes if options is not None and not options.data.eval_fraction else (),
         )
     title, compared, is_at_chance = _result(status, options)
+    model_step = finished.model_step or finished.steps
+    if not finished.metrics and status.evaluated_at != model_step:
+        at = _("This is of step {step:,}; the model is of step {model:,}.")
+        compared = f"{compared} {at.format(step=status.evaluated_at, model=model_step)}".strip()
 
     def judged(finding: Finding, detail: str = "", *fixes: Fix) -> Verdict:
         return Verdict(finding, title, f"{compared} {detail}".strip(), fixes)

@@ -289,7 +289,8 @@ class RunActions(QWidget):
             button.hide()
         self._buttons[RunAction.TRY].setIcon(icon("chat", QPalette.ColorRole.HighlightedText))
         set_role(self._buttons[RunAction.TRY], Role.PRIMARY)
-        fill(QHBoxLayout(self), *self._buttons.values(), self.more, margins=FLUSH, spacing=SPACING)
+        places = (self.end, self.resume, self.pause, self.stop, *_next, self.more)
+        fill(QHBoxLayout(self), *places, margins=FLUSH, spacing=SPACING)
 
     def show_facts(self, facts: RunFacts) -> None:
         """Show the buttons that make sense in the run's state; disabled menu entries say why."""
@@ -337,8 +338,13 @@ class RunActions(QWidget):
             self._waiting_since = self._waiting_since or time.monotonic()
         since = self._waiting_since
         is_stuck = since is not None and time.monotonic() - since > PATIENCE_SECONDS
-        self.pause.setVisible(state in (State.TRAINING, State.PAUSING, State.STOPPING))
-        self.pause.setEnabled(since is None)
+        if not self.stop.minimumWidth():
+            self.stop.ensurePolished()
+            self.stop.setMinimumWidth(
+                self.stop.sizeHint().width()
+            )  # of its longest text: places stay the same
+        self.pause.setVisible(is_working)
+        self.pause.setEnabled(since is None and state is State.TRAINING)
         self.resume.setVisible(state.can_resume and not facts.is_gone)
         self.resume.setEnabled(since is None and facts.options is not None)
         self.resume.setText(_("Start again") if saved is None else _("Resume"))
@@ -358,8 +364,8 @@ class RunActions(QWidget):
             _("Ends after the current step and saves the model as it is then."),
         )
         text, tip = texts.get(state, trained)
-        self.stop.setVisible(is_working)
-        self.stop.setEnabled(since is None or state is State.PAUSING)
+        self.stop.setVisible(is_working or (not self.resume.isHidden() and not facts.has_model))
+        self.stop.setEnabled(is_working and (since is None or state is State.PAUSING))
         self.stop.setText(text)
         self.stop.setToolTip(tip)
         self.end.setVisible(is_working and is_stuck)

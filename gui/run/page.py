@@ -184,9 +184,17 @@ class RunView(QWidget):
         start, top, end, bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
         layout.setSpacing(SPACING + SPACING // 2)
-        for part in (self.header, self.verdict, self.figures, self.model, self.messages):
+        for part in (self.header, self.verdict, self.figures, self.model):
             layout.addWidget(part)
         layout.addWidget(self.details, 1)
+        self._place_messages(is_over=False)
+
+    def _place_messages(self, *, is_over: bool) -> None:
+        """Put the messages below the tabs, which must not move while a run goes on; above them once it is over."""
+        layout = self.layout()
+        assert isinstance(layout, QVBoxLayout)
+        layout.removeWidget(self.messages)
+        layout.insertWidget(layout.indexOf(self.details) if is_over else layout.count(), self.messages)
 
     def _connect(self) -> None:
         do: dict[RunAction, Callable[[], None]] = {
@@ -249,6 +257,7 @@ class RunView(QWidget):
             self._attempt_left = -1
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
+        self._place_messages(is_over=state.is_over)
         self._refresh()
         self.model.show_model(self._trained)
         if state is State.CRASHED:

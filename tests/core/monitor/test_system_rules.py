@@ -1,6 +1,8 @@
 """Warnings about the machine, over made-up runs that a watchdog sees second by second; and the watchdog itself."""
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -235,8 +237,13 @@ def test_other_programs_that_slow_the_steps_are_named_until_they_are_done(second
 def test_the_processor_time_of_other_programs_is_counted_by_name():
     others = OtherPrograms(2**22 + 1, cores=1)
     assert sum(others.read().values()) == 0.0, "there is no span yet"
-    sum(range(3_000_000))
-    assert others.read()[psutil.Process().name()] > 0.0
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        name = psutil.Process(busy.pid).name()
+        others.read()
+        time.sleep(0.3)
+        share = others.read()[name]
+        busy.kill()
+    assert share > 0.0
 
 
 # --- Data loading

@@ -207,28 +207,55 @@ UNKNOWN = "The training process has ended, and the reason is unknown"
 REMOVED = "Removed from the queue before it resumed"
 
 
+RESUMES, ANEW = "Resume, Stop and save model", "Start again, Stop and save model"
+
+
 @pytest.mark.parametrize(
     "case",
     [
         (partial(train, reached=90), State.TRAINING, TRAINED, "Pause, Stop and save model", {}),
-        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Leave the queue", {}),
-        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Leave the queue", {}),
+        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Pause, Leave the queue", {}),
+        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Pause, Leave the queue", {}),
         (
             wait_without_checkpoint,
             State.QUEUED,
             WAITS + "digits · starts from the beginning",
-            "Leave the queue",
+            "Pause, Leave the queue",
             {},
         ),
         (finish_all, State.FINISHED, FINISHED, "", {}),
-        (fail_at_once, State.FAILED, "Failed · after 3 s", "Start again", {}),
+        (fail_at_once, State.FAILED, "Failed · after 3 s", ANEW, {}),
         (run_by_newer, State.FINISHED, "Finished · after ", "", {UNREAD: ""}),
         (damage, State.FINISHED, "Finished · ", "", {UNREAD: ""}),
-        (kill, State.CRASHED, "Crashed · after ", "Resume", {KILLED: "checkpoint of step 90 is complete"}),
-        (partial(kill, reached=20), State.CRASHED, "Crashed · after ", "Start again", {KILLED: ""}),
-        (lose_keeper, State.CRASHED, "Crashed", "Resume", {UNKNOWN: "The computer was restarted"}),
-        (run_out_of_memory, State.CRASHED, "Crashed", "Resume", {"Memory ran out": ""}),
-        (leave_queue, State.STOPPED, "Stopped", "Resume", {REMOVED: "killed by another process"}),
+        (
+            kill,
+            State.CRASHED,
+            "Crashed · after ",
+            RESUMES,
+            {KILLED: "checkpoint of step 90 is complete"},
+        ),
+        (
+            partial(kill, reached=20),
+            State.CRASHED,
+            "Crashed · after ",
+            ANEW,
+            {KILLED: ""},
+        ),
+        (
+            lose_keeper,
+            State.CRASHED,
+            "Crashed",
+            RESUMES,
+            {UNKNOWN: "The computer was restarted"},
+        ),
+        (run_out_of_memory, State.CRASHED, "Crashed", RESUMES, {"Memory ran out": ""}),
+        (
+            leave_queue,
+            State.STOPPED,
+            "Stopped",
+            RESUMES,
+            {REMOVED: "killed by another process"},
+        ),
     ],
 )
 def test_every_state_has_its_line_its_buttons_and_its_messages(run, show, case):
@@ -293,9 +320,9 @@ STOPS = "Pause, Stop and save model"
 @pytest.mark.parametrize(
     "case",
     [
-        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Leave the queue"),
-        (reopened, State.QUEUED, "Queued", "Queued behind “B” · step 90", "Leave the queue"),
-        (start_up, State.STARTING, "Starting", "Starting", "Stop"),
+        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Pause, Leave the queue"),
+        (reopened, State.QUEUED, "Queued", "Queued behind “B” · step 90", "Pause, Leave the queue"),
+        (start_up, State.STARTING, "Starting", "Starting", "Pause, Stop"),
         (at(), State.TRAINING, "25 %", "Training on", STOPS),
         (at(steps=90, epochs=2), State.TRAINING, "99 %", "Training on", STOPS),
         (in_phase(Phase.EVALUATING), State.TRAINING, "25 %", "Evaluating · step 90", STOPS),
@@ -303,10 +330,16 @@ STOPS = "Pause, Stop and save model"
         (in_phase(Phase.SAVING), State.TRAINING, "25 %", "Saving · step 90", STOPS),
         (at(Action.PAUSE), State.PAUSING, "Pausing", "Pausing – saving checkpoint…", STOPS),
         (at(Action.STOP), State.STOPPING, "Stopping", "Stopping – saving model…", STOPS),
-        (end_as(Outcome.PAUSED), State.PAUSED, "Paused", "Paused, memory released · step 90", "Resume"),
-        (end_as(Outcome.STOPPED), State.STOPPED, "Stopped", "Stopped · ", "Resume"),
-        (end_as(Outcome.FAILED), State.FAILED, "Failed", "Failed · ", "Resume"),
-        (kill, State.CRASHED, "Crashed", "Crashed · ", "Resume"),
+        (
+            end_as(Outcome.PAUSED),
+            State.PAUSED,
+            "Paused",
+            "Paused, memory released · step 90",
+            RESUMES,
+        ),
+        (end_as(Outcome.STOPPED), State.STOPPED, "Stopped", "Stopped · ", RESUMES),
+        (end_as(Outcome.FAILED), State.FAILED, "Failed", "Failed · ", RESUMES),
+        (kill, State.CRASHED, "Crashed", "Crashed · ", RESUMES),
         (finish_all, State.FINISHED, "Finished", "Finished · ", ""),
     ],
 )
