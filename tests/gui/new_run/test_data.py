@@ -271,3 +271,14 @@ def test_columns_chosen_for_one_file_are_chosen_in_the_next_that_has_them(qtbot,
     assert columns(page) == own, "columns that come with other data are meant for it"
     page.go_to_option("data.columns")
     assert row(page, "data.columns").isVisible(), "where a link leads to them"
+
+
+def test_what_was_found_for_another_task_is_not_shown_while_the_data_is_read_again(
+    qtbot, page, answers, talks
+):
+    load_chat(qtbot, page, talks)
+    assert page._reading.findings
+    answers.gate.clear()
+    page._change_task(Task.CAUSAL_LM)
+    assert (page._reading.is_waiting, page._reading.findings) == (True, ())
+    assert page._options.data.findings.isHidden()
