@@ -449,7 +449,8 @@ class RunHeader(QWidget):
         self.other.show()
 
     def _lay_out(self) -> None:
-        names = fill(QVBoxLayout(), self.name, self.state_line, self.other, spacing=2)
+        names = fill(QVBoxLayout(), self.name, self.state_line, spacing=2)
+        names.addWidget(self.other, alignment=Qt.AlignmentFlag.AlignLeft)
         top = hbox((names, 1))
         top.addWidget(self.buttons, alignment=Qt.AlignmentFlag.AlignTop)
         times = fill(QHBoxLayout(), self.elapsed, None, self.time_left)
