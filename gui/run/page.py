@@ -257,7 +257,7 @@ class RunView(QWidget):
             self._attempt_left = -1
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
-        self._place_messages(is_over=state.is_over)
+        self._place_messages(is_over=state.is_over and state is not State.PAUSED)
         self._refresh()
         self.model.show_model(self._trained)
         if state is State.CRASHED:
