@@ -29,7 +29,6 @@ from gui.charts.training import (
     learning_rate_chart,
 )
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import ElidedLabel
 from gui.widgets.layout import QuietBar, fill, hbox
 
 # --- Charts of the machine: the processor that trains, and memory
@@ -352,10 +351,10 @@ class ChartBar(QWidget):
         for button in (self.follow, self.show_all):
             set_role(button, Role.LINK)
         label = QLabel(_("Smoothing"), alignment=Qt.AlignmentFlag.AlignVCenter)
-        marks = ElidedLabel(_("▲ checkpoint  | evaluation  ◆ message"))
-        for text in (label, marks):
+        self._marks = QLabel(_("▲ checkpoint  | evaluation  ◆ message"))
+        for text in (label, self._marks):
             set_role(text, Role.MUTED)
-        row = hbox(self.x_kind, label, self.smoothing, (marks, 1), self.show_all, self.follow)
+        row = hbox(self.x_kind, label, self.smoothing, self._marks, None, self.show_all, self.follow)
         row.setContentsMargins(0, 0, 0, 0)
         row.insertSpacing(1, SPACING)
         self.setLayout(row)
@@ -369,14 +368,27 @@ class ChartBar(QWidget):
     def offer_following(self, is_live: bool) -> None:
         """Show the button "Follow", which makes no sense for a run that is over."""
         self.follow.setVisible(is_live)
+        self._show_marks()
         if not is_live:
             self._view.follow(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._show_marks()
 
     def _show_view(self) -> None:
         self.x_kind.set_value(self._view.x_kind)
         self.smoothing.set_value(self._view.smoothing)
         self.follow.setChecked(self._view.follows)
         self.show_all.setVisible(self._view.span is not None)
+        self._show_marks()
+
+    def _show_marks(self) -> None:
+        """Explain the marks where there is space for it; pointing at one does so, too."""
+        needed = self.sizeHint().width()
+        if self._marks.isHidden():
+            needed += self._marks.sizeHint().width() + SPACING
+        self._marks.setVisible(needed <= self.width())
 
 
 NARROWEST = 350

@@ -40,6 +40,7 @@ from gui.widgets.layout import fill
 MOST_RUNS, MOST_MODELS = 60, 16
 SCHEME = f"{Scheme.TORCHVISION}:"
 VOCABULARY = 1024
+LONGEST_NAME = 24  # of a model in the narrow column of what will run
 """For the size of a model from scratch, which depends on the vocabulary that the person chooses."""
 
 
@@ -333,6 +334,8 @@ def model_title(options: RunOptions) -> str:
     else:
         name = choices.model_title(source.removeprefix(SCHEME))
     is_pretrained = scratch is None and options.model.pretrained
+    if len(name) > LONGEST_NAME and not {" ", "-"} & set(name):  # where else a line would be broken
+        name = f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
     return (_("{model}, pretrained") if is_pretrained else _("{model}, from scratch")).format(model=name)
 
 
