@@ -97,7 +97,7 @@ def test_the_one_window_opens_files_whichever_way_they_come(tmp_path, own_home):
     assert ended.stdout.splitlines() == [
         "argument 5 Not opened: argument.csv",
         "event 7 Not opened: event.csv",
-        "second 9 Not opened: second.csv 0 Hone is open already: its window was brought to the front.",
+        "second 9 Not opened: second.csv 0 Hone is already open. Its window was brought to the front.",
     ]
 
 

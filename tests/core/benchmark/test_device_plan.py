@@ -98,7 +98,7 @@ def test_what_cant_be_measured_is_a_row_with_its_reason():
     assert rows["resnet18-4-cpu"].refusal == ""
     rows = named(planned(NATIVE, images=32, **SMALL))
     for name in ("resnet18-64-fp32", "tiny-64-fp32"):
-        assert rows[name].refusal == "a batch of 64 is more than the 32 there are"
+        assert rows[name].refusal == "a batch of 64 is more than the 32 examples there are"
     assert rows["resnet18-4-fp32"].refusal == ""
 
 

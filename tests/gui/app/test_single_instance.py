@@ -72,7 +72,7 @@ def test_a_second_start_in_a_terminal_says_that_hone_is_open(tmp_path, monkeypat
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     monkeypatch.setattr(SingleInstance, "_send", lambda *_: True)  # the first one is in this very process
     assert claim_place(QCoreApplication.instance(), [tmp_path / "a.hone"]) is None
-    assert capsys.readouterr().out.startswith("Hone is open already")
+    assert capsys.readouterr().out.startswith("Hone is already open")
 
 
 def test_the_lock_and_socket_of_a_killed_process_stop_no_start(qapp, tmp_path):

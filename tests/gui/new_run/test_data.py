@@ -82,16 +82,16 @@ def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, p
     answers.answers["inspect"] = DataError("prose.txt has no column of images", "")
     drop(page, prose)
     assert page._strip.isVisible()  # by its ending
-    qtbot.waitUntil(lambda: not page._strip.isVisible())
     change = Fix("Change to “Text regression”", {"task": "text-regression"})
     advice = Fix("Download or copy the file again")
     answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (advice, change))
     drop(page, scores)
-    qtbot.waitUntil(page._strip.isVisible)
+    qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
+    assert not page._strip.isVisible(), "the failure offers the task itself"
     texts = [label.text() for label in page._options.data.findChildren(QLabel)]
     assert advice.label in texts
     assert advice.label not in [button.text() for button in page.findChildren(QPushButton)]
-    press(page._strip, change.label)
+    press(page._options, change.label)
     assert page.tree()["task"] == "text-regression"
     assert page.tree()["data"]["train"] == str(scores)
 
@@ -178,7 +178,9 @@ def test_steps_follow_an_option_at_once_and_the_report_later(qtbot, page, answer
     answers.answers["inspect"] = msgspec.structs.replace(prose, train_rows=None, notes=(note,))
     load(page, "causal-lm", data=talks)
     await_reading(qtbot, page)
-    assert (rows(page)["Data"], rows(page)["Steps"]) == ("talks", "3 epochs"), "blocks aren't counted yet"
+    assert (rows(page)["Data"], rows(page)["Steps"]) == ("talks.json", "3 epochs"), (
+        "blocks aren't counted yet"
+    )
     assert row(page, "memory.batch_size").advice == ()
     assert page._options.data.line.notes.text() == note
     assert not any(note in check.text for check in page._outcome.checks.checks)

@@ -113,7 +113,7 @@ def test_running_out_of_memory_in_a_step_is_a_result_and_unusable_data_an_error(
 
     monkeypatch.setattr("core.engine.memory.measure.DryTrainer.training_step", full)
     result = measure(options(folder))
-    assert "A batch of 4 rows" in result.out_of_memory
+    assert "A batch of 4 examples" in result.out_of_memory
     assert "system failure" not in result.out_of_memory
     assert result.parts.total == result.peak
     assert result.parts.weights > 0

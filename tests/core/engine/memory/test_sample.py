@@ -125,7 +125,7 @@ def test_a_loss_that_is_nan_is_none_and_running_out_of_memory_a_result(folder, m
 
     monkeypatch.setattr(SampledTrainer, "training_step", filling)
     result = sampled(texts(folder))
-    assert "A batch of 4 rows" in result.out_of_memory
+    assert "A batch of 4 examples" in result.out_of_memory
     assert (result.seconds, len(result.losses)) == ((), 2)
     assert result.parts.total == result.peak
     assert result.parts.weights > 0
