@@ -283,7 +283,7 @@ class Stage:
     # New run
 
     def digits(self) -> None:
-        self.window.open_path(DIGITS)
+        self.window.open_example(presets.find_example("digits"))
 
     def texts(self, shown: str = "", **sections: dict[str, Any]) -> None:
         """Reviews for DistilBERT, with more options in some sections, one of them `shown`."""
