@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.formats import duration
 from core.base.language import _, ngettext
@@ -64,6 +64,9 @@ class Tile(QPushButton):
     def __init__(self, title: str, sample: str, text: str, minutes: int) -> None:
         super().__init__()
         set_role(self, Role.TILE)
+        self.setSizePolicy(
+            QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum
+        )  # texts wrap in a small window
         self._minutes = minutes
         self.time = text_label(role=Role.HINT)
         self._lines = fill(
