@@ -77,13 +77,9 @@ class _Log(logging.StreamHandler[TextIO]):
 
 
 class BugReporter(QObject):
-    """Logs and shows unhandled errors of any thread.
+    """Logs and shows unhandled errors of any thread."""
 
-    Signals:
-        happened: A report, for the window's thread.
-    """
-
-    happened = Signal(str)
+    happened = Signal(str)  # a report, for the window's thread
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -193,13 +189,9 @@ SETTLED_MS = 4000
 
 
 class HoneApplication(QApplication):
-    """The application. A Mac sends an event for each file to open.
+    """The application. A Mac sends an event for each file to open."""
 
-    Signals:
-        files_opened: A tuple of `Path` that were opened together.
-    """
-
-    files_opened = Signal(object)
+    files_opened = Signal(object)  # a tuple of `Path` that were opened together
 
     def __init__(self, arguments: list[str]) -> None:
         super().__init__(arguments)

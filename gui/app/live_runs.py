@@ -50,23 +50,15 @@ FIRST_SECONDS = 0.5
 class LiveRunsThread(QThread):
     """Polls the runs every two seconds.
 
-    Signals:
-        changed: A tuple of `core.runs.queue.LiveRun`, the newest first: their number, a state, a title or a progress
-            in whole percent has changed.
-        queue_changed: A tuple of those that wait, in their order.
-        run_ended: A `core.runs.queue.EndedRun`.
-        polled_first: After the first poll: a list of `core.runs.crash.Interrupted`.
-        failed: A `core.base.errors.UserError` of some work.
-
     Args:
         folder: Returns the runs' folder; called in this thread.
     """
 
-    changed = Signal(object)
-    queue_changed = Signal(object)
-    polled_first = Signal(object)
-    failed = Signal(object)
-    run_ended = Signal(object)
+    changed = Signal(object)  # a tuple of `core.runs.queue.LiveRun`, the newest first
+    queue_changed = Signal(object)  # a tuple of those that wait, in their order
+    polled_first = Signal(object)  # after the first poll: a list of `core.runs.crash.Interrupted`
+    failed = Signal(object)  # a `core.base.errors.UserError` of some work
+    run_ended = Signal(object)  # a `core.runs.queue.EndedRun`
 
     def __init__(self, folder: Callable[[], Path], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -267,16 +259,11 @@ class Notices(QWidget):
 
     `home`: Hone's folder can't be used; `training`: runs train; `interrupted`: runs crashed; `trouble`: an
     error; `aside`: files that were not opened.
-
-    Signals:
-        show_requested: A `RunFolder`; None: the list of runs.
-        resume_requested: A list of `RunFolder`s to resume one after the other.
-        seen: The crashed runs need not be shown again.
     """
 
-    show_requested = Signal(object)
-    resume_requested = Signal(object)
-    seen = Signal()
+    show_requested = Signal(object)  # a `RunFolder`; None: the list of runs
+    resume_requested = Signal(object)  # a list of `RunFolder`s to resume one after the other
+    seen = Signal()  # the crashed runs need not be shown again
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

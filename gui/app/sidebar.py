@@ -58,16 +58,13 @@ def sampler_for(device: str | None) -> Sampling:
 class MachineWatch(QObject):
     """Samples the machine in a thread, as that may start programs or wake a GPU.
 
-    Signals:
-        sampled: A `core.monitor.sampler.MachinePicture`, and whether a run trains while on battery.
-
     Args:
         view: Collects the samples; it outlives this thread.
         make: Makes the sampler, in this thread, as finding a GPU takes time.
         trains: Whether a run trains; called in this thread.
     """
 
-    sampled = Signal(object, bool)
+    sampled = Signal(object, bool)  # a `MachinePicture`, and whether a run trains while on battery
 
     def __init__(self, view: MachineView, make: Callable[[], Sampling], trains: Callable[[], bool]) -> None:
         super().__init__()
@@ -376,13 +373,9 @@ ICONS = {
 
 
 class Sidebar(QFrame):
-    """A button per page, and the machine strip at the bottom.
+    """A button per page, and the machine strip at the bottom."""
 
-    Signals:
-        place_chosen: A `Place`.
-    """
-
-    place_chosen = Signal(object)
+    place_chosen = Signal(object)  # a `Place`
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -49,14 +49,11 @@ class Handover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SingleInstance(QObject):
     """Is the first Hone of this person, or passes files to the first one.
 
-    Signals:
-        called: Hone was started again with these files, a tuple of `Path`.
-
     Args:
         home: Hone's folder.
     """
 
-    called = Signal(object)
+    called = Signal(object)  # Hone was started again with these files, a tuple of `Path`
 
     def __init__(self, home: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -72,19 +72,12 @@ class Ending(Enum):
 
 
 class Benchmarking(QObject):
-    """Measures one benchmark at a time, in a thread.
+    """Measures one benchmark at a time, in a thread."""
 
-    Signals:
-        changed: `plan`, `progress` or `is_stopping` has changed.
-        measured: The `core.benchmark.result.Result` so far.
-        ended: The `Ending`, after the last result.
-        failed: A `core.base.errors.UserError`.
-    """
-
-    changed = Signal()
-    measured = Signal(object)
-    ended = Signal(object)
-    failed = Signal(object)
+    changed = Signal()  # `plan`, `progress` or `is_stopping`
+    measured = Signal(object)  # the `core.benchmark.result.Result` so far
+    ended = Signal(object)  # the `Ending`, after the last result
+    failed = Signal(object)  # a `core.base.errors.UserError`
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -440,18 +433,14 @@ POLL_MS = 500
 class BenchmarkPage(QWidget):
     """Measures one benchmark at a time, also while another page is shown.
 
-    Signals:
-        use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
-        progressed: How much of a benchmark is done, from 0 to 1; None if none runs.
-
     Args:
         form: Returns the options of the page New run.
         tools: Calls of core.
         ask: Asks when to begin on a device that is in use.
     """
 
-    use_requested = Signal(object)
-    progressed = Signal(object)
+    use_requested = Signal(object)  # the `Variant` whose options are to be used in New run
+    progressed = Signal(object)  # how much of a benchmark is done, from 0 to 1; None if none runs
 
     def __init__(
         self,

@@ -132,15 +132,9 @@ class ResultModel(QAbstractTableModel):
 
 
 class ResultTableView(QTableView):
-    """Shows a `ResultTable` in full height; where only figures change, selection and scroll position stay.
+    """Shows a `ResultTable` in full height; where only figures change, selection and scroll position stay."""
 
-    Signals:
-        opened: The key of a line: double-clicked, Enter pressed on it, or its second cell clicked where that is a link.
-        delete_pressed: The key Delete.
-        selection_changed: Other lines are selected.
-    """
-
-    opened = Signal(str)
+    opened = Signal(str)  # the key of a line, by a double click, Enter, or a click on its link
     delete_pressed = Signal()
     selection_changed = Signal()
 
@@ -240,15 +234,10 @@ def on_card(table: ResultTableView) -> QFrame:
 
 
 class ResultView(QWidget):
-    """Charts, table, conclusion, and buttons that copy them.
+    """Charts, table, conclusion, and buttons that copy them."""
 
-    Signals:
-        use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
-        copied: "Markdown" or "CSV" is on the clipboard.
-    """
-
-    use_requested = Signal(object)
-    copied = Signal(str)
+    use_requested = Signal(object)  # the `core.benchmark.plan.Variant` to use in New run
+    copied = Signal(str)  # "Markdown" or "CSV" is on the clipboard
 
     def __init__(self, theme: Theme, kind: Kind) -> None:
         super().__init__()

@@ -42,11 +42,7 @@ from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
 
 
 class SubPage(PageScroll):
-    """A scrolled column below a title, details and a link back to the list.
-
-    Signals:
-        left: The link was clicked.
-    """
+    """A scrolled column below a title, details and a link back to the list."""
 
     left = Signal()
 
@@ -122,15 +118,12 @@ class ComparedPage(SubPage):
 class SavedResults(QWidget):
     """The list of what was saved, read in a thread each time it is shown; results are opened, compared, removed.
 
-    Signals:
-        use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
-
     Args:
         read: Reads all that was saved.
         remove: Moves a file to the trash.
     """
 
-    use_requested = Signal(object)
+    use_requested = Signal(object)  # the `Variant` whose options are to be used in New run
 
     def __init__(
         self,

@@ -56,15 +56,12 @@ FormOptions = Callable[[], RunOptions | None]
 class Setup(QWidget):
     """A form with the number of passes and steps, which both benchmarks have.
 
-    Signals:
-        changed: A choice has changed, or the machine has become known.
-
     Args:
         make_plan: Makes the plan: `methods_plan` or `devices_plan`.
         passes: Initial number of passes.
     """
 
-    changed = Signal()
+    changed = Signal()  # a choice has changed, or the machine has become known
 
     def __init__(self, make_plan: Callable[..., Plan], passes: int) -> None:
         super().__init__()

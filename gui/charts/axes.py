@@ -288,16 +288,11 @@ class Canvas(pg.PlotWidget):
     """A plot whose ranges are set by the program only.
 
     pyqtgraph's own panning, wheel zoom and menu are off: the wheel scrolls the page.
-
-    Signals:
-        hovered: A position on the x axis under the mouse; None when the mouse leaves.
-        selected: Two positions on the x axis, between which the mouse was dragged.
-        reset: A double click.
     """
 
-    hovered = Signal(object)
-    selected = Signal(float, float)
-    reset = Signal()
+    hovered = Signal(object)  # a position on the x axis under the mouse; None when the mouse leaves
+    selected = Signal(float, float)  # two positions on the x axis, between which the mouse was dragged
+    reset = Signal()  # a double click
 
     def __init__(self, x_axis: RoundAxis, y_axis: RoundAxis, parent: QWidget | None = None) -> None:
         super().__init__(parent, axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)

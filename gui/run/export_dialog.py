@@ -83,13 +83,9 @@ class ExportRow(QWidget):
 
 
 class ExportKinds(QWidget):
-    """All kinds of export, those that are possible first.
+    """All kinds of export, those that are possible first."""
 
-    Signals:
-        chosen_changed: A `core.services.export.ExportKind`.
-    """
-
-    chosen_changed = Signal(object)
+    chosen_changed = Signal(object)  # a `core.services.export.ExportKind`
 
     def __init__(self) -> None:
         super().__init__()

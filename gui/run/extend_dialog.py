@@ -68,13 +68,9 @@ def length_of(run: RunFolder) -> Length:
 
 
 class ExtendSheet(QDialog):
-    """Asks how much longer a run that is over is to train.
+    """Asks how much longer a run that is over is to train."""
 
-    Signals:
-        chosen: A `core.runs.start.Extension`.
-    """
-
-    chosen = Signal(object)
+    chosen = Signal(object)  # a `core.runs.start.Extension`
 
     def __init__(self, length: Length, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -112,25 +112,16 @@ class JobThread(QThread):
 
     If the run is resumed, the thread runs once more.
 
-    Signals:
-        updated: A `gui.charts.history.RunUpdate`, five a second. The first one is made from the ends of the run's
-            files; a long past then comes in several updates, faster.
-        log_arrived: Whole lines that were printed.
-        state_changed: A `core.runs.status.State`, after the update that led to it.
-        ended: A `core.runs.folder.ExitRecord`, before the state that follows from it.
-        remains_changed: The `Remains` of a run that is over, or waits; before that state, too.
-        job_failed: A `core.base.errors.UserError`: the run can't be started, or a request can't be written.
-
     Args:
         begin: Starts the run first, if given.
     """
 
-    updated = Signal(object)
-    log_arrived = Signal(str)
-    state_changed = Signal(object)
-    ended = Signal(object)
-    remains_changed = Signal(object)
-    job_failed = Signal(object)
+    updated = Signal(object)  # a `RunUpdate`, five a second; the first is made from the ends of the files
+    log_arrived = Signal(str)  # whole lines that were printed
+    state_changed = Signal(object)  # a `core.runs.status.State`, after the update that led to it
+    ended = Signal(object)  # a `core.runs.folder.ExitRecord`, before the state that follows from it
+    remains_changed = Signal(object)  # the `Remains` of a run that is over, or waits; before that state, too
+    job_failed = Signal(object)  # a `UserError`: the run can't be started, or a request can't be written
 
     def __init__(self, run: RunFolder, *, begin: Begin | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)

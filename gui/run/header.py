@@ -70,14 +70,11 @@ class RunFigures(QWidget):
 class RunMessages(QWidget):
     """A strip per message id, with notes folded into a line; hidden while there are none.
 
-    Signals:
-        fix_chosen: The `core.base.errors.Fix` that was pressed.
-
     Args:
         dismissed: Ids and titles of messages that the person has closed; they are added here.
     """
 
-    fix_chosen = Signal(object)
+    fix_chosen = Signal(object)  # the `core.base.errors.Fix` that was pressed
 
     def __init__(self, dismissed: set[tuple[str, str]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -253,12 +250,9 @@ class RunActions(QWidget):
 
     While it trains these are Pause, Stop and save model, and End now if it hangs; once it has ended with a
     model, those of `NEXT`.
-
-    Signals:
-        requested: A `RunAction`.
     """
 
-    requested = Signal(object)
+    requested = Signal(object)  # a `RunAction`
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

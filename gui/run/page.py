@@ -95,23 +95,14 @@ LARGEST_SHOWN = 1 << 20
 
 
 class RunView(QWidget):
-    """Follows a run and shows it.
+    """Follows a run and shows it."""
 
-    Signals:
-        edit_requested: A tree of options for a new run.
-        state_changed: A `core.runs.status.State`.
-        bin_requested: Move the run to the trash.
-        try_requested: Open its model under "Try it".
-        compare_requested: Choose a run to compare it with.
-        run_opened: A `RunFolder` that belongs to this run.
-    """
-
-    edit_requested = Signal(object)
-    state_changed = Signal(object)
-    bin_requested = Signal()
-    try_requested = Signal()
-    compare_requested = Signal()
-    run_opened = Signal(object)
+    edit_requested = Signal(object)  # a tree of options for a new run
+    state_changed = Signal(object)  # a `core.runs.status.State`
+    bin_requested = Signal()  # move the run to the trash
+    try_requested = Signal()  # open its model under "Try it"
+    compare_requested = Signal()  # choose a run to compare it with
+    run_opened = Signal(object)  # a `RunFolder` that belongs to this run
 
     def __init__(
         self,
@@ -449,23 +440,14 @@ class RunView(QWidget):
 
 
 class RunPage(QScrollArea):
-    """The page for a run; it scrolls if the window is too low.
+    """The page for a run; it scrolls if the window is too low."""
 
-    Signals:
-        edit_requested: A tree of options for a new run ("Duplicate", or a fix).
-        run_changed: The `RunFolder` whose state has changed.
-        run_gone: The run that was shown was moved to the trash.
-        try_requested: The `RunFolder` whose model is to be opened under "Try it".
-        compare_requested: The `RunFolder` to compare with another.
-        run_opened: A `RunFolder` that belongs to the one that is shown.
-    """
-
-    edit_requested = Signal(object)
-    run_changed = Signal(object)
-    run_gone = Signal()
-    try_requested = Signal(object)
-    compare_requested = Signal(object)
-    run_opened = Signal(object)
+    edit_requested = Signal(object)  # a tree of options for a new run ("Duplicate", or a fix)
+    run_changed = Signal(object)  # the `RunFolder` whose state has changed
+    run_gone = Signal()  # the run that was shown was moved to the trash
+    try_requested = Signal(object)  # the `RunFolder` whose model is to be opened under "Try it"
+    compare_requested = Signal(object)  # the `RunFolder` to compare with another
+    run_opened = Signal(object)  # a `RunFolder` that belongs to the one that is shown
 
     def __init__(
         self,

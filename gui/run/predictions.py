@@ -179,13 +179,9 @@ READABLE = 22
 
 
 class ConfusionGrid(QWidget):
-    """A confusion matrix: the more examples, the stronger a cell's colour. Numbers are in cells and tool tips.
+    """A confusion matrix: the more examples, the stronger a cell's colour. Numbers are in cells and tool tips."""
 
-    Signals:
-        opened: The true and the predicted label of a cell that was clicked, or on which Return was pressed.
-    """
-
-    opened = Signal(str, str)
+    opened = Signal(str, str)  # the true and the predicted label of a cell: clicked, or Return pressed
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -153,14 +153,11 @@ def choose_place(parent: QWidget, title: str, place: str, filters: str) -> str:
 class RunSharing(QObject):
     """Writes the script, the report and the support file, one at a time.
 
-    Signals:
-        reported: A `core.runs.events.MessageRaised` about it.
-
     Args:
         view: The page, over which dialogs open.
     """
 
-    reported = Signal(object)
+    reported = Signal(object)  # a `core.runs.events.MessageRaised` about it
 
     def __init__(
         self,

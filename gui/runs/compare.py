@@ -132,17 +132,11 @@ REPORT_SECONDS = 0.2
 
 
 class CompareReader(QThread):
-    """Follows runs until all of them are over.
+    """Follows runs until all of them are over."""
 
-    Signals:
-        compared: A `core.runs.compare.Comparison`; first of all, then repeatedly while any run trains.
-        batches_read: The index of a run, and a list of `gui.charts.history.Batch`.
-        caught_up: Everything so far has been reported.
-    """
-
-    compared = Signal(object)
-    batches_read = Signal(int, object)
-    caught_up = Signal()
+    compared = Signal(object)  # a `core.runs.compare.Comparison`, repeatedly while any run trains
+    batches_read = Signal(int, object)  # the index of a run, and a list of `gui.charts.history.Batch`
+    caught_up = Signal()  # everything so far has been reported
 
     def __init__(self, runs: Sequence[RunFolder], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -272,11 +266,7 @@ class CompareCharts(QFrame):
 
 
 class CompareNames(QWidget):
-    """A button per run that shows or hides its curves.
-
-    Signals:
-        changed: Other runs are to be shown.
-    """
+    """A button per run that shows or hides its curves."""
 
     changed = Signal()
 
@@ -405,11 +395,7 @@ MOST_OPTIONS = 6
 
 
 class ComparePage(QWidget):
-    """Compares two to eight runs, which are read in the background, also while they train.
-
-    Signals:
-        left: Go back to the list of runs.
-    """
+    """Compares two to eight runs, which are read in the background, also while they train."""
 
     left = Signal()
 

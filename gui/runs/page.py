@@ -64,13 +64,9 @@ RESTING_MS = 1200
 
 
 class NoteEdit(QPlainTextEdit):
-    """A few lines of plain text; Tab leaves it.
+    """A few lines of plain text; Tab leaves it."""
 
-    Signals:
-        edited: The text has changed, and the person has left it or paused.
-    """
-
-    edited = Signal()
+    edited = Signal()  # the text has changed, and the person has left it or paused
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -102,18 +98,11 @@ class NoteEdit(QPlainTextEdit):
 
 
 class RunsPanel(Card):
-    """Name, tags and note of the selected runs; of several, only the tags they share can be changed.
+    """Name, tags and note of the selected runs; of several, only the tags they share can be changed."""
 
-    Signals:
-        renamed: A `RunSummary` and its new name; empty for its original one.
-        tagged: `RunSummary` objects, the tags to add and those to remove.
-        noted: A `RunSummary` and the text of its note.
-        open_pressed, compare_pressed, bin_pressed: Buttons.
-    """
-
-    renamed = Signal(object, str)
-    tagged = Signal(object, object, object)
-    noted = Signal(object, str)
+    renamed = Signal(object, str)  # a `RunSummary` and its new name; empty for its original one
+    tagged = Signal(object, object, object)  # `RunSummary` objects, the tags to add and those to remove
+    noted = Signal(object, str)  # a `RunSummary` and the text of its note
     open_pressed = Signal()
     compare_pressed = Signal()
     bin_pressed = Signal()
@@ -271,27 +260,18 @@ REFRESH_MS = 3000
 class RunsPage(QWidget):
     """All runs of a folder.
 
-    Signals:
-        run_opened: A `RunFolder`.
-        resume_requested: A `RunFolder`.
-        extend_requested: A `RunFolder` and a `core.runs.start.Extension`.
-        try_requested: A `RunFolder` whose model is to be opened under "Try it".
-        edit_requested: A tree of options for a new run.
-        compare_requested: A list of `RunFolder`.
-        runs_gone: The folders of runs that were moved to the trash, a list of `Path`.
-
     Args:
         runs_folder: Returns the folder with the runs; called at each reading.
         trash: Moves a folder to the trash; None: the system's.
     """
 
-    run_opened = Signal(object)
-    resume_requested = Signal(object)
-    extend_requested = Signal(object, object)
-    try_requested = Signal(object)
-    edit_requested = Signal(object)
-    compare_requested = Signal(object)
-    runs_gone = Signal(object)
+    run_opened = Signal(object)  # a `RunFolder`
+    resume_requested = Signal(object)  # a `RunFolder`
+    extend_requested = Signal(object, object)  # a `RunFolder` and a `core.runs.start.Extension`
+    try_requested = Signal(object)  # a `RunFolder` whose model is to be opened under "Try it"
+    edit_requested = Signal(object)  # a tree of options for a new run
+    compare_requested = Signal(object)  # a list of `RunFolder`
+    runs_gone = Signal(object)  # the folders of runs that were moved to the trash, a list of `Path`
 
     def __init__(
         self,

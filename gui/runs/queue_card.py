@@ -21,17 +21,11 @@ FIRST_BUTTON = 2
 
 
 class QueueCard(Card):
-    """A row per waiting run: place, name, and buttons to open, move or remove it. Hidden while none waits.
+    """A row per waiting run: place, name, and buttons to open, move or remove it. Hidden while none waits."""
 
-    Signals:
-        run_opened: A `RunFolder`.
-        move_requested: A `RunFolder` and a `core.runs.queue.Move`.
-        leave_requested: The `RunFolder` to remove from the queue.
-    """
-
-    run_opened = Signal(object)
-    move_requested = Signal(object, object)
-    leave_requested = Signal(object)
+    run_opened = Signal(object)  # a `RunFolder`
+    move_requested = Signal(object, object)  # a `RunFolder` and a `core.runs.queue.Move`
+    leave_requested = Signal(object)  # the `RunFolder` to remove from the queue
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)

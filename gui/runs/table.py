@@ -269,19 +269,12 @@ def _stamp(run: RunFolder) -> tuple[int, ...]:
 
 
 class RunsReader(QThread):
-    """Reads all runs of a folder once per start, the newest first, then counts their bytes on disk.
+    """Reads all runs of a folder once per start, the newest first, then counts their bytes on disk."""
 
-    Signals:
-        some_read: A list of `core.runs.summary.RunSummary` that are new or have changed.
-        runs_read: All of them.
-        sizes_counted: Bytes by the folders of runs.
-        reading_failed: An `OSError`.
-    """
-
-    some_read = Signal(object)
-    runs_read = Signal(object)
-    sizes_counted = Signal(object)
-    reading_failed = Signal(object)
+    some_read = Signal(object)  # a list of `core.runs.summary.RunSummary` that are new or have changed
+    runs_read = Signal(object)  # all of them
+    sizes_counted = Signal(object)  # bytes by the folders of runs
+    reading_failed = Signal(object)  # an `OSError`
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -390,18 +383,13 @@ DROPPED = (Column.DEVICE, Column.MEMORY, Column.TIME, Column.SIZE, Column.TAGS, 
 class RunsTable(QTableView):
     """A table in which Enter opens the current row, with columns that always fit into its width.
 
-    Signals:
-        opened: The index of the row to open.
-        bin_requested: Move the selected runs to the trash.
-        columns_chosen: A set of hidden `Column`s.
-
     Args:
         rows: The model, which may be shown sorted.
     """
 
-    opened = Signal(QModelIndex)
+    opened = Signal(QModelIndex)  # the index of the row to open
     bin_requested = Signal()
-    columns_chosen = Signal(object)
+    columns_chosen = Signal(object)  # a set of hidden `Column`s
 
     def __init__(self, rows: RunsModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -222,12 +222,9 @@ class ModelColumn(Card):
     """A model with its answers, in a process of its own.
 
     `question` is the one whose answer is pending.
-
-    Signals:
-        settled: The question was answered, has failed or was stopped.
     """
 
-    settled = Signal()
+    settled = Signal()  # the question was answered, has failed or was stopped
 
     def __init__(self, theme: Theme, which: Which, start: Start) -> None:
         super().__init__("")

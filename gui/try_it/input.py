@@ -58,13 +58,9 @@ COARSE = 8
 
 
 class DrawingPad(QWidget):
-    """A square to draw in with the mouse. A second after the last stroke it is an image; the next stroke begins anew.
+    """A square to draw in with the mouse. A second after the last stroke it is an image; the next begins anew."""
 
-    Signals:
-        drawn: The path of the image, as text; it is deleted with the pad.
-    """
-
-    drawn = Signal(str)
+    drawn = Signal(str)  # the path of the image, as text; it is deleted with the pad
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -129,13 +125,9 @@ class DrawingPad(QWidget):
 
 
 class ImageBox(QFrame):
-    """An image to choose, drop or draw, with a thumbnail.
+    """An image to choose, drop or draw, with a thumbnail."""
 
-    Signals:
-        chosen: The path of the image, as text.
-    """
-
-    chosen = Signal(str)
+    chosen = Signal(str)  # the path of the image, as text
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -363,13 +355,9 @@ SPECIAL = re.compile(r"<\|?[\w /-]{1,30}\|?>|\[(?:INST|/INST)\]")
 
 
 class ExampleRow(QWidget):
-    """Buttons with some examples of the run; hidden if there are none.
+    """Buttons with some examples of the run; hidden if there are none."""
 
-    Signals:
-        chosen: The `Question` of the clicked one.
-    """
-
-    chosen = Signal(object)
+    chosen = Signal(object)  # the `Question` of the clicked one
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -436,13 +424,9 @@ LINES = 3
 
 
 class TextBox(QPlainTextEdit):
-    """A text field in which Shift+Return starts a new line.
+    """A text field in which Shift+Return starts a new line."""
 
-    Signals:
-        return_pressed: Return was pressed without Shift.
-    """
-
-    return_pressed = Signal()
+    return_pressed = Signal()  # without Shift
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -460,17 +444,11 @@ class TextBox(QPlainTextEdit):
 
 
 class TryInput(Card):
-    """Texts or an image, examples, sampling settings and the button.
+    """Texts or an image, examples, sampling settings and the button."""
 
-    Signals:
-        asked: The `Question` to ask.
-        stop_pressed: End the answers early.
-        clear_pressed: Begin a new conversation.
-    """
-
-    asked = Signal(object)
-    stop_pressed = Signal()
-    clear_pressed = Signal()
+    asked = Signal(object)  # the `Question` to ask
+    stop_pressed = Signal()  # end the answers early
+    clear_pressed = Signal()  # begin a new conversation
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
