@@ -122,7 +122,6 @@ class Ceiling:
     Args:
         seconds: How long it may be silent while it reports reading nothing; None: without limit, then.
         limit: Bytes it may take; None: no limit of its own.
-        system: Reads the computer's memory.
     """
 
     def __init__(

@@ -229,11 +229,6 @@ _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 def locked(folder: Path, seconds: float = LOCK_SECONDS, name: str = LOCK_FILE) -> Iterator[None]:
     """Lock a folder against other processes and threads. On disks without locks (some network folders) it does nothing.
 
-    Args:
-        folder: An existing folder.
-        seconds: Timeout.
-        name: The file that is locked; another one is another lock.
-
     Raises:
         TimeoutError: The lock was held all the time.
         OSError: The folder can't be written to.

@@ -139,9 +139,6 @@ def start_asked(
 ) -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
     """Start a process that reads requests from standard input and answers on standard output.
 
-    Args:
-        environment: Additional variables.
-
     Returns:
         The process, and the file of its standard error; the caller closes it.
 
@@ -170,7 +167,6 @@ class EngineJob:
         job: Its name, such as `inspect`.
         command: Its command, if it isn't Hone's own engine.
         limit: Computes the bytes it may take.
-        system: Reads the computer's memory.
 
     Raises:
         OSError: It can't be started.

@@ -102,7 +102,6 @@ def is_out_of_memory(code: int, *, kills: bool) -> bool:
     """Whether a process that ended with `code` was ended for lack of memory.
 
     Args:
-        code: Its exit status.
         kills: Whether any process was ended for that while it ran (see `out_of_memory_kills`).
     """
     return (signal_name(code) == "SIGKILL" and kills) or _WINDOWS_ENDINGS.get(code) == OUT_OF_MEMORY
@@ -316,13 +315,6 @@ def start_worker(
 ) -> subprocess.Popen[bytes]:
     """Start a child in a process group of its own, at lower priority than the window.
 
-    Args:
-        stdin: As in `subprocess`, like the next two.
-        stdout: Its output.
-        stderr: Its messages.
-        folder: Its working folder.
-        environment: Additional variables.
-
     Raises:
         OSError: It can't be started.
     """
@@ -347,8 +339,6 @@ def converse(process: subprocess.Popen[bytes], request: bytes, on_line: Callable
 
     Args:
         process: Started with pipes for input and output; it is killed if anything is raised here (Ctrl-C).
-        request: All of its input.
-        on_line: Receives each line.
     """
     assert process.stdin is not None
     assert process.stdout is not None

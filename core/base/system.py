@@ -122,10 +122,6 @@ def group_memory(root: Path = ROOT, own: Path = OWN) -> GroupMemory | None:
 
     Inactive cached files count as free, as in `docker stats` (`inactive_file`).
     Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files, and v1's memory.txt.
-
-    Args:
-        root: Where the groups are.
-        own: The file that names this process's groups.
     """
     found = [memory for folder in _folders(root, own) if (memory := _read(folder)) is not None]
     return min(found, key=lambda memory: memory.limit - memory.used, default=None)
@@ -180,8 +176,6 @@ class ProcessTree:
 
     Args:
         pid: The first of them; None: there are none.
-        clock: Returns the time in seconds.
-        cpu: Returns the processor time of this thread in seconds.
     """
 
     def __init__(

@@ -48,7 +48,6 @@ class Pair:
     """The two settings that are compared.
 
     Attributes:
-        sides: What they differ in.
         settings: The options of each by its label, such as `CPU` and `MPS`; the first is the baseline.
         reason: Why they were chosen; empty if `sides` was given.
     """
@@ -142,7 +141,6 @@ def devices_plan(
         images: Number of images, or texts, per epoch.
         data: An image file or folder, such as MNIST's. Default: the digits that come with Hone.
         steps: Maximum number of timed steps. Default: one epoch, or fewer if the CPU is measured.
-        passes: Number of measurements of each variant.
         sides: What is compared. Default: what suits this machine.
 
     Raises:

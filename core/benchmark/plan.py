@@ -50,7 +50,6 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Stable identifier, such as `bf16` or `resnet18-4-cpu`, by which results are compared.
-        title: Title for people.
         asked: All options as builtins.
         changes: The options by path that differ from the first variant.
         note: What has to be known to read the figures.
@@ -84,7 +83,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"variants": "rungs
         passes: Number of measurements of each variant; all variants are measured before any is repeated (A B A B).
         warm_up: Number of steps before the timed ones.
         model: The chosen size, such as `bert-base`; empty if the options are a person's own.
-        notes: How it was planned.
     """
 
     kind: Kind
@@ -321,7 +319,6 @@ def methods_plan(
         options: A person's own run, measured with its model and data instead of the guide's.
         device: As in `device.name`; `auto`: that of `options`, or the best one.
         steps: Number of timed steps per pass. Default: enough for a stable median.
-        passes: Number of measurements of each variant.
         room: The free memory of the device. Default: it is read.
 
     Raises:

@@ -38,8 +38,6 @@ class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         asked: The options of a run as builtins, with absolute paths.
-        steps: Number of timed steps.
-        warm_up: Number of steps before.
     """
 
     asked: Tree
@@ -53,7 +51,6 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seconds: Duration of each timed optimizer step, including waiting for data, excluding compilation.
         warm_up_seconds: Likewise, of the steps before.
-        compile_seconds: Duration of the compilation.
         samples_a_step: Rows per step.
         rows: Rows per epoch.
         losses: The loss of each step, including warm-up; None for NaN.
@@ -281,7 +278,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         begun: Unix time.
         ended: Unix time; None while it runs.
         is_whole: Whether every pass was made, or given up for a reason.
-        measured_by: The process that runs it.
     """
 
     plan: Plan

@@ -108,10 +108,7 @@ class Watch:
 
     Args:
         device: The job's device, as in `device.name`; never "auto".
-        sampler: Creates the sampler of the machine for the job's pid.
-        load: Creates the reader of the CPU's load for the job's pid.
         interval: Seconds between samples.
-        clock: Returns Unix time.
     """
 
     def __init__(
@@ -260,14 +257,7 @@ SILENT_SECONDS = 3600.0
 
 
 class EnginePass:
-    """Measures a variant once; created right before it runs, as it reads the free memory.
-
-    Args:
-        plan: Its plan, for the number of steps.
-        command: The command of the engine's job; Hone's own by default.
-        system: Reads the computer's memory.
-        watch: Creates the watch of a device.
-    """
+    """Measures a variant once; created right before it runs, as it reads the free memory."""
 
     def __init__(
         self,
@@ -355,10 +345,7 @@ class Progress:
     """A pass that begins.
 
     Attributes:
-        variant: Its variant.
         number: Which of the variant's passes, from 1.
-        done: Number of passes done.
-        total: Number of passes of the benchmark.
         seconds_left: Estimate for this and all later passes; None before two are done.
     """
 
@@ -376,8 +363,6 @@ class Bench:
     are kept. `not_saved` is the reason why the newest result couldn't be saved.
 
     Args:
-        measure: Creates the pass of a variant.
-        save: Saves the result; called after every pass.
         beside: Whether to measure while runs train.
     """
 

@@ -247,9 +247,7 @@ class Column:
 
     Attributes:
         name: Its name in CSV files; empty: it isn't written.
-        title: Its heading.
         value: Computes the value from a row and its baseline.
-        text: Formats a value.
         is_optional: Whether it is left out if no row has a value.
     """
 

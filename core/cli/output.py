@@ -178,7 +178,6 @@ class Commands:
             run: Takes the parsed arguments and returns the exit status; None: its subcommands do.
             summary: What it does, in a line of `hone --help`.
             example: Its arguments in the example of its own help.
-            details: More for its own help.
         """
         command = self._subparsers.add_parser(
             name,

@@ -366,9 +366,7 @@ def forecast(
 
     Args:
         options: The run's options; automatic ones are resolved for `device`.
-        length: As for `case_of`.
         data: Bytes of data that stay in memory.
-        room: The device's memory, part of the forecast.
         correction: The factor learned from past runs on this device (`correction`).
     """
     case = case_of(options, shape, device, length)

@@ -38,13 +38,7 @@ class AppleGpu(NamedTuple):
 
 
 class AppleSource:
-    """Samples a Mac's GPU. A program that fails, or whose output can't be read, is not started again.
-
-    Args:
-        run: Starts a program and returns its output.
-        load: Imports the library that reads power.
-        clock: Returns the time in seconds.
-    """
+    """Samples a Mac's GPU. A program that fails, or whose output can't be read, is not started again."""
 
     def __init__(
         self,

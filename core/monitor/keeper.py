@@ -91,9 +91,6 @@ class Watchdog:
 
     Args:
         options: The run's options; None if they can't be read.
-        activity: Reads how busy the engine's process is.
-        others: Reads how much of the CPU other programs take.
-        cores: Processor cores of this computer.
     """
 
     def __init__(
@@ -188,7 +185,6 @@ class Keeper:
 
     Args:
         run: The run's folder, with `run.toml` in it.
-        command: Command line of the engine.
         queued: Whether the run waits for its turn first.
     """
 

@@ -51,10 +51,8 @@ class Background:
     """Reads a source that is slow, or may hang, in a thread. It is not read again after it returns None or raises.
 
     Args:
-        source: Returns its samples.
         every: Minimum seconds between two readings.
         patience: Seconds to wait for a reading, so that the samples of a fast source are returned at once.
-        clock: Returns the time in seconds.
     """
 
     def __init__(

@@ -116,8 +116,6 @@ class Option:
     """One option.
 
     Args:
-        title: Its label in the form.
-        help: One or two sentences.
         unit: What a number counts, shown behind its field.
         share_below_one: Whether a number below 1 is a fraction of the run.
         group: Heading of its group below "More" in the form; empty: it is always visible.

@@ -31,7 +31,6 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
     """Read a run file and check it.
 
     Args:
-        path: A `.hone` or `.toml` file.
         overrides: `section.option=value`, as the command line's `--set` takes them.
 
     Raises:

@@ -151,7 +151,6 @@ def is_same_process(pid: int, started: float, booted: float | None = None) -> bo
     Linux counts a process's start from the boot, so that setting the clock moves both; elsewhere it stays.
 
     Args:
-        pid: Its number.
         started: When it started, as recorded at some time.
         booted: When the computer was booted, as recorded at the same time; None: the clock was not set since.
     """

@@ -249,9 +249,6 @@ def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
 def measure(entry: Entry, *, beside: bool = False) -> list[Entry]:
     """Enter a benchmark, unless something computes on its device. Check and entry are atomic.
 
-    Args:
-        beside: Whether to enter it in any case.
-
     Returns:
         What computes there. If empty, or with `beside`, the benchmark is entered.
 
@@ -295,7 +292,6 @@ def take_turn(
     """Enter a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
 
     Args:
-        device: The device it requests.
         has_waited: Whether it was entered before. If it no longer is, the file was lost with all entries ahead: it
             isn't its turn, and nothing is changed.
 
@@ -443,7 +439,6 @@ class Turn:
     """The place of one run in the queue.
 
     Args:
-        device: The device it asks for.
         attempt: The attempt of its keeper, which is this process.
     """
 

@@ -88,10 +88,8 @@ def resume(
     """Resume a run that is over from its newest complete checkpoint, or train it longer; see `start`.
 
     Args:
-        command: As in `start`.
         epochs: Epochs in total, which are written to `run.toml`; also for a finished run.
         max_steps: Steps in total, instead.
-        queued: As in `start`.
 
     Raises:
         HasFinished: It has finished, and no new length is given.

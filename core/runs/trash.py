@@ -62,7 +62,6 @@ def plan(runs: Sequence[RunFolder], runs_folder: Path) -> TrashPlan:
     """Find out which runs can be removed. Reads many files.
 
     Args:
-        runs: The runs to remove.
         runs_folder: The folder of all runs, which may start from a model of these.
     """
     free = [run for run in runs if state_at_end(run).is_over]

@@ -189,8 +189,6 @@ def statements(
 
     Args:
         ran: The event; None: there is none yet.
-        size: Formats bytes.
-        versions: The libraries' versions by name.
         status: Has the error of the memory forecast, once that is known; None: leave it out.
     """
     found = _of_run(ran, size, status) if ran is not None else []

@@ -154,10 +154,8 @@ class Fitting(DryRuns):
         is_too_large: Whether memory is that reason.
 
     Args:
-        report: The report on its model.
         room: The device's memory; if None, everything fits that doesn't run out of memory.
         length: Tokens of the longest row, None if unknown.
-        correction: As for `core.memory.estimate.forecast`.
     """
 
     def __init__(
@@ -262,7 +260,6 @@ class MeasuringEach(DryRuns):
 
     Args:
         remedies: The ladder; those without changes are left out.
-        room: The device's memory.
         as_asked: The forecast of `options`.
     """
 

@@ -302,7 +302,6 @@ class TryProcess:
     """One model in a process of its own. `say` may be called from any thread; `lines` waits for messages.
 
     Args:
-        load: The model to load.
         command: Command line of the process, by default that of Hone's engine.
 
     Raises:
@@ -471,9 +470,7 @@ def judge(
 
     Args:
         needed: Bytes by model, the most wanted first; None is taken to fit.
-        free: Free bytes.
         training: The titles of the runs that train now.
-        on_cpu: As in `room_for`.
     """
     allowed: list[Which] = []
     left = round(free * (1 - SPARE))

@@ -488,11 +488,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export:
-    """One export; `run` waits for it, `kill` ends it from another thread.
-
-    Args:
-        make: Starts an engine job by its name.
-    """
+    """One export; `run` waits for it, `kill` ends it from another thread."""
 
     def __init__(self, wanted: Wanted, make: MakeJob = EngineJob) -> None:
         self._wanted, self._make = wanted, make

@@ -269,9 +269,6 @@ def standing(
     """Whether Hone can train a model.
 
     Args:
-        name: Its id, `owner/name`.
-        files: Names of its files.
-        tags: Its tags on the Hub.
         config: Its config.json as far as the Hub tells.
         purpose: Its `pipeline_tag`.
     """

@@ -31,11 +31,8 @@ class GuardedJob:
     """A job in an engine process of its own; for one use.
 
     Args:
-        name: The engine's job, such as `measure`.
         device: The device (see `probable_device`).
         room: The memory of that device before the job; None: unknown.
-        command: Command line of the job, by default that of Hone's engine.
-        system: Reads the computer's memory.
     """
 
     def __init__(
@@ -67,7 +64,6 @@ class GuardedJob:
 
         Args:
             timeout: Timeout without output, in seconds.
-            tell: Called with progress.
             begun: Called with the process id after the start.
 
         Raises:
@@ -143,9 +139,6 @@ class DryRun(GuardedJob):
 
     Args:
         options: The run's options, preferably with a device other than `auto`.
-        room: The memory of the device before the run.
-        command: As in `GuardedJob`.
-        system: Reads the computer's memory.
     """
 
     def __init__(
@@ -198,7 +191,6 @@ def room_of(
     could take more, but macOS would page. An NVIDIA GPU has its own, or (GB10) that of the computer.
 
     Args:
-        device: The engine's report on it.
         gpu: The NVIDIA GPU as seen by the driver; None: find it.
         mps_limit: `device.mps_memory_limit`, a factor of what macOS recommends; 0 and values above 1 don't matter.
 

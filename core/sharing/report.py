@@ -377,7 +377,6 @@ def chart(
     """One or two lines as SVG; empty without figures.
 
     Args:
-        lines: The lines by their names.
         limit: A horizontal line, the forecast.
         low: A value that the axis has to include.
     """

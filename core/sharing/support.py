@@ -88,9 +88,6 @@ class Redactor:
     """A function that redacts texts.
 
     Args:
-        places: Paths and names of files.
-        users: Names of the person.
-        hosts: Names of the computer.
         labels: Labels of the data, redacted where they are quoted.
     """
 

@@ -50,7 +50,6 @@ class PadTexts:
 
     Args:
         pad_type: Its token type.
-        on_left: Pad at the beginning of rows.
         length: Tokens of every row; None pads to the longest of the batch.
     """
 
@@ -74,12 +73,7 @@ class PadTexts:
 
 
 def pad_as(tokenizer: Any, length: int | None = None) -> PadTexts:
-    """Return the collator that pads as this tokenizer does.
-
-    Args:
-        tokenizer: One with a padding token.
-        length: Tokens of every row; None pads to the longest of the batch.
-    """
+    """Return the collator that pads as this tokenizer does."""
     on_left = tokenizer.padding_side == "left"
     return PadTexts(tokenizer.pad_token_id, tokenizer.pad_token_type_id, on_left, length)
 

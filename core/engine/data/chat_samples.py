@@ -60,14 +60,11 @@ class TokenizedTable:
     """The result of a pass over a table.
 
     Attributes:
-        table: The rows.
         shape: The column of each role.
         length: Tokens at which rows are cut.
-        tally: The findings.
         repeated: Rows equal to an earlier one; of evaluation data, rows that the training data has, too.
         usable: The number of rows that could be read.
         rendered: The number of those that were tokenized.
-        first: The first of the usable rows.
         lengths: Tokens of each tokenized row before it is cut, or characters without a tokenizer.
         too_long: Tokens of the rows that are left out because no answer begins within `length`.
         samples: A `datasets.Dataset` with `Rendered.columns`.
@@ -246,7 +243,6 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     """Read, check, tokenize and split the data of a run.
 
     Args:
-        renderer: The tokenizer with its template.
         length: Tokens at which rows are cut.
 
     Raises:

@@ -150,8 +150,6 @@ def render_chat(
     """Write a conversation as one text with the tokenizer's chat template.
 
     Args:
-        tokenizer: One with a chat template.
-        tools: The functions that can be called.
         add_generation_prompt: Add what the model is given before it answers.
         marked: The template has `{% generation %}`.
 

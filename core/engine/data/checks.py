@@ -326,9 +326,6 @@ def _refuse_missing(
     """Raise DataError if a chosen column isn't there.
 
     Args:
-        name: The column.
-        option: The option that names it.
-        chosen: All columns of that option.
         likely: What else it may be if no column has nearly the same name.
     """
     if name in table.columns:

@@ -506,7 +506,6 @@ class ConversationReader:
     Rows with a problem are counted in `tally` and skipped.
 
     Args:
-        shape: The column of each role.
         roles: The option `data.roles`: the role of further names of speakers.
         progress: Called with the number of rows read so far.
 

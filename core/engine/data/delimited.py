@@ -223,8 +223,6 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
     then have the same number of columns; if not, the reading in which more rows do counts.
 
     Args:
-        source: The file.
-        new_writer: Creates the writer of its rows.
         header: Whether the first row names the columns; None finds out.
 
     Raises:
@@ -285,10 +283,7 @@ def _badly_quoted_line(
     """The first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it.
 
     Args:
-        blocks: The file, block by block.
-        delimiter: Between two fields.
         longest: The most bytes that a field may have.
-        newline: The line ending.
 
     Returns:
         None if all quotes are closed.

@@ -183,12 +183,7 @@ def _png(image: Any) -> bytes:
 
 
 class ImageColumn(Sequence[Encoded]):
-    """The images in a table, as bytes or as the Hub's pairs of bytes and path; workers read the table again.
-
-    Args:
-        name: The column.
-        rows: The indices of the used rows.
-    """
+    """The images in a table, as bytes or as the Hub's pairs of bytes and path; workers read the table again."""
 
     def __init__(self, files: Sequence[Path], name: str, rows: Sequence[int]) -> None:
         self.files, self.name, self.rows = tuple(files), name, rows

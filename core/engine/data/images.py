@@ -205,7 +205,6 @@ def find_images(
     """Find the images of a source without decoding them.
 
     Args:
-        source: As in the options.
         image_column: A table's column of paths or of stored images; None guesses it.
         label_column: A table's column of labels; None guesses it.
         train_split: The split of a folder or a data set of the Hub; None takes the one called train, or all images.
@@ -412,10 +411,6 @@ def read_image_table(
     files: Sequence[Path], image_column: str | None = None, label_column: str | None = None
 ) -> FoundImages:
     """Read a table with images, or with paths that are absolute or relative to its folder.
-
-    Args:
-        image_column: The column of paths or of stored images; None guesses it.
-        label_column: The column of labels; None guesses it.
 
     Raises:
         DataError: It can't be read, a column is missing, or no row is complete.

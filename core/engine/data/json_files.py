@@ -57,8 +57,6 @@ def parse(source: TextFile, new_writer: NewWriter, prefers_lines: bool) -> Parse
     """Read an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the extension is.
 
     Args:
-        source: The file.
-        new_writer: Creates the writer of its rows.
         prefers_lines: Whether a file of one object is JSONL.
 
     Raises:

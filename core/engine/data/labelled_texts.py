@@ -104,7 +104,6 @@ class RowReader:
     """Iterates once over a table; `tally` is complete after the last block.
 
     Args:
-        columns: Existing columns of texts and answers.
         skip: Report rows with a problem as left out, with a warning.
         progress: Called with the number of rows read so far.
     """
@@ -448,7 +447,6 @@ def encode_texts(
     """Tokenize training and evaluation data, and report what is cut off.
 
     Args:
-        data: Texts or words.
         tokenizer: The model's; a fast one for words.
         longest: The most tokens of the model.
 
@@ -520,7 +518,6 @@ def encode_words(
     Texts without a labelled token are left out.
 
     Args:
-        texts: The words of each text.
         tags: The class index of each word.
         tokenizer: A fast one, with `word_ids`.
         length: Tokens at which texts are cut off.

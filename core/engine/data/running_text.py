@@ -198,9 +198,6 @@ class ConversationTexts(RowReader):
 def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
     """Return the reader of the texts in a table: conversations, or one column.
 
-    Args:
-        more: For `RowReader`.
-
     Raises:
         DataError: The column doesn't exist, or has almost no text.
     """

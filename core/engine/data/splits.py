@@ -49,12 +49,7 @@ def are_too_many(labels: int, examples: int) -> bool:
 
 
 def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Raise DataError if a model can't learn from these labels: there is one, or nearly every example has its own.
-
-    Args:
-        counts: The number of examples of each label.
-        source: What has the labels.
-    """
+    """Raise DataError if a model can't learn from these labels: there is one, or nearly every example has its own."""
     examples = sum(counts.values())
     if len(counts) < 2:
         raise DataError(
@@ -81,10 +76,7 @@ def indices(
     """The class index of each sample.
 
     Args:
-        names: The label of each sample.
-        labels: The classes that were trained on.
         where: Returns the place of a sample, such as "row 17 of test.csv".
-        fixes: Further remedies for a label that isn't among `labels`.
 
     Raises:
         DataError: A name isn't among `labels`.
@@ -205,7 +197,6 @@ def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
     Args:
         source: A file, a folder or a data set of the Hub, as in `data.train`.
         split: Its name; None: the one called train, or the only one.
-        option: The option that names the split, for the fixes.
 
     Raises:
         DataError: There is no such split, or there are several tables none of which is called train.

@@ -485,7 +485,6 @@ def tokens_key(texts: "Dataset", tokenizer: str, length: int) -> str:
     """32 hexadecimal digits for texts and how they are tokenized.
 
     Args:
-        texts: The texts, with their labels.
         tokenizer: The result of `tokenizer_print`.
         length: Tokens at which they are cut off.
     """

@@ -39,14 +39,12 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What torch and the operating system report.
 
     Attributes:
-        cpu_bf16: The CPU multiplies bf16 in hardware.
         nvidia_driver: NVIDIA's library is installed, whether torch can use it or not.
         cores: Threads that compute best together: the fast cores of an Apple chip, within this process's limit.
         macos: The version such as "14.5"; empty elsewhere.
         translated: An x86 Python runs on an Apple chip.
         optional: Versions of the installed ones of `OPTIONAL_LIBRARIES`.
         compile_backends: As torch.compile lists them, and `compile_modes` inductor's; empty if not requested.
-        frozen: This is the bundled app.
     """
 
     system: str
@@ -229,7 +227,6 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
 
     Args:
         kind: `cuda`, `mps` or `cpu`.
-        gpu: The device, if it is a CUDA one.
     """
     found: Refusals = {}
 

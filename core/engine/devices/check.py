@@ -108,10 +108,6 @@ def relative_error(reference: torch.Tensor, candidate: torch.Tensor) -> float:
 
     Relative to the whole tensor, not to each value: where large terms cancel out, a value near zero is rounding noise.
 
-    Args:
-        reference: Any shape.
-        candidate: The same shape.
-
     Returns:
         Infinity if either has infinite or NaN values; the absolute difference if the reference is all zeros.
     """
@@ -484,7 +480,6 @@ def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
 
     Args:
         name: The device as in `device.name`.
-        threads: Number of CPU threads torch uses.
 
     Raises:
         DeviceError: The device is not available here.

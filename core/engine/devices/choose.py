@@ -57,7 +57,6 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
     """Choose the device and resolve automatic options.
 
     Args:
-        options: The requested options.
         sees_one_gpu: Whether this process sees only the requested CUDA device (`prepare_environment`).
 
     Raises:

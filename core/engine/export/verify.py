@@ -249,7 +249,6 @@ def compare(
     model itself gives two of them nearly the same logit.
 
     Args:
-        before: The trained model's logits.
         after: The exported model's, of the same shapes.
         tolerance: The largest allowed difference.
     """

@@ -421,8 +421,6 @@ def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, fol
         logits: [samples, labels].
         truth: The index of the true label of each sample, [samples].
         order: The index in the validation data of each sample.
-        prepared: The run's validation data, labels and tokenizer.
-        folder: The run's folder.
     """
     chances = torch.as_tensor(np.asarray(logits), dtype=torch.float32).softmax(-1)
     best = chances.topk(min(CHANCES_KEPT, len(prepared.labels)))

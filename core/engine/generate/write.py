@@ -86,12 +86,6 @@ class Stream:
 def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_stop: ShouldStop) -> Answered:
     """Generate an answer.
 
-    Args:
-        model: A causal model.
-        asked: A conversation, or a text.
-        on_text: Called with each new piece of text.
-        should_stop: Whether to end early.
-
     Raises:
         UserError: The prompt is empty, or the chat template can't write it.
     """

@@ -232,13 +232,7 @@ class RemoteFile:
 
 
 class Repository:
-    """One commit of a model or data set on the Hub, and its place in the cache.
-
-    Args:
-        subject: Its name and kind.
-        commit: The commit's hash.
-        siblings: Its files as the Hub lists them.
-    """
+    """One commit of a model or data set on the Hub, and its place in the cache."""
 
     def __init__(self, subject: Subject, commit: str, siblings: list[RepoSibling]) -> None:
         self.subject, self.commit = subject, commit

@@ -199,7 +199,6 @@ def dataset_splits(name: str, subset: str = "") -> list[str]:
     """The splits of a data set in the cache, such as `train` and `test`.
 
     Args:
-        name: Its id, `owner/name`.
         subset: One of its subsets; empty: `default`, or the first.
 
     Raises:
@@ -212,7 +211,6 @@ def dataset_files(name: str, subset: str = "", split: str = "") -> list[Path]:
     """The files of one split of a data set in the cache, in order: Parquet, CSV, TSV, JSON or JSON Lines.
 
     Args:
-        name: Its id, `owner/name`.
         subset: One of its subsets; empty: `default`, or the first.
         split: Which split; empty: `train`, or the only one.
 

@@ -41,9 +41,6 @@ Flagged = dict[FindingKind, list[tuple[int, str]]]
 def inspect_images(options: RunOptions, progress: Progress = lambda _done, _total: None) -> DataReport:
     """Check all images that a run with these options would train and evaluate on; the model isn't needed.
 
-    Args:
-        progress: Called with how many images have been checked, and of how many.
-
     Raises:
         DataError: There are no images at all. What is wrong with some is in the report.
     """
@@ -104,9 +101,7 @@ def check_images(
     """Check every image; 8 bytes of each are kept.
 
     Args:
-        train: Those that are trained on.
         held_out: Evaluation data of its own.
-        progress: Called now and then, in this thread.
     """
     sets = [images for images in (train, held_out) if images is not None]
     flagged: list[Flagged] = [defaultdict(list) for _images in sets]

@@ -62,7 +62,6 @@ class Stages:
 
     Args:
         progress: Called a few times a second with what is done, of `WHOLE`.
-        clock: Returns the time in seconds.
     """
 
     def __init__(self, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -88,7 +87,6 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
 
     Args:
         options: The options of a run; of the model only what shows what it will see is needed.
-        progress: Called with what is done, and of how much.
         any_task: Report for the task that the data suits, in place of that of `options`.
 
     Raises:

@@ -38,9 +38,7 @@ def sample(options: RunOptions, *, steps: int, warm_up: int, tell: OnStep = lamb
 
     Args:
         options: The run's options; a run that is too short is extended.
-        steps: Number of timed optimizer steps.
         warm_up: Number of steps before; at least one, because the first batch is also evaluated.
-        tell: Called after each step.
 
     Raises:
         UserError: The options or the data can't be used.

@@ -194,7 +194,6 @@ class WeighingTrainer(WatchedTrainer):
     """Trains as in a run.
 
     Attributes:
-        options: The run's options.
         saved: Counts the first batch; None if the model is compiled, because hooks would break its graph.
     """
 
@@ -215,9 +214,6 @@ class WeighedRun(TrainerCallback):
     """A few steps of a run, each timed without compilation.
 
     Attributes:
-        options: The run's resolved options.
-        rows: The number of rows of its training data.
-        seconds: The durations of all steps so far.
         gradients: Bytes of the gradients on the device.
         optimizer: Bytes of the optimizer's state on the device.
     """
@@ -249,7 +245,6 @@ class WeighedRun(TrainerCallback):
 
         Args:
             losses: The losses of its batches, on the device.
-            control: Trainer's control, to stop training.
         """
         raise NotImplementedError
 

@@ -65,7 +65,6 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
     """Freeze `model` and wrap it with an adapter.
 
     Args:
-        model: A text or vision model, quantized or not.
         fresh: Modules of the body whose weights are random because the checkpoint has none; trained and saved.
 
     Raises:

@@ -116,7 +116,6 @@ def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     PEFT 0.21 can't merge an adapter of a grouped convolution.
 
     Args:
-        model: Any model.
         without: Names of modules to leave out, with everything in them.
     """
     excluded = tuple(without)

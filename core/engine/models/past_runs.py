@@ -70,12 +70,7 @@ def check_run(source: str, task: Any) -> None:
 
 
 def save_base_model(folder: Path, source: str) -> None:
-    """Copy the base model into an adapter's folder if it is the model of a past run.
-
-    Args:
-        folder: Where the adapter was saved.
-        source: What the run started from.
-    """
+    """Copy the base model into an adapter's folder if it is the model of a past run."""
     config = folder / ADAPTER
     if not is_run(source) or not config.is_file():
         return

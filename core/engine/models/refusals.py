@@ -290,8 +290,6 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
     """Raise a ModelError if more than half of the weights of the model's body were not in the checkpoint.
 
     Args:
-        source: Where the model is from.
-        model: As loaded.
         info: transformers' `output_loading_info`: names of weights that were missing or of another shape.
     """
     body = _body(model)

@@ -258,7 +258,6 @@ class ImageModel:
     """What is known of a model before it is loaded.
 
     Attributes:
-        source: The model's source.
         network: torchvision's name of it; empty for a transformers model.
         config: The config of a transformers model.
         weights: The file of a past run's weights, for a torchvision network.

@@ -34,10 +34,8 @@ class Prepared:
     """What a task gives to Trainer.
 
     Attributes:
-        model: The model.
         train: A map-style data set of keyword arguments for the model, `labels` included.
         eval: Likewise, the validation split.
-        collator: Makes a batch of samples.
         labels: The classes, if any.
         save_extras: Saves what using the model takes besides the weights.
         processing_class: The tokenizer, if any.

@@ -55,9 +55,7 @@ def confusion(
     """Count pairs of true and predicted labels; the caller sets `step`.
 
     Args:
-        predicted: The index of the predicted label of each sample.
         true: The index of the true label; ignored if outside `labels`, such as -100.
-        labels: All labels.
         most: Of more labels, only those with the most errors are kept, in their order.
     """
     answers, truth = np.asarray(predicted, dtype=np.int64), np.asarray(true, dtype=np.int64)

@@ -200,8 +200,6 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
 
     Args:
         resolved: The device, and the options without automatic values.
-        checkpoints: Where checkpoints go.
-        has_eval: Whether there is a validation split.
     """
     options = resolved.options
     memory, training = options.memory, options.training

@@ -150,7 +150,6 @@ def writing(folder: Path, needed: int = 0) -> Iterator[None]:
     """Turn what libraries raise when a file can't be written into CantSave.
 
     Args:
-        folder: Where it is written.
         needed: About how many bytes; 0 if unknown.
 
     Raises:
@@ -211,7 +210,6 @@ def diverged_error(arguments: Any, reason: str) -> UserError:
     """The error that ends a diverged run.
 
     Args:
-        arguments: Trainer's.
         reason: A sentence on how it was noticed.
     """
     rate = arguments.learning_rate
@@ -259,12 +257,7 @@ NO_ASYNC_IO = ("unable to jit load the async_io op",)
 def explain(
     error: Exception, options: RunOptions, forecast: MemoryForecast | None = None
 ) -> UserError | None:
-    """The UserError for `error`, or None if it is a bug.
-
-    Args:
-        error: What was raised.
-        forecast: Its memory forecast, if there is one.
-    """
+    """The UserError for `error`, or None if it is a bug."""
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error))
     if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):

@@ -172,7 +172,6 @@ class StepParts:
 
     Args:
         wait: Waits for the device, as `wait_for` returns it.
-        clock: Seconds since any moment.
     """
 
     def __init__(self, wait: Wait | None, clock: Callable[[], float] = time.perf_counter) -> None:

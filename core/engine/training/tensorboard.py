@@ -36,7 +36,6 @@ class TensorBoardFiles:
 
     Args:
         folder: Where the files go; created if absent.
-        open_file: Creates a file.
     """
 
     def __init__(

@@ -130,8 +130,6 @@ def build_trainer(
     """The trainer of a run.
 
     Args:
-        checkpoints: Where checkpoints go.
-        reporter: For reports while compiling.
         kind: The class to make; mixed into the task's own trainer.
 
     Raises:
@@ -191,9 +189,6 @@ def train_run(
     run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
 ) -> int:
     """Train and report into the run's folder.
-
-    Args:
-        checkpoint: What to resume from, if anything.
 
     Returns:
         The exit status: 0 finished, stopped or paused; 1 failed, which the events explain; `CANT_WRITE` if not even

@@ -99,8 +99,6 @@ def save_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> No
     """Save the random states that Trainer leaves out of a checkpoint.
 
     Args:
-        folder: The checkpoint.
-        kind: The kind of the device: `cuda`, `mps` or `cpu`.
         order: The CPU's random state when the epoch's order was drawn from it, if it was.
     """
     if kind == "mps":
