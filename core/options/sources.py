@@ -300,14 +300,14 @@ class ScratchModel:
 
 
 SCRATCH_MODELS = {
-    "llama-tiny": ScratchModel(_("Llama, tiny"), True, layers=2, hidden=64, heads=4, inner=192),
-    "llama-small": ScratchModel(_("Llama, small"), True, layers=4, hidden=192, heads=6, inner=512),
-    "llama-medium": ScratchModel(_("Llama, medium"), True, layers=8, hidden=512, heads=8, inner=1376),
-    "bert-tiny": ScratchModel(_("Bert, tiny"), False, layers=2, hidden=128, heads=2, inner=512),
-    "bert-mini": ScratchModel(_("Bert, mini"), False, layers=4, hidden=256, heads=4, inner=1024),
-    "bert-small": ScratchModel(_("Bert, small"), False, layers=4, hidden=512, heads=8, inner=2048),
+    "llama-tiny": ScratchModel(_("Llama tiny"), True, layers=2, hidden=64, heads=4, inner=192),
+    "llama-small": ScratchModel(_("Llama small"), True, layers=4, hidden=192, heads=6, inner=512),
+    "llama-medium": ScratchModel(_("Llama medium"), True, layers=8, hidden=512, heads=8, inner=1376),
+    "bert-tiny": ScratchModel(_("BERT tiny"), False, layers=2, hidden=128, heads=2, inner=512),
+    "bert-mini": ScratchModel(_("BERT mini"), False, layers=4, hidden=256, heads=4, inner=1024),
+    "bert-small": ScratchModel(_("BERT small"), False, layers=4, hidden=512, heads=8, inner=2048),
 }
-"""By name. The Berts have the sizes of https://github.com/google-research/bert#bert."""
+"""By name. The BERT ones have the sizes of https://github.com/google-research/bert#bert."""
 
 TIMED_MODELS = {
     "minilm": ScratchModel(_("MiniLM size"), False, layers=6, hidden=384, heads=12, inner=1536),

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from core.base.formats import about, duration, memory, moment, step_time, three_figures
 from core.base.language import _
@@ -296,8 +304,12 @@ class FitCard(Card):
         self._known = QWidget()
         parts = (line, self._bar, self._note, self._measure, self._time_box, self.ladder)
         fill(QVBoxLayout(self._known), *parts, margins=FLUSH, spacing=SPACING)
-        for widget in (self._known, self._missing, self._lookup):
-            self.body.addWidget(widget)
+        self._unknown = QWidget()
+        fill(QVBoxLayout(self._unknown), self._missing, self._lookup, None, margins=FLUSH, spacing=SPACING)
+        self._pages = QStackedWidget()  # as high as its highest page: nothing moves when the forecast arrives
+        self._pages.addWidget(self._unknown)
+        self._pages.addWidget(self._known)
+        self.body.addWidget(self._pages)
         state.changed.connect(self.show_state)
         self._lookup.button.clicked.connect(self._press_lookup)
         self._measure.button.clicked.connect(self._press_measure)
@@ -323,9 +335,8 @@ class FitCard(Card):
 
     def show_state(self) -> None:
         state, forecast, measured = self.state, self.state.forecast, self.state.measured
-        for widget in (self._known, self._basis):
-            widget.setVisible(forecast is not None)
-        self._missing.setVisible(forecast is None)
+        self._pages.setCurrentWidget(self._unknown if forecast is None else self._known)
+        self._basis.setVisible(forecast is not None)
         self._missing.setText(state.missing)
         if forecast is not None:
             verdict, figures, role = headline(state, forecast)

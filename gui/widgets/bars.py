@@ -159,6 +159,9 @@ RADIUS = 4
 OVER = 3
 """How far a limit's line reaches over the bar, above and below."""
 
+USUAL_LINES = 3
+"""Lines of the legend: of parts and limits, two a line. Their space is kept before they are known."""
+
 THINNEST = 2.0
 """Pixels of a part that would be too thin to be seen."""
 
@@ -194,6 +197,8 @@ class PartsBar(QWidget):
         self._legend.setHorizontalSpacing(SPACING)
         self._legend.setVerticalSpacing(2)
         self._legend.setColumnStretch(1, 1)
+        for line in range(USUAL_LINES):
+            self._legend.setRowMinimumHeight(line, self.fontMetrics().height())
         fill(QVBoxLayout(self), self.strip, self._legend, margins=FLUSH, spacing=SPACING // 2)
         self.setAccessibleName(name)
         theme.changed.connect(self._show_legend)
