@@ -22,11 +22,11 @@ from core.options.catalogue import options_by_path, value_text
 from core.options.choices import Task
 from core.options.importing import Imported, import_file, import_text
 from core.options.presets import comes_complete, examples, presets
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
-from gui.widgets.labels import link_button, role_label, text_label, tip_with_keys
+from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_with_keys
 from gui.widgets.layout import FLUSH, PageScroll, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -98,9 +98,8 @@ class NewRunHeader(QWidget):
         self.show_restored(False)
         subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
         titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
-        saving = QPushButton(_("Save as…"))
-        saving.setToolTip(tip_with_keys("Ctrl+S", _("Save these choices as a run file")))
-        saving.clicked.connect(self.save_file)
+        save_tip = tip_with_keys("Ctrl+S", _("Save these choices as a run file"))
+        saving = push_button(_("Save as…"), self.save_file, save_tip)
         line = fill(QHBoxLayout(), titles, None, spacing=SPACING)
         for button in (self._examples_button(), self._open_button(), saving):
             line.addWidget(button, alignment=Qt.AlignmentFlag.AlignTop)
@@ -205,11 +204,9 @@ class ImportSheet(QDialog):
         self.text.setFixedHeight(LINES_OF_TEXT * self.text.fontMetrics().lineSpacing() + 2 * SPACING)
         self.status = text_label(role=Role.HINT)
         self.rows = KeyValue()
-        self.fill = QPushButton(_("Fill the form"))
+        self.fill = push_button(_("Fill the form"), role=Role.PRIMARY)
         self.fill.setDefault(True)
-        set_role(self.fill, Role.PRIMARY)
-        choose = QPushButton(_("Choose a file…"))
-        choose.clicked.connect(self._choose)
+        choose = push_button(_("Choose a file…"), self._choose)
         content = QWidget()
         fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)

@@ -26,7 +26,7 @@ from gui.new_run.memory_state import Measured, MemoryState
 from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
-from gui.widgets.labels import link_button, role_label, text_label
+from gui.widgets.labels import link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, clear, fill, hbox, vbox
 
 JUST_NOW = 5 * 60.0
@@ -196,8 +196,8 @@ class RemedyRow(QWidget):
         super().__init__()
         self.remedy = remedy
         self.worth = text_label(role=Role.HINT)
-        self.button = link_button(_("Apply"), lambda: self.chosen.emit(self.remedy), remedy.help)
-        self.button.setAccessibleName(_("Apply: {remedy}").format(remedy=remedy.title))
+        name = _("Apply: {remedy}").format(remedy=remedy.title)
+        self.button = link_button(_("Apply"), lambda: self.chosen.emit(self.remedy), remedy.help, name=name)
         self.button.setVisible(bool(remedy.changes))
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -223,10 +223,10 @@ class Ladder(QWidget):
         self.link.setCheckable(True)
         self.link.toggled.connect(self._on_toggled)
         self.explain = link_button(_("What is this?"), tip=_("Explains each part and how it is computed"))
-        self.fit = QPushButton(_("Fit it for me…"))
-        self.fit.setToolTip(_("Test lighter settings in short real runs and suggest the fastest that fits"))
-        self.each = link_button(_("Measure all…"), flush=True)
-        self.each.setToolTip(_("Measure in short real runs what each change saves and costs"))
+        fit_tip = _("Test lighter settings in short real runs and suggest the fastest that fits")
+        each_tip = _("Measure in short real runs what each change saves and costs")
+        self.fit = push_button(_("Fit it for me…"), tip=fit_tip)
+        self.each = link_button(_("Measure all…"), tip=each_tip, flush=True)
         self._nothing = text_label(_("No setting can reduce the memory further."), Role.HINT)
         self._list, self._remedies = QWidget(), vbox()
         fill(

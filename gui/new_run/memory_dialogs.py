@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QMessageBox,
     QProgressBar,
-    QPushButton,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -30,13 +29,13 @@ from core.options.method_rules import most_epochs, useful_steps
 from core.runs import queue
 from core.services.autofit import Begun, Fitting, MeasuringEach, Try
 from gui.base.background import Call, Task
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import FormHistory
-from gui.widgets.labels import text_label
+from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import PageScroll, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
@@ -148,11 +147,9 @@ class FitSheet(QDialog):
         self._progress.setAccessibleName(_("Tries"))
         self.table = TriesTable()
         self.table.itemSelectionChanged.connect(self._show_button)
-        self._stop = QPushButton(_("Stop"))
-        self._stop.clicked.connect(self._stop_trying)
-        self.apply = QPushButton(_("Apply"))
-        set_role(self.apply, Role.PRIMARY)
-        self.apply.setToolTip(_("Change the form to the selected settings. You can undo this."))
+        tip = _("Change the form to the selected settings. You can undo this.")
+        self._stop = push_button(_("Stop"), self._stop_trying)
+        self.apply = push_button(_("Apply"), tip=tip, role=Role.PRIMARY)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(self.apply, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QPushButton, QStackedWidget, QVBoxLayout
+from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 
 from core.base import settings
 from core.base.formats import MISSING, compact_count
@@ -35,6 +35,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
+from gui.widgets.labels import push_button
 from gui.widgets.layout import fill
 
 MOST_RUNS, MOST_MODELS = 60, 16
@@ -241,8 +242,7 @@ class ModelField(Field):
         self._place = Segmented(place_segments())
         self._place.setAccessibleName(_("Source of the model"))
         self._place.chosen.connect(self._on_place)
-        self.hub = QPushButton(_("Find one on the Hub…"))
-        self.hub.clicked.connect(self.hub_wanted)
+        self.hub = push_button(_("Find one on the Hub…"), self.hub_wanted.emit)
         lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)

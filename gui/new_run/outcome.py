@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
 from core.base.formats import MISSING, compact_count, counted, whole_percent
@@ -22,7 +22,7 @@ from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
 from gui.base.icons import icon
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, marked_line, rows_text
 from gui.new_run.memory_card import FitCard
@@ -32,7 +32,7 @@ from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
 from gui.widgets.form import Start
 from gui.widgets.form_row import sentence
-from gui.widgets.labels import LinkLabel, margins, text_label, tip_with_keys
+from gui.widgets.labels import LinkLabel, margins, push_button, text_label, tip_with_keys
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill
 from gui.widgets.tables import KeyValue
 
@@ -321,10 +321,8 @@ class OutcomeColumn(QWidget):
         self.checks = ChecksCard()
         content = QWidget()
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
-        self.start = QPushButton()
-        self.start.setToolTip(tip_with_keys("Ctrl+Return"))
+        self.start = push_button(tip=tip_with_keys("Ctrl+Return"), role=Role.PRIMARY)
         self.start.setIcon(icon("start", QPalette.ColorRole.HighlightedText))
-        set_role(self.start, Role.PRIMARY)
         start = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (PageScroll(content), 1), spacing=SPACING + 4)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFormLayout,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QMessageBox,
     QProgressBar,
@@ -45,13 +44,13 @@ from core.services.export import (
     offers,
 )
 from gui.base.background import Task
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question, reveal
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import CalmComboBox, PathLine
-from gui.widgets.labels import margins, text_label
+from gui.widgets.labels import margins, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
 INDENT = 3 * SPACING
@@ -132,9 +131,8 @@ class ExportPlace(QWidget):
         self.is_own = False
         self._line = PathLine(_("A new or empty folder"))
         self._line.textEdited.connect(lambda: setattr(self, "is_own", True))
-        choose = QPushButton(_("Choose…"))
+        choose = push_button(_("Choose…"), self._choose_folder)
         choose.setAutoDefault(False)
-        choose.clicked.connect(self._choose_folder)
         self._repo = QLineEdit()
         self._repo.setPlaceholderText(_("owner/name, not there yet"))
         self._private = QCheckBox(_("Only I can see it"))
@@ -251,19 +249,14 @@ class ExportSheet(QDialog):
         self.place = ExportPlace(run.name)
         self.strip = MessageStrip()
         self.strip.hide()
-        self._status = QLabel()
-        set_role(self._status, Role.MUTED)
+        self._status = role_label(Role.MUTED)
         self._bar = QProgressBar()
         self._bar.setAccessibleName(_("Exporting"))
-        self.take = QPushButton(_("Export"))
-        set_role(self.take, Role.PRIMARY)
-        self.show_folder = QPushButton(_("Show the folder"))
-        self.stop = QPushButton(_("Cancel"))
+        self.take = push_button(_("Export"), self._begin, role=Role.PRIMARY)
+        self.show_folder = push_button(_("Show the folder"), self._reveal)
+        self.stop = push_button(_("Cancel"), self._cancel)
         self._lay_out()
         self.kinds.chosen_changed.connect(self._show_kind)
-        self.take.clicked.connect(self._begin)
-        self.stop.clicked.connect(self._cancel)
-        self.show_folder.clicked.connect(self._reveal)
         self._task: Task[ExportReport] = Task(self)
         self._task.progress.connect(self._show_progress)
         self._task.done.connect(self._show_report)

@@ -17,9 +17,10 @@ from core.runs.folder import RunFolder
 from core.runs.start import Extension
 from core.runs.status import RunStatus
 from core.runs.summary import status_at_end
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import CalmSpinBox
+from gui.widgets.labels import text_label
 from gui.widgets.layout import fill
 from gui.widgets.tables import KeyValue
 
@@ -79,18 +80,13 @@ class ExtendSheet(QDialog):
         self.more = CalmSpinBox()
         self.more.setRange(1, MOST)
         self.more.setAccessibleName(_("How much longer"))
-        self.more.setGroupSeparatorShown(True)
         self.more.setValue(max(1, (length.planned_steps or 0) // 10))
         self.unit = QLabel()
         self.rows = KeyValue()
-        note = QLabel(
-            _(
-                "It continues from its last checkpoint, in the same folder and on the same page. Its model is then "
-                "replaced."
-            )
+        note = _(
+            "It continues from its last checkpoint, in the same folder and on the same page. "
+            "Its model is then replaced."
         )
-        note.setWordWrap(True)
-        set_role(note, Role.MUTED)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton(_("Train longer"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
@@ -98,7 +94,7 @@ class ExtendSheet(QDialog):
             QVBoxLayout(self),
             fill(QHBoxLayout(), self.more, self.unit, None, spacing=SPACING),
             self.rows,
-            note,
+            text_label(note, Role.MUTED),
             buttons,
             margins=(3 * SPACING, 3 * SPACING, 3 * SPACING, 2 * SPACING),
             spacing=2 * SPACING,

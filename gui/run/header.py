@@ -11,7 +11,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QMenu,
     QProgressBar,
     QPushButton,
@@ -30,7 +29,7 @@ from gui.base.tokens import SPACING
 from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel, link_button, tip_with_keys
+from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 
@@ -53,9 +52,7 @@ class RunFigures(QWidget):
         self._shown = figures
         clear(self._row)
         for title, value in figures:
-            name, figure, column = QLabel(title), QLabel(value), QWidget()
-            set_role(name, Role.MUTED)
-            set_role(figure, Role.STRONG)
+            name, figure, column = role_label(Role.MUTED, title), role_label(Role.STRONG, value), QWidget()
             figure.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             figure.setAccessibleName(f"{title}: {value}")
             fill(QVBoxLayout(column), name, figure, margins=FLUSH, spacing=0)
@@ -404,20 +401,15 @@ class RunHeader(QWidget):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.buttons = RunActions()
-        self.name = ElidedLabel(name)
-        set_role(self.name, Role.PAGE_TITLE)
-        self.state_line = ElidedLabel()
-        set_role(self.state_line, Role.MUTED)
+        self.name = ElidedLabel(name, Role.PAGE_TITLE)
+        self.state_line = ElidedLabel(role=Role.MUTED)
         self.other = link_button("", flush=True)
         self.other.hide()
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(_("Progress"))
         self.progress.setRange(0, PROGRESS_PARTS)
-        self.elapsed = QLabel()
-        self.time_left = QLabel(alignment=Qt.AlignmentFlag.AlignRight)
-        for label in (self.elapsed, self.time_left):
-            set_role(label, Role.MUTED)
+        self.elapsed, self.time_left = role_label(Role.MUTED), role_label(Role.MUTED)
         self._lay_out()
 
     def show_facts(self, facts: RunFacts) -> None:

@@ -12,8 +12,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QInputDialog,
-    QLabel,
-    QPushButton,
     QScrollArea,
     QVBoxLayout,
     QWidget,
@@ -48,7 +46,7 @@ from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import PathLabel, margins
+from gui.widgets.labels import PathLabel, link_button, margins, role_label
 from gui.widgets.layout import FLUSH, QuietBar, fill
 
 
@@ -58,11 +56,8 @@ class RunModel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.folder: Path | None = None
-        self.title = QLabel()
-        set_role(self.title, Role.MUTED)
-        self.path = PathLabel()
-        self.button = QPushButton(_("Show the model"))
-        set_role(self.button, Role.LINK)
+        self.title, self.path = role_label(Role.MUTED), PathLabel()
+        self.button = link_button(_("Show the model"))
         fill(QHBoxLayout(self), self.title, self.path, self.button, None, margins=FLUSH, spacing=SPACING)
         self.hide()
 
@@ -510,6 +505,6 @@ class RunPage(QScrollArea):
             self.view.show_error(error)
 
     def _show_nothing(self) -> None:
-        words = QLabel(_("No run is open. Choose one under Runs."), alignment=Qt.AlignmentFlag.AlignCenter)
-        set_role(words, Role.MUTED)
+        words = role_label(Role.MUTED, _("No run is open. Choose one under Runs."))
+        words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.setWidget(words)

@@ -46,7 +46,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import ChanceBars
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import plain_tip
+from gui.widgets.labels import plain_tip, role_label, text_label
 from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
 
@@ -355,9 +355,7 @@ class RunPredictions(QWidget):
         self.slider.setPageStep(1)
         self.slider.setMaximumWidth(280)
         self.slider.valueChanged.connect(self._show_moment)
-        self._moment = QLabel()
-        self._right = QLabel()
-        set_role(self._right, Role.HINT)
+        self._moment, self._right = QLabel(), role_label(Role.HINT)
         self.whole = QPlainTextEdit()
         self.whole.setReadOnly(True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
@@ -367,10 +365,8 @@ class RunPredictions(QWidget):
         self.markup.toggled.connect(self._show_moment)
         self.image = QLabel(alignment=Qt.AlignmentFlag.AlignTop)
         self.bars = ChanceBars(theme)
-        self._empty = QLabel()
-        self._empty.setWordWrap(True)
+        self._empty = text_label(role=Role.MUTED)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        set_role(self._empty, Role.MUTED)
         self._stack = QStackedWidget()
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self._lay_out())

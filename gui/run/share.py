@@ -10,11 +10,9 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -32,6 +30,7 @@ from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip
+from gui.widgets.labels import push_button, role_label, text_label
 from gui.widgets.layout import fill
 
 WriteScript = Callable[[RunFolder, Ask], str]
@@ -62,9 +61,7 @@ class SupportSheet(QDialog):
         self.files = QListWidget()
         self.files.setAccessibleName(_("Files"))
         self.files.setFixedWidth(LIST_WIDTH)
-        self.note = QLabel()
-        self.note.setWordWrap(True)
-        set_role(self.note, Role.MUTED)
+        self.note = text_label(role=Role.MUTED)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
@@ -73,12 +70,10 @@ class SupportSheet(QDialog):
         set_role(self.text, Role.MONOSPACE)
         self.strip = MessageStrip()
         self.strip.hide()
-        self.save = QPushButton(_("Save…"))
-        set_role(self.save, Role.PRIMARY)
+        self.save = push_button(_("Save…"), self._ask_place, role=Role.PRIMARY)
         self.save.setEnabled(False)
         self._lay_out()
         self.files.currentRowChanged.connect(self._show_file)
-        self.save.clicked.connect(self._ask_place)
         self._collecting: Task[tuple[SupportFile, ...]] = Task(self)
         self._collecting.done.connect(self._show_files)
         self._collecting.failed.connect(self.strip.show_error)
@@ -120,10 +115,7 @@ class SupportSheet(QDialog):
         self.save.setEnabled(True)
 
     def _lay_out(self) -> None:
-        title = QLabel(_("Review it before you share it"))
-        set_role(title, Role.PAGE_TITLE)
-        words = QLabel(support.WORDS)
-        words.setWordWrap(True)
+        title = role_label(Role.PAGE_TITLE, _("Review it before you share it"))
         right = fill(QVBoxLayout(), self.note, (self.text, 1), spacing=SPACING)
         both = fill(QHBoxLayout(), self.files, (right, 1), spacing=2 * SPACING)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
@@ -132,7 +124,7 @@ class SupportSheet(QDialog):
         fill(
             QVBoxLayout(self),
             title,
-            words,
+            text_label(support.WORDS),
             self.strip,
             (both, 1),
             buttons,

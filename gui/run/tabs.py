@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHeaderView,
-    QLabel,
     QPlainTextEdit,
     QTableView,
     QTabWidget,
@@ -29,6 +28,7 @@ from gui.base.tokens import GUTTER, SPACING
 from gui.charts.history import RunHistory
 from gui.run.predictions import ConfusionGrid, RunPredictions
 from gui.widgets.form_row import sentence
+from gui.widgets.labels import role_label
 from gui.widgets.layout import PageScroll, fill
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -183,8 +183,7 @@ class RunDetails(QTabWidget):
     def _with_words(self, grid: QWidget) -> QWidget:
         """The grid below an explanation."""
         page = QWidget()
-        self._confusion_text = QLabel()
-        set_role(self._confusion_text, Role.HINT)
+        self._confusion_text = role_label(Role.HINT)
         fill(
             QVBoxLayout(page),
             self._confusion_text,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -31,7 +31,7 @@ from gui.base.tokens import SPACING
 from gui.try_it.input import ENDINGS, Question, expected_text, figures_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
-from gui.widgets.labels import ElidedLabel, LabelledText, text_label
+from gui.widgets.labels import ElidedLabel, LabelledText, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
 PAINT_MS = 50
@@ -154,9 +154,7 @@ class Prediction(PageScroll):
         self.answer = Message("", Role.ANSWER)
         self.answer.words.hide()
         self.bars = ChanceBars(theme)
-        self.number = QLabel()
-        self.number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        set_role(self.number, Role.PAGE_TITLE)
+        self.number = text_label(role=Role.PAGE_TITLE, selectable=True)
         self.labelled = LabelledText(theme)
         self._said: list[str] = []
         self.earlier = text_label(role=Role.HINT, selectable=True)
@@ -241,10 +239,7 @@ class ModelColumn(Card):
         self._pending: Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._is_loading = False
-        self.name = ElidedLabel()
-        set_role(self.name, Role.CARD_TITLE)
-        self.state = QLabel()
-        set_role(self.state, Role.HINT)
+        self.name, self.state = ElidedLabel(role=Role.CARD_TITLE), role_label(Role.HINT)
         self.transcript, self.prediction = Transcript(), Prediction(theme)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.transcript)

@@ -42,7 +42,7 @@ from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_paths
-from gui.widgets.labels import ElidedLabel, tip_of
+from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill
 
 SIDE = 72
@@ -137,10 +137,8 @@ class ImageBox(QFrame):
         self.picture.setFixedSize(SIDE, SIDE)
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.hide()
-        self.words = ElidedLabel(_("Drop an image here"))
-        set_role(self.words, Role.MUTED)
-        self.button = QPushButton(_("Choose an image…"))
-        self.button.clicked.connect(self._choose)
+        self.words = ElidedLabel(_("Drop an image here"), Role.MUTED)
+        self.button = push_button(_("Choose an image…"), self._choose)
         self.pad = DrawingPad()
         self.pad.drawn.connect(self.picture.hide)
         self.pad.drawn.connect(self.chosen)
@@ -335,9 +333,8 @@ class WritingSettings(QWidget):
 
 
 def _field(title: str, widget: QWidget, tip: str) -> QWidget:
-    label = QLabel(title)
+    label = role_label(Role.LABEL, title)
     label.setBuddy(widget)
-    set_role(label, Role.LABEL)
     widget.setAccessibleName(title)
     for part in (label, widget):
         part.setToolTip(tip)
@@ -363,8 +360,7 @@ class ExampleRow(QWidget):
         super().__init__(parent)
         self._flow = FlowLayout(SPACING, SPACING // 2, self)
         self.buttons: list[QPushButton] = []
-        self._title = QLabel(_("Examples"))
-        set_role(self._title, Role.HINT)
+        self._title = role_label(Role.HINT, _("Examples"))
         self._title.setFixedHeight(self._title.fontMetrics().height() + SPACING // 2)
         self._flow.addWidget(self._title)
         self.hide()
@@ -382,17 +378,15 @@ class ExampleRow(QWidget):
 
     def _button(self, example: Example, folder: Path, task: Task, *, in_pairs: bool) -> QPushButton:
         question = question_of(example, folder, task, in_pairs=in_pairs)
-        button = QPushButton()
+        tip = tip_of(example.given[:1000] or example.expected)
+        button = link_button("", lambda: self.chosen.emit(question), tip)
         button.setAutoDefault(False)
-        set_role(button, Role.LINK)
         if question.image:
             button.setIcon(QIcon(small_picture(question.image, 2 * PICTURE)))
             button.setIconSize(QSize(PICTURE, PICTURE))
             button.setAccessibleName(_("Image that is: {label}").format(label=example.expected))
         else:
             button.setText(short(question.shown, from_end=question.as_read and not question.asked))
-        button.setToolTip(tip_of(example.given[:1000] or example.expected))
-        button.clicked.connect(lambda: self.chosen.emit(question))
         self._flow.addWidget(button)
         return button
 
@@ -459,17 +453,14 @@ class TryInput(Card):
         self.image = ImageBox()
         self.examples = ExampleRow()
         self.settings = WritingSettings()
-        self.button = QPushButton()
-        set_role(self.button, Role.PRIMARY)
-        self.more = self._link(_("Settings"))
+        self.button = push_button(pressed=self._press, role=Role.PRIMARY)
+        self.more = link_button(_("Settings"))
         self.more.setCheckable(True)
         set_flag(self.more, "stays", True)
-        self.clear_link = self._link(_("New conversation"))
+        self.clear_link = link_button(_("New conversation"), self.clear_pressed.emit)
         self._lay_out()
         self.settings.hide()
-        self.button.clicked.connect(self._press)
         self.more.toggled.connect(self.settings.setVisible)
-        self.clear_link.clicked.connect(self.clear_pressed)
         for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
             pressed.activated.connect(self._ask_texts)
@@ -527,11 +518,6 @@ class TryInput(Card):
         for row in (texts, below):
             self.body.addLayout(row)
         self.body.addWidget(self.settings)
-
-    def _link(self, title: str) -> QPushButton:
-        made = QPushButton(title)
-        set_role(made, Role.LINK)
-        return made
 
     def _press(self) -> None:
         if self._is_busy:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from core.base.errors import Fix
 from core.base.language import _
@@ -16,13 +16,14 @@ from core.runs.status import State
 from core.services import chat
 from core.services.chat import Choice, Start, TryProcess, Verdict, Which
 from gui.base.background import Task
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import distinct_titles
 from gui.try_it.column import ModelColumn
 from gui.try_it.input import Question, TryInput
 from gui.widgets.cards import MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
+from gui.widgets.labels import role_label, text_label
 from gui.widgets.layout import fill, hbox, vbox
 
 IDLE_MS = 5 * 60 * 1000
@@ -74,13 +75,13 @@ class TryPage(QWidget):
         )
         self.shown.setAccessibleName(_("Models to use"))
         self.shown.set_value(BOTH)
-        self.task_name = QLabel()
-        set_role(self.task_name, Role.MUTED)
+        self.task_name = role_label(Role.MUTED)
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
         self.columns = {which: ModelColumn(theme, which, start) for which in Which}
         self.input = TryInput()
-        self.empty = QLabel()
+        self.empty = text_label(role=Role.MUTED)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._lay_out()
         self._connect()
         self._show_choice(Choice(()))
@@ -128,20 +129,13 @@ class TryPage(QWidget):
         self._idle.start()
 
     def _lay_out(self) -> None:
-        title = QLabel(_("Try it"))
-        set_role(title, Role.PAGE_TITLE)
-        top = QHBoxLayout()
-        top.setSpacing(SPACING)
-        top.addWidget(title)
-        top.addSpacing(SPACING)
+        title = role_label(Role.PAGE_TITLE, _("Try it"))
+        top = hbox(title, (self.run_list, 3), self.task_name, None, self.shown)
+        top.insertSpacing(1, SPACING)
         self.run_list.setMaximumWidth(TITLE_LETTERS * self.fontMetrics().averageCharWidth())
-        fill(top, (self.run_list, 3), self.task_name, None, self.shown)
         columns = hbox(*((column, 1) for column in self.columns.values()), spacing=WIDE)
         page = QWidget()
         page.setLayout(vbox((columns, 1), self.input, spacing=WIDE))
-        set_role(self.empty, Role.MUTED)
-        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.empty.setWordWrap(True)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.empty)
         self._stack.addWidget(page)

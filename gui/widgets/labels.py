@@ -32,16 +32,29 @@ def role_label(role: Role, text: str = "", parent: QWidget | None = None) -> QLa
     return label
 
 
-def link_button(
-    text: str, pressed: Callable[[], object] | None = None, tip: str = "", *, flush: bool = False
+Pressed = Callable[[], object]
+
+
+def push_button(
+    text: str = "", pressed: Pressed | None = None, tip: str = "", *, name: str = "", role: Role | None = None
 ) -> QPushButton:
-    """Return a button that looks like a link; `flush` aligns it with the texts above."""
+    """Return a button; `name` is its accessible name where the text alone doesn't say enough."""
     button = QPushButton(text)
     button.setToolTip(tip)
-    set_role(button, Role.LINK)
-    set_flag(button, "flush", flush)
+    button.setAccessibleName(name)
+    if role is not None:
+        set_role(button, role)
     if pressed is not None:
         button.clicked.connect(lambda _checked: pressed())
+    return button
+
+
+def link_button(
+    text: str, pressed: Pressed | None = None, tip: str = "", *, name: str = "", flush: bool = False
+) -> QPushButton:
+    """Return a button that looks like a link; `flush` aligns it with the texts above."""
+    button = push_button(text, pressed, tip, name=name, role=Role.LINK)
+    set_flag(button, "flush", flush)
     return button
 
 
@@ -189,20 +202,17 @@ def tip_of(text: str) -> str:
 class ElidedLabel(QLabel):
     """One line of plain text, elided to its width; its tool tip then has all of it."""
 
-    def __init__(
-        self,
-        text: str = "",
-        parent: QWidget | None = None,
-        *,
-        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-    ) -> None:
-        super().__init__(text, parent)
-        self._elide = elide
+    elide = Qt.TextElideMode.ElideRight
+
+    def __init__(self, text: str = "", role: Role | None = None) -> None:
+        super().__init__(text)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        if role is not None:
+            set_role(self, role)
 
     def shown_text(self) -> str:
-        return self.fontMetrics().elidedText(self.text(), self._elide, self.contentsRect().width())
+        return self.fontMetrics().elidedText(self.text(), self.elide, self.contentsRect().width())
 
     def sizeHint(self) -> QSize:
         return QSize(self.fontMetrics().horizontalAdvance(self.text()), super().sizeHint().height())
@@ -225,7 +235,9 @@ class ElidedLabel(QLabel):
 class PathLabel(ElidedLabel):
     """A path on one line, elided at its beginning."""
 
-    def __init__(self, path: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(path, parent, elide=Qt.TextElideMode.ElideLeft)
+    elide = Qt.TextElideMode.ElideLeft
+
+    def __init__(self) -> None:
+        super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # paths are read so in any language
