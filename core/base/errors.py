@@ -56,11 +56,15 @@ class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing wrong with one option, such as `memory.batch_size: must be ..., got 0`."""
+    """One thing wrong with one option, such as `memory.batch_size: must be ..., got 0`.
+
+    `is_missing`: the option has no value yet.
+    """
 
     path: str
     message: str
     fixes: tuple[Fix, ...] = ()
+    is_missing: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

@@ -359,7 +359,7 @@ def _offload_folder(options: RunOptions) -> Iterator[Problem]:
         return
     folder = memory.offload_folder
     if not folder:
-        yield Problem("memory.offload_folder", _("choose a folder on a fast disk"))
+        yield Problem("memory.offload_folder", _("choose a folder on a fast disk"), is_missing=True)
     elif Path(folder).is_absolute() and not Path(folder).is_dir():
         yield Problem("memory.offload_folder", _("there is no folder {folder}").format(folder=folder))
     if memory.deepspeed is DeepSpeed.ZERO_2:  # DeepSpeed 0.19.8 accepts it, and keeps the state in memory

@@ -91,7 +91,7 @@ def _sources(options: RunOptions) -> Iterator[tuple[str, str]]:
 
 def _data_chosen(options: RunOptions) -> Iterator[Problem]:
     if not options.data.train:
-        yield Problem("data.train", _("choose training data"))
+        yield Problem("data.train", _("choose training data"), is_missing=True)
     for path, source in _sources(options):
         match scheme_of(source):
             case Scheme.BUILTIN if source != DIGITS:
@@ -146,7 +146,7 @@ def _text_columns(options: RunOptions) -> Iterator[Problem]:
 def _model_chosen(options: RunOptions) -> Iterator[Problem]:
     source = options.model.source
     if not source:
-        yield Problem("model.source", _("choose a model"))
+        yield Problem("model.source", _("choose a model"), is_missing=True)
     elif scheme := unknown_scheme(source):
         message = _(
             "there is no source called {scheme}:; use a folder, an id on the Hub, torchvision:NAME, scratch:NAME or "

@@ -391,7 +391,7 @@ class OutcomeColumn(QWidget):
             "data.train": _("Choose the data to train on"),
         }
         for problem in problems:
-            if problem.path in missing and problem.message.startswith("choose "):
+            if problem.is_missing and problem.path in missing:
                 return missing[problem.path]
         paths = [problem.path for problem in problems] + ["data.train"] * findings
         if len(paths) > 1:
@@ -445,6 +445,6 @@ def _check(level: Level, problem: Problem) -> Check:
     option = options_by_path().get(problem.path)
     if option is None:
         return Check(level, sentence(str(problem) if level is Level.ERROR else problem.message))
-    if problem.message.startswith("choose "):
+    if problem.is_missing:
         return Check(level, "", sentence(problem.message), problem.path)
     return Check(level, sentence(problem.message), option.title, problem.path)

@@ -98,10 +98,7 @@ class Tile(QPushButton):
         self.time.setText(text)
 
     def sizeHint(self) -> QSize:
-        """Return the size of the labels; a button would only ask for that of its own text."""
-        return self._lines.sizeHint()
-
-    def minimumSizeHint(self) -> QSize:
+        """Return the least size of the labels, which wrap; a button would only ask for that of its own text."""
         return self._lines.minimumSize()
 
 

@@ -530,7 +530,7 @@ class PathField(Field):
         return str(Path.home()) if self.near is None else self.near.start_folder()
 
 
-MOST_LETTERS = 48
+MOST_LETTERS = 44
 """Room for choices side by side in the smallest window, in letters of their titles and gaps."""
 
 LETTERS_OF_A_GAP = 4

@@ -48,6 +48,9 @@ class Pages:
         self.window.edit({"task": "text-classification", "data": {"train": str(self.data)}, **options})
         self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
 
+    def welcome(self):
+        self.window.go_to(Place.WELCOME)
+
     def images(self):
         self.window.go_to(Place.NEW_RUN)
         self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
@@ -127,6 +130,7 @@ class Pages:
     def all(self) -> list[Callable[[], None]]:
         return [
             *(
+                self.welcome,
                 self.images,
                 self.texts,
                 self.lora_with_all_options,
@@ -161,14 +165,14 @@ def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path,
     window = make_window(FakeEngine(), is_shown=False, tools=FakeMemory().tools)
     window._theme.set_appearance(colours)
     window._theme.apply()
-    window.resize(1024, 700)
+    window.resize(1008, 700)
     window.show()
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     for open_page in Pages(qtbot, window, tmp_path).all():
         open_page()
         QApplication.sendPostedEvents()
-        assert (window.width(), window.height()) == (1024, 700), open_page.__name__
+        assert (window.width(), window.height()) == (1008, 700), open_page.__name__
         page = window.pages.currentWidget()
 
         def all_can_be_read(name=open_page.__name__):
