@@ -25,6 +25,7 @@ from core.options.past_runs import problem_with
 from core.options.sections import ModelOptions
 from core.options.sources import (
     DIGITS,
+    HUB_MODELS,
     RANDOM_WEIGHTS,
     SCRATCH_MODELS,
     VISION_MODELS,
@@ -169,6 +170,14 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
             yield from _model_from_scratch(options)
         case Scheme.RUN if problem := problem_with(source, task):
             yield problem
+        case None if task.writes_text and source in HUB_MODELS and not HUB_MODELS[source].vocabulary:
+            message = _("{source} can't write text; choose a model that can")
+            like = (
+                name
+                for name, model in HUB_MODELS.items()
+                if model.vocabulary and model.chats is task.reads_conversations
+            )
+            yield Problem(path, message.format(source=source), (_use(path, next(like)),))
         case None if Path(source).is_absolute():
             yield from _model_folder(source, needs_weights=options.model.pretrained)
 
@@ -191,13 +200,13 @@ def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
         yield Problem(path, message, (_use(path, Scheme.TORCHVISION.of("resnet18")),))
     elif model is None:
         yield _unknown_model(source, fitting)
+    elif task is Task.PREFERENCE and parse_synthetic(options.data.train) is None:
+        message = _("a new model has no answers to compare yet; choose a model or a run that can chat")
+        yield Problem(path, message)
     elif task.writes_text and not model.writes:
         message = _("{source} can't write text; choose one of {names}")
         fix = _use(path, Scheme.SCRATCH.of("llama-small"))
         yield Problem(path, message.format(source=source, names=", ".join(fitting)), (fix,))
-    elif task is Task.PREFERENCE and parse_synthetic(options.data.train) is None:
-        message = _("a new model has no answers to compare yet; choose a model or a run that can chat")
-        yield Problem(path, message)
     elif options.pretrains and options.model.method is not Method.FULL:
         message = _("a new model can't chat yet; pretrain it on the text of the conversations first")
         yield Problem(path, message, (PRETRAIN,))

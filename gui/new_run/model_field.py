@@ -14,6 +14,7 @@ from core.base.formats import MISSING, compact_count
 from core.base.language import _
 from core.memory.model import Verdict
 from core.options import RunOptions, choices, past_runs
+from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.declare import Option
 from core.options.past_runs import is_run
@@ -40,9 +41,7 @@ from gui.widgets.layout import fill
 
 MOST_RUNS, MOST_MODELS = 60, 16
 SCHEME = f"{Scheme.TORCHVISION}:"
-VOCABULARY = 1024
 LONGEST_NAME = 24  # of a model in the narrow column of what will run
-"""For the size of a model from scratch, which depends on the vocabulary that the person chooses."""
 
 
 BADGES = {
@@ -72,45 +71,43 @@ class ListedModel:
             return any((home / "hub" / "checkpoints").glob(f"{name}-*.pth"))
         return not self.megabytes or hub.has_all_weights(hub.names_here(self.source, hub.Kind.MODEL))
 
-    def facts(self, badge: str = "") -> str:
-        """Return size, download, licence and badge in one line."""
-        download = _("on this computer") if self.is_here else _("{size:,} MB download")
+    def facts(self, badge: str = "", parameters: int | None = None) -> str:
+        """Return size, download, licence and badge in one line; `parameters` are those for the task, if known."""
+        where = _("on this computer") if self.is_here else _("{size:,} MB download")
         parts = (
-            _("{count} parameters").format(count=compact_count(self.parameters)),
-            download.format(size=self.megabytes) if self.megabytes else "",
+            _("{count} parameters").format(count=compact_count(parameters or self.parameters)),
+            where.format(size=self.megabytes) if self.megabytes else _("built in, nothing to download"),
             self.licence,
             badge,
         )
         return " · ".join(filter(None, parts))
 
 
-def listed_models(task: Task) -> dict[str, list[ListedModel]]:
-    """Return the models worth starting a task from, by heading."""
+def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:
+    """Return the models worth starting a task from; those from scratch have a tokenizer of `vocabulary` tokens."""
     if task.reads_images:
-        models = [
+        return [
             ListedModel(SCHEME + name, model.title, model.parameters, model.megabytes)
             for name, model in VISION_MODELS.items()
         ]
-        return {"": models}
     recommended = [
         ListedModel(name, model.title, model.parameters, model.megabytes, model.licence, model.vocabulary)
         for name, model in HUB_MODELS.items()
         if bool(model.vocabulary) is task.writes_text and model.chats is task.reads_conversations
     ]
     scratch = [
-        ListedModel(Scheme.SCRATCH.of(name), model.title, model.parameters(VOCABULARY), vocabulary=VOCABULARY)
+        ListedModel(Scheme.SCRATCH.of(name), model.title, model.parameters(vocabulary), vocabulary=vocabulary)
         for name, model in sorted(
             SCRATCH_MODELS.items(), key=lambda pair: pair[1].writes is not task.writes_text
         )
         if (model.writes or not task.writes_text) and task is not Task.PREFERENCE
     ]  # a model from scratch has no answers to compare
-    return {_("Pretrained"): recommended, _("From scratch (random weights, no download)"): scratch}
+    return recommended + scratch
 
 
-def listed_model(task: Task, source: str) -> ListedModel | None:
+def listed_model(task: Task, source: str, vocabulary: int = 0) -> ListedModel | None:
     """Return the model of the list, None for other sources."""
-    models = (model for group in listed_models(task).values() for model in group)
-    return next((model for model in models if model.source == source), None)
+    return next((model for model in listed_models(task, vocabulary) if model.source == source), None)
 
 
 class ModelList(ChoiceList):
@@ -119,6 +116,7 @@ class ModelList(ChoiceList):
     def __init__(self) -> None:
         super().__init__()
         self.task = Task.IMAGE_CLASSIFICATION
+        self.vocabulary: int = options_by_path()["model.vocabulary"].default
         self.judge: Callable[[ListedModel], Verdict] = lambda _model: Verdict.UNKNOWN
         self.setPlaceholderText(_("Choose a model"))
         self.setMaxVisibleItems(MOST_MODELS)
@@ -137,8 +135,16 @@ class ModelList(ChoiceList):
         chosen, forbidden = str(self.currentData() or ""), hub.forbidden_by()
         with QSignalBlocker(self):
             self.clear()
-            for heading, models in listed_models(self.task).items():
-                if heading and models:
+            listed = listed_models(self.task, self.vocabulary)
+            for heading, models in (
+                (_("On this computer"), [model for model in listed if model.megabytes and model.is_here]),
+                (
+                    _("Built in: starts from random weights"),
+                    [model for model in listed if not model.megabytes],
+                ),
+                (_("To download once"), [model for model in listed if not model.is_here]),
+            ):
+                if models:
                     self.append_heading(heading)
                 for model in models:
                     facts = model.facts(BADGES.get(self.judge(model), ""))
@@ -288,11 +294,10 @@ class ModelField(Field):
     def is_run(self) -> bool:
         return self._stack.currentWidget() is self._runs
 
-    @property
-    def facts(self) -> str:
-        """Size, download and licence of a model of the list; empty for others."""
-        model = listed_model(self._task, str(self.value() or ""))
-        return model.facts() if model is not None else ""
+    def facts(self, parameters: int | None = None) -> str:
+        """Return size, download and licence of a model of the list; empty for others."""
+        model = listed_model(self._task, str(self.value() or ""), self.models.vocabulary)
+        return model.facts(parameters=parameters) if model is not None else ""
 
     def _show_place(self, place: Place) -> None:
         self._place.set_value(place.value)

@@ -48,7 +48,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.data_panel import SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
 from gui.new_run.model_field import ModelField
-from gui.new_run.state import DataReading
+from gui.new_run.state import DataReading, ModelCheck
 from gui.widgets.cards import Card, Change, ChangesStrip
 from gui.widgets.fields import (
     ROOM_FOR_AUTOMATIC,
@@ -519,13 +519,8 @@ class OptionsColumn(QWidget):
         self._machine = machine
         self._show_device()
 
-    def show_hints(self, options: RunOptions | None, longest: int | None = None) -> None:
-        """Show the data, and below some fields what their values mean.
-
-        Args:
-            options: The form, None if it can't be read.
-            longest: The model's context length in tokens, None if unknown.
-        """
+    def show_hints(self, options: RunOptions | None, model: ModelCheck) -> None:
+        """Show the data, and below some fields what the values of the form mean, None if they can't be read."""
         self.data.reserve(is_chosen=bool(self.fields.train.value()))
         names = self._pairs("data.label_names")
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
@@ -536,8 +531,11 @@ class OptionsColumn(QWidget):
         if options is None:
             return
         is_random = not options.model.pretrained and not self.fields.model.is_scratch
-        self.form.row("model.source").set_hint("" if is_random else self.fields.model.facts)
-        row, limit = self.form.row, options.data.max_length
+        self.fields.model.models.vocabulary = options.model.vocabulary
+        shape = model.shaped.shape if model.shaped is not None else None
+        facts = self.fields.model.facts(shape.parameters if shape is not None else None)
+        self.form.row("model.source").set_hint("" if is_random else facts)
+        row, limit, longest = self.form.row, options.data.max_length, model.longest
         is_cut = longest is not None and longest < limit
         self.data.views.lengths.set_limit(min(limit, longest or limit) if options.task.reads_text else None)
         text = _("This model's context is {tokens:,} tokens; longer texts are truncated")

@@ -16,7 +16,7 @@ from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, value_at, value_text, with_changes
 from core.options.choices import Task
 from core.options.device_support import MachineReport, find_device, hints
-from core.options.method_rules import starting_options
+from core.options.method_rules import PRETRAIN, starting_options
 from core.options.presets import Preset, find_task
 from core.options.sources import Scheme, is_scratch, scheme_of, short_name
 from core.options.validate import check_tree
@@ -53,7 +53,7 @@ def starting_tree(task: Task) -> Tree:
 def tree_for_task(task: Task, before: Tree) -> Tree:
     """Return good values, with the device, the data and the model that were chosen for another task.
 
-    No model reads both texts and images. Whether it suits the task is checked as for a model that is chosen later.
+    A model that the task refuses gives way to one of its kind that suits, if there is one.
     """
     tree = copied(starting_tree(task))
     tree["device"] = before.get("device", {})
@@ -64,6 +64,11 @@ def tree_for_task(task: Task, before: Tree) -> Tree:
         tree["data"] |= {name: data[name] for name in names if name in data}
     if task.reads_text and Task(before["task"]).reads_text:
         tree["model"]["source"] = before["model"].get("source") or ""
+        refusals = [problem for problem in check_tree(tree)[1] if problem.path == "model.source"]
+        fixes = [fix for problem in refusals for fix in problem.fixes]
+        if refusals and PRETRAIN not in fixes:
+            likes = (fix.changes["model.source"] for fix in fixes if "model.source" in fix.changes)
+            tree["model"]["source"] = next(likes, "")
     return tree
 
 
@@ -521,7 +526,7 @@ class NewRunPage(QWidget):
             advice = (*hints(checked.readable, self._machine), *advice)
         form.show_problems(problems)
         form.show_advice(advice)
-        self._options.show_hints(checked.readable, questions.model.longest)
+        self._options.show_hints(checked.readable, questions.model)
         is_waiting = questions.prevents_start(checked.readable)
         is_ready = not (problems or is_waiting or questions.data.problem_count)
         self.ready = checked.options if is_ready else None

@@ -136,7 +136,7 @@ def test_a_machine_without_a_gpu(qtbot, page):
     assert why.details == ("No NVIDIA driver was found.", "MPS is the GPU of Apple computers.")
     precision = row(page, "device.precision")
     assert precision.hint == "Automatic: fp32, this CPU has no bf16 hardware"
-    precision.field.segmented.buttons()["bf16"].click()
+    put(page, device__precision="bf16")
     assert precision.hint == ""
     assert len(precision.advice) == 1
     assert ("warning", "device.precision") in checks(page)
@@ -241,6 +241,23 @@ def test_another_task_keeps_model_and_data_and_brings_back_none_of_earlier(
     )
     choose_task(page, Task.CHAT)
     assert (page.tree()["data"]["train"], page.tree()["model"]["source"]) == (str(pairs), str(model))
+
+
+@pytest.mark.parametrize(
+    ("source", "task", "then"),
+    [
+        ("scratch:bert-mini", Task.CAUSAL_LM, "scratch:llama-small"),
+        ("scratch:bert-mini", Task.TOKEN_CLASSIFICATION, "scratch:bert-mini"),
+        ("scratch:bert-mini", Task.PREFERENCE, ""),
+        ("google-bert/bert-base-cased", Task.CHAT, "HuggingFaceTB/SmolLM2-135M-Instruct"),
+    ],
+)
+def test_a_model_that_another_task_refuses_gives_way_and_undo_brings_it_back(page, source, task, then):
+    load(page, source=source)
+    choose_task(page, task)
+    assert page._options.form.value("model.source") == then
+    page.undo()
+    assert page._options.form.value("model.source") == source
 
 
 def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_for_images(
