@@ -138,6 +138,14 @@ def load_toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
+def changed_at(path: Path) -> int:
+    """When a file or folder was last written to, in unix nanoseconds; 0 if that can't be found out."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def is_there(path: Path) -> bool:
     """Whether there is a file or folder at `path`; False if that can't be found out."""
     try:

@@ -67,33 +67,16 @@ from core.services.export import (
     find_source,
     offers,
 )
-from core.services.hub import (
-    PURPOSES,
-    Account,
-    AccountAction,
-    AccountRequest,
-    Cached,
-    CacheReport,
-    Downloaded,
-    DownloadRequest,
-    Found,
-    Kind,
-    Removed,
-    RemoveRequest,
-    SearchAnswer,
-    SearchRequest,
-    TokenPlace,
-)
 from core.sharing.report import save_report
 from core.sharing.script import script_of, script_of_run
 
 SHOWN_LABELS = 10
 METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
 PLACES = {
-    TokenPlace.NOWHERE: _("no token"),
-    TokenPlace.ENVIRONMENT: _("the token in HF_TOKEN"),
-    TokenPlace.KEYCHAIN: _("the token in this computer's keychain"),
-    TokenPlace.FILE: _("the token of hf auth login"),
+    hub.TokenPlace.NOWHERE: _("no token"),
+    hub.TokenPlace.ENVIRONMENT: _("the token in HF_TOKEN"),
+    hub.TokenPlace.KEYCHAIN: _("the token in this computer's keychain"),
+    hub.TokenPlace.FILE: _("the token of hf auth login"),
 }
 
 
@@ -453,7 +436,7 @@ def _add_hub(commands: Commands) -> None:
     add_flag(action, "--sign-out", _("remove it from the keychain"))
     add_flag(command, "--data", _("data sets, not models"))
     command.add_argument(
-        "--task", choices=sorted(PURPOSES), default="", help=_("search: only models for this")
+        "--task", choices=sorted(hub.PURPOSES), default="", help=_("search: only models for this")
     )
     command.add_argument(
         "--subset", default="", metavar="NAME", help=_("with --download: a part of a data set")
@@ -464,17 +447,17 @@ def _add_hub(commands: Commands) -> None:
 
 
 def use_hub(arguments: argparse.Namespace) -> int:
-    kind = Kind.DATASET if arguments.data else Kind.MODEL
+    kind = hub.Kind.DATASET if arguments.data else hub.Kind.MODEL
     if arguments.download:
-        request = DownloadRequest(id=arguments.download, kind=kind, subset=arguments.subset)
+        request = hub.DownloadRequest(id=arguments.download, kind=kind, subset=arguments.subset)
         return download(request, as_json=arguments.json)
     if arguments.list:
-        report = run_job("hub-cached", None, CacheReport)
+        report = run_job("hub-cached", None, hub.CacheReport)
         print_answer(report, _cache_lines(report), as_json=arguments.json)
         return 0
     if arguments.remove:
         return remove(
-            RemoveRequest(id=arguments.remove, kind=kind, only_partial=arguments.unfinished),
+            hub.RemoveRequest(id=arguments.remove, kind=kind, only_partial=arguments.unfinished),
             agreed=arguments.yes,
         )
     if arguments.account or arguments.sign_in or arguments.sign_out:
@@ -482,11 +465,13 @@ def use_hub(arguments: argparse.Namespace) -> int:
     return search(" ".join(arguments.words), kind, arguments.task, as_json=arguments.json)
 
 
-def search(words: str, kind: Kind, task: str, *, as_json: bool) -> int:
+def search(words: str, kind: hub.Kind, task: str, *, as_json: bool) -> int:
     """Print models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
-    matches = run_job("hub-search", SearchRequest(words=words, kind=kind, task=task), SearchAnswer).found
+    matches = run_job(
+        "hub-search", hub.SearchRequest(words=words, kind=kind, task=task), hub.SearchAnswer
+    ).found
     if matches or as_json:
-        first = _("DATA SET") if kind is Kind.DATASET else _("MODEL")
+        first = _("DATA SET") if kind is hub.Kind.DATASET else _("MODEL")
         numbers = (_("SIZE"), _("PARAMETERS"), _("DOWNLOADS"), _("LIKES"))
         titles = (first, *numbers, _("LICENCE"), _("HERE"), _("NOTE"))
         print_answer(matches, [formats.table(titles, list(map(_match_row, matches)))], as_json=as_json)
@@ -496,7 +481,7 @@ def search(words: str, kind: Kind, task: str, *, as_json: bool) -> int:
     return 0 if matches else 1
 
 
-def _match_row(match: Found) -> tuple[str, ...]:
+def _match_row(match: hub.Found) -> tuple[str, ...]:
     counts = (match.parameters, match.downloads, match.likes)
     return (
         match.id,
@@ -508,12 +493,12 @@ def _match_row(match: Found) -> tuple[str, ...]:
     )
 
 
-def download(request: DownloadRequest, *, as_json: bool) -> int:
+def download(request: hub.DownloadRequest, *, as_json: bool) -> int:
     try:
         with JobOutput(is_download=True, quiet=as_json) as output:
-            done = run_job("hub-download", request, Downloaded, output.show)
+            done = run_job("hub-download", request, hub.Downloaded, output.show)
     except KeyboardInterrupt:
-        data = " --data" if request.kind is Kind.DATASET else ""
+        data = " --data" if request.kind is hub.Kind.DATASET else ""
         command = f"hone hub --remove {request.id} --unfinished{data}"
         note(
             _("Paused. The same command continues; `{command}` deletes what was downloaded.").format(
@@ -527,7 +512,7 @@ def download(request: DownloadRequest, *, as_json: bool) -> int:
     return 0
 
 
-def _cache_lines(report: CacheReport) -> Iterator[str]:
+def _cache_lines(report: hub.CacheReport) -> Iterator[str]:
     """What is in the cache, the largest first."""
     if not report.repos:
         yield _("Nothing from the Hub is in {folder}.").format(folder=report.folder)
@@ -538,13 +523,13 @@ def _cache_lines(report: CacheReport) -> Iterator[str]:
     yield _("{size} in {folder}").format(size=formats.size(report.total), folder=report.folder)
 
 
-def _cached_row(repo: Cached) -> tuple[str, ...]:
+def _cached_row(repo: hub.Cached) -> tuple[str, ...]:
     unfinished = formats.size(repo.partial) if repo.partial else ""
     changed = formats.full_moment(repo.changed) if repo.changed else ""
     return repo.id, repo.kind.value, formats.size(repo.size), unfinished, changed
 
 
-def remove(request: RemoveRequest, *, agreed: bool) -> int:
+def remove(request: hub.RemoveRequest, *, agreed: bool) -> int:
     if not agreed:
         question = (
             _("Delete the unfinished download of {name} from the cache, for all programs?")
@@ -553,7 +538,7 @@ def remove(request: RemoveRequest, *, agreed: bool) -> int:
         )
         if not confirm(question.format(name=request.id)):
             return 1
-    freed = run_job("hub-remove", request, Removed).freed
+    freed = run_job("hub-remove", request, hub.Removed).freed
     say(_("{size} freed").format(size=formats.size(freed)))
     return 0
 
@@ -562,15 +547,17 @@ def account(arguments: argparse.Namespace) -> int:
     if arguments.sign_in:  # asked for, so that it doesn't stay in the shell's history
         prompt = _("Token (huggingface.co/settings/tokens): ")
         token = getpass.getpass(prompt) if sys.stdin.isatty() else sys.stdin.readline()
-        found = run_job("hub-account", AccountRequest(action=AccountAction.SAVE, token=token), Account)
+        found = run_job(
+            "hub-account", hub.AccountRequest(action=hub.AccountAction.SAVE, token=token), hub.Account
+        )
         say(_("Saved in {keychain}.").format(keychain=found.keychain))
     elif arguments.sign_out:
-        found = run_job("hub-account", AccountRequest(action=AccountAction.REMOVE), Account)
+        found = run_job("hub-account", hub.AccountRequest(action=hub.AccountAction.REMOVE), hub.Account)
         say(_("The keychain no longer has a token of Hone's."))
-        if found.place is not TokenPlace.NOWHERE:
+        if found.place is not hub.TokenPlace.NOWHERE:
             say(_("Still in use: {place}.").format(place=PLACES[found.place]))
     else:
-        found = run_job("hub-account", AccountRequest(action=AccountAction.CHECK), Account)
+        found = run_job("hub-account", hub.AccountRequest(action=hub.AccountAction.CHECK), hub.Account)
         text = _("{name}, by {place}").format(name=found.name, place=PLACES[found.place])
         print_answer(found, [text], as_json=arguments.json)
     return 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core.base import settings
 from core.base.errors import OptionsError
+from core.base.files import changed_at
 from core.base.language import _
 from core.options.past_runs import title_of
 from core.runs import models
@@ -120,19 +121,12 @@ def find(folder: Path, since: float) -> list[Interrupted]:
 
 def _last_changed(run: RunFolder) -> float:
     """When a run last wrote anything, in unix seconds."""
-    newest = 0.0
-    for path in (run.events_file, run.machine_file, run.exit_file, run.keeper_file):
-        with contextlib.suppress(OSError):
-            newest = max(newest, path.stat().st_mtime)
-    return newest
+    return max(map(changed_at, (run.events_file, run.machine_file, run.exit_file, run.keeper_file))) / 1e9
 
 
 def seen_until() -> float:
     """Until when all crashes have been shown, in unix seconds."""
-    try:
-        return _mark().stat().st_mtime
-    except OSError:
-        return time.time() - FIRST_SECONDS
+    return changed_at(_mark()) / 1e9 or time.time() - FIRST_SECONDS
 
 
 def mark_seen() -> None:

@@ -35,7 +35,7 @@ import msgspec
 import psutil
 
 from core.base.errors import OptionsError
-from core.base.files import ENGINE_LOCK, is_link, is_locked, read_small, remove, write_atomically
+from core.base.files import ENGINE_LOCK, changed_at, is_link, is_locked, read_small, remove, write_atomically
 from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
@@ -289,12 +289,11 @@ class RunFolder:
         """Whether a process works on the run; for a run of another computer (a shared folder) its files show it."""
         record = self.keeper_record()
         if record is None:
-            changed = _changed_at(self.options_file)
-            return abs(time.time() - changed) < STARTING_SECONDS
+            return abs(time.time() - changed_at(self.options_file) / 1e9) < STARTING_SECONDS
         if record.is_here:
             return self.is_worked_on()
-        newest = max(map(_changed_at, (self.events_file, self.machine_file, self.keeper_file)))
-        return time.time() - newest < SILENCE_SECONDS
+        newest = max(map(changed_at, (self.events_file, self.machine_file, self.keeper_file)))
+        return time.time() - newest / 1e9 < SILENCE_SECONDS
 
     def state(self, status: RunStatus) -> State:
         """State of the run by its events, exit record, requests and processes."""
@@ -367,14 +366,6 @@ def _read_request(path: Path) -> Request | None:
     except (ValueError, RecursionError):
         return None
     return request if path.name == f"{request.id}.json" else None
-
-
-def _changed_at(path: Path) -> float:
-    """When a file was last written to, in unix seconds; 0 if unknown."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _is_gone(path: Path) -> bool:

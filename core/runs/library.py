@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.errors import OptionsError, Problem, RunFolderError, UserError
-from core.base.files import write_atomically
+from core.base.files import changed_at, write_atomically
 from core.base.language import _
 from core.memory.model import Forecast
 from core.options import ModelOptions, RunOptions, run_file
@@ -157,19 +157,14 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
     """All runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
     if not runs_folder.is_dir():
         return []
-    created = {path: _created_at(path) for path in runs_folder.iterdir() if path.is_dir()}
-    runs = [(moment, path) for path, moment in created.items() if moment is not None]
-    return [RunFolder(path) for _created, path in sorted(runs, reverse=True)]
+    created = [(_created_at(path), path) for path in runs_folder.iterdir() if path.is_dir()]
+    return [RunFolder(path) for moment, path in sorted(created, reverse=True) if moment]
 
 
-def _created_at(path: Path) -> float | None:
-    """When the run in `path` was created, in unix seconds; None if there is no run."""
-    for name in ("run.toml", "events.jsonl", "exit.json"):
-        try:
-            return (path / name).stat().st_mtime
-        except OSError:
-            continue
-    return None
+def _created_at(path: Path) -> int:
+    """When the run in `path` was created, in unix nanoseconds; 0 if there is no run."""
+    files = (path / name for name in ("run.toml", "events.jsonl", "exit.json"))
+    return next(filter(None, map(changed_at, files)), 0)
 
 
 def run_title(run: RunFolder) -> str:

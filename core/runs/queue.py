@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from core.base import settings
-from core.base.files import ENGINE_LOCK, is_locked, locked, read_small, write_atomically
+from core.base.files import ENGINE_LOCK, changed_at, is_locked, locked, read_small, write_atomically
 from core.base.language import _
 from core.options import past_runs
 from core.options.sections import DeviceOptions
@@ -395,14 +395,6 @@ def _changing() -> Iterator[list[Entry]]:
             write_atomically(_file(), b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
 
 
-def changed_at() -> int | None:
-    """When the file was last changed, in nanoseconds; None if there is none."""
-    try:
-        return _file().stat().st_mtime_ns
-    except OSError:
-        return None
-
-
 def _entries() -> list[Entry]:
     """All entries of live processes, in order. Damaged lines are skipped."""
     try:
@@ -447,7 +439,7 @@ class Turn:
         self._entered = RunFolder(run.path.absolute())
         self._device = device
         self._keeper = KeeperRecord.of(os.getpid(), attempt)
-        self._changed_at: int | None = None
+        self._changed_at = 0
         self._next_check = 0.0
         self._next_turn = 0.0
         self._awaited: TurnAwaited | None = None
@@ -488,7 +480,7 @@ class Turn:
 
     def _take(self) -> TurnAwaited | None:
         """Take the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
-        changed = changed_at()
+        changed = changed_at(_file())
         if self._awaited is None or changed != self._changed_at or time.monotonic() >= self._next_check:
             self._changed_at = changed
             self._next_check = time.monotonic() + LIFE_SECONDS
@@ -521,8 +513,8 @@ class Turn:
         self._next_check = time.monotonic() + CHECK_SECONDS
         with contextlib.suppress(OSError):  # of the home, or of the folder, which has no name any more
             self._follow_renaming()
-            changed = changed_at()
-            if changed is None or changed != self._changed_at:
+            changed = changed_at(_file())
+            if not changed or changed != self._changed_at:
                 self._changed_at = changed
                 if not is_entered(self._run):
                     self.hold()

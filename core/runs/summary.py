@@ -17,7 +17,7 @@ import msgspec
 
 from core.base import formats
 from core.base.errors import Fix, FixAction, OptionsError
-from core.base.files import open_plain
+from core.base.files import changed_at, open_plain
 from core.base.formats import METRICS, Metric
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs
@@ -44,18 +44,11 @@ class RunSizes:
         A run whose folders and growing files have the same dates as at the last count isn't counted again.
         """
         dated = (run.path, run.checkpoints, run.model, run.tensorboard, run.events_file, run.machine_file)
-        stamp = tuple(map(_changed, dated))
+        stamp = tuple(map(changed_at, dated))
         known = self._known.get(run.path)
         if known is None or known[0] != stamp:
             known = self._known[run.path] = (stamp, sum(_file_sizes(run.path)))
         return known[1]
-
-
-def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _file_sizes(folder: Path) -> Iterator[int]:

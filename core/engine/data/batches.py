@@ -136,29 +136,6 @@ class PadPairs(PadTexts):
         }
 
 
-WITHOUT_FLOAT64 = ("mps",)
-"""Kinds of devices without float64."""
-
-
-@dataclass(frozen=True)
-class SinglePrecision:
-    """Converts float64 of another collator's batches to float32, on the CPU; can be pickled."""
-
-    collate: Collator
-
-    def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        batch = self.collate(samples)
-        for name, value in list(batch.items()):
-            if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
-                batch[name] = value.float()
-        return batch
-
-
-def collator_for(kind: str, collator: Collator) -> Collator:
-    """Return `collator` as a device of this kind (`cuda`, `mps`, `cpu`) needs it."""
-    return SinglePrecision(collator) if kind in WITHOUT_FLOAT64 else collator
-
-
 # --- Worker processes: how they are started, and what they are sent
 
 

@@ -7,7 +7,7 @@ import contextlib
 import difflib
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -124,6 +124,7 @@ UNSEEN_LABEL = FindingKind(
 
 LEAVE_OUT = Fix(_("Skip these examples"), {"data.skip_bad_rows": True})
 DROP_REPEATS = Fix(_("Remove duplicates"), {"data.drop_duplicates": True})
+MOST_OFFERED = 4
 MOST_PROBLEMS = 5
 """How many kinds of problems an error describes."""
 
@@ -192,8 +193,8 @@ def check_text_columns(table: Table, guess: Guess) -> None:
         raise _no_column(table, _("texts"), _("None of them contains text."))
     likely = guess_columns(table).text
     for name in guess.text:
-        _refuse_missing(table, name, TEXTS, guess.text, likely[:1])
-        fixes = (_use(TEXTS, list(likely)),) if likely and likely != guess.text else ()
+        refuse_missing(table, name, TEXTS, likely[:1], guess.text)
+        fixes = (use(TEXTS, list(likely)),) if likely and likely != guess.text else ()
         refuse_sparse(table, name, TEXTS, fixes)
         if kind_of(table.rows[name]) is not ColumnKind.TEXT:
             raise _wrong_values(table, name, _("text"), _("A text model learns from words."), fixes)
@@ -204,7 +205,7 @@ def check_label_column(table: Table, guess: Guess) -> None:
     if guess.label is None:
         raise _no_column(table, _("labels"), _("A label column has a few values that repeat."))
     likely = guess_columns(table).label
-    _refuse_missing(table, guess.label, ANSWER, (guess.label,), (likely,) if likely else ())
+    refuse_missing(table, guess.label, ANSWER, (likely,) if likely else ())
     column, fixes = find_column(table, guess.label), other_label(table, guess)
     refuse_sparse(table, guess.label, ANSWER, fixes)
     if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
@@ -229,7 +230,7 @@ def other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
     others = (other for other in describe(table) if other.name not in (*guess.text, guess.label))
     likely = [other for other in others if may_be_label(other, table.rows.num_rows)]
     best = min(likely, key=lambda other: other.distinct, default=None)
-    column = _use(ANSWER, best.name) if best else Fix(_("Choose another label column"))
+    column = use(ANSWER, best.name) if best else Fix(_("Choose another label column"))
     return column, change_to(Task.CAUSAL_LM)
 
 
@@ -247,7 +248,7 @@ def check_score_column(table: Table, guess: Guess) -> None:
         error = _no_column(table, _("numbers"), _("None of them contains a number to learn."))
         raise DataError(error.title, error.detail, (*error.fixes, CLASSIFY))
     likely = guess_score(table, guess.text)
-    _refuse_missing(table, guess.label, ANSWER, (guess.label,), (likely,) if likely else ())
+    refuse_missing(table, guess.label, ANSWER, (likely,) if likely else ())
     column, fixes = find_column(table, guess.label), other_score(table, guess)
     refuse_sparse(table, guess.label, ANSWER, fixes)
     if column.kind is not ColumnKind.NUMBER and not any(map(is_number, first_cells(table, guess.label))):
@@ -265,13 +266,13 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
         raise DataError(
             _("Only one column can hold the words"),
             _("{columns} were chosen. {needed}").format(columns=listed(guess.text), needed=needed),
-            (_use(TEXTS, [guess.text[0]]),),
+            (use(TEXTS, [guess.text[0]]),),
         )
     if not guess.text or guess.label is None:
         raise _no_column(table, _("tags") if guess.text else _("words"), needed)
     likely = guess_tag_columns(table)
-    _refuse_missing(table, guess.text[0], TEXTS, guess.text, likely.text)
-    _refuse_missing(table, guess.label, ANSWER, (guess.label,), (likely.label,) if likely.label else ())
+    refuse_missing(table, guess.text[0], TEXTS, likely.text, guess.text)
+    refuse_missing(table, guess.label, ANSWER, (likely.label,) if likely.label else ())
     for name, what in ((guess.text[0], _("lists of words")), (guess.label, _("lists of tags"))):
         kind = table.rows.schema.field(name).type
         if not is_list(kind) and not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
@@ -320,13 +321,14 @@ def _as_chat(table: Table) -> tuple[Fix, ...]:
     return ()
 
 
-def _refuse_missing(
-    table: Table, name: str, option: str, chosen: tuple[str, ...], likely: tuple[str, ...]
+def refuse_missing(
+    table: Table, name: str, option: str, likely: Sequence[str] = (), chosen: tuple[str, ...] = ()
 ) -> None:
     """Raise DataError if a chosen column isn't there.
 
     Args:
         likely: What else it may be if no column has nearly the same name.
+        chosen: All columns of the option, if it takes several.
     """
     if name in table.columns:
         return
@@ -336,12 +338,8 @@ def _refuse_missing(
         _("{file} has no column “{name}”").format(file=table.path.name, name=name),
         _("{path} has the columns {columns}.").format(path=table.path, columns=listed(table.columns)),
         tuple(
-            _use(
-                option,
-                match if option == ANSWER else [match if one == name else one for one in chosen],
-                match,
-            )
-            for match in (close or likely)[:1]
+            use(option, [match if one == name else one for one in chosen] if chosen else match, match)
+            for match in (close or likely)[:MOST_OFFERED]
         ),
     )
 
@@ -351,7 +349,8 @@ def change_to(task: Task) -> Fix:
     return Fix(_("Change to “{task}”").format(task=task.label), {"task": task.value})
 
 
-def _use(option: str, value: str | list[str], name: str = "") -> Fix:
+def use(option: str, value: str | list[str], name: str = "") -> Fix:
+    """The fix that gives an option of columns this value; it says `name`, or else the value."""
     names = [name] if name else [value] if isinstance(value, str) else value
     return Fix(_("Use {names}").format(names=listed(names)), {option: value})
 
@@ -378,7 +377,7 @@ def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] =
     title = _("Column “{name}” is almost empty") if column.distinct else _("Column “{name}” is empty")
     texts = (other.name for other in describe(table) if other.kind is ColumnKind.TEXT and not other.empty)
     if option == TEXTS and not fixes:
-        fixes = tuple(_use(TEXTS, [other]) for other in islice(texts, 2))
+        fixes = tuple(use(TEXTS, [other]) for other in islice(texts, 2))
     raise DataError(
         title.format(name=name),
         _("{path}: {empty:,} of {rows:,} examples have no value in it.").format(
@@ -398,7 +397,7 @@ def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
         and column.distinct > 1
         and not counts_rows(column, table.rows.num_rows)
     )
-    return tuple(_use(ANSWER, name) for name in islice(others, 1))
+    return tuple(use(ANSWER, name) for name in islice(others, 1))
 
 
 def refuse_constant(

@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.base.errors import DataError, Fix
-from core.base.language import _
 from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.splits import are_too_many
 from core.engine.data.tables import Table
-from core.engine.data.text_files import NoteCode, listed
+from core.engine.data.text_files import NoteCode
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import Column, ColumnKind
 
@@ -466,13 +464,9 @@ def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:
         yield int(place)
 
 
-# --- Columns of images and of their labels
+# --- Columns of images
 
 
-IMAGE_NAMES = (
-    *("image", "img", "image_path", "img_path", "file_name", "filename", "path", "file", "filepath"),
-    *("file_path", "image_file", "picture", "photo", "pixels", "image_name", "image_id", "images"),
-)
 IMAGE_ROWS = 200
 """Rows at the beginning that tell what a column holds."""
 PREVIEW_ROWS = 200
@@ -489,69 +483,6 @@ def holds_bytes(kind: pa.DataType) -> bool:
 
 def is_binary(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-
-
-def choose_image_column(table: Table, chosen: str | None) -> str:
-    """The column of images: the chosen one, else one that stores images, else the one most like paths of images.
-
-    Raises:
-        DataError: There is none of that name, or none that looks like it.
-    """
-    if chosen is not None:
-        _refuse_unknown(table, chosen, "data.image_column")
-        return chosen
-    stored = [field.name for field in table.rows.schema if holds_bytes(field.type)]
-    if stored:
-        return "image" if "image" in stored else stored[0]
-    shares = {name: share_of_paths(table, name) for name in table.columns}
-    best = max(shares, key=lambda name: (shares[name], _name_rank(name)), default="")
-    if best and shares[best] > MOST:
-        return best
-    named = max(table.columns, key=_name_rank, default="")
-    if _name_rank(named) >= 0 and not shares[best]:  # names without an extension: "cats/001"
-        return named
-    raise DataError(
-        _("{name} has no column of images").format(name=table.path.name),
-        _(
-            "{path}: {columns} hold neither stored images nor paths of images, which end in {image_formats}."
-        ).format(path=table.path, columns=listed(table.columns), image_formats=", ".join(IMAGE_FORMATS)),
-        (Fix(_("Choose a table with a column of image paths, or a folder with one folder per class")),),
-    )
-
-
-def choose_label_column(table: Table, image: str, chosen: str | None) -> str:
-    """The column of labels: the chosen one, else the likeliest.
-
-    Raises:
-        DataError: There is none of that name, or none that could be it.
-    """
-    if chosen is not None:
-        _refuse_unknown(table, chosen, "data.label_column")
-        return chosen
-    label = guess_columns(table, (image,)).label
-    if label is None:
-        raise DataError(
-            _("{name} has no column of labels").format(name=table.path.name),
-            _("{path}: none of {columns} has a few values that repeat, as labels of images do.").format(
-                path=table.path, columns=listed(table.columns)
-            ),
-            _use_columns([name for name in table.columns if name != image], "data.label_column"),
-        )
-    return label
-
-
-def _refuse_unknown(table: Table, chosen: str, option: str) -> None:
-    """Raise DataError if a table has no column of this name."""
-    if chosen not in table.columns:
-        raise DataError(
-            _("{file} has no column “{chosen}”").format(file=table.path.name, chosen=chosen),
-            _("Its columns are {columns}.").format(columns=listed(table.columns)),
-            _use_columns(table.columns, option),
-        )
-
-
-def _use_columns(names: Sequence[str], option: str) -> tuple[Fix, ...]:
-    return tuple(Fix(_("Use “{name}”").format(name=name), {option: name}) for name in names[:4])
 
 
 def first_rows(table: Table) -> tuple[tuple[str, ...], ...]:
@@ -571,9 +502,3 @@ def share_of_paths(table: Table, name: str) -> float:
     values = [value for value in as_text(table.first(IMAGE_ROWS).rows[name]).to_pylist() if value]
     fitting = sum(PurePosixPath(value.strip()).suffix.lower() in IMAGE_FORMATS for value in values)
     return fitting / len(values) if values else 0.0
-
-
-def _name_rank(name: str) -> int:
-    """How likely a column's name is one of images; -1: not at all."""
-    lowered = name.strip().lower()
-    return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1

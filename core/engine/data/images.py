@@ -1,9 +1,7 @@
 """Sources of images: a folder of class folders, a table, Parquet, IDX files, the Hub, or random images."""
 
-import gzip
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +15,14 @@ import pyarrow.compute as pc
 from core.base.errors import DataError, Fix
 from core.base.files import without_tilde
 from core.base.language import _, ngettext
+from core.engine.data.checks import ANSWER, MOST_OFFERED, refuse_missing, use
 from core.engine.data.columns import (
+    MOST,
     as_text,
-    choose_image_column,
-    choose_label_column,
+    guess_columns,
     holds_bytes,
     is_blank,
+    share_of_paths,
     tag_names,
 )
 from core.engine.data.image_files import (
@@ -50,7 +50,7 @@ from core.engine.data.splits import (
     stratified_split,
 )
 from core.engine.data.tables import Table, read_files
-from core.engine.data.text_files import ENDINGS, listed, raw_blocks
+from core.engine.data.text_files import ENDINGS, first_bytes, listed, raw_blocks
 from core.engine.data.text_files import in_order as paths_in_order
 from core.engine.hub.search import SPLIT_NAMES
 from core.options import RunOptions
@@ -375,6 +375,12 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
 # --- Tables with images, or with paths of images
 
 
+IMAGE_NAMES = (
+    *("image", "img", "image_path", "img_path", "file_name", "filename", "path", "file", "filepath"),
+    *("file_path", "image_file", "picture", "photo", "pixels", "image_name", "image_id", "images"),
+)
+
+
 def only_table(folder: Path) -> Path | None:
     """Return the single table of a folder, such as labels.csv, if there aren't class folders beside it.
 
@@ -416,8 +422,8 @@ def read_image_table(
         DataError: It can't be read, a column is missing, or no row is complete.
     """
     table = read_files(files)
-    image = choose_image_column(table, image_column)
-    label = choose_label_column(table, image, label_column)
+    image = _choose_image_column(table, image_column)
+    label = _choose_label_column(table, image, label_column)
     is_stored = holds_bytes(table.rows.schema.field(image).type)
     names = _label_names(table, label)
     paths = None if is_stored else as_text(table.rows[image])
@@ -436,6 +442,61 @@ def read_image_table(
     return FoundImages(
         images, kind, notes=(*table.messages, *notes), table=table, image_column=image, label_column=label
     )
+
+
+def _choose_image_column(table: Table, chosen: str | None) -> str:
+    """The column of images: the chosen one, else one that stores images, else the one most like paths of images.
+
+    Raises:
+        DataError: There is none of that name, or none that looks like it.
+    """
+    if chosen is not None:
+        refuse_missing(table, chosen, "data.image_column", table.columns)
+        return chosen
+    stored = [field.name for field in table.rows.schema if holds_bytes(field.type)]
+    if stored:
+        return "image" if "image" in stored else stored[0]
+    shares = {name: share_of_paths(table, name) for name in table.columns}
+    best = max(shares, key=lambda name: (shares[name], _name_rank(name)), default="")
+    if best and shares[best] > MOST:
+        return best
+    named = max(table.columns, key=_name_rank, default="")
+    if _name_rank(named) >= 0 and not shares[best]:  # names without an extension: "cats/001"
+        return named
+    raise DataError(
+        _("{name} has no column of images").format(name=table.path.name),
+        _(
+            "{path}: {columns} hold neither stored images nor paths of images, which end in {image_formats}."
+        ).format(path=table.path, columns=listed(table.columns), image_formats=", ".join(IMAGE_FORMATS)),
+        (Fix(_("Choose a table with a column of image paths, or a folder with one folder per class")),),
+    )
+
+
+def _choose_label_column(table: Table, image: str, chosen: str | None) -> str:
+    """The column of labels: the chosen one, else the likeliest.
+
+    Raises:
+        DataError: There is none of that name, or none that could be it.
+    """
+    if chosen is not None:
+        refuse_missing(table, chosen, ANSWER, table.columns)
+        return chosen
+    label = guess_columns(table, (image,)).label
+    if label is None:
+        raise DataError(
+            _("{name} has no column of labels").format(name=table.path.name),
+            _("{path}: none of {columns} has a few values that repeat, as labels of images do.").format(
+                path=table.path, columns=listed(table.columns)
+            ),
+            tuple(use(ANSWER, name) for name in table.columns if name != image)[:MOST_OFFERED],
+        )
+    return label
+
+
+def _name_rank(name: str) -> int:
+    """How likely a column's name is one of images; -1: not at all."""
+    lowered = name.strip().lower()
+    return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1
 
 
 def _label_names(table: Table, label: str) -> pa.ChunkedArray:
@@ -522,14 +583,9 @@ def idx_images(folder: Path) -> list[Path]:
 def _magic(path: Path) -> bytes:
     """Return the first four bytes, decompressed, or none if it is no readable file."""
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
-        if start.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as file:
-                start = file.read(4)
-    except (OSError, EOFError, zlib.error):  # BadGzipFile is an OSError
+        return first_bytes(path)[:4]
+    except DataError:
         return b""
-    return start
 
 
 def _idx_pair(path: Path) -> IdxPair:

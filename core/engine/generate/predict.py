@@ -14,7 +14,7 @@ import torch
 from core.base.errors import DataError, UserError
 from core.base.language import _
 from core.engine.data import NO_LABEL, decoded
-from core.engine.data.batches import Collator, collator_for, pad_as, stack
+from core.engine.data.batches import Collator, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.image_files import UNREADABLE, explained, opened
 from core.engine.data.labelled_texts import encode_rows, encode_words
@@ -225,7 +225,7 @@ def _first_row(columns: dict[str, list[Any]]) -> dict[str, Any]:
 def _logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
     """Return the logits of one sample: [labels], or [tokens, labels]."""
     collator = stack if model.transform is not None else pad_as(model.tokenizer, model.row)
-    return next(_logits(model.model, [sample], collator_for(model.resolved.kind, collator)))[0]
+    return next(_logits(model.model, [sample], collator))[0]
 
 
 def _classes(model: TriedModel, asked: Ask, logits: torch.Tensor, read: int) -> Answered:

@@ -46,23 +46,6 @@ from core.engine.hub.account import (
 from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
 from core.services import hub
 from core.services.export import NO_TOKEN, Pushed, PushRequest
-from core.services.hub import (
-    PARTIAL,
-    Cached,
-    CacheReport,
-    Downloaded,
-    DownloadRequest,
-    Kind,
-    Removed,
-    RemoveRequest,
-    cache_folder,
-    has_all_weights,
-    names_here,
-    partial_bytes,
-    partial_files,
-    repo_folder,
-    wanted,
-)
 
 # --- Uploading an export to a new repository, all files in one commit
 
@@ -97,9 +80,9 @@ def push(request: PushRequest, tell: Callable[[str], None]) -> Pushed:
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message=_("Exported with Hone"))
     except (*FAILURES, RuntimeError, ValueError) as error:  # the upload of large files has errors of its own
         failure = _refused(error, subject)
-        left = _("{page} was created and is empty.").format(page=page_of(repo, Kind.MODEL))
+        left = _("{page} was created and is empty.").format(page=page_of(repo, hub.Kind.MODEL))
         raise UserError(failure.title, f"{failure.detail} {left}", failure.fixes) from error
-    return Pushed(url=page_of(repo, Kind.MODEL))
+    return Pushed(url=page_of(repo, hub.Kind.MODEL))
 
 
 def _refused(error: Exception, subject: Subject) -> UserError:
@@ -237,7 +220,7 @@ class Repository:
     def __init__(self, subject: Subject, commit: str, siblings: list[RepoSibling]) -> None:
         self.subject, self.commit = subject, commit
         self.siblings = {sibling.rfilename: sibling for sibling in siblings}
-        self.folder = repo_folder(subject.name, subject.kind)
+        self.folder = hub.repo_folder(subject.name, subject.kind)
         self.snapshot = self.folder / "snapshots" / commit
 
     def file(self, name: str) -> RemoteFile:
@@ -252,19 +235,19 @@ class Repository:
             raise self.subject.error(
                 title, _("The Hub's entry for its file {file} isn't valid.").format(file=name)
             )
-        kind = None if self.subject.kind is Kind.MODEL else self.subject.kind.value
+        kind = None if self.subject.kind is hub.Kind.MODEL else self.subject.kind.value
         url = hf_hub_url(
             self.subject.name, name, repo_type=kind, revision=self.commit, endpoint=constants.ENDPOINT
         )
         return RemoteFile(name, url, size, digest, is_large=listed.lfs is not None)
 
     def partial(self, file: RemoteFile) -> Path:
-        return self.folder / "blobs" / f"{file.digest}{PARTIAL}"
+        return self.folder / "blobs" / f"{file.digest}{hub.PARTIAL}"
 
     def needed(self, subset: str) -> list[RemoteFile]:
         """The files a run needs; of a data set, those of one subset and its card."""
-        if self.subject.kind is Kind.MODEL:
-            return [self.file(name) for name in wanted(self.siblings)]
+        if self.subject.kind is hub.Kind.MODEL:
+            return [self.file(name) for name in hub.wanted(self.siblings)]
         splits = chosen(subsets(self._card(), self.siblings), subset, self.subject.name)
         names = sorted({name for files in splits.values() for name in files})
         return [self.file(name) for name in ([CARD] if CARD in self.siblings else []) + names]
@@ -308,19 +291,22 @@ class Repository:
             done += file.size
         for file in missing:
             self._place(file, files)
-        for path in partial_files(self.subject.name, self.subject.kind):  # of another version
+        for path in hub.partial_files(self.subject.name, self.subject.kind):  # of another version
             remove(path)
         write_atomically(self.folder / "refs" / "main", self.commit.encode())
 
     def _check_disk(self, left: int) -> None:
-        needed = left - partial_bytes(self.subject.name, self.subject.kind)
+        needed = left - hub.partial_bytes(self.subject.name, self.subject.kind)
         free = shutil.disk_usage(self.folder).free
         if left and needed + SPARE > free:
             detail = _(
                 "It needs {needed} and {spare} to spare; {free} are free at {folder}. `hone hub --list` and Settings "
                 "show what could be deleted."
             ).format(
-                needed=size_text(needed), spare=size_text(SPARE), free=size_text(free), folder=cache_folder()
+                needed=size_text(needed),
+                spare=size_text(SPARE),
+                free=size_text(free),
+                folder=hub.cache_folder(),
             )
             raise self.subject.error(
                 _("There is not enough disk space for {name}").format(name=self.subject.name), detail
@@ -331,7 +317,7 @@ class Repository:
         target, blob = self.snapshot / file.name, self.folder / "blobs" / file.digest
         partial = self.partial(file)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if are_symlinks_supported(cache_folder()):
+        if are_symlinks_supported(hub.cache_folder()):
             if not blob.exists():
                 partial.replace(blob)
             if not target.is_symlink():
@@ -343,7 +329,7 @@ class Repository:
             shutil.copyfile(next((twin for twin in twins if twin.exists()), blob), target)
 
 
-def download(request: DownloadRequest, on_progress: OnProgress) -> Downloaded:
+def download(request: hub.DownloadRequest, on_progress: OnProgress) -> hub.Downloaded:
     """Download what a run needs of a model or data set, continuing an interrupted download.
 
     Raises:
@@ -363,7 +349,7 @@ def download(request: DownloadRequest, on_progress: OnProgress) -> Downloaded:
             raise refusal
         repository = Repository(subject, record.sha or "", record.siblings or [])
         files = repository.needed(request.subset)
-        locks = cache_folder() / ".locks" / repository.folder.name
+        locks = hub.cache_folder() / ".locks" / repository.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(locks / "hone.lock", timeout=0.5):
             repository.fetch(files, on_progress)
@@ -375,59 +361,61 @@ def download(request: DownloadRequest, on_progress: OnProgress) -> Downloaded:
         raise subject.error(_("{id} is damaged").format(id=request.id), detail) from error
     except FAILURES as error:
         raise as_user_error(error, subject) from error
-    return Downloaded(path=str(repository.snapshot), files=len(files), size=sum(file.size for file in files))
+    return hub.Downloaded(
+        path=str(repository.snapshot), files=len(files), size=sum(file.size for file in files)
+    )
 
 
 # --- The cache
 
 
-def drop_partial(name: str, kind: Kind) -> int:
+def drop_partial(name: str, kind: hub.Kind) -> int:
     """Delete the unfinished files of a repository, and its folder if nothing else is in it; returns the bytes freed."""
-    folder, freed = repo_folder(name, kind), partial_bytes(name, kind)
-    for path in partial_files(name, kind):
+    folder, freed = hub.repo_folder(name, kind), hub.partial_bytes(name, kind)
+    for path in hub.partial_files(name, kind):
         remove(path)
     if folder.is_dir() and not any(path.is_file() or path.is_symlink() for path in folder.rglob("*")):
         shutil.rmtree(folder)
     return freed
 
 
-def cached() -> CacheReport:
+def cached() -> hub.CacheReport:
     """All models and data sets in the cache, the largest first.
 
     Raises:
         ModelError: It can't be read.
     """
-    folder = cache_folder()
+    folder = hub.cache_folder()
     try:
         scanned = scan_cache_dir(folder)
     except CacheNotFound:
-        return CacheReport(folder=str(folder))
+        return hub.CacheReport(folder=str(folder))
     except (OSError, ValueError) as error:
         raise ModelError(_("The Hub's cache can't be read"), str(error)) from error
     finished = {(repo.repo_id, repo.repo_type): repo for repo in scanned.repos}
     repos = []
-    for kind in Kind:
+    for kind in hub.Kind:
         for path in folder.glob(f"{kind}s--*"):
             name = path.name.removeprefix(f"{kind}s--").replace("--", "/")
             repo = finished.get((name, kind.value))
-            size, partial = (repo.size_on_disk if repo else 0), partial_bytes(name, kind)
+            size, partial = (repo.size_on_disk if repo else 0), hub.partial_bytes(name, kind)
             if not size and not partial:
                 continue
-            here = names_here(name, kind)
-            if kind is Kind.MODEL:
-                complete = hub.CONFIG in here and has_all_weights(here)
+            here = hub.names_here(name, kind)
+            if kind is hub.Kind.MODEL:
+                complete = hub.CONFIG in here and hub.has_all_weights(here)
             else:
                 complete = any(map(is_data, here)) and not partial
             changed = repo.last_modified if repo else 0.0
             repos.append(
-                Cached(id=name, kind=kind, size=size, partial=partial, complete=complete, changed=changed)
+                hub.Cached(id=name, kind=kind, size=size, partial=partial, complete=complete, changed=changed)
             )
     repos.sort(key=lambda repo: (-(repo.size + repo.partial), repo.id))
     total = scanned.size_on_disk + sum(repo.partial for repo in repos)
-    return CacheReport(folder=str(folder), repos=tuple(repos), total=total)
+    return hub.CacheReport(folder=str(folder), repos=tuple(repos), total=total)
 
 
-def remove_cached(request: RemoveRequest) -> Removed:
+def remove_cached(request: hub.RemoveRequest) -> hub.Removed:
     """Delete a model or data set from the cache, all its versions, or only its unfinished files.
 
     Raises:
@@ -436,8 +424,8 @@ def remove_cached(request: RemoveRequest) -> Removed:
     subject = Subject(request.id, request.kind)
     try:
         freed = drop_partial(request.id, request.kind)
-        if not request.only_partial and cache_folder().is_dir():
-            scanned = scan_cache_dir(cache_folder())
+        if not request.only_partial and hub.cache_folder().is_dir():
+            scanned = scan_cache_dir(hub.cache_folder())
             repos = [
                 repo for repo in scanned.repos if (repo.repo_id, repo.repo_type) == (request.id, request.kind)
             ]
@@ -450,4 +438,4 @@ def remove_cached(request: RemoveRequest) -> Removed:
     if not freed and not request.only_partial:
         detail = _("`hone hub --list` shows what is in it; data sets need --data.")
         raise subject.error(_("{id} isn't in the cache").format(id=request.id), detail)
-    return Removed(freed=freed)
+    return hub.Removed(freed=freed)

@@ -22,20 +22,6 @@ from core.engine.hub.account import (
     page_of,
 )
 from core.services import hub
-from core.services.hub import (
-    Found,
-    Kind,
-    SearchAnswer,
-    SearchRequest,
-    Standing,
-    names_here,
-    partial_bytes,
-    snapshot,
-    standing,
-    suits,
-    wanted,
-    weight_bytes,
-)
 
 REQUEST_SECONDS = 15.0
 """Timeout of a request."""
@@ -72,14 +58,14 @@ def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> An
         raise not_the_hub(subject) from error
 
 
-def info(record: Any, kind: Kind, subject: Subject) -> Info:
+def info(record: Any, kind: hub.Kind, subject: Subject) -> Info:
     """Parse a record of the API.
 
     Raises:
         UserError: It isn't one.
     """
     try:
-        parsed: Info = (ModelInfo if kind is Kind.MODEL else DatasetInfo)(**record)
+        parsed: Info = (ModelInfo if kind is hub.Kind.MODEL else DatasetInfo)(**record)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise not_the_hub(subject) from error
     return parsed
@@ -224,14 +210,14 @@ def dataset_files(name: str, subset: str = "", split: str = "") -> list[Path]:
             _("{name} has no split {split}").format(name=name, split=split),
             _("Its splits: {names}").format(names=", ".join(splits)),
         )
-    folder = snapshot(name, Kind.DATASET)
+    folder = hub.snapshot(name, hub.Kind.DATASET)
     assert folder is not None
     return [folder / file for file in splits[split]]
 
 
 def _cached_splits(name: str, subset: str) -> Splits:
-    folder = snapshot(name, Kind.DATASET)
-    names = [file for file in names_here(name, Kind.DATASET) if is_data(file)]
+    folder = hub.snapshot(name, hub.Kind.DATASET)
+    names = [file for file in hub.names_here(name, hub.Kind.DATASET) if is_data(file)]
     if folder is not None and names:
         return chosen(subsets(card_of(folder / CARD), names), subset, name)
     if not hub.is_name(name):
@@ -240,7 +226,7 @@ def _cached_splits(name: str, subset: str) -> Splits:
     raise DataError(
         _("The data set {name} isn't on this computer, or not all of it").format(name=name),
         _("Download it first: {command} ({page})").format(
-            command=f"hone hub --data --download {name}", page=page_of(name, Kind.DATASET)
+            command=f"hone hub --data --download {name}", page=page_of(name, hub.Kind.DATASET)
         ),
     )
 
@@ -265,15 +251,15 @@ LIMIT = 100
 """The most results of a search."""
 
 _FIELDS = {
-    Kind.MODEL: (
+    hub.Kind.MODEL: (
         "config", "downloads", "gated", "library_name", "likes", "pipeline_tag", "private", "safetensors", "siblings",
         "tags",
     ),
-    Kind.DATASET: ("downloads", "gated", "likes", "mainSize", "private", "siblings", "tags"),
+    hub.Kind.DATASET: ("downloads", "gated", "likes", "mainSize", "private", "siblings", "tags"),
 }  # fmt: skip
 
 
-def search(request: SearchRequest) -> SearchAnswer:
+def search(request: hub.SearchRequest) -> hub.SearchAnswer:
     """Find models or data sets by their names, the most downloaded first.
 
     Raises:
@@ -282,7 +268,7 @@ def search(request: SearchRequest) -> SearchAnswer:
     kind, words = request.kind, request.words.strip()
     subject, expand = Subject(kind=kind), {"expand": list(_FIELDS[kind])}
     params = {"sort": "downloads", "limit": LIMIT, **expand, **({"search": words} if words else {})}
-    if kind is Kind.MODEL:
+    if kind is hub.Kind.MODEL:
         params["filter"] = "transformers"
     answer = ask(f"/api/{kind}s", subject, params)
     if not isinstance(answer, list):
@@ -297,34 +283,34 @@ def search(request: SearchRequest) -> SearchAnswer:
         record
         for record in records
         if record.id != words
-        and (not isinstance(record, ModelInfo) or suits(record.pipeline_tag or "", request.task))
+        and (not isinstance(record, ModelInfo) or hub.suits(record.pipeline_tag or "", request.task))
     ]
     found = tuple(found_of(record) for record in exact + others)
-    return SearchAnswer(found=found, signed_in=bool(find_token()[0]))
+    return hub.SearchAnswer(found=found, signed_in=bool(find_token()[0]))
 
 
-def found_of(record: Info) -> Found:
+def found_of(record: Info) -> hub.Found:
     """Describe a model or data set, and whether Hone can use it."""
     names = [sibling.rfilename for sibling in record.siblings or ()]
     tags = record.tags or []
     parameters = None
     if isinstance(record, ModelInfo):
-        kind, needed, purpose = Kind.MODEL, wanted(names), record.pipeline_tag or ""
-        judged = standing(record.id, names, tags=tags, config=record.config, purpose=purpose)
+        kind, needed, purpose = hub.Kind.MODEL, hub.wanted(names), record.pipeline_tag or ""
+        judged = hub.standing(record.id, names, tags=tags, config=record.config, purpose=purpose)
         tensors, size = record.safetensors, None
         if tensors:
             parameters = tensors.total
-            size = weight_bytes(tensors.parameters) if tensors.parameters else None
+            size = hub.weight_bytes(tensors.parameters) if tensors.parameters else None
     else:
-        kind, needed = Kind.DATASET, [name for name in names if is_data(name)]
+        kind, needed = hub.Kind.DATASET, [name for name in names if is_data(name)]
         purpose, size = _tagged(tags, "task_categories:"), record.main_size
         judged = _standing_of_data(names)
-    here, partial = names_here(record.id, kind), partial_bytes(record.id, kind)
-    if kind is Kind.MODEL:
+    here, partial = hub.names_here(record.id, kind), hub.partial_bytes(record.id, kind)
+    if kind is hub.Kind.MODEL:
         complete = bool(needed) and here.keys() >= set(needed)
     else:  # one subset of it is enough
         complete = any(map(is_data, here)) and not partial
-    return Found(
+    return hub.Found(
         id=record.id,
         kind=kind,
         downloads=record.downloads,
@@ -341,11 +327,11 @@ def found_of(record: Info) -> Found:
     )
 
 
-def _standing_of_data(names: list[str]) -> Standing:
+def _standing_of_data(names: list[str]) -> hub.Standing:
     if any(map(is_data, names)):
-        return Standing()
+        return hub.Standing()
     if any(name.endswith(".py") and "/" not in name for name in names):
-        return Standing(
+        return hub.Standing(
             _(
                 "It is Python code that makes the examples, which Hone doesn't run: it could do anything here."
             ),
@@ -353,7 +339,7 @@ def _standing_of_data(names: list[str]) -> Standing:
                 "Look on its page under Files for a branch refs/convert/parquet, download it, and choose the folder."
             ),
         )
-    return Standing(_("It has no Parquet, CSV or JSON files."))
+    return hub.Standing(_("It has no Parquet, CSV or JSON files."))
 
 
 def _tagged(tags: list[str], prefix: str) -> str:

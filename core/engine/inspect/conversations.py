@@ -15,20 +15,7 @@ from core.engine.data.conversations import ChatRow, Message
 from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.inspect.report import (
-    CHARACTERS,
-    SHOWN,
-    TOKENS,
-    Draft,
-    Stages,
-    as_problem,
-    evenly_chosen,
-    histogram,
-    model_tokenizer,
-    of_evaluation,
-    of_repeats,
-    table_fields,
-)
+from core.engine.inspect import report as shared
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Speaker, Task
 from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart
@@ -38,7 +25,7 @@ NOTHING_LEFT = FindingKind(
 )
 
 
-def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
+def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataReport:
     """Report on conversations, or pairs of answers.
 
     Raises:
@@ -46,22 +33,22 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     """
     data = options.data
     table = read_training(data, stages.next(0.0))
-    draft = Draft(table.notes)
-    report = partial(draft.report, source=data.train, **table_fields(table))
+    draft = shared.Draft(table.notes)
+    report = partial(draft.report, source=data.train, **shared.table_fields(table))
     renderer, length = _renderer(options, draft)
 
     def tokenize(rows: Table, **more: Any) -> TokenizedTable:
-        chosen = set(rows.numbers[evenly_chosen(rows.rows.num_rows)].tolist())
-        return tokenize_table(rows, options, renderer, length, only=chosen, keep_first=SHOWN, **more)
+        chosen = set(rows.numbers[shared.evenly_chosen(rows.rows.num_rows)].tolist())
+        return tokenize_table(rows, options, renderer, length, only=chosen, keep_first=shared.SHOWN, **more)
 
     used, progress = table.first(data.max_train_samples), stages.next(0.6)
     try:
         train = tokenize(used, progress=lambda done: progress(done, used.rows.num_rows))
     except DataError as error:
-        draft.problems.append(as_problem(error.option or "data.columns", error))
+        draft.problems.append(shared.as_problem(error.option or "data.columns", error))
         return report()
     repeated = () if data.drop_duplicates else train.repeated.findings()
-    draft.findings += [*_findings(train), *(of_repeats(found, data) for found in repeated)]
+    draft.findings += [*_findings(train), *(shared.of_repeats(found, data) for found in repeated)]
     train_rows, eval_rows = _rows_left(train, renderer, options, draft), None
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
@@ -74,7 +61,7 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
     if held_out:
         try:
             other = tokenize(read_held_out(held_out).first(data.max_eval_samples), train=train)
-            draft.findings += of_evaluation(_findings(other), held_out)
+            draft.findings += shared.of_evaluation(_findings(other), held_out)
             draft.findings += [
                 msgspec.structs.replace(found, in_eval=True) for found in other.repeated.findings()
             ]
@@ -82,7 +69,7 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
             eval_rows = None if train_rows is None else left
         except DataError as error:
             error.fixes = (*error.fixes, held_out.instead)
-            draft.problems.append(as_problem(held_out.option, error))
+            draft.problems.append(shared.as_problem(held_out.option, error))
     if train_rows is not None:
         places: Sequence[int] = range(train_rows)
         if not held_out:
@@ -93,21 +80,21 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
         train_rows = len(places)
         if data.packing and options.task is Task.CHAT:
             train_rows = _packed_rows(train, places) if renderer and train.rendered == train.usable else None
-    unit, limit = (CHARACTERS, None) if renderer is None else (TOKENS, length)
+    unit, limit = (shared.CHARACTERS, None) if renderer is None else (shared.TOKENS, length)
     return report(
         columns_by_role={role.value: name for role, name in train.shape.columns.items()},
         shape=str(train.shape.kind),
-        lengths=histogram(train.lengths, unit, limit),
+        lengths=shared.histogram(train.lengths, unit, limit),
         seen=tuple(_seen(train.first, renderer, length)),
         train_rows=train_rows,
         eval_rows=eval_rows,
     )
 
 
-def _renderer(options: RunOptions, draft: Draft) -> tuple[Renderer | None, int]:
+def _renderer(options: RunOptions, draft: shared.Draft) -> tuple[Renderer | None, int]:
     """The renderer of a run if the tokenizer is on this computer, and the most tokens of a row."""
     chosen = options.data.chat_template
-    model = model_tokenizer(options, lambda: all_pieces(texts_of_conversations(options)))
+    model = shared.model_tokenizer(options, lambda: all_pieces(texts_of_conversations(options)))
     if model is None or not model.tokenizer.is_fast:
         return None, options.data.max_length
     draft.notes += model.notes
@@ -133,7 +120,7 @@ def _is_sound(result: TokenizedTable) -> bool:
 
 
 def _rows_left(
-    result: TokenizedTable, renderer: Renderer | None, options: RunOptions, draft: Draft
+    result: TokenizedTable, renderer: Renderer | None, options: RunOptions, draft: shared.Draft
 ) -> int | None:
     """The rows left to learn from; None if a run would stop, or if not all rows were tokenized to know that."""
     if not _is_sound(result):

@@ -40,22 +40,6 @@ from core.engine.data.splits import (
 from core.engine.data.tables import Table, read_training
 from core.engine.data.text_files import Note
 from core.engine.inspect import report as shared
-from core.engine.inspect.report import (
-    CHARACTERS,
-    MOST_LABELS_SHOWN,
-    SHOWN,
-    Draft,
-    ModelTokenizer,
-    Progress,
-    Stages,
-    as_problem,
-    evenly_chosen,
-    histogram,
-    model_tokenizer,
-    of_evaluation,
-    of_repeats,
-    table_fields,
-)
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -113,7 +97,7 @@ class Rows:
 
 def gather(table: Table, blocks: Iterable[Block]) -> Rows:
     """Go through all blocks of usable rows."""
-    rows, chosen = Rows(table), evenly_chosen(table.rows.num_rows)
+    rows, chosen = Rows(table), shared.evenly_chosen(table.rows.num_rows)
     for block in blocks:
         rows.places.extend(block.places)
         rows.characters += sum(len(text) for texts in block.inputs for text in texts)
@@ -124,7 +108,7 @@ def gather(table: Table, blocks: Iterable[Block]) -> Rows:
             else:
                 rows.labels.update((answer,) if isinstance(answer, str) else answer)
         sampled = np.flatnonzero(np.isin(block.places, chosen, assume_unique=True)).tolist()
-        first = range(min(SHOWN - len(rows.first), len(block.places)))
+        first = range(min(shared.SHOWN - len(rows.first), len(block.places)))
         for samples, indices in ((rows.sampled, sampled), (rows.first, first)):
             samples += [
                 Sample(int(table.numbers[block.places[index]]), block.inputs[index], block.answers[index])
@@ -138,7 +122,7 @@ def _gather_training(
     make_reader: Callable[..., RowReader],
     blocks: Callable[[RowReader], Iterator[Block]],
     data: DataOptions,
-    progress: Progress,
+    progress: shared.Progress,
 ) -> tuple[RowReader, Rows, list[Finding]]:
     """The usable rows, without repeated ones if these are dropped; and warnings about repeated rows."""
     total = table.rows.num_rows
@@ -146,7 +130,7 @@ def _gather_training(
     rows, findings = gather(table, blocks(reader)), []
     repeated = rows.hashes.repeated()
     if len(repeated.same) and not data.drop_duplicates:
-        findings.append(of_repeats(rows.finding(checks.DUPLICATES, repeated.same), data))
+        findings.append(shared.of_repeats(rows.finding(checks.DUPLICATES, repeated.same), data))
     if len(repeated.other):
         findings.append(rows.finding(checks.CONTRADICTIONS, repeated.other))
     if data.drop_duplicates and len(repeated.same):
@@ -157,20 +141,20 @@ def _gather_training(
     return reader, rows, findings
 
 
-def _row_findings(draft: Draft, reader: RowReader, rows: Rows, option: str) -> Sequence[Finding]:
+def _row_findings(draft: shared.Draft, reader: RowReader, rows: Rows, option: str) -> Sequence[Finding]:
     """The findings about single rows; that no row is left is a problem of `option` if none of them says so."""
     findings = reader.tally.findings()
     if rows.places:
         return offered(findings)
     if not reader.tally.has_problems:
-        draft.problems.append(as_problem(option, reader.no_usable_rows()))
+        draft.problems.append(shared.as_problem(option, reader.no_usable_rows()))
     return findings
 
 
 # --- Texts with an answer each
 
 
-def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
+def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
     """Report on the data of a task that gives texts an answer.
 
     Raises:
@@ -179,11 +163,11 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     kind, data = KINDS[options.task], options.data
     table = read_training(data, stages.next(0.0))
     columns = kind.guess(table, data.text_columns, data.label_column)
-    draft = Draft(table.notes)
+    draft = shared.Draft(table.notes)
     report = partial(
         draft.report,
         source=data.train,
-        **table_fields(table),
+        **shared.table_fields(table),
         text_columns=columns.text,
         label_column=columns.label,
     )
@@ -214,7 +198,7 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     if held_out:
         count = _inspect_evaluation(draft, options, held_out, columns, rows)
         eval_rows = None if train_rows is None else count
-    model = model_tokenizer(
+    model = shared.model_tokenizer(
         options,
         lambda: [
             text
@@ -225,7 +209,7 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     lengths = _measure(rows, model, draft, stages.next(0.2), words=kind.has_words)
     draft.notes += [*(model.notes if model else ()), *rows.note(), *notes]
     return report(
-        labels=dict(rows.labels.most_common(MOST_LABELS_SHOWN)),
+        labels=dict(rows.labels.most_common(shared.MOST_LABELS_SHOWN)),
         lengths=lengths,
         seen=tuple(_seen(rows.first, model, words=kind.has_words)),
         train_rows=train_rows,
@@ -233,7 +217,7 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     )
 
 
-def _check_answers(draft: Draft, options: RunOptions, columns: Guess, rows: Rows) -> None:
+def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, rows: Rows) -> None:
     """Check that there is something to learn in the answers."""
     table = rows.table
     fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
@@ -247,7 +231,7 @@ def _check_answers(draft: Draft, options: RunOptions, columns: Guess, rows: Rows
 
 
 def _inspect_evaluation(
-    draft: Draft, options: RunOptions, held_out: HeldOut, columns: Guess, train: Rows
+    draft: shared.Draft, options: RunOptions, held_out: HeldOut, columns: Guess, train: Rows
 ) -> int | None:
     """The number of rows to evaluate on, which are compared with those trained on; None if a run would stop."""
     kind = KINDS[options.task]
@@ -255,14 +239,14 @@ def _inspect_evaluation(
         table = read_evaluation(held_out)
         kind.check_eval(table, columns, held_out.instead)
     except DataError as error:
-        draft.problems.append(as_problem(held_out.option, error))
+        draft.problems.append(shared.as_problem(held_out.option, error))
         return None
     table = table.first(options.data.max_eval_samples)
     reader = RowReader(table, columns, skip=options.data.skip_bad_rows)
     blocks = kind.blocks(reader)
     rows = gather(table, reader.with_known_labels(blocks, train.labels) if train.labels else blocks)
-    own = Draft(table.notes)
-    own.findings += of_evaluation(_row_findings(own, reader, rows, held_out.option), held_out)
+    own = shared.Draft(table.notes)
+    own.findings += shared.of_evaluation(_row_findings(own, reader, rows, held_out.option), held_out)
     in_both = rows.hashes.also_in(train.hashes)
     if len(in_both):
         own.findings.append(msgspec.structs.replace(rows.finding(checks.IN_BOTH, in_both), in_eval=True))
@@ -276,12 +260,17 @@ def _inspect_evaluation(
 
 
 def _measure(
-    rows: Rows, model: ModelTokenizer | None, draft: Draft, progress: Progress, *, words: bool
+    rows: Rows,
+    model: shared.ModelTokenizer | None,
+    draft: shared.Draft,
+    progress: shared.Progress,
+    *,
+    words: bool,
 ) -> Lengths | None:
     """The lengths of samples, in tokens if there is a tokenizer; those that are cut off become a finding."""
     samples = rows.sampled
     if model is None:
-        return histogram([sum(map(len, sample.inputs)) for sample in samples], CHARACTERS)
+        return shared.histogram([sum(map(len, sample.inputs)) for sample in samples], shared.CHARACTERS)
     lengths = token_lengths(samples, model.tokenizer, progress, words=words)
     cut = [sample.row for sample, length in zip(samples, lengths, strict=True) if length > model.length]
     if cut:
@@ -294,13 +283,13 @@ def _measure(
         message = kind.message(len(cut), word, detail)
         finding = kind.finding(len(cut), word)
         draft.findings.append(msgspec.structs.replace(finding, message=message, rows=tuple(cut[:ROWS_NAMED])))
-    return histogram(lengths, shared.TOKENS, model.length)
+    return shared.histogram(lengths, shared.TOKENS, model.length)
 
 
 def token_lengths(
     samples: Sequence[Sample],
     tokenizer: Any,
-    progress: Progress = lambda _done, _total: None,
+    progress: shared.Progress = lambda _done, _total: None,
     *,
     words: bool = False,
 ) -> list[int]:
@@ -324,7 +313,7 @@ def token_lengths(
     return lengths
 
 
-def _seen(samples: Sequence[Sample], model: ModelTokenizer | None, *, words: bool) -> Iterator[Seen]:
+def _seen(samples: Sequence[Sample], model: shared.ModelTokenizer | None, *, words: bool) -> Iterator[Seen]:
     """Samples with their answers; of words, the tokens with a label are those that are trained."""
     for sample in samples:
         label = f"{sample.answer:g}" if isinstance(sample.answer, float) else str(sample.answer)
@@ -387,7 +376,7 @@ class _Texts:
     rows: Rows | None = None
 
 
-def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
+def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataReport:
     """Report on texts to continue.
 
     Raises:
@@ -397,7 +386,7 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
     source = read_running(texts_of(data.train, data.train_split), data.text_columns, stages.next(0.0))
     progress = stages.next(0.3)
     if isinstance(source, Table):
-        draft, fields = Draft(source.notes), table_fields(source)
+        draft, fields = shared.Draft(source.notes), shared.table_fields(source)
         make_reader = partial(reader_of, source, data)
         try:
             columns = make_reader().columns.text
@@ -405,7 +394,7 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
                 source, make_reader, methodcaller("texts"), data, progress
             )
         except DataError as error:
-            draft.problems.append(as_problem(error.option or "data.text_columns", error))
+            draft.problems.append(shared.as_problem(error.option or "data.text_columns", error))
             return draft.report(source=data.train, **fields)
         fields["text_columns"] = columns
         if not columns and (shape := shape_of(source, data)):
@@ -418,14 +407,16 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
         first, parts = ([sample.inputs[0] for sample in samples] for samples in (rows.first, rows.sampled))
         texts = _Texts(rows.characters, first, parts, rows)
     else:
-        texts = _Texts(sum(map(len, source.texts)), list(source.texts[:SHOWN]), _stretches(source.texts))
+        texts = _Texts(
+            sum(map(len, source.texts)), list(source.texts[: shared.SHOWN]), _stretches(source.texts)
+        )
         count = len(source.texts)
         length = ngettext(
             "{count:,} text of {characters:,} characters",
             "{count:,} texts of {characters:,} characters",
             count,
         ).format(count=count, characters=texts.characters)
-        draft = Draft([Note(f"{length}."), *source.notes])
+        draft = shared.Draft([Note(f"{length}."), *source.notes])
         fields = {"format": "text", "rows": count, "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
             kind = checks.LITTLE_TEXT
@@ -442,7 +433,9 @@ def _stretches(texts: Sequence[str], count: int = 64) -> list[str]:
     return [text[start : start + size] for text, start in places[:: max(1, len(places) // count)]]
 
 
-def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Progress) -> dict[str, Any]:
+def _count_blocks(
+    options: RunOptions, draft: shared.Draft, texts: _Texts, progress: shared.Progress
+) -> dict[str, Any]:
     """The fields of a report with lengths, the first blocks, and their numbers, which are estimated for long texts."""
     data, fields, text = options.data, dict[str, Any](), None
     held_out, is_long = held_out_of(data), texts.characters > COUNTED_CHARACTERS
@@ -451,16 +444,20 @@ def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Pr
             text = load_running_text(options)
             draft.add_notes(text.notes)
         except DataError as error:
-            draft.problems.append(as_problem(held_out.option if held_out else "data.train", error))
-    model = model_tokenizer(options, lambda: all_pieces(text.train) if text else texts.parts)
+            draft.problems.append(shared.as_problem(held_out.option if held_out else "data.train", error))
+    model = shared.model_tokenizer(options, lambda: all_pieces(text.train) if text else texts.parts)
     if texts.rows and model:
-        fields["lengths"] = histogram(
+        fields["lengths"] = shared.histogram(
             token_lengths(texts.rows.sampled, model.tokenizer, progress), shared.TOKENS
         )
     elif texts.rows:
-        fields["lengths"] = histogram([len(sample.inputs[0]) for sample in texts.rows.sampled], CHARACTERS)
+        fields["lengths"] = shared.histogram(
+            [len(sample.inputs[0]) for sample in texts.rows.sampled], shared.CHARACTERS
+        )
     if model is None:
-        shown = islice((piece for one in texts.first for piece in pieces(one, SHOWN_CHARACTERS)), SHOWN)
+        shown = islice(
+            (piece for one in texts.first for piece in pieces(one, SHOWN_CHARACTERS)), shared.SHOWN
+        )
         fields["seen"] = tuple(
             Seen(row=row, parts=(SeenPart(piece, trained=True),)) for row, piece in enumerate(shown, 1)
         )
@@ -473,7 +470,7 @@ def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Pr
             draft.notes.append(NOTHING_HELD_OUT)
         fields |= _row_counts(data, len(blocks.rows), len(other.rows) if other else 0)
     elif text:
-        draft.problems.append(as_problem("data.train", too_short(data.train)))
+        draft.problems.append(shared.as_problem("data.train", too_short(data.train)))
     elif is_long:
         count = _estimated_blocks(texts, model)
         of_eval = 0.0 if held_out else count * data.eval_fraction
@@ -483,9 +480,9 @@ def _count_blocks(options: RunOptions, draft: Draft, texts: _Texts, progress: Pr
         )
         draft.notes += [about.format(count=fields["train_rows"]), *model.notes]
     if blocks is None:
-        size = SHOWN * model.length * PER_TOKEN // max(1, len(texts.first))
+        size = shared.SHOWN * model.length * PER_TOKEN // max(1, len(texts.first))
         blocks = make_blocks([text[:size] for text in texts.first], model.tokenizer, model.length)
-    first = [row[TOKENS].tolist() for row in islice(blocks.rows, SHOWN)] if blocks else []
+    first = [row[TOKENS].tolist() for row in islice(blocks.rows, shared.SHOWN)] if blocks else []
     fields["seen"] = tuple(
         Seen(row=row, parts=(SeenPart(model.decode(ids), trained=True),), tokens=len(ids))
         for row, ids in enumerate(first, 1)
@@ -502,7 +499,7 @@ def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str
     }
 
 
-def _estimated_blocks(texts: _Texts, model: ModelTokenizer) -> float:
+def _estimated_blocks(texts: _Texts, model: shared.ModelTokenizer) -> float:
     """About how many blocks a long text makes, from some of it."""
     parts = texts.parts[:: max(1, sum(map(len, texts.parts)) // ESTIMATED_CHARACTERS)]
     tokens = sum(token_lengths([Sample(0, (text,)) for text in parts], model.tokenizer))

@@ -21,7 +21,6 @@ from core.base.language import _
 from core.base.processes import CANT_WRITE
 from core.engine import environment
 from core.engine.data import NO_LABEL
-from core.engine.data.batches import collator_for
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.check import warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -149,7 +148,7 @@ def build_trainer(
         args=by.arguments(**trainer_arguments(resolved, checkpoints, has_eval=has_eval), **by.settings),
         train_dataset=prepared.train,
         eval_dataset=prepared.eval if has_eval else None,
-        data_collator=collator_for(resolved.kind, prepared.collator),
+        data_collator=prepared.collator,
         processing_class=prepared.processing_class,
         compute_metrics=prepared.metrics,
         optimizer_cls_and_kwargs=optimizer_class(resolved),

@@ -38,7 +38,7 @@ def ahead(name: str, device: str = "cpu") -> tuple[int, str] | None:
 
 
 def test_the_first_trains_and_the_others_wait_in_their_order():
-    assert (queue.waiting(), queue.training(), queue.changed_at()) == ([], [], None)
+    assert (queue.waiting(), queue.training()) == ([], [])
     assert [ahead(name) for name in ("a", "b", "c", "b")] == [None, (1, "a"), (2, "b"), (1, "a")]
     queue.enter(named("b"), "cpu", SELF)
     assert (order(), training()) == (["b", "c"], ["a"])

@@ -20,8 +20,6 @@ from core.base.processes import child_environment
 from core.engine.data.batches import (
     SentCollator,
     SentSamples,
-    SinglePrecision,
-    collator_for,
     pad_as,
     received,
     stack,
@@ -155,16 +153,6 @@ def test_a_batch_is_as_long_as_its_longest_or_as_fixed_with_the_same_losses(bert
     assert max(widths(plain)) < 16
     assert widths(fixed) == {32}
     assert losses(fixed) == pytest.approx(losses(plain), rel=1e-5)
-
-
-def test_batches_for_mps_hold_no_float64_also_from_a_spawned_worker():
-    samples = [{"pixel_values": torch.ones(3, dtype=torch.float64), "labels": row} for row in range(4)]
-    batch = pickle.loads(pickle.dumps(collator_for("mps", stack)))(samples)
-    assert {name: values.dtype for name, values in batch.items()} == {
-        "pixel_values": torch.float32,
-        "labels": torch.int64,
-    }
-    assert not isinstance(collator_for("cpu", stack), SinglePrecision)
 
 
 # --- Grouping by length

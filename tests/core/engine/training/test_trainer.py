@@ -1,5 +1,6 @@
 """A run computes the numbers of a plain Trainer script, and the right ones where Trainer alone doesn't."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ def test_a_run_asks_in_its_own_precision_with_a_sample_that_has_labels(
     precision, with_autocast, tmp_path, monkeypatch
 ):
     seen: list[bool] = []
-    collator_for = engine_train.collator_for
+    prepare = engine_train.prepare
 
     def asked(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
         assert (batch["labels"] != NO_LABEL).any()
@@ -70,18 +71,19 @@ def test_a_run_asks_in_its_own_precision_with_a_sample_that_has_labels(
             return fix_loss_scaling(model, batch)
 
     def without_first_label(*args: Any) -> Any:
-        collate, calls = collator_for(*args), iter(range(10**6))
+        prepared = prepare(*args)
+        calls = iter(range(10**6))
 
         def collated(samples: list[Any]) -> Any:
-            batch = collate(samples)
+            batch = prepared.collator(samples)
             if next(calls) == 0:
                 batch["labels"] = torch.full_like(batch["labels"], NO_LABEL)
             return batch
 
-        return collated
+        return replace(prepared, collator=collated)
 
     monkeypatch.setattr(engine_train, "fix_loss_scaling", asked)
-    monkeypatch.setattr(engine_train, "collator_for", without_first_label)
+    monkeypatch.setattr(engine_train, "prepare", without_first_label)
     bert, batches = save_tiny_bert(tmp_path / "bert"), {"batch_size": 4, "gradient_accumulation_steps": 2}
     run = train(tmp_path / "run", source=bert, precision=precision, max_steps=1, **batches)
     assert run.status == 0
