@@ -28,9 +28,7 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
-    QLabel,
     QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 
@@ -44,10 +42,10 @@ from gui.app.sidebar import Place
 from gui.app.single_instance import SingleInstance
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
-from gui.base.theme import ICONS, Role, Theme, set_role
+from gui.base.theme import ICONS, Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.page import NewRunPage
-from gui.widgets.labels import text_label
+from gui.widgets.labels import role_label, text_label
 from gui.widgets.layout import vbox
 
 LARGEST_LOG = 1_000_000
@@ -117,8 +115,7 @@ class BugDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(_("Hone"))
         self.resize(640, 420)
-        title = QLabel(_("Something went wrong in Hone"))
-        set_role(title, Role.PAGE_TITLE)
+        title = role_label(Role.PAGE_TITLE, _("Something went wrong in Hone"))
         words = text_label(
             _(
                 "Your runs are not affected: each trains in its own process. Copy the report to send it to the "
@@ -129,8 +126,7 @@ class BugDialog(QDialog):
         text.setReadOnly(True)
         text.setAccessibleName(_("Report"))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copying = QPushButton(_("Copy report"))
-        buttons.addButton(copying, QDialogButtonBox.ButtonRole.ActionRole)
+        copying = buttons.addButton(_("Copy report"), QDialogButtonBox.ButtonRole.ActionRole)
         copying.clicked.connect(lambda: QGuiApplication.clipboard().setText(report))
         buttons.rejected.connect(self.reject)
         layout = vbox(title, words, text, buttons, spacing=SPACING + 4)

@@ -23,7 +23,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextTable,
 )
-from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMenu, QMessageBox, QPushButton, QTextBrowser
+from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMenu, QMessageBox, QTextBrowser
 
 from core.base.language import _
 from core.base.settings import VERSION, Appearance
@@ -31,6 +31,7 @@ from gui.app.sidebar import Place, place_titles
 from gui.base.theme import APPEARANCES, RESOURCES, Theme
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
+from gui.widgets.labels import push_button
 from gui.widgets.layout import fill_dialog, hbox
 
 if TYPE_CHECKING:
@@ -301,17 +302,14 @@ class GuideWindow(QDialog):
         self.search.setAccessibleName(_("Find on this page"))
         self.search.setClearButtonEnabled(True)
         self.search.returnPressed.connect(self._find)
-        back, forward, contents = (
-            _plain_button(_("Back"), self.browser.backward),
-            _plain_button(_("Forward"), self.browser.forward),
-            _plain_button(_("Contents"), partial(self.open_chapter, CONTENTS)),
-        )
-        for button, is_possible in (
-            (back, self.browser.backwardAvailable),
-            (forward, self.browser.forwardAvailable),
-        ):
-            button.setEnabled(False)
-            is_possible.connect(button.setEnabled)
+        back = push_button(_("Back"), self.browser.backward)
+        forward = push_button(_("Forward"), self.browser.forward)
+        contents = push_button(_("Contents"), partial(self.open_chapter, CONTENTS))
+        for button in (back, forward, contents):
+            button.setAutoDefault(False)  # Return in the line finds
+            button.setEnabled(button is contents)
+        self.browser.backwardAvailable.connect(back.setEnabled)
+        self.browser.forwardAvailable.connect(forward.setEnabled)
         fill_dialog(self, hbox(back, forward, contents, None, self.search), (self.browser, 1))
         QShortcut(QKeySequence(Standard.Find), self, self.search.setFocus)
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
@@ -385,9 +383,3 @@ class GuideBrowser(QTextBrowser):
                 QTextCursor(block).setBlockFormat(layout)
             block = block.next()
         return headings
-
-
-def _plain_button(text: str, do: Do) -> QPushButton:
-    button = QPushButton(text, autoDefault=False)  # Return in the line finds
-    button.clicked.connect(lambda _checked: do())
-    return button

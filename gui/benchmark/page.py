@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QTabWidget, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, RunFolderError, UserError
@@ -30,8 +30,8 @@ from gui.benchmark.results import ResultView
 from gui.benchmark.saved import SavedResults
 from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
 from gui.widgets.cards import Card, MessageStrip
-from gui.widgets.labels import ElidedLabel, margins
-from gui.widgets.layout import PageScroll, fill
+from gui.widgets.labels import ElidedLabel, margins, push_button, role_label, text_label
+from gui.widgets.layout import FLUSH, PageScroll, fill
 
 # --- Calls of core, which tests replace
 
@@ -225,15 +225,10 @@ class BenchmarkTab(QWidget):
         self._is_running = self._is_choosing_again = False
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.start, self.status, self.words = QPushButton(_("Measure")), QLabel(), QLabel(words)
-        set_role(self.start, Role.PRIMARY)
-        for label, role in ((self.status, Role.HINT), (self.words, Role.MUTED)):
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            set_role(label, role)
-        self.again = QPushButton(_("Measure again…"))
-        self.again.setToolTip(_("Choose what to measure; this result is kept under Earlier results"))
-        self.again.clicked.connect(self._choose_again)
+        self.start = push_button(_("Measure"), role=Role.PRIMARY)
+        self.status, self.words = text_label(role=Role.HINT), text_label(words, Role.MUTED)
+        tip = _("Choose what to measure; this result is kept under Earlier results")
+        self.again = push_button(_("Measure again…"), self._choose_again, tip)
         view.buttons.addWidget(self.again)
         view.copied.connect(self._on_copied)
         setup.changed.connect(self._refresh)
@@ -364,12 +359,9 @@ class BenchmarkTab(QWidget):
         line = fill(QHBoxLayout(), self.start, (self.status, 1), spacing=2 * SPACING)
         self.card.body.addWidget(self.setup)
         self.card.body.addLayout(line)
-        self.progress, self.doing, self.left = Card(""), QLabel(), QLabel()
-        self.doing.setWordWrap(True)
-        set_role(self.doing, Role.STRONG)
-        set_role(self.left, Role.MUTED)
-        self.cancel = QPushButton(_("Cancel"))
-        self.cancel.setToolTip(_("End it now; what is measured so far is kept"))
+        self.progress = Card("")
+        self.doing, self.left = text_label(role=Role.STRONG), role_label(Role.MUTED)
+        self.cancel = push_button(_("Cancel"), tip=_("End it now; what is measured so far is kept"))
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(_("Progress of the benchmark"))
@@ -388,10 +380,8 @@ class BenchmarkTab(QWidget):
             margins=(0, SPACING, 0, 2 * SPACING),
             spacing=SPACING + 4,
         )
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
         self._scroll = PageScroll(content)
-        outer.addWidget(self._scroll)
+        fill(QVBoxLayout(self), self._scroll, margins=FLUSH)
 
 
 def left_of(progress: Progress) -> str:
@@ -459,8 +449,7 @@ class BenchmarkPage(QWidget):
         self._poll.timeout.connect(self.check_turn)
         self._saved: Task[list[Saved]] = Task(self)
         self._saved.done.connect(self._on_saved)
-        self.head = ElidedLabel()
-        set_role(self.head, Role.MUTED)
+        self.head = ElidedLabel(role=Role.MUTED)
         self.methods = BenchmarkTab(
             MethodsSetup(self._tools.methods, form),
             ResultView(theme, Kind.METHODS),
@@ -538,9 +527,6 @@ class BenchmarkPage(QWidget):
         make = partial(self._tools.make, machine=machine, beside=beside)
         self.measuring.start(tab.view.kind, tab.setup.plan(), make)
 
-    def _start_beside(self, tab: BenchmarkTab, _fix: Fix) -> None:
-        self._start(tab, beside=True)
-
     def _stop_waiting(self) -> None:
         self._poll.stop()
         self._waiting = None
@@ -606,7 +592,7 @@ class BenchmarkPage(QWidget):
             tab.view.use_requested.connect(self.use_requested)
             tab.start.clicked.connect(self.start)
             tab.cancel.clicked.connect(self._cancel)
-            tab.strip.fix_chosen.connect(partial(self._start_beside, tab))
+            tab.strip.fix_chosen.connect(lambda _fix, tab=tab: self._start(tab, beside=True))
         self.measuring.changed.connect(self._show_state)
         self.measuring.measured.connect(self._on_result)
         self.measuring.failed.connect(self._on_failure)
@@ -618,16 +604,11 @@ class BenchmarkPage(QWidget):
         application.aboutToQuit.connect(self.end_work)
 
     def _lay_out(self) -> None:
-        title = QLabel(_("Benchmark"))
-        set_role(title, Role.PAGE_TITLE)
+        title = role_label(Role.PAGE_TITLE, _("Benchmark"))
         self.tabs.addTab(self.methods, _("Methods"))
         self.tabs.addTab(self.devices, _("Devices"))
         self.tabs.addTab(self.earlier, _("Earlier results"))
-        layout = QVBoxLayout(self)
         start, top, end, _bottom = PAGE_MARGINS
+        layout = fill(QVBoxLayout(self), title, self.head, (self.tabs, 1), spacing=SPACING // 2)
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
-        layout.setSpacing(SPACING // 2)
-        layout.addWidget(title)
-        layout.addWidget(self.head)
-        layout.addSpacing(SPACING)
-        layout.addWidget(self.tabs, 1)
+        layout.insertSpacing(2, SPACING)

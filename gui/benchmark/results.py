@@ -22,8 +22,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QHeaderView,
-    QLabel,
-    QPushButton,
     QSizePolicy,
     QTableView,
     QVBoxLayout,
@@ -58,7 +56,7 @@ from gui.charts.bars import Bar, BarChart, Better, Piece
 from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
-from gui.widgets.labels import Disclosure, plain_tip
+from gui.widgets.labels import Disclosure, plain_tip, push_button, text_label
 from gui.widgets.layout import FLUSH, fill
 from gui.widgets.tables import set_up_rows
 
@@ -253,16 +251,10 @@ class ResultView(QWidget):
         self.published = QCheckBox(_("Show figures published by others"))
         self.published.setToolTip(SOURCES[kind])
         self.published.toggled.connect(self._show)
-        self.note, self.conclusion = QLabel(), QLabel()
-        for label in (self.note, self.conclusion):
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        set_role(self.note, Role.HINT)
+        self.note, self.conclusion = text_label(role=Role.HINT, selectable=True), text_label(selectable=True)
         self.facts = Disclosure(_("Show"))
-        self.copy_markdown, self.copy_csv = QPushButton(_("Copy as Markdown")), QPushButton(_("Copy as CSV"))
-        self.copy_markdown.clicked.connect(self._copy_markdown)
-        self.copy_csv.clicked.connect(self._copy_csv)
+        self.copy_markdown = push_button(_("Copy as Markdown"), self._copy_markdown)
+        self.copy_csv = push_button(_("Copy as CSV"), self._copy_csv)
         self.buttons = fill(QHBoxLayout(), self.copy_markdown, self.copy_csv, None, spacing=SPACING)
         charts = fill(QHBoxLayout(), (self.speed, 1), (self.memory, 1), spacing=SPACING + 4)
         fill(

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -30,14 +30,14 @@ from core.benchmark.table import (
 from core.runs.events import Level
 from core.runs.trash import move_path
 from gui.base.background import FileWork
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.benchmark.results import ResultTableView, ResultView, on_card
 from gui.charts.bars import Bar, BarChart, Better
 from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel
+from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
 
 
@@ -49,12 +49,8 @@ class SubPage(PageScroll):
     def __init__(self, *parts: QWidget) -> None:
         content = QWidget()
         super().__init__(content)
-        self.title, self.details = ElidedLabel(), ElidedLabel()
-        set_role(self.title, Role.CARD_TITLE)
-        set_role(self.details, Role.MUTED)
-        self.back = QPushButton(_("‹ Earlier results"))
-        set_role(self.back, Role.LINK)
-        self.back.clicked.connect(self.left)
+        self.title, self.details = ElidedLabel(role=Role.CARD_TITLE), ElidedLabel(role=Role.MUTED)
+        self.back = link_button(_("‹ Earlier results"), self.left.emit)
         head = hbox((vbox(self.title, self.details, spacing=2), 1), self.back)
         fill(
             QVBoxLayout(content),
@@ -89,10 +85,7 @@ class ComparedPage(SubPage):
     """Two results of a kind: what differs between them, their speeds as bars and in a table."""
 
     def __init__(self, theme: Theme) -> None:
-        self.notes = QLabel()
-        self.notes.setWordWrap(True)
-        self.notes.setTextFormat(Qt.TextFormat.PlainText)
-        set_role(self.notes, Role.MUTED)
+        self.notes = text_label(role=Role.MUTED)
         self.chart = BarChart(_("Speed, later relative to earlier"), Better.MORE, theme)
         self.table = ResultTableView(_("Both results"), theme)
         super().__init__(self.notes, self.chart, on_card(self.table))
@@ -139,14 +132,14 @@ class SavedResults(QWidget):
         self._files.failed.connect(self._on_failed)
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.empty = QLabel(_("Nothing has been measured yet. Results of Methods and Devices are kept here."))
-        self.empty.setWordWrap(True)
-        set_role(self.empty, Role.MUTED)
+        empty = _("Nothing has been measured yet. Results of Methods and Devices are kept here.")
+        self.empty = text_label(empty, Role.MUTED)
         self.table = ResultTableView(_("Earlier results"), theme)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.open, self.compare = QPushButton(_("Open")), QPushButton(_("Compare"))
-        self.bin, self.reason = QPushButton(_("Move to the trash…")), QLabel()
-        set_role(self.reason, Role.HINT)
+        self.open = push_button(_("Open"), lambda: self._open(self.table.selected[0]))
+        self.compare = push_button(_("Compare"), self._compare)
+        self.bin = push_button(_("Move to the trash…"), self._throw_away)
+        self.reason = role_label(Role.HINT)
         self.opened, self.compared = OpenedPage(theme), ComparedPage(theme)
         self._lay_out()
         self._connect()
@@ -266,9 +259,6 @@ class SavedResults(QWidget):
         self.table.selection_changed.connect(self._update_buttons)
         self.table.opened.connect(self._open)
         self.table.delete_pressed.connect(self._throw_away)
-        self.open.clicked.connect(lambda: self._open(self.table.selected[0]))
-        self.compare.clicked.connect(self._compare)
-        self.bin.clicked.connect(self._throw_away)
         for view in self.opened.views.values():
             view.use_requested.connect(self.use_requested)
             view.copied.connect(self._on_copied)

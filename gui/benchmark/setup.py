@@ -11,9 +11,7 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFormLayout,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
-    QPushButton,
     QWidget,
 )
 
@@ -36,11 +34,12 @@ from core.options import RunOptions, run_file
 from core.options.choices import device_title
 from core.options.device_support import MachineReport, find_device, refusal
 from core.options.validate import check_tree
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.new_run.header import FILE_FILTER
 from gui.widgets.form_row import label_width
 from gui.widgets.inputs import CalmSpinBox, ChoiceList, PathLine, Segment, Segmented
+from gui.widgets.labels import push_button, role_label
 from gui.widgets.layout import FlowLayout
 
 AUTOMATIC = "auto"
@@ -120,14 +119,11 @@ class Setup(QWidget):
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         for part in parts:
-            widget = QLabel(part) if isinstance(part, str) else part
-            if isinstance(widget, QLabel):
-                set_role(widget, Role.LABEL)
+            widget = role_label(Role.LABEL, part) if isinstance(part, str) else part
             line.addWidget(widget, int(is_wide and part is parts[0]))
         if not is_wide:
             line.addStretch(1)
-        label = QLabel(title)
-        set_role(label, Role.LABEL)
+        label = role_label(Role.LABEL, title)
         label.setMinimumWidth(label_width(self))
         self.rows.addRow(label, line)
         return line
@@ -182,8 +178,7 @@ class MethodsSetup(Setup):
         self.models.setAccessibleName(_("Model"))
         self.file = PathLine(_("A run file whose model and data are used"))
         self.file.setAccessibleName(_("Run file"))
-        choose = QPushButton(_("Choose…"))
-        choose.setAccessibleName(_("Choose a run file"))
+        choose = push_button(_("Choose…"), self._ask_file, name=_("Choose a run file"))
         self.devices = ChoiceList([Segment(AUTOMATIC, _("Automatic"))])
         self.devices.setAccessibleName(_("Device"))
         self.compiled = QCheckBox(_("Also with torch.compile (takes longer)"))
@@ -194,7 +189,6 @@ class MethodsSetup(Setup):
         self.add_row(_("Passes"), self.passes, _("Timed steps"), self.steps, self.compiled)
         self.models.currentIndexChanged.connect(self._choose_model)
         self.file.textChanged.connect(self.emit_changed)
-        choose.clicked.connect(self._ask_file)
         self.devices.currentIndexChanged.connect(self._choose_device)
         self.compiled.toggled.connect(self.emit_changed)
         self._choose_model()
@@ -291,8 +285,7 @@ class DevicesSetup(Setup):
         self.data.setAccessibleName(_("Data"))
         self.folder = PathLine(_("A folder with MNIST's files, or with a folder of images for each label"))
         self.folder.setAccessibleName(_("Folder of images"))
-        choose = QPushButton(_("Choose…"))
-        choose.setAccessibleName(_("Choose a folder of images"))
+        choose = push_button(_("Choose…"), self._ask_folder, name=_("Choose a folder of images"))
         boxes = QWidget()
         flow = FlowLayout(2 * SPACING, 0, boxes)
         for box in self.models.values():
@@ -309,7 +302,6 @@ class DevicesSetup(Setup):
         for line in (self.batches, self.folder):
             line.textChanged.connect(self.emit_changed)
         self.data.currentIndexChanged.connect(self._choose_data)
-        choose.clicked.connect(self._ask_folder)
         self._choose_data()
 
     def show_machine(self, machine: MachineReport) -> None:

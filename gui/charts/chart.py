@@ -23,7 +23,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QFileDialog,
     QGridLayout,
-    QLabel,
     QMenu,
     QSizePolicy,
     QToolButton,
@@ -53,6 +52,7 @@ from gui.charts.overlays import (
 )
 from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
+from gui.widgets.labels import role_label
 
 HEIGHT = 96
 HEADING_GAPS = 7 * SPACING
@@ -210,8 +210,8 @@ class Chart(Card):
         self._outliers = Outliers(self._canvas)
         self._legend = Legend()
         self.set_trailing(self._legend)
-        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
-        set_role(self._empty, Role.MUTED)
+        self._empty = role_label(Role.MUTED)
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         QGridLayout(self._canvas).addWidget(self._empty)
         self.body.addWidget(self._canvas)

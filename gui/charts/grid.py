@@ -1,11 +1,12 @@
 """The eight charts of a run, and the bar above them: x axis, smoothing, shown part."""
 
 import math
+from functools import partial
 
 import numpy as np
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.formats import NumberFormat
@@ -29,6 +30,7 @@ from gui.charts.training import (
     learning_rate_chart,
 )
 from gui.widgets.inputs import Segment, Segmented
+from gui.widgets.labels import link_button, role_label
 from gui.widgets.layout import QuietBar, fill, hbox
 
 # --- Charts of the machine: the processor that trains, and memory
@@ -340,28 +342,20 @@ class ChartBar(QWidget):
             )
         )
         self.smoothing.setAccessibleName(_("Smoothing of the loss"))
-        self.follow = QPushButton(_("Follow"))
+        tip = _("Show the newest part and follow it. Drag across a chart to choose how much.")
+        self.follow = link_button(_("Follow"), tip=tip)
         self.follow.setCheckable(True)
         set_flag(self.follow, "stays", True)
-        self.follow.setToolTip(
-            _("Show the newest part and follow it. Drag across a chart to choose how much.")
-        )
-        self.show_all = QPushButton(_("Whole run"))
-        self.show_all.setToolTip(_("A double click on a chart does the same"))
-        for button in (self.follow, self.show_all):
-            set_role(button, Role.LINK)
-        label = QLabel(_("Smoothing"), alignment=Qt.AlignmentFlag.AlignVCenter)
-        self._marks = QLabel(_("▲ checkpoint  | evaluation  ◆ message"))
-        for text in (label, self._marks):
-            set_role(text, Role.MUTED)
+        tip = _("A double click on a chart does the same")
+        self.show_all = link_button(_("Whole run"), partial(view.zoom, None), tip)
+        label = role_label(Role.MUTED, _("Smoothing"))
+        self._marks = role_label(Role.MUTED, _("▲ checkpoint  | evaluation  ◆ message"))
         row = hbox(self.x_kind, label, self.smoothing, self._marks, None, self.show_all, self.follow)
-        row.setContentsMargins(0, 0, 0, 0)
         row.insertSpacing(1, SPACING)
         self.setLayout(row)
         self.x_kind.chosen.connect(lambda kind: view.set_x_kind(XKind(kind)))
         self.smoothing.chosen.connect(lambda smoothing: view.set_smoothing(Smoothing(smoothing)))
         self.follow.toggled.connect(view.follow)
-        self.show_all.clicked.connect(lambda: view.zoom(None))
         view.changed.connect(self._show_view)
         self._show_view()
 

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QGridLayout,
-    QLabel,
     QPushButton,
     QTableView,
     QTabWidget,
@@ -50,7 +49,7 @@ from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
 from gui.runs.columns import state_of
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment
-from gui.widgets.labels import ElidedLabel, tip_of
+from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_of
 from gui.widgets.layout import FlowLayout, clear, fill, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
@@ -248,8 +247,7 @@ class CompareCharts(QFrame):
         self.evaluation.show_metric(str(self.metrics.currentData()))
 
     def _lay_out(self) -> None:
-        label = QLabel(_("Evaluation"))
-        set_role(label, Role.MUTED)
+        label = role_label(Role.MUTED, _("Evaluation"))
         label.setBuddy(self.metrics)
         top = hbox((self.bar, 1), label, self.metrics)
         grid = QGridLayout()
@@ -332,7 +330,6 @@ class CompareTable(QFrame):
         self.view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setModel(self.model)
         self.view.setAccessibleName(_("What differs"))
-        self.view.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         set_up_rows(self.view, padding=SPACING + 4)
         self.view.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         set_role(self.view, Role.INSET)
@@ -406,20 +403,14 @@ class ComparePage(QWidget):
         self._histories: list[RunHistory] = []
         self._titles: tuple[str, ...] = ()
         self.has_caught_up = False
-        self.title = QLabel()
-        set_role(self.title, Role.PAGE_TITLE)
-        self.difference = ElidedLabel()
-        set_role(self.difference, Role.MUTED)
-        self.back = QPushButton(_("‹ Runs"))
-        set_role(self.back, Role.LINK)
-        self.back.setToolTip(_("Back to the list of all runs"))
+        self.title, self.difference = role_label(Role.PAGE_TITLE), ElidedLabel(role=Role.MUTED)
+        self.back = link_button(_("‹ Runs"), self.left.emit, _("Back to the list of all runs"))
         self.names = CompareNames(theme)
         self.charts = CompareCharts(theme)
         self.table = CompareTable(theme)
         self.tabs = QTabWidget()
         set_role(self.tabs, Role.TABS)
         self._lay_out()
-        self.back.clicked.connect(self.left)
         self.names.changed.connect(self._show_curves)
         application = QCoreApplication.instance()
         assert application is not None

@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPlainTextEdit,
-    QPushButton,
     QStackedLayout,
     QWidget,
 )
@@ -41,7 +40,7 @@ from core.runs.status import State
 from core.runs.summary import RunSummary
 from core.runs.trash import Trash
 from gui.base.background import FileWork
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
@@ -53,7 +52,7 @@ from gui.runs.columns import Column, metric_in_full, state_of
 from gui.runs.queue_card import QueueCard
 from gui.runs.table import RunsFilter, RunsModel, RunsReader, RunsTable
 from gui.widgets.cards import Card, MessageStrip
-from gui.widgets.labels import ElidedLabel, text_label
+from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import hbox, vbox
 
 # --- The card of the selected runs
@@ -111,18 +110,15 @@ class RunsPanel(Card):
         super().__init__("", parent)
         self._runs: tuple[RunSummary, ...] = ()
         self.name, self.tags, self.note = QLineEdit(), QLineEdit(), NoteEdit()
-        self.words = ElidedLabel()
-        self.open = QPushButton(_("Open"))
-        self.compare = QPushButton(_("Compare"))
-        self.bin = QPushButton(_("Move to the trash"))
+        self.words = ElidedLabel(role=Role.MUTED)
+        self.open = push_button(_("Open"), self.open_pressed.emit)
+        self.compare = push_button(_("Compare"), self.compare_pressed.emit)
+        self.bin = push_button(_("Move to the trash"), self.bin_pressed.emit)
         self._dress()
         self._lay_out()
         self.name.editingFinished.connect(self._rename)
         self.tags.editingFinished.connect(self._tag)
         self.note.edited.connect(self._note)
-        self.open.clicked.connect(self.open_pressed)
-        self.compare.clicked.connect(self.compare_pressed)
-        self.bin.clicked.connect(self.bin_pressed)
 
     def edit_name(self) -> None:
         self.name.setFocus()
@@ -215,7 +211,6 @@ class RunsPanel(Card):
         self.tags.setPlaceholderText(_("night, lr-search"))
         self.tags.setToolTip(_("Words to find the run by, separated by spaces: filter by tag:night"))
         self.note.setAccessibleName(_("Note"))
-        set_role(self.words, Role.MUTED)
 
     def _lay_out(self) -> None:
         grid = QGridLayout()
@@ -235,8 +230,7 @@ class RunsPanel(Card):
 
 
 def _label(words: str, field: QWidget) -> QLabel:
-    label = QLabel(words)
-    set_role(label, Role.LABEL)
+    label = role_label(Role.LABEL, words)
     label.setBuddy(field)
     return label
 
@@ -298,12 +292,9 @@ class RunsPage(QWidget):
         self._error = ""
         self.forecasts = text_label(role=Role.MUTED)
         self.forecasts.hide()
-        self.count = QLabel()
-        set_role(self.count, Role.MUTED)
-        self._columns = QPushButton(_("Columns"))
-        set_role(self._columns, Role.LINK)
-        self._columns.setToolTip(_("Select the columns of the list"))
-        self._columns.clicked.connect(self._show_columns_menu)
+        self.count = role_label(Role.MUTED)
+        tip = _("Select the columns of the list")
+        self._columns = link_button(_("Columns"), self._show_columns_menu, tip)
         self.search = QLineEdit()
         self.search.setPlaceholderText(_("Filter: words, tag:night"))
         self.search.setAccessibleName(_("Filter runs"))
@@ -624,8 +615,7 @@ class RunsPage(QWidget):
         application.aboutToQuit.connect(self.end_work)
 
     def _lay_out(self) -> None:
-        title = QLabel(_("Runs"))
-        set_role(title, Role.PAGE_TITLE)
+        title = role_label(Role.PAGE_TITLE, _("Runs"))
         head = hbox(title, None, self._columns, self.search)
         head.insertSpacing(1, SPACING)
         head.insertWidget(2, self.count, alignment=Qt.AlignmentFlag.AlignBottom)

@@ -1,20 +1,21 @@
 """The queue: runs that wait for their turn, in the order in which they will train."""
 
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from core.base.language import _
 from core.runs.queue import LiveRun, Move
 from core.runs.words import awaited_text
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import distinct_titles
 from gui.widgets.cards import Card
-from gui.widgets.labels import ElidedLabel
+from gui.widgets.labels import ElidedLabel, link_button, role_label
 
 FIRST_BUTTON = 2
 """The column of the first button, after the place and the name."""
@@ -62,14 +63,11 @@ class QueueCard(Card):
         return list(self._titles)
 
     def _add_row(self, grid: QGridLayout, place: int, live: LiveRun) -> None:
-        number = QLabel(f"{place + 1}")
-        set_role(number, Role.MUTED)
-        grid.addWidget(number, place, 0)
+        grid.addWidget(role_label(Role.MUTED, f"{place + 1}"), place, 0)
         waits_for = awaited_text(live.awaited) if live.awaited is not None and live.awaited.is_source else ""
         grid.addWidget(ElidedLabel(" · ".join(filter(None, (self._titles[place], waits_for)))), place, 1)
         for column, button in enumerate(self._row_buttons(place, live), FIRST_BUTTON):
             self._buttons[live.run.path, column] = button
-            set_role(button, Role.LINK)
             button.setAccessibleName(f"{button.text()}: {self._titles[place]}")
             grid.addWidget(button, place, column)
 
@@ -89,13 +87,10 @@ class QueueCard(Card):
 
     def _row_buttons(self, place: int, live: LiveRun) -> tuple[QPushButton, ...]:
         run = live.run
-        titles = _("Open"), _("Move up"), _("Move down"), _("Leave the queue")
-        opening, up, down, leaving = (QPushButton(title) for title in titles)
-        opening.clicked.connect(lambda: self.run_opened.emit(run))
-        up.clicked.connect(lambda: self.move_requested.emit(run, Move.UP))
+        up = link_button(_("Move up"), partial(self.move_requested.emit, run, Move.UP))
         up.setEnabled(place > 0)
-        down.clicked.connect(lambda: self.move_requested.emit(run, Move.DOWN))
+        down = link_button(_("Move down"), partial(self.move_requested.emit, run, Move.DOWN))
         down.setEnabled(place < len(self._waiting) - 1)
-        leaving.clicked.connect(lambda: self.leave_requested.emit(run))
-        leaving.setToolTip(_("It will not train. It can be started later."))
-        return opening, up, down, leaving
+        tip = _("It will not train. It can be started later.")
+        leaving = link_button(_("Leave the queue"), partial(self.leave_requested.emit, run), tip)
+        return link_button(_("Open"), partial(self.run_opened.emit, run)), up, down, leaving

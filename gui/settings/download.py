@@ -1,7 +1,7 @@
 """A download from the Hub, and the line that shows it."""
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -9,9 +9,9 @@ from core.base.jobs import JobProgress
 from core.base.language import _
 from core.services.hub import Downloaded, DownloadRequest, Pace, Removed, RemoveRequest
 from gui.base.background import Ask, JobTask
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, role_label
+from gui.widgets.labels import ElidedLabel, push_button, role_label
 from gui.widgets.layout import hbox, vbox
 
 
@@ -107,16 +107,12 @@ class DownloadLine(QWidget):
     def __init__(self, download: Download) -> None:
         super().__init__()
         self._download = download
-        self._name, self.status = ElidedLabel(), role_label(Role.MUTED)
-        set_role(self._name, Role.STRONG)
+        self._name, self.status = ElidedLabel(role=Role.STRONG), role_label(Role.MUTED)
         self._bar = QProgressBar()
         self._bar.setAccessibleName(_("Downloaded"))
         self._bar.setTextVisible(False)
-        self.pause = QPushButton()
-        self.pause.clicked.connect(self._on_pause)
-        self.cancel = QPushButton(_("Cancel"))
-        self.cancel.setToolTip(_("Stop, and delete what was downloaded"))
-        self.cancel.clicked.connect(download.cancel)
+        self.pause = push_button(pressed=self._on_pause)
+        self.cancel = push_button(_("Cancel"), download.cancel, _("Stop, and delete what was downloaded"))
         texts = vbox(hbox((self._name, 1), self.status), self._bar, spacing=SPACING // 2)
         self.setLayout(hbox((texts, 1), self.pause, self.cancel))
         download.changed.connect(self.refresh)

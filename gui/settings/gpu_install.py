@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -17,7 +17,7 @@ from gui.base.theme import Role
 from gui.base.trash import Question, reveal
 from gui.settings.download import progress_text
 from gui.widgets.cards import Card
-from gui.widgets.labels import text_label
+from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import hbox, vbox
 
 
@@ -115,14 +115,10 @@ class GpuPanel(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(_("Installed"))
-        self.install, self.cancel = QPushButton(), QPushButton(_("Cancel"))
-        self.remove, self.log = QPushButton(_("Remove…")), QPushButton(_("Show the log"))
-        self.remove.setAccessibleName(_("Remove PyTorch with CUDA"))
-        self.cancel.setToolTip(_("Downloaded files are kept"))
-        self.install.clicked.connect(installer.install)
-        self.cancel.clicked.connect(installer.cancel)
-        self.remove.clicked.connect(self._on_remove)
-        self.log.clicked.connect(lambda: reveal(gpu_install.log_file()))
+        self.install = push_button(pressed=installer.install)
+        self.cancel = push_button(_("Cancel"), installer.cancel, _("Downloaded files are kept"))
+        self.remove = push_button(_("Remove…"), self._on_remove, name=_("Remove PyTorch with CUDA"))
+        self.log = push_button(_("Show the log"), lambda: reveal(gpu_install.log_file()))
         buttons = hbox(self.install, self.cancel, self.remove, self.log, None)
         self.setLayout(vbox(self.text, self.failure, self.step, self.bar, buttons))
         installer.changed.connect(self.refresh)

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QLineEdit,
-    QPushButton,
     QTableWidget,
     QTableWidgetItem,
     QWidget,
@@ -36,7 +35,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import TrashDialog
 from gui.widgets.cards import Card
-from gui.widgets.labels import LinkLabel, text_label
+from gui.widgets.labels import LinkLabel, push_button, text_label
 from gui.widgets.layout import fill_dialog, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
@@ -60,20 +59,20 @@ class TokenPanel(QWidget):
         self.line.setEchoMode(QLineEdit.EchoMode.Password)
         self.line.setPlaceholderText(_("Paste a token: hf_…"))
         self.line.setAccessibleName(_("Token"))
-        self.save = QPushButton(_("Save in the keychain"))
-        self.check = QPushButton(_("Check"))
-        self.check.setToolTip(_("Check whether the token is valid, and whose it is"))
-        self.remove = QPushButton(_("Remove"))
-        self.remove.setToolTip(_("Delete the token from the keychain"))
-        create = QPushButton(_("Create one on the Hub…"))
-        create.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
+        self.save = push_button(_("Save in the keychain"), self._on_save)
+        check, remove = (
+            AccountRequest(action=AccountAction.CHECK),
+            AccountRequest(action=AccountAction.REMOVE),
+        )
+        tip = _("Check whether the token is valid, and whose it is")
+        self.check = push_button(_("Check"), lambda: self._put(check), tip)
+        tip = _("Delete the token from the keychain")
+        self.remove = push_button(_("Remove"), lambda: self._put(remove), tip)
+        create = push_button(_("Create one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
         buttons = hbox(self.check, self.remove, create, None)
         self.setLayout(vbox(self.status, hbox((self.line, 1), self.save), buttons))
         self.line.textChanged.connect(self._update_buttons)
         self.line.returnPressed.connect(self.save.click)
-        self.save.clicked.connect(self._on_save)
-        self.check.clicked.connect(lambda: self._put(AccountRequest(action=AccountAction.CHECK)))
-        self.remove.clicked.connect(lambda: self._put(AccountRequest(action=AccountAction.REMOVE)))
         self._show_account()
 
     def look(self) -> None:
@@ -81,8 +80,7 @@ class TokenPanel(QWidget):
         self._put(AccountRequest())
 
     def _on_save(self) -> None:
-        if self.line.text().strip() and self.save.isEnabled():
-            self._put(AccountRequest(action=AccountAction.SAVE, token=self.line.text()))
+        self._put(AccountRequest(action=AccountAction.SAVE, token=self.line.text()))
 
     def _put(self, request: AccountRequest) -> None:
         self._action = request.action
@@ -217,8 +215,7 @@ class CacheCard(Card):
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        self.delete = QPushButton(_("Delete…"))
-        self.delete.clicked.connect(self._on_delete)
+        self.delete = push_button(pressed=self._on_delete)
         self.text = text_label(role=Role.HINT)
         self.body.addWidget(self.table)
         self.body.addLayout(hbox((self.text, 1), self.delete))

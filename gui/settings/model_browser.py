@@ -33,7 +33,7 @@ from gui.base.tokens import SPACING
 from gui.settings.download import Download, DownloadLine
 from gui.settings.hub import TokenSheet
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label
+from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import fill_dialog, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
@@ -100,17 +100,14 @@ class HubDetails(QFrame):
         super().__init__()
         set_role(self, Role.CARD)
         self._found: Found | None = None
-        self._name, self._facts = ElidedLabel(), role_label(Role.MUTED)
-        set_role(self._name, Role.STRONG)
+        self._name, self._facts = ElidedLabel(role=Role.STRONG), role_label(Role.MUTED)
         self.page = link_button(_("Open its page"), self._open_page)
         self.refusal = text_label(role=Role.WARNING)
         self.text = text_label(role=Role.MUTED, selectable=True)
         self.command = QLineEdit()
         self.command.setReadOnly(True)
         self.command.setAccessibleName(_("Command that converts it"))
-        self._copy = QPushButton(_("Copy"))
-        self._copy.setAccessibleName(_("Copy the command"))
-        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.command.text()))
+        self._copy = push_button(_("Copy"), self._copy_command, name=_("Copy the command"))
         layout = vbox(
             hbox((self._name, 1), self._facts, self.page),
             self.refusal,
@@ -140,6 +137,9 @@ class HubDetails(QFrame):
             widget.setVisible(bool(found.command))
         self.command.setText(found.command)
         self.command.setCursorPosition(0)
+
+    def _copy_command(self) -> None:
+        QGuiApplication.clipboard().setText(self.command.text())
 
     def _open_page(self) -> None:
         if self._found is not None:
@@ -282,7 +282,7 @@ class HubSheet(QDialog):
         self.words.setPlaceholderText(_("Name, such as bert, or full ID: owner/name"))
         self.words.setAccessibleName(_("Search the Hub"))
         self.words.setClearButtonEnabled(True)
-        self.button = QPushButton(_("Search"))
+        self.button = push_button(_("Search"), self._search_or_stop)
         self.suiting = QCheckBox(_("Only for “{task}”").format(task=task_title))
         self.suiting.setChecked(True)
         self.suiting.setVisible(is_model and bool(task_title))
@@ -300,8 +300,7 @@ class HubSheet(QDialog):
         self.results.setColumnHidden(PARAMETERS, not is_model)
         self.details = HubDetails()
         self.line = DownloadLine(self.download)
-        self.use = QPushButton()
-        set_role(self.use, Role.PRIMARY)
+        self.use = push_button(pressed=self._on_use, role=Role.PRIMARY)
         self.token: TokenSheet | None = None
         self._lay_out()
         self._connect()
@@ -403,8 +402,7 @@ class HubSheet(QDialog):
         if by := hub.forbidden_by():
             return _("{what} blocks access to {host}. On this computer:").format(what=by, host=hub.host())
         if self.answer is None:
-            text = _("Nothing is sent until you press Search. On this computer:")
-            return text
+            return _("Nothing is sent until you press Search. On this computer:")
         count = len(self.answer.found)
         return _("{count} found, most downloads first").format(count=count) if count else ""
 
@@ -437,7 +435,6 @@ class HubSheet(QDialog):
         self._search.done.connect(self._on_answer)
         self._search.failed.connect(self._on_failure)
         self._cached.done.connect(self._on_cached)
-        self.button.clicked.connect(self._search_or_stop)
         self.words.returnPressed.connect(self._search_or_stop)
         self.suiting.toggled.connect(self._search_again)
         self.results.chosen_changed.connect(self._show_chosen)
@@ -445,7 +442,6 @@ class HubSheet(QDialog):
         self.subset.textChanged.connect(self._show_chosen)
         self.download.changed.connect(self._show_download)
         self.download.finished.connect(self._finish)
-        self.use.clicked.connect(self._on_use)
 
     def _lay_out(self) -> None:
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)

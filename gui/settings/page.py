@@ -3,6 +3,7 @@
 import html
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QHeaderView,
     QProgressBar,
-    QPushButton,
     QTableWidget,
     QTableWidgetItem,
     QWidget,
@@ -43,7 +43,7 @@ from gui.settings.hub import CacheCard, HubCard
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.form_row import label_width
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import LinkLabel, margins, role_label, text_label
+from gui.widgets.labels import LinkLabel, margins, push_button, role_label, text_label
 from gui.widgets.layout import PageScroll, fill_dialog, hbox, vbox
 from gui.widgets.tables import KeyValue, set_up_rows
 
@@ -147,8 +147,7 @@ class ReleasePanel(QWidget):
         self.task = JobTask(ask, "release", Release, self)
         self.task.done.connect(self._on_release)
         self.task.failed.connect(self._on_failure)
-        self.button = QPushButton(_("Check for updates"))
-        self.button.clicked.connect(self._ask)
+        self.button = push_button(_("Check for updates"), self._ask)
         self.button.setVisible(bool(repository))
         self.label = LinkLabel()
         self.label.setOpenExternalLinks(True)
@@ -297,11 +296,10 @@ class SettingsPage(QWidget):
     def _folders_card(self) -> Card:
         card = Card(_("Folders"))
         self.folder = text_label()
-        choose = _button(_("Choose…"), _("Choose the folder for runs"), self._choose_folder)
-        runs = _button(
-            _("Open"), _("Open the folder with runs"), lambda: self._reveal(runs_folder(self._settings))
-        )
-        log = _button(_("Open"), _("Open the folder with Hone's log"), lambda: self._reveal(home()))
+        choose = push_button(_("Choose…"), self._choose_folder, name=_("Choose the folder for runs"))
+        show_runs = partial(self._reveal, lambda: runs_folder(self._settings))
+        runs = push_button(_("Open"), show_runs, name=_("Open the folder with runs"))
+        log = push_button(_("Open"), partial(self._reveal, home), name=_("Open the folder with Hone's log"))
         card.body.addLayout(_labelled(_("Runs"), (self.folder, 1), choose, runs))
         log_file = text_label(str(home() / "hone.log"))
         card.body.addLayout(_labelled(_("Hone's own log"), (log_file, 1), log))
@@ -315,9 +313,8 @@ class SettingsPage(QWidget):
     def _computer_card(self) -> Card:
         card = Card(_("This computer"))
         self.devices, self._notes = KeyValue(label_width(self)), text_label(role=Role.HINT)
-        check = QPushButton(_("Check this device…"))
-        check.setToolTip(_("Compare its results with those of the CPU"))
-        check.clicked.connect(lambda: self.check_requested.emit("auto"))
+        tip = _("Compare its results with those of the CPU")
+        check = push_button(_("Check this device…"), partial(self.check_requested.emit, "auto"), tip)
         card.body.addLayout(vbox(self.devices, self._notes, hbox(check, None), spacing=card.body.spacing()))
         return card
 
@@ -346,8 +343,9 @@ class SettingsPage(QWidget):
         if chosen:
             self._change(runs_folder=chosen)
 
-    def _reveal(self, folder: Path) -> None:
+    def _reveal(self, find: Callable[[], Path]) -> None:
         """Open a folder, or the nearest one above it that exists: the one for runs is made with the first run."""
+        folder = find()
         while not folder.is_dir() and folder != folder.parent:
             folder = folder.parent
         error = reveal(folder)
@@ -363,13 +361,6 @@ def _device_text(device: DeviceReport) -> str:
     if device.memory_bytes is None:
         return device.title
     return _("{title}, up to {memory}").format(title=device.title, memory=memory(device.memory_bytes))
-
-
-def _button(text: str, name: str, on_click: Callable[[], object]) -> QPushButton:
-    button = QPushButton(text)
-    button.setAccessibleName(name)
-    button.clicked.connect(lambda _checked: on_click())
-    return button
 
 
 def _labelled(title: str, first: QWidget | tuple[QWidget, int], *others: QWidget | None) -> QBoxLayout:

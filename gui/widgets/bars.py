@@ -12,7 +12,7 @@ from core.base.language import _
 from core.runs.events import Chance
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, mirrored
+from gui.widgets.labels import ElidedLabel, mirrored, role_label
 from gui.widgets.layout import FLUSH, clear, fill
 
 METER_THICKNESS = 6
@@ -115,9 +115,8 @@ class NamedBars(QWidget):
             self._grid.setColumnStretch(4 * column + 1, 1)
             self._grid.setColumnMinimumWidth(4 * column + 3, SPACING if column + 1 < columns else 0)
         if wanted[MOST_BARS:]:
-            more = QLabel(_("and {count} more").format(count=len(wanted) - MOST_BARS))
-            set_role(more, Role.MUTED)
-            self._grid.addWidget(more, lines, 0, 1, 3)
+            more = _("and {count} more").format(count=len(wanted) - MOST_BARS)
+            self._grid.addWidget(role_label(Role.MUTED, more), lines, 0, 1, 3)
 
 
 class ChanceBars(NamedBars):

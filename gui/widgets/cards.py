@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, UserError
 from core.base.language import _
 from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label
+from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import clear, fill, hbox
 
 
@@ -34,12 +35,9 @@ class BriefStrip(Strip):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._title, self._detail = ElidedLabel(), ElidedLabel()
+        self._title, self._detail = ElidedLabel(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
         self._title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        set_role(self._title, Role.STRONG)
-        set_role(self._detail, Role.MUTED)
-        self._button = QPushButton()
-        self._button.clicked.connect(self.pressed)
+        self._button = push_button(pressed=self.pressed.emit)
         fill(
             QHBoxLayout(self),
             self._title,
@@ -153,9 +151,7 @@ class MessageStrip(Strip):
         clear(self._buttons)
         for fix in fixes:
             if not fix.is_advice:
-                button = QPushButton(fix.label)
-                button.clicked.connect(lambda _checked, fix=fix: self.fix_chosen.emit(fix))
-                self._buttons.addWidget(button)
+                self._buttons.addWidget(push_button(fix.label, partial(self.fix_chosen.emit, fix)))
         self._buttons.addStretch(1)
         self.show()
 

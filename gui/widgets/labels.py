@@ -237,7 +237,7 @@ class PathLabel(ElidedLabel):
 
     elide = Qt.TextElideMode.ElideLeft
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, path: str = "") -> None:
+        super().__init__(path)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # paths are read so in any language

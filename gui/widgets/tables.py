@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -17,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import text_label, tip_of
+from gui.widgets.labels import role_label, text_label, tip_of
 from gui.widgets.layout import FLUSH, clear, fill
 
 
@@ -92,8 +91,7 @@ class KeyValue(QWidget):
         place = 0
         for title, names in self._shape:
             if title:
-                heading = QLabel(title)
-                set_role(heading, Role.STRONG)
+                heading = role_label(Role.STRONG, title)
                 heading.setContentsMargins(0, 2 * SPACING if place else 0, 0, 0)
                 self._grid.addWidget(heading, place, 0, 1, 2)
                 place += 1
@@ -104,8 +102,7 @@ class KeyValue(QWidget):
                     set_role(hairline, Role.RULE)
                     self._grid.addWidget(hairline, place, 0, 1, 2)
                     place += 1
-                label, value = QLabel(name), _Value(name)
-                set_role(label, Role.MUTED)
+                label, value = role_label(Role.MUTED, name), _Value(name)
                 self._grid.addWidget(label, place, 0, Qt.AlignmentFlag.AlignTop)
                 self._grid.addWidget(value, place, 1, Qt.AlignmentFlag.AlignTop)
                 self._values.append(value)
@@ -121,8 +118,7 @@ class _Value(QWidget):
         self._note = text_label(role=Role.HINT, selectable=True)
         self._value.setAccessibleName(name)
         self._note.hide()
-        self._dot = QLabel("•")
-        set_role(self._dot, Role.CHANGED)
+        self._dot = role_label(Role.CHANGED, "•")
         self._dot.hide()
         line = QHBoxLayout()
         line.addWidget(self._value, 1)
