@@ -65,7 +65,7 @@ REMOVED = _(
     "the run continues there."
 )
 REQUESTED = {
-    Action.STOP: _("Stopping and saving the model… Press Ctrl-C again to end it at once."),
+    Action.STOP: _("Stopping, then evaluating and saving the model… Press Ctrl-C again to end it at once."),
     Action.KILL: _("Ending it now. Press Ctrl-C again to leave it running."),
 }
 EVENTS = _("print events as JSON lines")

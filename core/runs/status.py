@@ -260,7 +260,7 @@ class RunStatus:
                 self._add_steps([event])
             case Evaluated():
                 self._register(event)
-                self.evaluations.append(event)
+                self.evaluations = [*(one for one in self.evaluations if one.step != event.step), event]
             case ExamplesChosen():
                 self.examples = len(event.examples)
             case Predicted():

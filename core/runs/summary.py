@@ -254,6 +254,8 @@ LEAST_GAIN = 0.02
 """What an accuracy has to exceed the baseline by, however many validation examples there are."""
 RISEN, FALLING = 1.1, 0.97
 """A validation loss has risen above this multiple of its minimum, or still falls below this one of the one before."""
+GAP, LEAST_GAP = 2.0, 0.1
+"""A validation loss is well above the training loss from this multiple and this difference on."""
 LEAST_CHANGE = 0.03
 """Smaller changes of a loss mean nothing, as of a model that is nearly always right."""
 CONSTANT = 0.95
@@ -319,20 +321,21 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     def judged(finding: Finding, detail: str = "", *fixes: Fix) -> Verdict:
         return Verdict(finding, title, f"{compared} {detail}".strip(), fixes)
 
-    stopped = ""
+    kept = ""
     if finished.waited:
-        stopped = ngettext(
+        kept = ngettext(
             "Stopped early at step {last:,}: no better for {count} evaluation; the model is that of step {best:,}.",
             "Stopped early at step {last:,}: no better for {count} evaluations; the model is that of step {best:,}.",
             finished.waited,
-        ).format(count=finished.waited, last=finished.steps, best=finished.model_step or finished.steps)
+        ).format(count=finished.waited, last=finished.steps, best=model_step)
+    elif model_step < finished.steps:
+        kept = _("The model is that of step {step:,}, which was the best.").format(step=model_step)
     first, last = _lowest(status.evaluations), status.evaluations[-1]
     low, now = (one.metrics.get("eval_loss") for one in (first, last))
+    has_risen = low is not None and now is not None and now > max(RISEN * low, low + LEAST_CHANGE)
     if (
-        not stopped
-        and low is not None
-        and now is not None
-        and now > max(RISEN * low, low + LEAST_CHANGE)
+        not finished.waited
+        and has_risen
         and (last.train_loss or math.nan) < (first.train_loss or math.nan)  # not, as far as they are unknown
         and not _is_best(last, status, options)
     ):
@@ -340,27 +343,42 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             "It overfits: the validation loss was lowest at epoch {epoch} ({low}) and rose to {now}, while the "
             "training loss kept falling."
         ).format(epoch=formats.epochs(first.epoch), low=formats.loss(low), now=formats.loss(now))
-        if finished.model_step is not None and finished.model_step < finished.steps:
-            kept = _("The model is that of step {step:,}, which was the best.").format(
-                step=finished.model_step
-            )
+        if kept:
             return judged(Finding.RESULT, f"{detail} {kept}")
         return judged(Finding.OVERFITS, detail, *_against_overfitting(first, options))
     if is_at_chance:
         return Verdict(
             Finding.HARDLY_LEARNED,
             _("It has hardly learned"),
-            f"{title}. {compared} {stopped}".strip(),
+            f"{title}. {compared} {kept}".strip(),
             _to_learn(status, options),
         )
-    if stopped:
-        return judged(Finding.RESULT, stopped)
+    if has_risen and not kept and _is_best(last, status, options):
+        rose = _(
+            "The validation loss rose from {low} to {now} although more answers are right: where the model is wrong, "
+            "it is now more certain."
+        )
+        return judged(Finding.RESULT, rose.format(low=formats.loss(low), now=formats.loss(now)))
     losses = [loss for one in status.evaluations if (loss := one.metrics.get("eval_loss")) is not None]
     before = min(losses[:-1], default=0.0)
-    if losses and losses[-1] < min(FALLING * before, before - LEAST_CHANGE):
+    if not finished.waited and losses and losses[-1] < min(FALLING * before, before - LEAST_CHANGE):
         detail = _("The validation loss was still falling at the end.")
         return judged(Finding.STILL_FALLING, detail, LONGER)
-    return judged(Finding.RESULT)
+    return judged(Finding.RESULT, f"{kept} {_gap(status, finished.model_step or last.step)}".strip())
+
+
+def _gap(status: RunStatus, step: int) -> str:
+    """That the model does much better on what it has trained on, by the evaluation at a step; empty if it doesn't."""
+    losses = [
+        (one.metrics.get("eval_loss"), one.train_loss) for one in status.evaluations if one.step == step
+    ]
+    new, seen = losses[-1] if losses else (None, None)
+    if new is None or seen is None or new < max(GAP * seen, seen + LEAST_GAP):
+        return ""
+    return _(
+        "The validation loss ({new}) is well above the training loss ({seen}): the model does better on the examples "
+        "that it has trained on than on new ones."
+    ).format(new=formats.loss(new), seen=formats.loss(seen))
 
 
 def _monotony(status: RunStatus) -> str:

@@ -477,10 +477,10 @@ ENDINGS = {
 def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None) -> Iterator[str]:
     seconds = seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
     steps = formats.counted(finished.steps, "step")
-    ending = ENDINGS[finished.state].format(steps=steps, time=formats.duration(seconds))
-    if finished.waited:
-        early = _("Stopped early after {steps} in {time}; best at step {best:,}")
-        ending = early.format(steps=steps, time=formats.duration(seconds), best=finished.model_step)
+    ending = _("Stopped early after {steps} in {time}") if finished.waited else ENDINGS[finished.state]
+    ending = ending.format(steps=steps, time=formats.duration(seconds))
+    if finished.model_step is not None and finished.model_step < finished.steps:
+        ending = _("{ending}; best at step {best:,}").format(ending=ending, best=finished.model_step)
     yield f"{ending}: {formats.metrics(finished.metrics)}" if finished.metrics else ending
     if status.metrics and not finished.metrics and status.evaluated_at is not None:
         yield _("Last evaluated at step {step:,}: {metrics}").format(

@@ -568,7 +568,7 @@ class RunHistory:
                 self._start_attempt(event.from_step)
             case Evaluated():
                 self._mark(Mark(clock, MarkKind.EVALUATION, event.step))
-                self.evaluations.append(event)
+                self.evaluations = [*(one for one in self.evaluations if one.step != event.step), event]
                 self.pauses.append(Pause(event.step, clock, event.seconds, "evaluation"))
                 for name, value in event.metrics.items():
                     is_loss = name == "eval_loss"

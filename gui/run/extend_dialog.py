@@ -19,7 +19,7 @@ from core.runs.status import RunStatus
 from core.runs.summary import status_at_end
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.widgets.inputs import CalmSpinBox
+from gui.widgets.inputs import CalmSpinBox, Segment, Segmented
 from gui.widgets.labels import text_label
 from gui.widgets.layout import fill
 from gui.widgets.tables import KeyValue
@@ -29,49 +29,68 @@ MOST = 1_000_000
 
 @dataclass(frozen=True)
 class Length:
-    """How long a run was planned to train, and how far it is."""
+    """How long a run was planned to train, how far it is, and what it could start from: a checkpoint, its model."""
 
+    run: RunFolder
     options: RunOptions
     status: RunStatus
+    has_checkpoint: bool = True
+    has_model: bool = True
 
     @property
     def planned_steps(self) -> int | None:
         """Returns None if a number of epochs was planned."""
         return self.options.training.max_steps
 
-    def steps_with(self, more: int) -> int | None:
-        """All steps, with `more` steps or epochs; None if not known."""
+    @property
+    def planned(self) -> float:
+        """Steps or epochs."""
+        return self.planned_steps or self.options.training.epochs
+
+    def steps_of(self, length: float) -> int | None:
+        """The steps of so many steps or epochs; None if not known."""
         plan = self.status.plan
         if self.planned_steps is not None:
-            return self.planned_steps + more
+            return round(length)
         if plan is None or not plan.epochs:
             return None
         pace: float = math.ceil(plan.train_samples / max(1, plan.effective_batch))
         if math.ceil(plan.epochs * pace) != plan.total_steps:  # as with packed examples
             pace = plan.total_steps / plan.epochs
-        return math.ceil(round((self.options.training.epochs + more) * pace, 6))  # as the Trainer rounds
+        return math.ceil(round(length * pace, 6))  # as the Trainer rounds
 
     def extension(self, more: int) -> Extension:
         if self.planned_steps is not None:
             return Extension(max_steps=self.planned_steps + more)
-        return Extension(epochs=self.options.training.epochs + more)
+        return Extension(epochs=self.planned + more)
+
+    def anew(self, length: int) -> Fix:
+        """The options that a new run from the model changes."""
+        name = "epochs" if self.planned_steps is None else "max_steps"
+        return Fix("", {**_source(self.run).changes, f"training.{name}": length})
 
 
 def length_of(run: RunFolder) -> Length:
     """Read the length of a run that is over.
 
     Raises:
-        UserError: It can't train longer, as it has no checkpoint.
+        UserError: It can't train longer, as it has neither a checkpoint nor a model.
     """
-    if models.newest(run) is None:
-        raise UserError(_("The run can't be extended"), _("It has no checkpoint to continue from."))
-    return Length(run.options(), status_at_end(run, and_beginning=True))
+    has_checkpoint, has_model = models.newest(run) is not None, any(run.model.glob("*.safetensors"))
+    if not has_checkpoint and not has_model:
+        raise UserError(_("The run can't train longer"), _("It has no checkpoint to continue from."))
+    status = status_at_end(run, and_beginning=True)
+    return Length(run, run.options(), status, has_checkpoint, has_model)
+
+
+CONTINUE, ANEW = "continue", "anew"
 
 
 class ExtendSheet(QDialog):
-    """Asks how much longer a run that is over is to train."""
+    """Asks how much longer a run that is over is to train, in the same run or in a new one."""
 
-    chosen = Signal(object)  # a `core.runs.start.Extension`
+    chosen = Signal(object)  # a `core.runs.start.Extension` of this run
+    new_run_chosen = Signal(object)  # a `core.base.errors.Fix` that makes a new run of its options
 
     def __init__(self, length: Length, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,18 +102,26 @@ class ExtendSheet(QDialog):
         self.more.setValue(max(1, (length.planned_steps or 0) // 10))
         self.unit = QLabel()
         self.rows = KeyValue()
-        note = _(
-            "It continues from its last checkpoint, in the same folder and on the same page. "
-            "Its model is then replaced."
+        no_checkpoint = "" if length.has_checkpoint else _("There is no checkpoint to continue from.")
+        no_model = "" if length.has_model else _("The model is saved when the run finishes or is stopped.")
+        self.how = Segmented(
+            (
+                Segment(CONTINUE, _("Continue this run"), refusal=no_checkpoint),
+                Segment(ANEW, _("New run from its model"), refusal=no_model),
+            )
         )
+        self.how.set_value(CONTINUE if length.has_checkpoint else ANEW)
+        self.how.setAccessibleName(_("How to train longer"))
+        self._note = text_label(role=Role.MUTED)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self.start = buttons.addButton(_("Train longer"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.start = buttons.addButton("", QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
         fill(
             QVBoxLayout(self),
+            self.how,
             fill(QHBoxLayout(), self.more, self.unit, None, spacing=SPACING),
             self.rows,
-            text_label(note, Role.MUTED),
+            self._note,
             buttons,
             margins=(3 * SPACING, 3 * SPACING, 3 * SPACING, 2 * SPACING),
             spacing=2 * SPACING,
@@ -103,40 +130,57 @@ class ExtendSheet(QDialog):
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self.more.valueChanged.connect(self._show)
-        self.accepted.connect(lambda: self.chosen.emit(length.extension(self.more.value())))
+        self.how.chosen.connect(self._show)
+        self.accepted.connect(self._on_accepted)
         self._show()
 
-    def _show(self) -> None:
+    def _on_accepted(self) -> None:
         more = self.more.value()
-        is_steps = self._length.planned_steps is not None
+        if self.how.value() == ANEW:
+            self.new_run_chosen.emit(self._length.anew(more))
+        else:
+            self.chosen.emit(self._length.extension(more))
+
+    def _show(self, _value: object = None) -> None:
+        more, is_new = self.more.value(), self.how.value() == ANEW
         steps, epochs = ngettext("more step", "more steps", more), ngettext("more epoch", "more epochs", more)
-        self.unit.setText(steps if is_steps else epochs)
-        self.rows.set_rows(rows_for(self._length, more))
+        self.unit.setText(epochs if self._length.planned_steps is None else steps)
+        self.rows.set_rows(rows_for(self._length, more, is_new=is_new))
+        going_on = _("The same run goes on from its last checkpoint. Its model is replaced at the end.")
+        anew = _(
+            "Opens New run with this run's options. It starts from the trained model; this run and its model stay as "
+            "they are."
+        )
+        self._note.setText(anew if is_new else going_on)
+        self.start.setText(_("Open as new run") if is_new else _("Train longer"))
         layout = self.layout()
         if layout is not None:  # its text wraps: Qt would ask for the height it has in a narrower window
             layout.activate()
             self.setFixedHeight(layout.totalHeightForWidth(self.width()))
 
 
-def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
-    """Titles and values of a training with `more` steps or epochs."""
+def rows_for(length: Length, more: int, *, is_new: bool = False) -> list[tuple[str, str]]:
+    """Titles and values of a training with `more` steps or epochs, or of a new run with so many."""
     status, schedule = length.status, length.options.training.schedule
-    steps, epochs, pace = length.steps_with(more), length.extension(more).epochs, status.step_seconds
+    planned = more if is_new else length.planned + more
+    steps, pace = length.steps_of(planned), status.step_seconds
     so_far = _("step {step}, epoch {epoch}").format(
         step=formats.count(status.step), epoch=formats.epochs(status.epoch)
     )
     total = []
-    if epochs is not None:
-        text = _("{count} epoch") if epochs == 1 else _("{count} epochs")
-        total.append(text.format(count=formats.epochs(epochs)))
+    if length.planned_steps is None:
+        text = _("{count} epoch") if planned == 1 else _("{count} epochs")
+        total.append(text.format(count=formats.epochs(planned)))
     if steps is not None:
         total.append(ngettext("{count} step", "{count} steps", steps).format(count=formats.count(steps)))
     rates = {Schedule.CONSTANT: _("unchanged"), Schedule.INVERSE_SQRT: _("continues to fall")}
     rate = rates.get(schedule, _("follows its schedule over all steps, so it first rises again"))
     rows = [(_("So far"), so_far), (_("In total"), ", ".join(total)), (_("Learning rate"), rate)]
+    if is_new:
+        rows = [(_("The new run"), ", ".join(total)), (_("Learning rate"), _("starts its schedule again"))]
     if steps is not None and pace is not None:
         time = _("about {duration}, at {pace} per step as measured, without evaluations")
-        seconds = max(0, steps - status.step) * pace
+        seconds = max(0, steps - (0 if is_new else status.step)) * pace
         rows.append((_("Time"), time.format(duration=formats.about(seconds), pace=formats.step_time(pace))))
     return rows
 
@@ -153,5 +197,8 @@ def with_changes(tree: Tree, fix: Fix) -> Tree:
 
 def from_its_model(tree: Tree, run: RunFolder) -> Tree:
     """Options of a new run on the same data that starts from the model of `run`."""
-    source = Scheme.RUN.of(str(run.path.absolute()))
-    return with_changes(tree, Fix("", {"model.source": source}))
+    return with_changes(tree, _source(run))
+
+
+def _source(run: RunFolder) -> Fix:
+    return Fix("", {"model.source": Scheme.RUN.of(str(run.path.absolute()))})

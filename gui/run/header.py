@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.language import _, ngettext
-from core.runs.events import Level, MessageRaised
+from core.runs.events import Level, MessageRaised, Phase
 from core.runs.status import State, share_done
 from gui.base.icons import icon
 from gui.base.theme import Role, set_role
@@ -231,7 +231,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             return _("The model is saved when the run ends: resume it, or export its checkpoint.")
         case RunAction.NEW_FROM_MODEL | RunAction.TRY | RunAction.EXPORT:
             return _("This run has no trained model.")
-        case RunAction.EXTEND if facts.saved_step is None:
+        case RunAction.EXTEND if facts.saved_step is None and not facts.has_model:
             return _("There is no checkpoint to continue from.")
         case RunAction.EXTEND | RunAction.SCRIPT | RunAction.RESUME if facts.options is None:
             return _("Its run.toml can’t be read.")
@@ -254,6 +254,7 @@ class RunActions(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._waiting_since: float | None = None
+        self._can_skip = self._has_skipped = False
         shown = (RunAction.RESUME, RunAction.PAUSE, RunAction.STOP, RunAction.END, *NEXT)
         self._buttons = {action: QPushButton(TITLES[action]) for action in shown}
         self.resume, self.pause, self.stop, self.end, *_next = self._buttons.values()
@@ -311,6 +312,7 @@ class RunActions(QWidget):
                 # from the press on, as the engine may never answer
                 self._waiting_since = time.monotonic()
                 self.pause.setEnabled(False)
+                self._has_skipped = self._can_skip
             if action in (RunAction.STOP, RunAction.RESUME):
                 self._buttons[action].setEnabled(False)
         self.requested.emit(action)
@@ -324,10 +326,11 @@ class RunActions(QWidget):
     def _show_buttons(self, facts: RunFacts) -> None:
         state, saved, is_working = facts.state, facts.saved_step, not facts.state.is_over
         if state.is_over:
-            self._waiting_since = None
+            self._waiting_since, self._has_skipped = None, False
         elif state in (State.STOPPING, State.PAUSING):
             self._waiting_since = self._waiting_since or time.monotonic()
-        since = self._waiting_since
+        since, is_evaluating = self._waiting_since, facts.status.phase is Phase.EVALUATING
+        self._can_skip = state is State.STOPPING and is_evaluating and not self._has_skipped
         is_stuck = since is not None and time.monotonic() - since > PATIENCE_SECONDS
         if not self.stop.minimumWidth():
             self.stop.ensurePolished()
@@ -352,14 +355,15 @@ class RunActions(QWidget):
         }
         trained = (
             TITLES[RunAction.STOP],
-            _("Ends after the current step and saves the model as it is then."),
+            _("Ends after the current step, evaluates the model as it is then, and saves it."),
         )
-        text, tip = texts.get(state, trained)
+        skip = _("Skip evaluation"), _("Saves the model at once. How good it is stays unknown.")
+        text, tip = skip if self._can_skip else texts.get(state, trained)
         self.stop.setVisible(is_working or (not self.resume.isHidden() and not facts.has_model))
-        self.stop.setEnabled(is_working and (since is None or state is State.PAUSING))
+        self.stop.setEnabled(is_working and (since is None or state is State.PAUSING or self._can_skip))
         self.stop.setText(text)
         self.stop.setToolTip(tip)
-        self.end.setVisible(is_working and is_stuck)
+        self.end.setVisible(is_working and is_stuck and not self._can_skip)
 
     @contextmanager
     def _keyboard_kept(self, state: State | None = None) -> Iterator[None]:

@@ -343,9 +343,17 @@ class RunView(QWidget):
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:
-            sheet = ExtendSheet(Length(self._options, self._status), self)
+            length = Length(
+                self.run,
+                self._options,
+                self._status,
+                self._remains.step is not None,
+                self._trained is not None,
+            )
+            sheet = ExtendSheet(length, self)
             sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             sheet.chosen.connect(self.extend)
+            sheet.new_run_chosen.connect(self._apply_fix)
             sheet.open()
 
     def _ask_name(self) -> None:

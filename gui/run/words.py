@@ -156,7 +156,10 @@ def state_line(facts: RunFacts) -> str:
     elif state is State.PAUSING:
         parts = [_("Pausing – saving checkpoint…"), *progress]
     elif state is State.STOPPING:
-        parts = [_("Stopping – saving model…") if progress else state_title(state), *progress]
+        is_evaluating = status.phase is Phase.EVALUATING and progress
+        saving = _("Stopping – saving model…") if progress else state_title(state)
+        parts = [state_title(state), _phase_text(status)] if is_evaluating else [saving]
+        parts += progress
     elif state is State.TRAINING:
         parts = [_training_text(facts), *progress]
     else:

@@ -44,7 +44,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
+from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of, with_changes
 from gui.run.header import TITLES, RunAction
 from gui.run.words import forecast_text
 from gui.runs import table
@@ -565,6 +565,7 @@ class RunsPage(QWidget):
         sheet = ExtendSheet(length, self)
         sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         sheet.chosen.connect(partial(self.extend_requested.emit, run))
+        sheet.new_run_chosen.connect(lambda fix: self._edit(run, partial(with_changes, fix=fix)))
         sheet.open()
 
     def _read_again(self) -> None:

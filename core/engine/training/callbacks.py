@@ -15,8 +15,8 @@ from transformers import TrainerCallback
 
 from core.base.errors import Fix, UserError
 from core.base.files import write_atomically
-from core.base.formats import METRIC_NAMES, METRICS, Metric, metric_format
-from core.base.language import _, ngettext
+from core.base.formats import METRIC_NAMES, METRICS, Metric
+from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
 from core.engine.generate.predict import Predictor, judge
@@ -123,7 +123,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> int:
-    """Load the weights of the best evaluation, and note which it was and whether training stopped early.
+    """Load the weights of the best evaluation.
 
     Returns:
         Their step: the last, if that was the best or the best is gone.
@@ -141,21 +141,6 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
         )
         return last
     trainer.load_weights(folder)
-    metric = judged_by(history, training.metric_for_best_model)
-    assert metric is not None, "there is a best one"
-    value = next(entry[metric.name] for entry in history if entry["step"] == best and metric.name in entry)
-    title = _("The model is that of step {best:,}, which was the best: {metric}")
-    detail = _("Training continued to step {last:,}; no later evaluation was better.").format(last=last)
-    waited = evaluations_without_improvement(history, training)
-    if last < trainer.state.max_steps and 0 < training.early_stopping_patience <= waited:
-        title = _("Stopped early at step {last:,}; best at step {best:,}: {metric}")
-        detail = ngettext(
-            "The last evaluation was no improvement.",
-            "The last {count} evaluations were no improvement.",
-            waited,
-        ).format(count=waited)
-    figure = f"{metric.title} {metric_format(metric.name)(value)}"
-    reporter.note("best-kept", title.format(last=last, best=best, metric=figure), detail)
     return best
 
 
@@ -189,16 +174,18 @@ class PredictionCallback(TrainerCallback):
             self._predict(state)
 
     def _predict(self, state: Any) -> None:
-        if self._has_failed or self._requests.ending is not None:
+        if self._has_failed or self._requests.cuts_short():
             return
         self._reporter.phase(Phase.EVALUATING, SAMPLE_PREDICTIONS)
+        # before the first step there is nothing to judge: any request interrupts
+        ends = self._requests.cuts_short if state.global_step else self._requests.end_requested
         start = time.perf_counter()
         model = self._trainer.model
         was_training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                predictions = self._predictor.predict(model, self._requests.end_requested)
+                predictions = self._predictor.predict(model, ends)
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             self._has_failed = True
             traceback.print_exc(file=sys.stderr)
@@ -555,7 +542,7 @@ class RequestCallback(TrainerCallback):
         self._owes_checkpoint = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End after this step with a checkpoint, but without an evaluation; or only save one."""
+        """End after this step with a checkpoint, or only save one; an evaluation, if any, comes after it."""
         self._requests.can_save = True
         if self._requests.end_requested():
             control.should_training_stop = True
@@ -572,9 +559,10 @@ class RequestCallback(TrainerCallback):
         """Interrupt an evaluation.
 
         Raises:
-            EndRequested: A stop or a pause was requested.
+            EndRequested: A pause was requested, or a stop without an evaluation.
         """
-        self._requests.raise_if_ending()
+        if self._requests.cuts_short():
+            self._requests.raise_if_ending()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Act on requests made during the evaluation at once."""

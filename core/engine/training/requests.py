@@ -50,6 +50,7 @@ class RequestBox:
 
     Attributes:
         ending: The requested outcome, if any; a stop replaces an earlier pause.
+        evaluates: Whether the run is evaluated before it ends: at a stop, until a second one or a signal.
         can_save: Whether there is anything to save yet.
     """
 
@@ -62,17 +63,22 @@ class RequestBox:
         self._next_poll = 0.0
         self._save_requested = False
         self.ending: Outcome | None = None
+        self.evaluates = False
         self.can_save = False
 
     def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
         """Request a stop; the same signal again ends the process at once."""
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        self.ending = self.ending or Outcome.STOPPED
+        self.ending, self.evaluates = self.ending or Outcome.STOPPED, False
 
     def end_requested(self) -> bool:
         """Whether a stop or a pause was requested so far; cheap enough for every step."""
         self._poll()
         return self.ending is not None
+
+    def cuts_short(self) -> bool:
+        """Whether an evaluation has to end at once."""
+        return self.end_requested() and not self.evaluates
 
     def save_requested(self) -> bool:
         """Whether a checkpoint was requested since the last call."""
@@ -102,6 +108,7 @@ class RequestBox:
                 if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
                     refusal = _("The run is stopping already.")
                 else:
+                    self.evaluates = Outcome.STOPPED is outcome is not self.ending
                     self.ending = outcome
             elif request.action is not Action.SAVE:
                 continue

@@ -330,8 +330,8 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
         allow_zero_state()
     try:
         trainer.train(resume_from_checkpoint=path)
-        if requests.ending is None:
-            trainer.evaluate_if_due()
+        if requests.ending is None or requests.evaluates:
+            trainer.evaluate_if_due(is_end=requests.evaluates)
     except EndRequested:  # in the middle of an evaluation
         trainer.undo_evaluation()
         if trainer.state.global_step:

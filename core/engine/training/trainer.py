@@ -338,8 +338,8 @@ class WatchedTrainer(Trainer):
             entry for entry in self.state.log_history if not _is_evaluation(entry, step)
         ]
 
-    def evaluate_if_due(self) -> None:
-        """Evaluate if the run was paused before the evaluation of its last step."""
+    def evaluate_if_due(self, *, is_end: bool = False) -> None:
+        """Evaluate if the run ends here, or was paused before the evaluation of its last step."""
         step = self.state.global_step
         if self.eval_dataset is None or not step:
             return
@@ -347,7 +347,7 @@ class WatchedTrainer(Trainer):
         if self.args.eval_strategy == "epoch":
             batches = len(self.callback_handler.train_dataloader)
             every = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
-        is_due = step % every == 0 or step >= self.state.max_steps
+        is_due = is_end or step % every == 0 or step >= self.state.max_steps
         if is_due and not any(_is_evaluation(entry, step) for entry in self.state.log_history):
             self.evaluate()
 

@@ -294,6 +294,25 @@ def test_a_verdict_says_no_more_than_the_recorded_facts(evaluations, more, findi
 
 
 @pytest.mark.parametrize(
+    ("accuracies", "losses", "train_losses", "is_explained"),
+    [
+        ((0.8, 0.9), (0.4, 0.6), (0.5, 0.4), True),  # more are right although the loss rose
+        ((0.9, 0.9), (0.5, 0.5), (0.5, 0.2), True),  # far above the training loss
+        ((0.9, 0.9), (0.05, 0.05), (0.5, 0.01), False),  # nothing, as both are so low
+        ((0.8, 0.9), (0.5, 0.49), (0.5, 0.4), False),
+    ],
+)
+def test_a_high_validation_loss_of_a_good_model_is_explained(accuracies, losses, train_losses, is_explained):
+    figures = [
+        {"accuracy": accuracy, "baseline": 0.5, "loss": loss, "train_loss": train}
+        for accuracy, loss, train in zip(accuracies, losses, train_losses, strict=True)
+    ]
+    found = judged(*figures)
+    assert found.finding is Finding.RESULT
+    assert (len(found.detail) > len(judged({"accuracy": 0.9, "baseline": 0.5}).detail)) is is_explained
+
+
+@pytest.mark.parametrize(
     ("evaluations", "first_loss", "changes"),
     [
         (

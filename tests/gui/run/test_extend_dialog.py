@@ -1,13 +1,16 @@
 """How much longer a run is to train: what is offered and what it comes to."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from core.options.choices import Schedule
 from core.runs.events import RunPlanned, StepFinished
+from core.runs.folder import RunFolder
 from core.runs.start import Extension
 from core.runs.status import RunStatus
-from gui.run.extend_dialog import ExtendSheet, Length
+from gui.run.extend_dialog import ANEW, ExtendSheet, Length
 from tests.fakes.runs import OPTIONS
 
 
@@ -47,7 +50,7 @@ def measured(steps=360, epochs=8.0):
 )
 def test_a_run_is_extended_by_what_it_counts_in(qtbot, training, status, rows, extension):
     options = msgspec.structs.replace(OPTIONS, training=msgspec.structs.replace(OPTIONS.training, **training))
-    sheet = ExtendSheet(Length(options, status))
+    sheet = ExtendSheet(Length(RunFolder(Path("run")), options, status))
     qtbot.addWidget(sheet)
     shown = dict(sheet.rows.rows())
     for title, words in rows.items():
@@ -55,3 +58,13 @@ def test_a_run_is_extended_by_what_it_counts_in(qtbot, training, status, rows, e
     with qtbot.waitSignal(sheet.chosen) as chosen:
         sheet.start.click()
     assert chosen.args == [extension]
+
+
+def test_without_a_checkpoint_a_new_run_goes_on_from_the_model(qtbot, tmp_path):
+    sheet = ExtendSheet(Length(RunFolder(tmp_path), OPTIONS, measured(), has_checkpoint=False))
+    qtbot.addWidget(sheet)
+    assert sheet.how.value() == ANEW
+    sheet.more.setValue(2)
+    with qtbot.waitSignal(sheet.new_run_chosen) as chosen:
+        sheet.start.click()
+    assert chosen.args[0].changes == {"model.source": f"run:{tmp_path}", "training.epochs": 2}

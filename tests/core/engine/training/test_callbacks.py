@@ -265,4 +265,3 @@ def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
     validation = run.validation()
     assert validation is not None
     assert validation.step == best, "the examples are those of the model"
-    assert "best-kept" in status.messages

@@ -81,6 +81,14 @@ def test_a_stop_takes_the_place_of_a_pause_and_not_the_other_way_round(asked):
     assert asked.answers == [("pause", True), ("stop", True), ("pause", False), ("stop", True)]
 
 
+def test_a_stop_leaves_time_for_an_evaluation_until_a_second_one_and_a_pause_does_not(asked):
+    cuts = []
+    for action in (Action.PAUSE, Action.STOP, Action.STOP):
+        asked.ask(action)
+        cuts.append(asked.requests.cuts_short())
+    assert cuts == [True, False, True]
+
+
 def test_a_request_that_comes_too_late_is_refused_and_a_kill_is_left_to_the_keeper(asked):
     asked.ask(Action.PAUSE, Action.KILL)
     asked.requests.refuse_rest()

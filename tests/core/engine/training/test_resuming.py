@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,15 @@ from core.engine.training import checkpoints
 from core.options import RunOptions
 from core.options.choices import Method, Schedule, Task, Toggle
 from core.options.sections import OutputOptions
-from core.runs.events import CheckpointSaved, Evaluated, Outcome, RequestAnswered, RunFinished, RunStarted
+from core.runs.events import (
+    CheckpointSaved,
+    Evaluated,
+    Outcome,
+    Predicted,
+    RequestAnswered,
+    RunFinished,
+    RunStarted,
+)
 from core.runs.folder import Action, RunFolder
 from core.runs.models import newest
 from core.runs.status import State
@@ -70,12 +78,13 @@ def conversations(
     )
 
 
-def assert_same(run: Path, whole: Path) -> None:
-    """Every figure of every step and evaluation, and the weights."""
+def assert_same(run: Path, whole: Path, also: Collection[int] = ()) -> None:
+    """Every figure of every step and evaluation, and the weights; `also` are steps of further evaluations."""
     found, expected = (story_of(RunFolder(path)) for path in (run, whole))
     assert found.ended[0] is Outcome.FINISHED
     assert found.steps == expected.steps
-    assert found.evaluations == expected.evaluations
+    evaluations = {step: told for step, told in found.evaluations.items() if step not in also}
+    assert evaluations == expected.evaluations
     assert [event.metrics for event in found.of(RunFinished)][-1:] == [
         event.metrics for event in expected.of(RunFinished)
     ]
@@ -122,7 +131,9 @@ def test_pauses_within_an_epoch_at_its_end_and_at_the_end_of_the_run(options, wh
     assert_same(tmp_path / "run", whole)
 
 
-def test_a_pause_during_an_evaluation_and_a_stop_after_a_saved_checkpoint(options, whole, tmp_path):
+def test_a_pause_during_an_evaluation_and_an_evaluated_stop_after_a_saved_checkpoint(
+    options, whole, tmp_path
+):
     run = RunFolder(tmp_path / "run")
     assert attempt(run.path, options, {5: Action.PAUSE}, while_evaluating=True) == 0
     paused = story_of(run)
@@ -132,10 +143,20 @@ def test_a_pause_during_an_evaluation_and_a_stop_after_a_saved_checkpoint(option
     stopped = story_of(run)
     assert stopped.ended == (Outcome.STOPPED, 8)
     assert [event.step for event in stopped.of(CheckpointSaved)] == [5, 6, 8]
+    assert stopped.last.metrics == stopped.evaluations[8] != {}
+    assert [event.step for event in stopped.of(Predicted)][-1] == 8
     assert all(event.accepted for event in stopped.of(RequestAnswered))
     assert run.model.is_dir()
     assert attempt(run.path, options) == 0
-    assert_same(run.path, whole)
+    assert_same(run.path, whole, also=[8])
+
+
+def test_a_second_stop_ends_the_evaluation_and_saves_the_model(options, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert attempt(run.path, options, {5: Action.STOP}, while_evaluating=True) == 0
+    assert (story_of(run).ended, story_of(run).evaluations) == ((Outcome.STOPPED, 5), {})
+    assert [event.accepted for event in story_of(run).of(RequestAnswered)][:2] == [True, True]
+    assert run.model.is_dir()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
