@@ -45,7 +45,6 @@ def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Und
     """The runs of a folder and of the queue that train or wait.
 
     Args:
-        folder: The runs' folder.
         known: Runs that have just been found to train or wait, so that the folder need not be read.
     """
     if known is None:

@@ -172,10 +172,6 @@ class Notifications(QObject):
     """Progress in the window's title and on its icon, and a notification when a run ends.
 
     Progress is that of a run that trains: the one on screen, else the newest.
-
-    Args:
-        on_screen: Returns the run that the window shows, if any.
-        show_badge: Shows a number on the application's icon.
     """
 
     def __init__(

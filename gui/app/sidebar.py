@@ -219,11 +219,7 @@ LAST_SECONDS = 0.5
 
 
 class MachineStrip(QWidget):
-    """Name of the device, its memory and load, and notes; sampled while it is visible.
-
-    Args:
-        make_sampler: Makes the sampler for a device.
-    """
+    """Name of the device, its memory and load, and notes; sampled while it is visible."""
 
     def __init__(
         self,

@@ -47,11 +47,7 @@ class Handover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SingleInstance(QObject):
-    """Is the first Hone of this person, or passes files to the first one.
-
-    Args:
-        home: Hone's folder.
-    """
+    """Is the first Hone of this person, or passes files to the first one."""
 
     called = Signal(object)  # Hone was started again with these files, a tuple of `Path`
 
@@ -70,7 +66,6 @@ class SingleInstance(QObject):
         If the other one doesn't answer, or no socket can be created, there are two windows rather than none.
 
         Args:
-            paths: Files to open.
             late: Waits for files to open; called only if there is another one, and no path yet.
         """
         try:

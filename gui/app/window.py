@@ -86,14 +86,7 @@ DROP_MARGINS = QMargins(SPACING, SPACING, SPACING, SPACING)
 
 
 class MainWindow(QMainWindow):
-    """The main window. Pages other than New run are None until they are first shown.
-
-    Args:
-        ask: Starts an engine job.
-        ask_about_closing: Asks about unfinished runs when the window closes.
-        ask_turn: Asks when a run begins that others are ahead of.
-        tools: Answers questions about memory, if not this computer's.
-    """
+    """The main window. Pages other than New run are None until they are first shown."""
 
     def __init__(
         self,

@@ -278,9 +278,7 @@ class JobTask(Task[Answer]):
     """Runs one kind of engine job; `progress` is a `core.base.jobs.JobProgress`.
 
     Args:
-        start: Starts an engine job.
         job: The job's name, such as `inspect`.
-        kind: The struct its answer is decoded to.
     """
 
     def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:

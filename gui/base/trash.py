@@ -62,12 +62,7 @@ ICON_SIZE = 48
 
 
 class MessageBox(QMessageBox):
-    """A message with the icon of the application. Texts are shown as they are: a run may have any title.
-
-    Args:
-        title: What it is about, in one short sentence.
-        text: What to know about it.
-    """
+    """A message with the icon of the application. Texts are shown as they are: a run may have any title."""
 
     def __init__(self, title: str, text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -161,8 +156,6 @@ class RunTrash(QObject):
     """Moves runs to the trash of the system, from where they can be restored; asks only where there is none.
 
     Args:
-        window: The parent of the question.
-        runs_folder: Where the other runs are.
         trash: Moves a folder; None for the system's trash.
     """
 

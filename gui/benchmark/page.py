@@ -421,13 +421,7 @@ POLL_MS = 500
 
 
 class BenchmarkPage(QWidget):
-    """Measures one benchmark at a time, also while another page is shown.
-
-    Args:
-        form: Returns the options of the page New run.
-        tools: Calls of core.
-        ask: Asks when to begin on a device that is in use.
-    """
+    """Measures one benchmark at a time, also while another page is shown."""
 
     use_requested = Signal(object)  # the `Variant` whose options are to be used in New run
     progressed = Signal(object)  # how much of a benchmark is done, from 0 to 1; None if none runs

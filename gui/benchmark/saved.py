@@ -109,12 +109,7 @@ class ComparedPage(SubPage):
 
 
 class SavedResults(QWidget):
-    """The list of what was saved, read in a thread each time it is shown; results are opened, compared, removed.
-
-    Args:
-        read: Reads all that was saved.
-        remove: Moves a file to the trash.
-    """
+    """The list of what was saved, read in a thread each time it is shown; results are opened, compared, removed."""
 
     use_requested = Signal(object)  # the `Variant` whose options are to be used in New run
 

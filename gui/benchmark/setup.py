@@ -53,12 +53,7 @@ FormOptions = Callable[[], RunOptions | None]
 
 
 class Setup(QWidget):
-    """A form with the number of passes and steps, which both benchmarks have.
-
-    Args:
-        make_plan: Makes the plan: `methods_plan` or `devices_plan`.
-        passes: Initial number of passes.
-    """
+    """A form with the number of passes and steps, which both benchmarks have."""
 
     changed = Signal()  # a choice has changed, or the machine has become known
 
@@ -148,12 +143,7 @@ FITTING, FORM, FILE = "fitting", "form", "file"
 
 
 class MethodsSetup(Setup):
-    """The model, the device and whether to compile.
-
-    Args:
-        make_plan: As `methods_plan`.
-        form: Returns the options of the page New run.
-    """
+    """The model, the device and whether to compile."""
 
     def __init__(self, make_plan: Callable[..., Plan], form: FormOptions) -> None:
         super().__init__(make_plan, passes=3)
@@ -261,11 +251,7 @@ DIGITS, FOLDER = "digits", "folder"
 
 
 class DevicesSetup(Setup):
-    """The devices, models, batch sizes and data.
-
-    Args:
-        make_plan: As `devices_plan`.
-    """
+    """The devices, models, batch sizes and data."""
 
     def __init__(self, make_plan: Callable[..., Plan]) -> None:
         super().__init__(make_plan, passes=1)

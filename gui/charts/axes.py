@@ -177,7 +177,6 @@ class AxisUnit:
 
     Args:
         step: Distance between ticks, given a span of values and a number of ticks.
-        write: Formats a tick's value.
         pixels_per_tick: Least distance between ticks.
         counts_digits: Whether `write` takes the number of significant digits, too.
     """
@@ -405,7 +404,6 @@ class XScale:
     """How positions of series lie on an x axis.
 
     Args:
-        unit: The unit of the axis.
         to_clock: From the axis to seconds worked; None if not known yet.
         from_clock: The other way.
         to_axis: From positions in a series to those on the axis. Shape (n,), ascending.

@@ -254,7 +254,6 @@ class BarChart(Card):
     """Bars with a title, a note which way is better, and a legend.
 
     Args:
-        title: What is measured, with its unit.
         better: Which way is better; None: neither.
     """
 

@@ -169,9 +169,6 @@ class Chart(Card):
     `is_over`: whether nothing more will come; None while the past is read. `x_column` names the positions of its
     series in a saved table. `leaves_out`: the y axis isn't scaled to outliers, which are marked at its edge;
     `explains_colours`: names are more important in the legend than values.
-
-    Args:
-        title: What it shows, in a word or two.
     """
 
     x_column = "seconds"

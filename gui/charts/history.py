@@ -108,10 +108,8 @@ def smoothed(values: Floats, before: float | None, count: int, smoothing: Smooth
     """Exponential moving means; NaN where `values` are, restarting after such a gap. Shape (n,).
 
     Args:
-        values: New values. Shape (n,).
         before: The mean so far; None or NaN to start.
         count: How many values it is made of.
-        smoothing: How much a new value weighs.
     """
     numerator, least = SMOOTHING[smoothing]
     counts = np.arange(count + 1, count + 1 + len(values))

@@ -381,7 +381,6 @@ def level_spans(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
 
     Args:
         x: Times of the samples, ascending; each level lasts until the next sample.
-        levels: The sampled levels.
     """
     known = np.nan_to_num(levels)
     starts = np.flatnonzero(np.diff(known, prepend=np.nan) != 0)

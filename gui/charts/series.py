@@ -313,9 +313,6 @@ class DrawnLine:
         """Draw the part from `low` to `high` of the series in so many pixel columns.
 
         Args:
-            low: First position in the series.
-            high: Last position.
-            columns: Width of the plot area in pixels.
             to_axis: Converts positions in the series to those on the x axis.
             is_log: Whether to draw decimal logarithms; a value without one is a gap.
 

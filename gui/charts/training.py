@@ -135,7 +135,6 @@ class ValueChart(StepChart):
     """One value of each step.
 
     Args:
-        line: The value.
         name: Its name in the box at the cursor.
         has_means: Whether means are drawn over the line.
         unknown: Text for a run without values.

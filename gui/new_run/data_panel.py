@@ -394,7 +394,6 @@ class DataOverview(QWidget):
         """Show what is known about the data.
 
         Args:
-            task: What the data is for.
             columns: The columns used, by the keys of their roles.
             guessed: The keys of those that were guessed.
             names: The names given to labels.

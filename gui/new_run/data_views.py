@@ -189,7 +189,6 @@ class RowsPane(QWidget):
         """Show the use of each column.
 
         Args:
-            task: What the data is for.
             columns: Columns by the keys of their roles.
             guessed: The keys that were guessed.
         """

@@ -141,14 +141,7 @@ class Case:
 def find_case(
     checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
 ) -> Case | str:
-    """Return what the form is about, or a sentence saying why nothing can be forecast yet.
-
-    Args:
-        checked: The checked form.
-        machine: The machine, None if not known yet.
-        questions: What is known about data and model.
-        is_ready: Whether the run could be started.
-    """
+    """Return what the form is about, or a sentence saying why nothing can be forecast yet."""
     options, model = checked.readable, questions.model
     if machine is None:
         return _("Checking this computer…")
@@ -337,7 +330,7 @@ class MemoryState(QObject):
     def update(
         self, checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
     ) -> None:
-        """Follow the form; the arguments are those of `find_case`."""
+        """Follow the form; see `find_case`."""
         before, case = self.case, find_case(checked, machine, questions, is_ready=is_ready)
         self.case, self.missing = (None, case) if isinstance(case, str) else (case, "")
         options = checked.readable

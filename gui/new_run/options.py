@@ -334,7 +334,6 @@ class ColumnGuesses:
         """Follow a change of an option.
 
         Args:
-            path: The option.
             together: Options changed with it, which are meant for the new data.
         """
         if path in PATHS:
@@ -669,7 +668,6 @@ class FormHistory(QObject):
         """Make one change of all that happens to the form in the `with` block.
 
         Args:
-            title: What is done.
             text: Why, for the strip.
             is_listed: Whether the strip lists it.
         """

@@ -122,8 +122,6 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
     """Return how batches are made: `grouped by length, 2 workers`. Rows grouped by length are padded dynamically.
 
     Args:
-        options: Options of the form.
-        device: The device, None if unknown.
         longest: The model's context length in tokens, None if unlimited or unknown.
     """
     parts = []

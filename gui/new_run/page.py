@@ -147,12 +147,7 @@ class Remedies(QObject):
 
 
 class NewRunPage(QWidget):
-    """The form of a new run.
-
-    Args:
-        ask: Starts an engine job.
-        tools: What is computed about memory.
-    """
+    """The form of a new run."""
 
     start_requested = Signal(object)  # the `core.options.RunOptions` to train, without problems
     check_requested = Signal(str)  # the device to check, as in `device.name`

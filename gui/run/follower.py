@@ -111,9 +111,6 @@ class JobThread(QThread):
     """Follows one run until it is over; the training is in another process, which outlives this thread.
 
     If the run is resumed, the thread runs once more.
-
-    Args:
-        begin: Starts the run first, if given.
     """
 
     updated = Signal(object)  # a `RunUpdate`, five a second; the first is made from the ends of the files

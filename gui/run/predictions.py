@@ -128,11 +128,7 @@ class Column(IntEnum):
 
 
 class PredictionsModel(QStandardItemModel):
-    """A row per example: the input, the expected answer, the answers before training and at a chosen moment.
-
-    Args:
-        folder: The run's folder, which has the images.
-    """
+    """A row per example: the input, the expected answer, the answers before training and at a chosen moment."""
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         super().__init__(0, len(Column), parent)
@@ -333,7 +329,6 @@ class RunPredictions(QWidget):
     evaluations of a sample, and follows the newest one unless it was moved away from the end.
 
     Args:
-        folder: The run's folder.
         predictions: Read again at each `refresh`.
     """
 

@@ -46,7 +46,6 @@ class SupportSheet(QDialog):
 
     Args:
         place: The proposed path, without its suffix.
-        choose: Asks for the file, as `choose_place`.
     """
 
     def __init__(
@@ -143,11 +142,7 @@ def choose_place(parent: QWidget, title: str, place: str, filters: str) -> str:
 
 
 class RunSharing(QObject):
-    """Writes the script, the report and the support file, one at a time.
-
-    Args:
-        view: The page, over which dialogs open.
-    """
+    """Writes the script, the report and the support file, one at a time."""
 
     reported = Signal(object)  # a `core.runs.events.MessageRaised` about it
 

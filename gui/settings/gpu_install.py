@@ -102,7 +102,6 @@ class GpuPanel(QWidget):
     """What is installed or can be, the progress, and buttons.
 
     Args:
-        installer: What it shows.
         only_offers: Whether it is hidden if there is nothing to install or update.
     """
 

@@ -249,10 +249,7 @@ class HubSheet(QDialog):
     `answer` is that of the last search, `here` what is on this computer.
 
     Args:
-        ask: Starts an engine job.
         task: Hone's task, as in a run file; empty for any.
-        task_title: Its title.
-        kind: Models or data sets.
     """
 
     chosen = Signal(str)  # the id of what is here now and to be used; `owner/name/subset` with a subset

@@ -23,7 +23,6 @@ class Meter(QWidget):
 
     Args:
         colour: The field of `gui.base.tokens.Tokens` that the filled part takes.
-        name: What is measured, for screen readers.
     """
 
     def __init__(self, theme: Theme, colour: str, name: str, parent: QWidget | None = None) -> None:

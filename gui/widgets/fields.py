@@ -266,7 +266,6 @@ class SteppedSpinBox(CalmSpinBox):
 
     Args:
         lowest: The lowest value that is stepped to.
-        highest: The highest one.
         none: The value below the lowest that means none; None if there is no such value.
     """
 

@@ -85,7 +85,6 @@ class PageScroll(QScrollArea):
     """Scrolls its content vertically, with the height that wrapped texts need, which QScrollArea ignores.
 
     Args:
-        content: What is scrolled.
         most_lines: Limits the height to that of the content and to so many lines; None: any height.
     """
 
@@ -130,7 +129,6 @@ class FlowLayout(QLayout):
     Args:
         gap: Pixels between neighbours in a line.
         line_gap: Pixels between lines.
-        parent: The widget that is laid out.
     """
 
     def __init__(self, gap: int, line_gap: int, parent: QWidget | None = None) -> None:

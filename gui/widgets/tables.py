@@ -144,7 +144,6 @@ def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING) -> None:
     """Make a table one of whole rows, of which one can be chosen. Widths and names are its owner's.
 
     Args:
-        table: The table, new.
         padding: What a row is higher than its text, in pixels.
     """
     table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
