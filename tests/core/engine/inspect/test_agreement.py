@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.base.errors import DataError
-from core.engine.inspect import conversations, texts
+from core.engine.inspect import texts
 from core.engine.inspect.report import inspect
 from core.engine.reporter import Reporter
 from core.engine.training.train import prepare
@@ -98,8 +98,7 @@ def test_rows_are_counted_as_the_run_counts_them(task, models, tmp_path):
 
 @pytest.mark.parametrize("task", TEXT_TASKS)
 def test_what_is_shown_is_what_is_trained_on(task, models, tmp_path, monkeypatch):
-    for module in (texts, conversations):
-        monkeypatch.setattr(module, "SHOWN", 1000)
+    monkeypatch.setattr("core.engine.inspect.report.SHOWN", 1000)
     report, prepared = counted(options_of(tmp_path, models, task, eval_fraction=0.0))
     assert report.seen
     for seen, row in zip(report.seen, prepared.train, strict=False):
