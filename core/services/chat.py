@@ -186,8 +186,8 @@ class Answered(Line, frozen=True, kw_only=True):
     """The whole answer of the model called `name`.
 
     It has, depending on the task, `text` and `ended_by`; `chances` of labels, the likeliest first; `words`; or
-    `number`. `read` and `tokens` count tokens read and written. `notes` are sentences to show, such as that earlier
-    turns were left out.
+    `number`. `image` is a PNG file of an image as the model sees it. `read` and `tokens` count tokens read and
+    written. `notes` are sentences to show, such as that earlier turns were left out.
     """
 
     id: int
@@ -197,6 +197,7 @@ class Answered(Line, frozen=True, kw_only=True):
     chances: tuple[Chance, ...] = ()
     words: tuple[Word, ...] = ()
     number: float | None = None
+    image: bytes = b""
     read: int = 0
     tokens: int = 0
     seconds: float = 0.0

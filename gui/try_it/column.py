@@ -223,6 +223,7 @@ class ModelColumn(Card):
     """
 
     settled = Signal()  # the question was answered, has failed or was stopped
+    image_seen = Signal(bytes)  # a PNG file of the image as the model sees it
 
     def __init__(self, theme: Theme, which: Which, start: Start) -> None:
         super().__init__("")
@@ -370,6 +371,8 @@ class ModelColumn(Card):
         if question is None:
             return
         self._answers.finish(answered)
+        if answered.image:
+            self.image_seen.emit(answered.image)
         if not question.as_read:
             asked, answer = Turn(Speaker.USER, question.shown), Turn(Speaker.ASSISTANT, answered.text)
             self._turns = (*self._turns, asked, answer)

@@ -77,9 +77,8 @@ class DrawingPad(QWidget):
 
     def show_for(self, example: QImage) -> None:
         """Clear it, in the colours of an example; it is hidden where those aren't small grey images."""
-        is_light = not example.isNull() and example.pixelColor(0, 0).lightness() > 127
         colours = Qt.GlobalColor.black, Qt.GlobalColor.white
-        self._ink, self._paper = colours if is_light else colours[::-1]
+        self._ink, self._paper = colours if is_light(example) else colours[::-1]
         self._image.fill(self._paper)
         self._pause.stop()
         self._is_empty = self._is_done = True
@@ -133,34 +132,75 @@ class ImageBox(QFrame):
         super().__init__(parent)
         set_role(self, Role.DROP)
         self.setAcceptDrops(True)
-        self.picture = QLabel()
-        self.picture.setFixedSize(SIDE, SIDE)
-        self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.picture.hide()
+        self.picture, self.seen = QLabel(), QLabel()
+        self._pictures = QWidget()
+        columns = fill(QHBoxLayout(self._pictures), margins=FLUSH, spacing=2 * SPACING)
+        for picture, title in ((self.picture, _("Your image")), (self.seen, _("What the model sees"))):
+            picture.setFixedHeight(SIDE)
+            picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            columns.addLayout(
+                fill(QVBoxLayout(), picture, role_label(Role.HINT, title), spacing=SPACING // 2)
+            )
+        self._path, self._folder = "", QTemporaryDir()
+        self._example = QImage()
+        self.invert = push_button(_("Invert colours"), self._ask_inverted)
+        self.invert.setCheckable(True)
+        self._hint = role_label(Role.HINT)
         self.words = ElidedLabel(_("Drop an image here"), Role.MUTED)
         self.button = push_button(_("Choose an image…"), self._choose)
         self.pad = DrawingPad()
-        self.pad.drawn.connect(self.picture.hide)
-        self.pad.drawn.connect(self.chosen)
+        self.pad.drawn.connect(self._take)
         self.pad.hide()
-        beside = fill(QVBoxLayout(), None, self.words, spacing=SPACING)
-        beside.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
-        beside.addStretch(1)
+        buttons = fill(QHBoxLayout(), self.button, self.invert, None, spacing=SPACING)
+        beside = fill(QVBoxLayout(), None, self.words, buttons, self._hint, None, spacing=SPACING)
         fill(
             QHBoxLayout(self),
             self.pad,
-            self.picture,
             (beside, 1),
+            self._pictures,
             margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
             spacing=2 * SPACING,
         )
 
+        self.show_image("")
+
+    def show_for(self, example: QImage) -> None:
+        """Take no image, but one like an example of the run."""
+        self._example = example
+        self.pad.show_for(example)
+        self.show_image("")
+
     def show_image(self, path: str) -> None:
         """Show an image without emitting `chosen`; an empty path shows none."""
-        self.picture.setVisible(bool(path))
+        self._path = path
+        self.seen.clear()
+        self._pictures.setVisible(bool(path))
+        image = small_picture(path, SIDE).toImage() if path else QImage()
+        differs = self._example.isGrayscale() and is_light(image) != is_light(self._example)
+        is_other = not (image.isNull() or self._example.isNull()) and differs
+        self.invert.setChecked(False)
+        for part in (self.invert, self._hint):
+            part.setVisible(is_other)
+        light = _("The training images are light on dark, this one is dark on light.")
+        dark = _("The training images are dark on light, this one is light on dark.")
+        self._hint.setText(light if is_light(image) else dark)
         self.words.setText(Path(path).name if path else _("Drop an image here"))
-        if path:
-            self.picture.setPixmap(small_picture(path, SIDE))
+        self.picture.setPixmap(QPixmap.fromImage(image))
+
+    def show_seen(self, png: bytes) -> None:
+        """Show the image as the model sees it."""
+        seen = QPixmap()
+        seen.loadFromData(png)
+        self.seen.setPixmap(seen.scaled(SIDE, SIDE, Qt.AspectRatioMode.KeepAspectRatio))
+
+    def _ask_inverted(self) -> None:
+        path = Path(self._path)
+        if self.invert.isChecked():
+            image = QImage(self._path).convertToFormat(QImage.Format.Format_Grayscale8)
+            image.invertPixels()
+            path = Path(self._folder.filePath(_("{name}, inverted").format(name=path.stem) + ".png"))
+            image.save(str(path))
+        self.chosen.emit(str(path))
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if dropped_paths(event.mimeData()):
@@ -181,6 +221,13 @@ class ImageBox(QFrame):
     def _take(self, path: str) -> None:
         self.show_image(path)
         self.chosen.emit(path)
+
+
+def is_light(image: QImage) -> bool:
+    """Whether the corners of an image are light, as paper is."""
+    across, down = (0, image.width() - 1), (0, image.height() - 1)
+    corners = [] if image.isNull() else [image.pixelColor(x, y) for x in across for y in down]
+    return sum(colour.lightness() for colour in corners) > 127 * len(corners)
 
 
 def small_picture(path: str, side: int) -> QPixmap:
@@ -483,10 +530,9 @@ class TryInput(Card):
         self.second.setVisible(choice.reads_pairs)
         self.second.setPlaceholderText(_("The second text of the pair."))
         self.image.setVisible(task.reads_images)
-        self.image.show_image("")
         paths = (file_inside(chosen.run.path, one.image) for one in choice.examples if one.image)
         path = next(paths, None)
-        self.image.pad.show_for(QImage() if path is None else QImage(str(path)))
+        self.image.show_for(QImage() if path is None else QImage(str(path)))
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
         self.settings.show_system(task.reads_conversations)

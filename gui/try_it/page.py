@@ -32,8 +32,6 @@ TITLE_LETTERS = 60
 """Maximum width of the list of runs."""
 WIDE = SPACING + SPACING // 2
 BOTH = "both"
-NOTHING = Question()
-"""Asked when the page is shown: the models are loaded, and answer nothing."""
 ON_CPU, ONLY = "try.on_cpu", "try.only"
 """What the buttons of this page's messages change."""
 
@@ -106,7 +104,7 @@ class TryPage(QWidget):
             title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
             self.strip.show_message(Level.INFO, title, _("They reload on your next prompt."))
             self._unloaded_for = training[0].run
-            if pending not in (None, NOTHING):
+            if pending is not None:
                 self._ask(pending)
 
     def close_questions(self) -> None:
@@ -153,6 +151,7 @@ class TryPage(QWidget):
         self.input.clear_pressed.connect(self._clear)
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
+            column.image_seen.connect(self.input.image.show_seen)
         application = QCoreApplication.instance()
         assert application is not None
         application.aboutToQuit.connect(self.close_questions)
@@ -190,13 +189,14 @@ class TryPage(QWidget):
         self.task_name.setText(chosen.task.label)
         if chosen != before:
             self._waiting = None
+            self._room.cancel()
             self._hide_message()
             for column in self.columns.values():
                 column.show_model(chosen)
             self.input.show_choice(choice)
             self._show_columns()
-        if self.isVisible() and self._waiting is None:
-            self._ask(NOTHING)
+        if self.isVisible() and not self._room.is_running:
+            self._load()
 
     # The models
 
@@ -233,26 +233,30 @@ class TryPage(QWidget):
         chosen = self._choice.chosen
         if chosen is None:
             return
-        if question is not NOTHING:
-            self._hide_message()
-        missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
-        if not missing and question is NOTHING:
-            return
-        if not missing:
+        self._hide_message()
+        if all(self.columns[which].is_loaded for which in self._selected):
             self._send(question, self._selected)
             return
         self._waiting = question
-        if question is not NOTHING:
-            for which in self._selected:
-                self.columns[which].withdraw()
-        folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
-        self._room.start(lambda _call: room_for(chosen.run, missing, folder, on_cpu=on_cpu))
+        for which in self._selected:
+            self.columns[which].withdraw()
+        self._load()
         self._show_busy()
+
+    def _load(self) -> None:
+        """Load the models that aren't loaded, if there is enough memory; then ask what waits, if anything."""
+        chosen, folder, on_cpu, room_for = (
+            self._choice.chosen,
+            self._runs_folder(),
+            self._on_cpu,
+            self._room_for,
+        )
+        missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
+        if chosen is not None and missing:
+            self._room.start(lambda _call: room_for(chosen.run, missing, folder, on_cpu=on_cpu))
 
     def _on_verdict(self, verdict: Verdict) -> None:
         question, self._waiting = self._waiting, None
-        if question is None:
-            return
         if verdict.title:
             level = Level.INFO if verdict.allowed else Level.WARNING
             self.strip.show_message(level, verdict.title, verdict.detail, self._fixes(verdict))
@@ -260,10 +264,13 @@ class TryPage(QWidget):
         models = tuple(
             which for which in self._selected if self.columns[which].is_loaded or which in verdict.allowed
         )
-        if models:
+        if question is None:
+            for which in models:
+                self.columns[which].load(on_cpu=self._on_cpu)
+        elif models:
             self._send(question, models)
-        else:
-            self._waiting = question if verdict.cpu_helps else None
+        elif verdict.cpu_helps:
+            self._waiting = question
         self._show_busy()
 
     def _fixes(self, verdict: Verdict) -> tuple[Fix, ...]:
@@ -286,12 +293,10 @@ class TryPage(QWidget):
             self._show_columns()
         if question is not None:
             self._ask(question)
+        else:
+            self._load()
 
     def _send(self, question: Question, models: tuple[Which, ...]) -> None:
-        if question is NOTHING:
-            for which in models:
-                self.columns[which].load(on_cpu=self._on_cpu)
-            return
         self.input.clear_sent(question)
         writing = self.input.settings.writing()
         for which in models:
@@ -314,7 +319,7 @@ class TryPage(QWidget):
 
     def _show_busy(self) -> None:
         is_answering = any(column.is_busy for column in self.columns.values())
-        is_asked = self._room.is_running and self._waiting not in (None, NOTHING)
+        is_asked = self._room.is_running and self._waiting is not None
         self.input.show_busy(is_answering or is_asked)
 
     def _hide_message(self) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
@@ -201,7 +202,8 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
             raise DataError(
                 _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
             ) from error
-        return _classes(model, asked, _logits_of_one(model, sample), read=0)
+        answered = _classes(model, asked, _logits_of_one(model, sample), read=0)
+        return msgspec.structs.replace(answered, image=model.transform.png(sample["pixel_values"]))
     if not isinstance(given, Texts) or model.transform is not None:
         reads = _("{name} reads texts.") if model.transform is None else _("{name} reads images.")
         raise UserError(_("This model can't answer that"), reads.format(name=model.name))

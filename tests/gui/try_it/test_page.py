@@ -70,7 +70,9 @@ def folder(tmp_path):
     two = (Example(image="0.png", expected="nought"), Example(image="1.png", expected="one"))
     images = make_run(runs / "3-images", Task.IMAGE_CLASSIFICATION, "Images", *two)
     for image in two:
-        QImage(8, 8, QImage.Format.Format_RGB32).save(str(images.path / image.image))
+        black = QImage(8, 8, QImage.Format.Format_Grayscale8)
+        black.fill(0)
+        black.save(str(images.path / image.image))
     return runs
 
 
@@ -218,6 +220,22 @@ def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
         qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(90, 56))
     image = QImage(caught.args[0])
     assert image.pixelColor(4, 4).lightness() > 100 > image.pixelColor(0, 0).lightness()
+
+
+def test_an_image_in_other_colours_than_the_examples_can_be_inverted(qtbot, page, folder, tmp_path):
+    choose(qtbot, page, folder / "3-images")
+    box, image = page.input.image, QImage(20, 20, QImage.Format.Format_Grayscale8)
+    for name, shade in (("dark", 0), ("light", 255)):
+        image.fill(shade)
+        image.save(str(tmp_path / f"{name}.png"))
+        box.show_image(str(tmp_path / f"{name}.png"))
+        assert box.invert.isVisible() is (name == "light")
+    with qtbot.waitSignal(box.chosen) as inverted:
+        box.invert.click()
+    assert QImage(inverted.args[0]).pixelColor(9, 9).lightness() == 0
+    with qtbot.waitSignal(box.chosen) as again:
+        box.invert.click()
+    assert again.args == [str(tmp_path / "light.png")]
 
 
 def test_a_long_answer_is_stopped_and_the_models_stay_loaded(qtbot, page, folder):

@@ -1,8 +1,10 @@
 """A model that is tried answers as it did during training, before its first step and at last."""
 
+from io import BytesIO
 from typing import Any
 
 import msgspec
+import PIL.Image
 import pytest
 
 from core.base.errors import ModelError, UserError
@@ -179,7 +181,9 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
     for which, expected in zip((Which.BEFORE, Which.TRAINED), first_and_last(run), strict=True):
         model = load(run, which)
         for path, said in zip(files, expected, strict=True):
-            chances = {one.label: one.chance for one in ask(model, Image(path=str(path))).chances}
+            answered = ask(model, Image(path=str(path)))
+            assert PIL.Image.open(BytesIO(answered.image)).size == (32, 32)
+            chances = {one.label: one.chance for one in answered.chances}
             assert chances[said.text] == pytest.approx(said.sure, abs=1e-3)
             assert max(chances.values()) <= chances[said.text] + 1e-3
     assert load(run, Which.BEFORE).name == "squeezenet1_0 (untrained)"
