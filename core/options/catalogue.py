@@ -93,10 +93,20 @@ def is_changed(option: Option, value: object, start: object) -> bool:
 # --- Values as text
 
 
+ZEROS = {
+    "output.save_steps": _("Each epoch"),
+    "training.eval_steps": _("Each epoch"),
+    "training.early_stopping_patience": _("Never"),
+}
+"""What is shown instead of zero, by path."""
+
+
 def value_text(option: Option, value: Any) -> str:
     """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; an invalid value as `str` formats it."""
     if value in EMPTY:
         return _("not set")
+    if value == 0 and option.path in ZEROS:
+        return ZEROS[option.path]
     match option.kind, value:
         case Kind.SWITCH, bool():
             return _("On") if value else _("Off")
@@ -129,7 +139,13 @@ def plain_number(value: float) -> str:
 
 def unit_of(option: Option, value: Any) -> str:
     """The unit of a value, such as `batches`, or `batch` for 1; empty if the title says it, and after a percentage."""
-    if option.unit is None or option.unit.plural == option.title.lower() or _is_share(option, value):
+    is_word = value == 0 and option.path in ZEROS
+    if (
+        option.unit is None
+        or is_word
+        or option.unit.plural == option.title.lower()
+        or _is_share(option, value)
+    ):
         return ""
     is_one = value == 1 and not isinstance(value, bool)
     return option.unit.singular if is_one else option.unit.plural
@@ -137,11 +153,6 @@ def unit_of(option: Option, value: Any) -> str:
 
 def unit_beside(option: Option, value: Any) -> str:
     """The unit behind a field: that of a share of the run is `of the run`."""
-    after_each, never = _("steps (0: after each epoch)"), _("evaluations (0: never)")
-    zeros = {"output.save_steps": after_each, "training.eval_steps": after_each}
-    zeros["training.early_stopping_patience"] = never
-    if value == 0 and option.path in zeros:
-        return zeros[option.path]
     return _("of the run") if option.share_below_one and _is_share(option, value) else unit_of(option, value)
 
 

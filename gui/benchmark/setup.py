@@ -8,7 +8,6 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QFileDialog,
     QFormLayout,
     QHBoxLayout,
     QLineEdit,
@@ -38,7 +37,7 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.new_run.header import FILE_FILTER
 from gui.widgets.form_row import label_width
-from gui.widgets.inputs import CalmSpinBox, ChoiceList, PathLine, Segment, Segmented
+from gui.widgets.inputs import CalmSpinBox, ChoiceList, Chooser, PathLine, Segment, Segmented
 from gui.widgets.labels import push_button, role_label
 from gui.widgets.layout import FlowLayout
 
@@ -226,7 +225,7 @@ class MethodsSetup(Setup):
 
     def _ask_file(self) -> None:
         kinds = _("Run files ({patterns})").format(patterns=FILE_FILTER)
-        chosen, _kind = QFileDialog.getOpenFileName(self, _("Open a run file"), str(Path.home()), kinds)
+        chosen = Chooser.file(self, _("Open a run file"), kinds)
         if chosen:
             self.file.setText(chosen)
 
@@ -348,6 +347,6 @@ class DevicesSetup(Setup):
         self.emit_changed()
 
     def _ask_folder(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, _("A folder of images"), str(Path.home()))
+        chosen = Chooser.directory(self, _("A folder of images"))
         if chosen:
             self.folder.setText(chosen)

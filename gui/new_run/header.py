@@ -25,7 +25,7 @@ from core.options.presets import comes_complete, examples, presets
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
-from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
+from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
 from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_with_keys
 from gui.widgets.layout import FLUSH, PageScroll, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
@@ -132,14 +132,14 @@ class NewRunHeader(QWidget):
     def open_file(self) -> None:
         """Ask for a run file to open."""
         names = _("Run files ({filter})").format(filter=FILE_FILTER)
-        chosen, _kind = QFileDialog.getOpenFileName(self, _("Open a run file"), str(Path.home()), names)
+        chosen = Chooser.file(self, _("Open a run file"), names)
         if chosen:
             self.file_chosen.emit(Path(chosen))
 
     def save_file(self) -> None:
         """Ask where to save the form."""
         names = _("Run files ({filter})").format(filter="*.hone")
-        start = str(Path.home() / "my.hone")
+        start = str(Path(Chooser.start()) / "my.hone")
         chosen, _kind = QFileDialog.getSaveFileName(self, _("Save as a run file"), start, names)
         if chosen:
             path = Path(chosen)
@@ -260,7 +260,7 @@ class ImportSheet(QDialog):
 
     def _choose(self) -> None:
         kinds = _("Scripts and arguments ({filter})").format(filter="*.py *.json *.sh *.txt")
-        chosen, _kind = QFileDialog.getOpenFileName(self, _("Import from a script"), str(Path.home()), kinds)
+        chosen = Chooser.file(self, _("Import from a script"), kinds)
         if chosen:
             self.open_file(Path(chosen))
 

@@ -76,7 +76,7 @@ class ListedModel:
         where = _("on this computer") if self.is_here else _("{size:,} MB download")
         parts = (
             _("{count} parameters").format(count=compact_count(parameters or self.parameters)),
-            where.format(size=self.megabytes) if self.megabytes else _("built in, nothing to download"),
+            where.format(size=self.megabytes) if self.megabytes else _("built in"),
             self.licence,
             badge,
         )

@@ -8,11 +8,12 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from core.base.formats import duration
+from core.base.formats import about
 from core.base.language import _, ngettext
-from core.options.catalogue import value_at
+from core.options import RunOptions
 from core.options.presets import Preset, comes_complete, examples
-from core.runs.library import list_runs, run_title
+from core.options.validate import check_tree
+from core.runs.library import list_runs, pretraining_pair
 from core.runs.status import State
 from core.runs.summary import summarize
 from gui.base.theme import Role, set_role
@@ -26,7 +27,7 @@ MOST_RUNS = 60
 
 
 def beginnings() -> dict[str, tuple[str, str, str, int]]:
-    """Return title, sample, text and minutes on two CPU cores of each tile, by the name of the example it leads to."""
+    """Return title, sample, text and minutes on two CPU cores of each tile, by the name of its example."""
     return {
         "digits": (
             _("Recognise handwritten digits"),
@@ -50,11 +51,15 @@ def beginnings() -> dict[str, tuple[str, str, str, int]]:
 
 
 def seconds_of(example: Preset, folder: Path) -> float | None:
-    """Return how long the newest finished run of an example took, None if there is none in a folder of runs."""
-    name = value_at(example.tree, "output.name")
+    """Return how long an example took when it last ran as it is, None if it didn't in a folder of runs."""
+
+    def what(options: RunOptions | None) -> object:
+        return options and (options.task, options.data.train, options.training)
+
+    asked = what(check_tree(example.tree)[0])
     for run in list_runs(folder)[:MOST_RUNS]:
-        if run_title(run) == name and (summary := summarize(run)).state is State.FINISHED:
-            return summary.seconds
+        if what(run.readable_options()) == asked and summarize(run).state is State.FINISHED:
+            return sum(summarize(one).seconds or 0 for one in pretraining_pair(run) or (run,))
     return None
 
 
@@ -88,12 +93,10 @@ class Tile(QPushButton):
     def show_time(self, seconds: float | None) -> None:
         """Say how long a run takes; `seconds` are those of an earlier one, if there is one."""
         if seconds is not None:
-            text = _("Took {time} on this computer, offline").format(time=duration(seconds))
+            text = _("Took about {time} on this computer, offline").format(time=about(seconds))
         else:
             text = ngettext(
-                "About {count} minute on two CPU cores, offline",
-                "About {count} minutes on two CPU cores, offline",
-                self._minutes,
+                "About a minute, offline", "About {count} minutes, offline", self._minutes
             ).format(count=self._minutes)
         self.time.setText(text)
 

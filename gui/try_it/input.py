@@ -21,7 +21,6 @@ from PySide6.QtGui import (
     QShortcut,
 )
 from PySide6.QtWidgets import (
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -41,7 +40,7 @@ from core.services.chat import Answered, Chat, Choice, EndedBy, Given, Image, Te
 from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
-from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_paths
+from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill
 
@@ -214,7 +213,7 @@ class ImageBox(QFrame):
 
     def _choose(self) -> None:
         kinds = _("Images ({kinds})").format(kinds=KINDS)
-        path, _kind = QFileDialog.getOpenFileName(self, _("Choose an image"), "", kinds)
+        path = Chooser.file(self, _("Choose an image"), kinds)
         if path:
             self._take(path)
 

@@ -11,7 +11,6 @@ from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QCheckBox,
-    QFileDialog,
     QHBoxLayout,
     QLineEdit,
     QMenu,
@@ -20,13 +19,21 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.language import _
-from core.options.catalogue import plain_number
+from core.options.catalogue import ZEROS, plain_number
 from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.presets import RESOURCES
 from core.options.run_file import pairs
 from gui.base.theme import set_flag
-from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, ChoiceList, PathLine, Segment, Segmented
+from gui.widgets.inputs import (
+    CalmDoubleSpinBox,
+    CalmSpinBox,
+    ChoiceList,
+    Chooser,
+    PathLine,
+    Segment,
+    Segmented,
+)
 from gui.widgets.layout import FLUSH, fill
 
 MOST_NAMES = 3
@@ -223,6 +230,8 @@ def number_field(option: Option) -> Field:
     """Return a line for a number: 3, 0.001, 2e-5 or 0,001. Other text is returned as it is, such as 1,500."""
 
     def read(text: str) -> object:
+        if not text and option.path in ZEROS:
+            return 0.0
         try:
             number = float(text if GROUPED.fullmatch(text) else text.replace(",", "."))
         except ValueError:
@@ -230,9 +239,13 @@ def number_field(option: Option) -> Field:
         return int(text) if option.kind is Kind.WHOLE and text.isdecimal() else number
 
     def write(value: object) -> str:
+        if value == 0 and option.path in ZEROS:
+            return ""
         return plain_number(value) if isinstance(value, float) else str(value)
 
-    return LineField(option, read, write, wide=False)
+    field = LineField(option, read, write, wide=False)
+    field.line.setPlaceholderText(ZEROS.get(option.path, ""))
+    return field
 
 
 class PairsField(LineField):
@@ -267,21 +280,29 @@ class SteppedSpinBox(CalmSpinBox):
     Args:
         lowest: The lowest value that is stepped to.
         none: The value below the lowest that means none; None if there is no such value.
+        word: Shown instead of `none`.
     """
 
-    def __init__(self, lowest: int, highest: int, none: int | None) -> None:
+    _word = ""  # Qt asks for the text before it is known
+
+    def __init__(self, lowest: int, highest: int, none: int | None, word: str = "") -> None:
         super().__init__()
-        self._lowest, self._highest, self._none = lowest, highest, none
+        self._lowest, self._highest, self._none, self._word = lowest, highest, none, word
         self.setRange(-LARGEST_SPIN, LARGEST_SPIN)
         self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        if not text and self._none is not None:
+        if text in ("", self._word) and self._none is not None:
             return QValidator.State.Acceptable, text, place
         return super().validate(text, place)
 
+    def textFromValue(self, val: int) -> str:  # noqa: N802 - Qt's name
+        return self._word if self._word and val == self._none else super().textFromValue(val)
+
     def valueFromText(self, text: str) -> int:  # noqa: N802 - Qt's name
-        return self._none if not text and self._none is not None else super().valueFromText(text)
+        if self._none is not None and text in ("", self._word):
+            return self._none
+        return super().valueFromText(text)
 
     def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
         """Step as far as the limits, and from the lowest to none."""
@@ -307,7 +328,9 @@ class WholeField(Field):
         super().__init__(option)
         self._none = -LARGEST_SPIN if option.optional else None
         highest = LARGEST_SPIN if option.maximum is None else int(option.maximum)
-        self._spin = SteppedSpinBox(int(option.minimum or 0), highest, self._none)
+        lowest, word = int(option.minimum or 0), ZEROS.get(option.path, "")
+        none = (0, word) if word else (self._none, "")
+        self._spin = SteppedSpinBox(max(1, lowest) if word else lowest, highest, *none)
         if self._none is not None:
             self._spin.setSpecialValueText(_("No limit"))
         self._spin.setFixedWidth(number_width(self._spin))
@@ -511,12 +534,10 @@ class PathField(Field):
             self.settled.emit()
 
     def _choose_file(self) -> None:
-        self._on_chosen(
-            QFileDialog.getOpenFileName(self, self.option.title, self.start_folder(), self.filters)[0]
-        )
+        self._on_chosen(Chooser.file(self, self.option.title, self.filters, self.start_folder()))
 
     def _choose_folder(self) -> None:
-        self._on_chosen(QFileDialog.getExistingDirectory(self, self.option.title, self.start_folder()))
+        self._on_chosen(Chooser.directory(self, self.option.title, self.start_folder()))
 
     def _on_chosen(self, path: str) -> None:
         if path:
@@ -526,7 +547,7 @@ class PathField(Field):
         path = Path(self.line.text())
         if path.is_absolute() and path.parent.is_dir() and not path.is_relative_to(RESOURCES):
             return str(path.parent)
-        return str(Path.home()) if self.near is None else self.near.start_folder()
+        return Chooser.start() if self.near is None else self.near.start_folder()
 
 
 MOST_LETTERS = 44

@@ -192,7 +192,6 @@ class Form(QObject):
 
     def _reset(self, path: str) -> None:
         start = self.changed_from()[path]
-        self._rows[path].field.control.setFocus()  # the mark, which has the focus, is hidden now
         self.set_values({path: start.value})
 
     def _update_marks(self) -> None:

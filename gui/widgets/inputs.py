@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from PySide6.QtCore import (
     QEvent,
@@ -13,6 +14,7 @@ from PySide6.QtCore import (
     QPersistentModelIndex,
     QSignalBlocker,
     QSize,
+    QStandardPaths,
     Qt,
     Signal,
 )
@@ -34,6 +36,7 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QDoubleSpinBox,
+    QFileDialog,
     QFrame,
     QHBoxLayout,
     QLineEdit,
@@ -46,6 +49,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.options.presets import recent
+from core.options.sources import scheme_of
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import tip_of
@@ -190,6 +195,34 @@ class Segment:
     title: str
     help: str = ""
     refusal: str = ""
+
+
+class Chooser:
+    """Dialogs for files and folders. They open where the last one was left, at first beside the newest data."""
+
+    folder: ClassVar[Path | None] = None
+
+    @classmethod
+    def start(cls) -> str:
+        documents = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        newest = (Path(source).parent for source in recent() if scheme_of(source) is None)
+        places = (cls.folder, next(newest, None), Path(documents))
+        return str(next((place for place in places if place and place.is_dir()), Path.home()))
+
+    @classmethod
+    def file(cls, parent: QWidget, title: str, filters: str = "", start: str = "") -> str:
+        """Let the person choose a file; returns an empty path if none is chosen."""
+        return cls._note(QFileDialog.getOpenFileName(parent, title, start or cls.start(), filters)[0])
+
+    @classmethod
+    def directory(cls, parent: QWidget, title: str, start: str = "") -> str:
+        """Let the person choose a folder; returns an empty path if none is chosen."""
+        return cls._note(QFileDialog.getExistingDirectory(parent, title, start or cls.start()))
+
+    @classmethod
+    def _note(cls, path: str) -> str:
+        cls.folder = Path(path).parent if path else cls.folder
+        return path
 
 
 class Segmented(QFrame):

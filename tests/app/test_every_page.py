@@ -26,6 +26,7 @@ from core.options.presets import presets
 from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
+from gui.widgets.form_row import FormRow
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
@@ -194,6 +195,8 @@ def is_inner(widget: QWidget) -> bool:
     while parent is not None:
         parents.append(parent)
         parent = parent.parentWidget()
+    if any(isinstance(parent, FormRow) and widget is parent.mark for parent in parents):
+        return True  # Tab leaves it out: Undo does the same
     if any(isinstance(parent, (QAbstractSpinBox, QComboBox, QTabBar, QLineEdit)) for parent in parents):
         return True
     name = type(widget).__name__

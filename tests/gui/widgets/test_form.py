@@ -99,6 +99,8 @@ def test_every_option_has_a_named_control_that_holds_its_default(form):
         (BATCH, "2,5", 2),  # a comma that separates no thousands is refused
         (BATCH, "", 16),
         ("training.max_steps", "", None),
+        ("output.save_steps", "", 0),
+        ("training.eval_steps", "", 0),
     ],
 )
 def test_a_typed_number_stays_even_beyond_the_limits(field_of, path, text, value):
@@ -113,6 +115,8 @@ def test_a_typed_number_stays_even_beyond_the_limits(field_of, path, text, value
         ("data.eval_fraction", "95", -100, 0.0),
         ("training.max_steps", "2", -2, None),
         ("training.max_steps", "", 1, 1),
+        ("output.save_steps", "1", -1, 0),
+        ("output.save_steps", "", 1, 1),
     ],
 )
 def test_arrows_stop_at_the_limits_and_lead_from_the_lowest_to_none(field_of, path, typed, by, value):
