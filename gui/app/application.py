@@ -26,7 +26,6 @@ from PySide6.QtCore import QEvent, QEventLoop, QLocale, QObject, Qt, QTimer, Sig
 from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QDialogButtonBox,
     QPlainTextEdit,
     QWidget,
@@ -43,10 +42,9 @@ from gui.app.single_instance import SingleInstance
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
 from gui.base.theme import ICONS, Role, Theme
-from gui.base.tokens import SPACING
 from gui.new_run.page import NewRunPage
 from gui.widgets.labels import role_label, text_label
-from gui.widgets.layout import vbox
+from gui.widgets.layout import Sheet, fill_dialog
 
 LARGEST_LOG = 1_000_000
 
@@ -102,18 +100,17 @@ class BugReporter(QObject):
             self.report(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
 
     def _show(self, text: str) -> None:
-        if self._dialog is not None and self._dialog.isVisible():
-            return  # an error in a paint event would be repeated
-        self._dialog = BugDialog(text, QApplication.activeWindow())
-        self._dialog.open()
+        if self._dialog is None:  # an error in a paint event would be repeated
+            self._dialog = BugDialog(text, QApplication.activeWindow())
+            self._dialog.finished.connect(lambda: setattr(self, "_dialog", None))
+            self._dialog.open()
 
 
-class BugDialog(QDialog):
+class BugDialog(Sheet):
     """Shows a bug report to copy."""
 
     def __init__(self, report: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Hone"))
+        super().__init__(_("Hone"), parent)
         self.resize(640, 420)
         title = role_label(Role.PAGE_TITLE, _("Something went wrong in Hone"))
         words = text_label(
@@ -125,13 +122,10 @@ class BugDialog(QDialog):
         text = QPlainTextEdit(report)
         text.setReadOnly(True)
         text.setAccessibleName(_("Report"))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         copying = buttons.addButton(_("Copy report"), QDialogButtonBox.ButtonRole.ActionRole)
         copying.clicked.connect(lambda: QGuiApplication.clipboard().setText(report))
-        buttons.rejected.connect(self.reject)
-        layout = vbox(title, words, text, buttons, spacing=SPACING + 4)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING, 3 * SPACING, 2 * SPACING)
-        self.setLayout(layout)
+        fill_dialog(self, title, words, text, buttons)
 
 
 def versions() -> str:

@@ -261,8 +261,8 @@ class Notices(QWidget):
     resume_requested = Signal(object)  # a list of `RunFolder`s to resume one after the other
     seen = Signal()  # the crashed runs need not be shown again
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._training: list[LiveRun] = []
         self._interrupted: list[Interrupted] = []
         self.home, self.training = MessageStrip(closable=True), BriefStrip()

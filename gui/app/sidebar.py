@@ -221,13 +221,8 @@ LAST_SECONDS = 0.5
 class MachineStrip(QWidget):
     """Name of the device, its memory and load, and notes; sampled while it is visible."""
 
-    def __init__(
-        self,
-        theme: Theme,
-        make_sampler: Callable[[str | None], Sampling] = sampler_for,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, make_sampler: Callable[[str | None], Sampling] = sampler_for) -> None:
+        super().__init__()
         self._make_sampler = make_sampler
         self._trains: Callable[[], bool] = lambda: False
         self._device_name: str | None = None
@@ -373,8 +368,8 @@ class Sidebar(QFrame):
 
     place_chosen = Signal(object)  # a `Place`
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         set_role(self, Role.SIDEBAR)
         self.setFixedWidth(self.fontMetrics().horizontalAdvance(WIDEST) + 4 * SPACING)
         self.machine = MachineStrip(theme)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
-from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, RunFolderError, UserError
@@ -29,6 +29,7 @@ from gui.base.trash import Question
 from gui.benchmark.results import ResultView
 from gui.benchmark.saved import SavedResults
 from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
+from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.labels import ElidedLabel, margins, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
@@ -362,9 +363,7 @@ class BenchmarkTab(QWidget):
         self.progress = Card("")
         self.doing, self.left = text_label(role=Role.STRONG), role_label(Role.MUTED)
         self.cancel = push_button(_("Cancel"), tip=_("End it now; what is measured so far is kept"))
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(_("Progress of the benchmark"))
+        self.bar = progress_bar(_("Progress of the benchmark"))
         line = fill(QHBoxLayout(), (self.doing, 1), self.left, self.cancel, spacing=SPACING)
         self.progress.body.addLayout(line)
         self.progress.body.addWidget(self.bar)
@@ -593,9 +592,6 @@ class BenchmarkPage(QWidget):
         self.measuring.ended.connect(self._on_ending)
         self.earlier.use_requested.connect(self.use_requested)
         self.tabs.currentChanged.connect(self._show_head)
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.end_work)
 
     def _lay_out(self) -> None:
         title = role_label(Role.PAGE_TITLE, _("Benchmark"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import (
@@ -141,9 +142,7 @@ class ResultTableView(QTableView):
         self._results = ResultModel(theme, self)
         self.setModel(self._results)
         self.setAccessibleName(name)
-        set_up_rows(self, padding=SPACING + 6)
-        set_role(self, Role.INSET)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+        set_up_rows(self, padding=SPACING + 6, on_card=True)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizeAdjustPolicy(QAbstractScrollArea.SizeAdjustPolicy.AdjustToContents)
@@ -253,8 +252,8 @@ class ResultView(QWidget):
         self.published.toggled.connect(self._show)
         self.note, self.conclusion = text_label(role=Role.HINT, selectable=True), text_label(selectable=True)
         self.facts = Disclosure(_("Show"))
-        self.copy_markdown = push_button(_("Copy as Markdown"), self._copy_markdown)
-        self.copy_csv = push_button(_("Copy as CSV"), self._copy_csv)
+        self.copy_markdown = push_button(_("Copy as Markdown"), partial(self._copy, "Markdown"))
+        self.copy_csv = push_button(_("Copy as CSV"), partial(self._copy, "CSV"))
         self.buttons = fill(QHBoxLayout(), self.copy_markdown, self.copy_csv, None, spacing=SPACING)
         charts = fill(QHBoxLayout(), (self.speed, 1), (self.memory, 1), spacing=SPACING + 4)
         fill(
@@ -371,15 +370,12 @@ class ResultView(QWidget):
         if row is not None and row.is_measured and self.kind is Kind.METHODS:
             self.use_requested.emit(row.variant)
 
-    def _copy_markdown(self) -> None:
+    def _copy(self, form: str) -> None:
         if self.result is not None:
-            QGuiApplication.clipboard().setText(markdown(self.result, published=self.published.isChecked()))
-            self.copied.emit("Markdown")
-
-    def _copy_csv(self) -> None:
-        if self.result is not None:
-            QGuiApplication.clipboard().setText(csv(self.result))
-            self.copied.emit("CSV")
+            is_csv, has_others = form == "CSV", self.published.isChecked()
+            text = csv(self.result) if is_csv else markdown(self.result, published=has_others)
+            QGuiApplication.clipboard().setText(text)
+            self.copied.emit(form)
 
 
 def _with_links(table: ResultTable) -> ResultTable:

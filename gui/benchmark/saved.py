@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QStackedWidget, QVBoxLayout, QWidget
 
@@ -259,9 +259,6 @@ class SavedResults(QWidget):
             view.copied.connect(self._on_copied)
         for page in (self.opened, self.compared):
             page.left.connect(self.show_list)
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.end_work)
 
 
 def _line(saved: Saved) -> Line:

@@ -8,7 +8,6 @@ from enum import StrEnum
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
-from PySide6.QtWidgets import QWidget
 
 from core.base.formats import loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
 from core.base.language import _
@@ -293,8 +292,8 @@ class Canvas(pg.PlotWidget):
     selected = Signal(float, float)  # two positions on the x axis, between which the mouse was dragged
     reset = Signal()  # a double click
 
-    def __init__(self, x_axis: RoundAxis, y_axis: RoundAxis, parent: QWidget | None = None) -> None:
-        super().__init__(parent, axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)
+    def __init__(self, x_axis: RoundAxis, y_axis: RoundAxis) -> None:
+        super().__init__(axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)
         self.x_axis, self.y_axis = x_axis, y_axis
         y_axis.setGrid(255)
         y_axis.setStyle(tickAlpha=255)

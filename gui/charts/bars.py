@@ -161,8 +161,8 @@ class Better(Enum):
 class Bars(QWidget):
     """The rows of a bar chart; a tool tip shows the exact figures of the row under the pointer."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self.bars: tuple[Bar, ...] = ()
         self._line: Line | None = None
@@ -257,10 +257,8 @@ class BarChart(Card):
         better: Which way is better; None: neither.
     """
 
-    def __init__(
-        self, title: str, better: Better | None, theme: Theme, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(title, parent)
+    def __init__(self, title: str, better: Better | None, theme: Theme) -> None:
+        super().__init__(title)
         self._theme = theme
         self._meanings: Sequence[Reading] = ()
         self.bars = Bars(theme)

@@ -27,7 +27,6 @@ from PySide6.QtWidgets import (
     QSizePolicy,
     QToolButton,
     QToolTip,
-    QWidget,
 )
 
 from core.base.errors import UserError
@@ -176,14 +175,7 @@ class Chart(Card):
     explains_colours = False
 
     def __init__(
-        self,
-        title: str,
-        stage: Stage,
-        history: RunHistory,
-        y_unit: AxisUnit,
-        *,
-        can_be_log: bool = False,
-        parent: QWidget | None = None,
+        self, title: str, stage: Stage, history: RunHistory, y_unit: AxisUnit, *, can_be_log: bool = False
     ) -> None:
         self.history = history
         self._theme = stage.theme
@@ -194,7 +186,7 @@ class Chart(Card):
         self._is_hovered = self._shows_all = False
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
-        super().__init__(title, parent)
+        super().__init__(title)
         self._canvas = Canvas(RoundAxis("bottom", self.x_scale().unit), RoundAxis("left", y_unit))
         self._canvas.setAccessibleName(title)
         self._canvas.setMinimumHeight(HEIGHT)

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.formats import NumberFormat
@@ -31,7 +31,7 @@ from gui.charts.training import (
 )
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import link_button, role_label
-from gui.widgets.layout import QuietBar, fill, hbox
+from gui.widgets.layout import QuietScroll, fill, hbox
 
 # --- Charts of the machine: the processor that trains, and memory
 
@@ -319,8 +319,8 @@ def _with_memory(text: str, size: int | None) -> str:
 class ChartBar(QWidget):
     """Controls above the charts that show and change a `SharedView`."""
 
-    def __init__(self, view: SharedView, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, view: SharedView) -> None:
+        super().__init__()
         self._view = view
         self.x_kind = Segmented(
             (
@@ -400,8 +400,8 @@ GAP = SPACING + SPACING // 2
 class RunCharts(QWidget):
     """The eight charts of a run, in reading order, as many side by side as fit."""
 
-    def __init__(self, theme: Theme, history: RunHistory, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, history: RunHistory) -> None:
+        super().__init__()
         self._history = history
         self.queue = RepaintQueue(self)
         self.view = SharedView(self)
@@ -471,12 +471,8 @@ class RunCharts(QWidget):
         inside = QWidget()
         set_role(inside, Role.PAGE)
         inside.setLayout(self._grid)
-        area = QScrollArea()
+        area = QuietScroll()
         set_role(area, Role.PAGE)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setVerticalScrollBar(QuietBar())
         area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         area.setAccessibleName(_("Charts"))
         area.setWidget(inside)

@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QBrush, QColor, QFont
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel
 
 from core.base import formats
 from core.base.language import _
@@ -97,8 +97,8 @@ class Reading:
 class Legend(QLabel):
     """As many readings as fit, at least the first one. It never widens its chart."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setMinimumWidth(1)
         set_role(self, Role.MUTED)

@@ -8,11 +8,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QDialog,
     QDialogButtonBox,
     QHBoxLayout,
     QLabel,
-    QProgressBar,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -26,12 +24,12 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
-from gui.widgets.bars import LabelBars
+from gui.widgets.bars import LabelBars, progress_bar
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
-from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill, fill_dialog, hbox, vbox
+from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, Sheet, clear, fill, fill_dialog, hbox, vbox
 
 PROBLEM_MARK, WARNING_MARK = ("✕", Role.PROBLEM_MARK), ("!", Role.WARNING)
 """A symbol and its role."""
@@ -136,9 +134,7 @@ class DataLine(QWidget):
         self.enlarge = link_button(_("Enlarge"), tip=_("Show the data in its own window"))
         self.cancel_button = link_button(_("Cancel"), reading.stop, _("Stop reading the data"))
         self.again_button = link_button(_("Read again"), reading.read_again, _("Read the data again"))
-        self._bar = QProgressBar()
-        self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(_("Reading the data"))
+        self._bar = progress_bar(_("Reading the data"))
         self.notes = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
         buttons = (self.again_button, self.cancel_button, self.enlarge)
@@ -366,7 +362,7 @@ class DataOverview(QWidget):
         super().__init__()
         self._reading = reading
         self._shown: tuple[DataReport | None, Task | None, Mapping[str, str]] = (None, None, {})
-        self.sheet: QDialog | None = None  # while the views are in their own window
+        self.sheet: Sheet | None = None  # while the views are in their own window
         self.line = DataLine(reading)
         self.views = DataViews(theme)
         self.findings = FindingsPane()
@@ -421,18 +417,13 @@ class DataOverview(QWidget):
         report = self._reading.report
         if report is None or self.sheet is not None:
             return
-        sheet = self.sheet = QDialog(self)
-        sheet.setWindowTitle(report.source.rpartition("/")[2])
+        sheet = self.sheet = Sheet(report.source.rpartition("/")[2], self)
         sheet.resize(980, 640)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(sheet.reject)
-        fill_dialog(sheet, (self.views, 1), buttons)
+        fill_dialog(sheet, (self.views, 1), sheet.button_box(QDialogButtonBox.StandardButton.Close))
         sheet.finished.connect(self._on_sheet_closed)
         sheet.open()
 
     def _on_sheet_closed(self) -> None:
         self._layout.insertWidget(1, self.views, VIEWS_STRETCH)
         self.views.setVisible(self.views.count() > 0)
-        if self.sheet is not None:
-            self.sheet.deleteLater()
-            self.sheet = None
+        self.sheet = None

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QFileDialog,
     QHBoxLayout,
@@ -27,7 +26,7 @@ from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
 from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_with_keys
-from gui.widgets.layout import FLUSH, PageScroll, fill, fill_dialog, hbox
+from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
 
 LETTERS = 26
@@ -187,14 +186,13 @@ IMPORT_EXAMPLE = "python run_glue.py --task_name mrpc --learning_rate 2e-5 --fp1
 LINES_OF_TEXT = 7
 
 
-class ImportSheet(QDialog):
+class ImportSheet(Sheet):
     """Reads what is pasted as it is typed, and lists what becomes of every name."""
 
     imported = Signal(object)  # the `core.options.importing.Imported` for the form
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Import from a script"))
+        super().__init__(_("Import from a script"), parent)
         self.resize(680, 600)
         self.options: Imported | None = None
         self.text = QPlainTextEdit()
@@ -209,10 +207,9 @@ class ImportSheet(QDialog):
         choose = push_button(_("Choose a file…"), self._choose)
         content = QWidget()
         fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self.fill, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
         help_text = _(
             "Paste the arguments of a Trainer script. Names that no longer exist are listed with their replacement; "
             "nothing is run."

@@ -7,11 +7,9 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QHeaderView,
     QMessageBox,
-    QProgressBar,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -35,18 +33,17 @@ from gui.base.trash import Question
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import FormHistory
+from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label
-from gui.widgets.layout import PageScroll, fill, fill_dialog, hbox
+from gui.widgets.layout import PageScroll, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
 
-class ExplainedSheet(QDialog):
+class ExplainedSheet(Sheet):
     """Each part of the memory with a sentence, a formula and its source; only the whole if there are no parts."""
 
     def __init__(self, basis: str, total: int, parts: Sequence[PartExplained], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("What takes the memory"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(_("What takes the memory"), parent)
         self.resize(680, 600)
         rows = [Row(_("Total"), f"{memory(total)}. {undivided_text()}")]
         if parts:
@@ -55,8 +52,7 @@ class ExplainedSheet(QDialog):
         self.rows.set_groups([Group(_("Parts"), tuple(rows))])
         content = QWidget()
         fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         fill_dialog(self, text_label(basis), (PageScroll(content), 1), buttons)
 
     def _row(self, part: PartExplained) -> Row:
@@ -124,16 +120,14 @@ class TriesTable(QTableWidget):
         return self.tries[rows[0].row()] if rows else None
 
 
-class FitSheet(QDialog):
+class FitSheet(Sheet):
     """ "Fit it for me" and "Measure all": shows each short run as it ends. Closing it ends them."""
 
     tried = Signal(object)  # a `core.services.autofit.Try` that has ended
     chosen = Signal(object)  # the one whose changes the person wants
 
     def __init__(self, title: str, text: str, tries: Fitting | MeasuringEach, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(title)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(title, parent)
         self.resize(760, 520)
         self._tries = tries
         self._began = self._try_began = time.monotonic()
@@ -141,19 +135,15 @@ class FitSheet(QDialog):
         self._is_stopped = False
         self.status = text_label(role=Role.STRONG)
         self._time = text_label(role=Role.HINT)
-        self._progress = QProgressBar()
-        self._progress.setRange(0, 0)
-        self._progress.setTextVisible(False)
-        self._progress.setAccessibleName(_("Tries"))
+        self._progress = progress_bar(_("Tries"))
         self.table = TriesTable()
         self.table.itemSelectionChanged.connect(self._show_button)
         tip = _("Change the form to the selected settings. You can undo this.")
         self._stop = push_button(_("Stop"), self._stop_trying)
         self.apply = push_button(_("Apply"), tip=tip, role=Role.PRIMARY)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(self.apply, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
         fill_dialog(
             self,
             text_label(text, Role.MUTED),

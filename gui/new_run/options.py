@@ -415,7 +415,7 @@ class OptionsColumn(QWidget):
         self._revealed: set[str] = set()
         self.guesses = ColumnGuesses(self.form)
         layout = fill(QVBoxLayout(self), margins=(0, 0, 0, 2 * SPACING), spacing=SPACING + 4)
-        self._cards = []
+        self.cards = []
         for title, sections in (
             (_("Model"), ("model",)),
             (_("Data"), ("data",)),
@@ -423,10 +423,10 @@ class OptionsColumn(QWidget):
             (_("Memory"), ("memory",)),
             (_("Training"), ("training", "output")),
         ):
-            self._cards.append(OptionsCard(title, self.form, sections, self.fields.by_path))
-            layout.addWidget(self._cards[-1])
+            self.cards.append(OptionsCard(title, self.form, sections, self.fields.by_path))
+            layout.addWidget(self.cards[-1])
         layout.addStretch(1)
-        self._model_card, self._data_card, self._device_card, memory_card, _training = self._cards
+        self._model_card, self._data_card, self._device_card, memory_card, _training = self.cards
         self._split = SplitChoice(self.form)
         self._data_card.insert_below(TRAIN, self._split)
         self._data_card.insert_below(TRAIN, self.data)
@@ -525,7 +525,7 @@ class OptionsColumn(QWidget):
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
         self._split.update_from(self._reading.report)
         self._hide_rows()
-        for card in self._cards:
+        for card in self.cards:
             card.show_changed()
         if options is None:
             return
@@ -555,11 +555,6 @@ class OptionsColumn(QWidget):
         """Put the offer of PyTorch with CUDA below the choice of the device."""
         panel.setContentsMargins(field_indent(self), 0, 0, 0)
         self._device_card.insert_below("device.name", panel)
-
-    def open_more(self) -> None:
-        """Show the options behind "More" in every card."""
-        for card in self._cards:
-            card.open()
 
     def _hide_rows(self) -> None:
         model, reading, form = self.fields.model, self._reading, self.form

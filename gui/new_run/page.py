@@ -304,11 +304,8 @@ class NewRunPage(QWidget):
                 self._options.form.set_values(source)
 
         sheet.chosen.connect(use)
-        sheet.finished.connect(self._on_hub_closed)
+        sheet.finished.connect(lambda: setattr(self, "hub_sheet", None))
         sheet.open()
-
-    def _on_hub_closed(self) -> None:
-        self.hub_sheet = None
 
     def set_data(self, path: Path) -> None:
         """Train on this file or folder, and offer another task if the data suits that better."""
@@ -343,10 +340,6 @@ class NewRunPage(QWidget):
         is_below = focused is not None and focused.mapTo(self._options, QPoint()).y() > bottom
         if bottom < bar.value() or (is_below and focused is not None and focused.hasFocus()):
             QTimer.singleShot(0, lambda: bar.setValue(bar.value() + pixels))  # once the bar has its new range
-
-    def open_more(self) -> None:
-        """Show the options behind "More" in every card."""
-        self._options.open_more()
 
     def show_gpu(self, installer: GpuInstaller) -> None:
         """Offer PyTorch with CUDA below the choice of the device, if it can be installed; call it once."""

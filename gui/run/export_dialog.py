@@ -4,12 +4,11 @@ import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QFileDialog,
     QFormLayout,
@@ -51,7 +50,7 @@ from gui.widgets.cards import MessageStrip
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import CalmComboBox, PathLine
 from gui.widgets.labels import margins, push_button, role_label, text_label
-from gui.widgets.layout import FLUSH, PageScroll, fill
+from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog
 
 INDENT = 3 * SPACING
 """Indent of the description below a title."""
@@ -226,7 +225,7 @@ def result_text(report: ExportReport) -> tuple[str, str]:
     return title, "\n".join(part for part in (report.missing, where, checked, *report.notes) if part)
 
 
-class ExportSheet(QDialog):
+class ExportSheet(Sheet):
     """Exports a run's model; closed during an export, it asks, then cancels it and deletes its files."""
 
     def __init__(
@@ -238,9 +237,7 @@ class ExportSheet(QDialog):
         make: Callable[[Wanted], Export] = Export,
         find: Callable[[RunFolder], tuple[Offer, ...]] = lambda run: offers(find_source(run)),
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Export {run}").format(run=title))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(_("Export {run}").format(run=title), parent)
         self.resize(*SIZE)
         self._run, self._make = run, make
         self._export: Export | None = None
@@ -378,8 +375,7 @@ class ExportSheet(QDialog):
             ),
             Role.MUTED,
         )
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         for button in (self.show_folder, self.take):
             buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
         for button in (self.show_folder, self.stop, *buttons.findChildren(QPushButton)):
@@ -388,6 +384,4 @@ class ExportSheet(QDialog):
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
         progress = fill(QHBoxLayout(), self._status, (self._bar, 1), self.stop, spacing=SPACING)
-        parts = (words, (PageScroll(content), 1), self.place, progress, self.strip, buttons)
-        edge = 2 * SPACING
-        fill(QVBoxLayout(self), *parts, margins=(edge, edge, edge, edge), spacing=SPACING + 4)
+        fill_dialog(self, words, (PageScroll(content), 1), self.place, progress, self.strip, buttons)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QLabel, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, UserError
@@ -21,7 +21,7 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import CalmSpinBox, Segment, Segmented
 from gui.widgets.labels import text_label
-from gui.widgets.layout import fill
+from gui.widgets.layout import Sheet, fill_dialog, hbox
 from gui.widgets.tables import KeyValue
 
 MOST = 1_000_000
@@ -86,15 +86,14 @@ def length_of(run: RunFolder) -> Length:
 CONTINUE, ANEW = "continue", "anew"
 
 
-class ExtendSheet(QDialog):
+class ExtendSheet(Sheet):
     """Asks how much longer a run that is over is to train, in the same run or in a new one."""
 
     chosen = Signal(object)  # a `core.runs.start.Extension` of this run
     new_run_chosen = Signal(object)  # a `core.base.errors.Fix` that makes a new run of its options
 
     def __init__(self, length: Length, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Train longer"))
+        super().__init__(_("Train longer"), parent)
         self._length = length
         self.more = CalmSpinBox()
         self.more.setRange(1, MOST)
@@ -113,22 +112,12 @@ class ExtendSheet(QDialog):
         self.how.set_value(CONTINUE if length.has_checkpoint else ANEW)
         self.how.setAccessibleName(_("How to train longer"))
         self._note = text_label(role=Role.MUTED)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton("", QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
-        fill(
-            QVBoxLayout(self),
-            self.how,
-            fill(QHBoxLayout(), self.more, self.unit, None, spacing=SPACING),
-            self.rows,
-            self._note,
-            buttons,
-            margins=(3 * SPACING, 3 * SPACING, 3 * SPACING, 2 * SPACING),
-            spacing=2 * SPACING,
-        )
+        fill_dialog(self, self.how, hbox(self.more, self.unit, None), self.rows, self._note, buttons)
         self.setFixedWidth(SPACING * 62)
         buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
         self.more.valueChanged.connect(self._show)
         self.how.chosen.connect(self._show)
         self.accepted.connect(self._on_accepted)

@@ -12,7 +12,6 @@ from PySide6.QtGui import QAction, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QMenu,
-    QProgressBar,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -28,6 +27,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.run import words
 from gui.run.words import RunFacts
+from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
@@ -36,8 +36,8 @@ from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 class RunFigures(QWidget):
     """Titles above values, in as many rows as they need; hidden while there are none."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._row = FlowLayout(4 * SPACING, SPACING, self)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
@@ -73,8 +73,8 @@ class RunMessages(QWidget):
 
     fix_chosen = Signal(object)  # the `core.base.errors.Fix` that was pressed
 
-    def __init__(self, dismissed: set[tuple[str, str]], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, dismissed: set[tuple[str, str]]) -> None:
+        super().__init__()
         self._dismissed = dismissed
         self.fold = link_button("", self._fold_notes, flush=True)
         self.fold.setCheckable(True)
@@ -251,8 +251,8 @@ class RunActions(QWidget):
 
     requested = Signal(object)  # a `RunAction`
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._waiting_since: float | None = None
         self._can_skip = self._has_skipped = False
         shown = (RunAction.RESUME, RunAction.PAUSE, RunAction.STOP, RunAction.END, *NEXT)
@@ -402,17 +402,14 @@ PROGRESS_PARTS = 10_000
 class RunHeader(QWidget):
     """Name, state, progress and buttons of a run."""
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self.buttons = RunActions()
         self.name = ElidedLabel(name, Role.PAGE_TITLE)
         self.state_line = ElidedLabel(role=Role.MUTED)
         self.other = link_button("", flush=True)
         self.other.hide()
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(_("Progress"))
-        self.progress.setRange(0, PROGRESS_PARTS)
+        self.progress = progress_bar(_("Progress"), PROGRESS_PARTS)
         self.elapsed, self.time_left = role_label(Role.MUTED), role_label(Role.MUTED)
         self._lay_out()
 

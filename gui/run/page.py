@@ -6,13 +6,11 @@ from pathlib import Path
 from subprocess import Popen
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
     QInputDialog,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -31,7 +29,6 @@ from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
 from core.runs.summary import Finding, verdict
-from gui.base.background import end_left
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
@@ -47,7 +44,7 @@ from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import PathLabel, link_button, margins, role_label
-from gui.widgets.layout import FLUSH, QuietBar, fill
+from gui.widgets.layout import FLUSH, QuietScroll, fill
 
 
 class RunModel(QWidget):
@@ -108,9 +105,8 @@ class RunView(QWidget):
         resume: Resume | None = None,
         extend: Extend | None = None,
         dismissed: set[tuple[str, str]] | None = None,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self.run = run
         self._resume_run = resume or partial(starting.resume, queued=True)
         self._extend_run = extend or (
@@ -351,7 +347,6 @@ class RunView(QWidget):
                 self._trained is not None,
             )
             sheet = ExtendSheet(length, self)
-            sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             sheet.chosen.connect(self.extend)
             sheet.new_run_chosen.connect(self._apply_fix)
             sheet.open()
@@ -442,7 +437,7 @@ class RunView(QWidget):
             )
 
 
-class RunPage(QScrollArea):
+class RunPage(QuietScroll):
     """The page for a run; it scrolls if the window is too low."""
 
     edit_requested = Signal(object)  # a tree of options for a new run ("Duplicate", or a fix)
@@ -452,13 +447,8 @@ class RunPage(QScrollArea):
     compare_requested = Signal(object)  # the `RunFolder` to compare with another
     run_opened = Signal(object)  # a `RunFolder` that belongs to the one that is shown
 
-    def __init__(
-        self,
-        theme: Theme,
-        runs_folder: Callable[[], Path] = settings.runs_folder,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, runs_folder: Callable[[], Path] = settings.runs_folder) -> None:
+        super().__init__()
         self._theme = theme
         set_role(self, Role.PAGE)
         self.view: RunView | None = None
@@ -466,17 +456,8 @@ class RunPage(QScrollArea):
         self.bin = RunTrash(self, runs_folder)
         self.bin.moved.connect(self.forget)
         self.bin.failed.connect(self._show_error)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
-        self.setVerticalScrollBar(QuietBar())
         self.setAccessibleName(_("Run"))
         self._show_nothing()
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.close_run)
-        application.aboutToQuit.connect(end_left)
 
     def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
         """Show a run, which `begin` starts first, unless it is shown already."""

@@ -42,7 +42,7 @@ from core.base.files import file_inside
 from core.base.language import _
 from core.runs.events import ConfusionCounted, Example, Judged, Predicted, Said, Validation
 from core.runs.status import PredictionLog
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.bars import ChanceBars
 from gui.widgets.inputs import Segment, Segmented
@@ -179,8 +179,8 @@ class ConfusionGrid(QWidget):
 
     opened = Signal(str, str)  # the true and the predicted label of a cell: clicked, or Return pressed
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self._shown: ConfusionCounted | None = None
         self._current = (0, 0)  # row and column of the cell for the keyboard
@@ -332,10 +332,8 @@ class RunPredictions(QWidget):
         predictions: Read again at each `refresh`.
     """
 
-    def __init__(
-        self, theme: Theme, folder: Path, predictions: PredictionLog, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, folder: Path, predictions: PredictionLog) -> None:
+        super().__init__()
         self._folder, self._predictions = folder, predictions
         self._validation: Validation | None = None
         self._cell = ("", "")
@@ -477,10 +475,7 @@ class RunPredictions(QWidget):
         table = QTableView()
         table.setModel(self.model)
         table.setAccessibleName(_("Examples"))
-        table.setFrameShape(QFrame.Shape.NoFrame)
-        set_role(table, Role.INSET)
-        table.setEditTriggers(QTableView.EditTrigger.NoEditTriggers)
-        set_up_rows(table, padding=SPACING + 2)
+        set_up_rows(table, padding=SPACING + 2, on_card=True)
         table.setIconSize(QSize(PICTURE, PICTURE))
         header = table.horizontalHeader()
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QStandardPaths, Qt, QUrl, Signal
+from PySide6.QtCore import QObject, QStandardPaths, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication, QTextOption
 from PySide6.QtWidgets import (
-    QDialog,
     QDialogButtonBox,
     QFileDialog,
     QHBoxLayout,
@@ -31,7 +30,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import push_button, role_label, text_label
-from gui.widgets.layout import fill
+from gui.widgets.layout import Sheet, fill, fill_dialog
 
 WriteScript = Callable[[RunFolder, Ask], str]
 """As `core.sharing.script.script_of_run`."""
@@ -41,7 +40,7 @@ LIST_WIDTH = 190
 SUFFIX = "-support.zip"
 
 
-class SupportSheet(QDialog):
+class SupportSheet(Sheet):
     """Shows a run's files, redacted, and saves them as a zip file.
 
     Args:
@@ -51,9 +50,7 @@ class SupportSheet(QDialog):
     def __init__(
         self, run: RunFolder, place: str, parent: QWidget, *, choose: Callable[[QWidget, str, str, str], str]
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Support file"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(_("Support file"), parent)
         self.resize(*SIZE)
         self._place, self._choose = place, choose
         self._files: tuple[SupportFile, ...] = ()
@@ -117,19 +114,9 @@ class SupportSheet(QDialog):
         title = role_label(Role.PAGE_TITLE, _("Review it before you share it"))
         right = fill(QVBoxLayout(), self.note, (self.text, 1), spacing=SPACING)
         both = fill(QHBoxLayout(), self.files, (right, 1), spacing=2 * SPACING)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self.save, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.rejected.connect(self.reject)
-        fill(
-            QVBoxLayout(self),
-            title,
-            text_label(support.WORDS),
-            self.strip,
-            (both, 1),
-            buttons,
-            margins=(3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING),
-            spacing=SPACING + 4,
-        )
+        fill_dialog(self, title, text_label(support.WORDS), self.strip, (both, 1), buttons)
 
 
 ChoosePlace = Callable[[QWidget, str, str, str], str]

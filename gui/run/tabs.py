@@ -7,7 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QFontDatabase, QStandardItem, QStandardItemModel, QTextCursor
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QFrame,
     QHeaderView,
     QPlainTextEdit,
@@ -30,7 +29,7 @@ from gui.run.predictions import ConfusionGrid, RunPredictions
 from gui.widgets.form_row import sentence
 from gui.widgets.labels import role_label
 from gui.widgets.layout import PageScroll, fill
-from gui.widgets.tables import Group, KeyValue, Row
+from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
 ALIGNED = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
@@ -85,8 +84,8 @@ LOG_LINES = 5000
 class TextView(QPlainTextEdit):
     """Read-only text in a monospaced font."""
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self.setAccessibleName(name)
         self.setReadOnly(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -98,15 +97,8 @@ class TextView(QPlainTextEdit):
 class RunDetails(QTabWidget):
     """The charts of a run, and tabs with everything else."""
 
-    def __init__(
-        self,
-        theme: Theme,
-        folder: Path,
-        charts: QWidget,
-        history: RunHistory,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, folder: Path, charts: QWidget, history: RunHistory) -> None:
+        super().__init__()
         set_role(self, Role.TABS)
         self._folder, self._history = folder, history
         self.log = TextView(_("Log"))
@@ -197,17 +189,9 @@ class RunDetails(QTabWidget):
         table = QTableView()
         table.setModel(self.metrics)
         table.setAccessibleName(_("Metrics"))
-        table.setFrameShape(QFrame.Shape.NoFrame)
-        set_role(table, Role.INSET)
-        table.setShowGrid(False)
-        table.setTabKeyNavigation(False)
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        table.verticalHeader().hide()
-        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + SPACING + 2)
-        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        set_up_rows(table, padding=SPACING + 2, on_card=True)
         table.horizontalHeader().setDefaultAlignment(ALIGNED)
         table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-        table.horizontalHeader().setHighlightSections(False)
         return table
 
     def _scrolled(self, content: QWidget, name: str) -> QWidget:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QThread, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QThread, Signal
 from PySide6.QtGui import QColor, QFont, QHideEvent, QShowEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -189,8 +189,8 @@ FEWEST_LETTERS = 6
 class CompareCharts(QFrame):
     """Loss, one metric of the evaluations, step time and memory, two by two."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._curves: list[Curve] = []
         self._is_chosen = False
         queue = RepaintQueue(self)
@@ -268,8 +268,8 @@ class CompareNames(QWidget):
 
     changed = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self.buttons: list[QPushButton] = []
         self._row = FlowLayout(SPACING, SPACING, self)
@@ -320,8 +320,8 @@ WIDEST_TITLE_LETTERS = 30
 class CompareTable(QFrame):
     """A column per run, with its colour, and headings that span all columns."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self.model = QStandardItemModel(self)
         self._shown: tuple[list[CompareRow], tuple[str, ...]] = ([], ())
@@ -330,10 +330,8 @@ class CompareTable(QFrame):
         self.view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setModel(self.model)
         self.view.setAccessibleName(_("What differs"))
-        set_up_rows(self.view, padding=SPACING + 4)
+        set_up_rows(self.view, padding=SPACING + 4, on_card=True)
         self.view.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        set_role(self.view, Role.INSET)
-        self.view.setFrameShape(QFrame.Shape.NoFrame)
         card = QFrame()
         set_role(card, Role.CARD)
         fill(QVBoxLayout(card), self.view, margins=(2, SPACING, 2, SPACING))
@@ -396,8 +394,8 @@ class ComparePage(QWidget):
 
     left = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._reader: CompareReader | None = None
         self._runs: tuple[RunFolder, ...] = ()
         self._histories: list[RunHistory] = []
@@ -412,9 +410,6 @@ class ComparePage(QWidget):
         set_role(self.tabs, Role.TABS)
         self._lay_out()
         self.names.changed.connect(self._show_curves)
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.end_work)
 
     def show_runs(self, runs: Sequence[RunFolder]) -> None:
         self.end_work()

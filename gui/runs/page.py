@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 from PySide6.QtCore import (
-    QCoreApplication,
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
@@ -67,8 +66,8 @@ class NoteEdit(QPlainTextEdit):
 
     edited = Signal()  # the text has changed, and the person has left it or paused
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setTabChangesFocus(True)
         self._rest = QTimer(self, singleShot=True, interval=RESTING_MS)
         self._rest.timeout.connect(self.commit)
@@ -106,8 +105,8 @@ class RunsPanel(Card):
     compare_pressed = Signal()
     bin_pressed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", parent)
+    def __init__(self) -> None:
+        super().__init__("")
         self._runs: tuple[RunSummary, ...] = ()
         self.name, self.tags, self.note = QLineEdit(), QLineEdit(), NoteEdit()
         self.words = ElidedLabel(role=Role.MUTED)
@@ -267,14 +266,8 @@ class RunsPage(QWidget):
     compare_requested = Signal(object)  # a list of `RunFolder`
     runs_gone = Signal(object)  # the folders of runs that were moved to the trash, a list of `Path`
 
-    def __init__(
-        self,
-        theme: Theme,
-        runs_folder: Callable[[], Path],
-        trash: Trash | None = None,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
+        super().__init__()
         self._runs_folder = runs_folder
         self.model = RunsModel(theme, self)
         self._filter = RunsFilter(self.model, self)
@@ -563,7 +556,6 @@ class RunsPage(QWidget):
 
     def _ask_to_extend(self, run: RunFolder, length: Length) -> None:
         sheet = ExtendSheet(length, self)
-        sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         sheet.chosen.connect(partial(self.extend_requested.emit, run))
         sheet.new_run_chosen.connect(lambda fix: self._edit(run, partial(with_changes, fix=fix)))
         sheet.open()
@@ -611,9 +603,6 @@ class RunsPage(QWidget):
         self.bin.told.connect(self.show_note)
         self.bin.failed.connect(self._show_failure)
         self.work.failed.connect(self._show_failure)
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.end_work)
 
     def _lay_out(self) -> None:
         title = role_label(Role.PAGE_TITLE, _("Runs"))

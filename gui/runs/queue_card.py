@@ -28,9 +28,8 @@ class QueueCard(Card):
     move_requested = Signal(object, object)  # a `RunFolder` and a `core.runs.queue.Move`
     leave_requested = Signal(object)  # the `RunFolder` to remove from the queue
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", parent)
-        self.set_title(_("Queue"))
+    def __init__(self) -> None:
+        super().__init__(_("Queue"))
         self._waiting: tuple[LiveRun, ...] = ()
         self._titles: list[str] = []
         self._buttons: dict[tuple[Path, int], QPushButton] = {}

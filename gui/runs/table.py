@@ -20,7 +20,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPen, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from core.base import formats, settings
 from core.base.files import write_atomically
@@ -391,8 +391,8 @@ class RunsTable(QTableView):
     bin_requested = Signal()
     columns_chosen = Signal(object)  # a set of hidden `Column`s
 
-    def __init__(self, rows: RunsModel, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, rows: RunsModel) -> None:
+        super().__init__()
         self._rows = rows
         set_up_rows(self)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names often differ at their ends

@@ -1,7 +1,7 @@
 """A download from the Hub, and the line that shows it."""
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QProgressBar, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -11,6 +11,7 @@ from core.services.hub import Downloaded, DownloadRequest, Pace, Removed, Remove
 from gui.base.background import Ask, JobTask
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
+from gui.widgets.bars import progress_bar
 from gui.widgets.labels import ElidedLabel, push_button, role_label
 from gui.widgets.layout import hbox, vbox
 
@@ -108,9 +109,7 @@ class DownloadLine(QWidget):
         super().__init__()
         self._download = download
         self._name, self.status = ElidedLabel(role=Role.STRONG), role_label(Role.MUTED)
-        self._bar = QProgressBar()
-        self._bar.setAccessibleName(_("Downloaded"))
-        self._bar.setTextVisible(False)
+        self._bar = progress_bar(_("Downloaded"))
         self.pause = push_button(pressed=self._on_pause)
         self.cancel = push_button(_("Cancel"), download.cancel, _("Stop, and delete what was downloaded"))
         texts = vbox(hbox((self._name, 1), self.status), self._bar, spacing=SPACING // 2)

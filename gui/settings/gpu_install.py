@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QProgressBar, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -16,6 +16,7 @@ from gui.base.background import Task
 from gui.base.theme import Role
 from gui.base.trash import Question, reveal
 from gui.settings.download import progress_text
+from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card
 from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import hbox, vbox
@@ -111,9 +112,7 @@ class GpuPanel(QWidget):
         self.text = text_label(role=Role.MUTED, selectable=True)
         self.failure = text_label(role=Role.PROBLEM, selectable=True)
         self.step = text_label(role=Role.MUTED, selectable=True)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(_("Installed"))
+        self.bar = progress_bar(_("Installed"))
         self.install = push_button(pressed=installer.install)
         self.cancel = push_button(_("Cancel"), installer.cancel, _("Downloaded files are kept"))
         self.remove = push_button(_("Remove…"), self._on_remove, name=_("Remove PyTorch with CUDA"))

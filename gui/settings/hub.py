@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QHeaderView,
     QLineEdit,
@@ -36,7 +35,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import TrashDialog
 from gui.widgets.cards import Card
 from gui.widgets.labels import LinkLabel, push_button, text_label
-from gui.widgets.layout import fill_dialog, hbox, vbox
+from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
 TOKENS_PAGE = f"{hub.PUBLIC}/settings/tokens"
@@ -128,12 +127,11 @@ class TokenPanel(QWidget):
         self.remove.setEnabled(is_idle and self._account.place is TokenPlace.KEYCHAIN)
 
 
-class TokenSheet(QDialog):
+class TokenSheet(Sheet):
     """Asks for a token, which the gated model `name` needs."""
 
     def __init__(self, name: str, ask: Ask, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Sign in to the Hugging Face Hub"))
+        super().__init__(_("Sign in to the Hugging Face Hub"), parent)
         self.setMinimumWidth(520)
         steps = LinkLabel()
         steps.setText(
@@ -149,9 +147,7 @@ class TokenSheet(QDialog):
         steps.setOpenExternalLinks(True)
         self.panel = TokenPanel(ask)
         self.panel.saved.connect(self.accept)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
-        fill_dialog(self, steps, self.panel, buttons)
+        fill_dialog(self, steps, self.panel, self.button_box(QDialogButtonBox.StandardButton.Close))
         self.panel.look()
 
     def done(self, result: int) -> None:

@@ -7,12 +7,10 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QFrame,
     QHeaderView,
     QLineEdit,
-    QProgressBar,
     QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -32,9 +30,10 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.settings.download import Download, DownloadLine
 from gui.settings.hub import TokenSheet
+from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
-from gui.widgets.layout import fill_dialog, hbox, vbox
+from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
 
@@ -243,7 +242,7 @@ def _cells(found: Found) -> tuple[str, ...]:
 SIZE = (880, 620)
 
 
-class HubSheet(QDialog):
+class HubSheet(Sheet):
     """Finds a model or data set on the Hub; closing it pauses a download.
 
     `answer` is that of the last search, `here` what is on this computer.
@@ -263,11 +262,9 @@ class HubSheet(QDialog):
         task_title: str = "",
         kind: Kind = Kind.MODEL,
     ) -> None:
-        super().__init__(parent)
-        self._ask, self._task, self._kind = ask, task, kind
         is_model = kind is Kind.MODEL
-        self.setWindowTitle(_("Models on the Hub") if is_model else _("Data on the Hub"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(_("Models on the Hub") if is_model else _("Data on the Hub"), parent)
+        self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)
         self._search = JobTask(ask, "hub-search", SearchAnswer, self)
         self._cached = JobTask(ask, "hub-cached", CacheReport, self)
@@ -288,9 +285,7 @@ class HubSheet(QDialog):
         self.subset.setAccessibleName(_("Subset"))
         self.subset.setVisible(not is_model)
         self.status = role_label(Role.HINT)
-        self._busy = QProgressBar()
-        self._busy.setRange(0, 0)
-        self._busy.setAccessibleName(_("Searching"))
+        self._busy = progress_bar(_("Searching"))
         self.strip = MessageStrip()
         self.strip.hide()
         self.results = HubResults()
@@ -441,9 +436,8 @@ class HubSheet(QDialog):
         self.download.finished.connect(self._finish)
 
     def _lay_out(self) -> None:
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(self.use, QDialogButtonBox.ButtonRole.ActionRole)
-        buttons.rejected.connect(self.reject)
         for button in (*buttons.findChildren(QPushButton), self.button):
             button.setAutoDefault(False)  # Enter in the line searches
         fill_dialog(

@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 import PySide6
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QBoxLayout,
     QCheckBox,
-    QDialog,
     QDialogButtonBox,
     QFileDialog,
     QHeaderView,
-    QProgressBar,
     QTableWidget,
     QTableWidgetItem,
     QWidget,
@@ -40,24 +38,23 @@ from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
 from gui.settings.gpu_install import GpuCard, GpuInstaller
 from gui.settings.hub import CacheCard, HubCard
+from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.form_row import label_width
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import LinkLabel, margins, push_button, role_label, text_label
-from gui.widgets.layout import PageScroll, fill_dialog, hbox, vbox
+from gui.widgets.layout import PageScroll, Sheet, fill_dialog, hbox, vbox
 from gui.widgets.tables import KeyValue, set_up_rows
 
 SIZE_WAITING = (560, 150)
 SIZE_ANSWERED = (860, 600)
 
 
-class DeviceCheckDialog(QDialog):
+class DeviceCheckDialog(Sheet):
     """Checks a device, as in `device.name`. Closing it ends the check."""
 
     def __init__(self, ask: Ask, device: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("Device check"))
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(_("Device check"), parent)
         self.resize(*SIZE_WAITING)
         self.task = JobTask(ask, "check-device", DeviceCheckReport, self)
         self.task.done.connect(self._on_report)
@@ -68,9 +65,7 @@ class DeviceCheckDialog(QDialog):
                 "This takes up to half a minute."
             )
         )
-        self._progress = QProgressBar()
-        self._progress.setRange(0, 0)
-        self._progress.setAccessibleName(_("Checking the device"))
+        self._progress = progress_bar(_("Checking the device"))
         self.strip = MessageStrip()
         self.strip.hide()
         self.table = QTableWidget(0, 4)
@@ -85,8 +80,7 @@ class DeviceCheckDialog(QDialog):
         header.setSectionResizeMode(3, QHeaderView.ResizeMode.Stretch)
         self.table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.table.hide()
-        self._buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self._buttons.rejected.connect(self.reject)
+        self._buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         fill_dialog(self, self._text, self._progress, self.strip, (self.table, 1), self._buttons)
         self.task.put(DeviceCheckRequest(device=device))
 

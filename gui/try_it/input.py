@@ -61,8 +61,8 @@ class DrawingPad(QWidget):
 
     drawn = Signal(str)  # the path of the image, as text; it is deleted with the pad
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFixedSize(PAD, PAD)
         self.setCursor(Qt.CursorShape.CrossCursor)
         self.setAccessibleName(_("Drawing pad"))
@@ -127,8 +127,8 @@ class ImageBox(QFrame):
 
     chosen = Signal(str)  # the path of the image, as text
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         set_role(self, Role.DROP)
         self.setAcceptDrops(True)
         self.picture, self.seen = QLabel(), QLabel()
@@ -402,8 +402,8 @@ class ExampleRow(QWidget):
 
     chosen = Signal(object)  # the `Question` of the clicked one
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._flow = FlowLayout(SPACING, SPACING // 2, self)
         self.buttons: list[QPushButton] = []
         self._title = role_label(Role.HINT, _("Examples"))
@@ -468,8 +468,8 @@ class TextBox(QPlainTextEdit):
 
     return_pressed = Signal()  # without Shift
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self.setAccessibleName(name)
         self.setTabChangesFocus(True)
         frame = 2 * (self.frameWidth() + SPACING)
@@ -490,8 +490,8 @@ class TryInput(Card):
     stop_pressed = Signal()  # end the answers early
     clear_pressed = Signal()  # begin a new conversation
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", parent)
+    def __init__(self) -> None:
+        super().__init__("")
         self._task = Task.CHAT
         self._is_busy = False
         self.text = TextBox(_("Text"))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, Qt, QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
@@ -152,9 +152,6 @@ class TryPage(QWidget):
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
             column.image_seen.connect(self.input.image.show_seen)
-        application = QCoreApplication.instance()
-        assert application is not None
-        application.aboutToQuit.connect(self.close_questions)
 
     # The run
 

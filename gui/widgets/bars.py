@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.language import _
@@ -18,6 +18,13 @@ from gui.widgets.layout import FLUSH, clear, fill
 METER_THICKNESS = 6
 
 
+def progress_bar(name: str, most: int = 0) -> QProgressBar:
+    """Return a progress bar without a text; `most` 0 shows only that something goes on."""
+    bar = QProgressBar(maximum=most, textVisible=False)
+    bar.setAccessibleName(name)
+    return bar
+
+
 class Meter(QWidget):
     """A share from 0 to 1 as a bar.
 
@@ -25,8 +32,8 @@ class Meter(QWidget):
         colour: The field of `gui.base.tokens.Tokens` that the filled part takes.
     """
 
-    def __init__(self, theme: Theme, colour: str, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, colour: str, name: str) -> None:
+        super().__init__()
         self._theme = theme
         self.colour = colour
         self.share = 0.0
@@ -78,8 +85,8 @@ class Bar:
 class NamedBars(QWidget):
     """A line for each bar with its name and figure, in columns; below them how many more there are."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self.bars: tuple[Bar, ...] = ()
         self._grid = QGridLayout(self)
@@ -183,8 +190,8 @@ class PartsBar(QWidget):
     What lies between the first limit and the last is shaded: it exists, but is in use.
     """
 
-    def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
         self._theme = theme
         self.parts: tuple[Part, ...] = ()
         self.limits: tuple[Part, ...] = ()

@@ -33,8 +33,8 @@ class BriefStrip(Strip):
 
     pressed = Signal()  # the button
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._title, self._detail = ElidedLabel(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
         self._title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._button = push_button(pressed=self.pressed.emit)
@@ -61,8 +61,8 @@ class BriefStrip(Strip):
 class Card(QFrame):
     """A panel with a title, something small at the other end of its line, and a body to fill."""
 
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str) -> None:
+        super().__init__()
         set_role(self, Role.CARD)
         self.setAccessibleName(title)
         outer = fill(
@@ -177,8 +177,8 @@ class ChangesStrip(MessageStrip):
 
     undo_chosen = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, closable=True)
+    def __init__(self) -> None:
+        super().__init__(closable=True)
         self.changes: tuple[Change, ...] = ()
         self.fix_chosen.connect(self.undo_chosen)
         self.hide()

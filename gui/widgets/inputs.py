@@ -62,8 +62,8 @@ TEXT_MARGIN = 7
 class CalmSpinBox(QSpinBox):
     """A whole number. Thousands are grouped only without the focus: Qt reads a typed `2,5` as 25."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         _calm(self)
         self.setGroupSeparatorShown(True)
 
@@ -93,8 +93,8 @@ _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
 class CalmDoubleSpinBox(QDoubleSpinBox):
     """A number with decimals; a comma is a decimal point too."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         _calm(self)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
@@ -125,8 +125,8 @@ class WheelGuard(QObject):
 class CalmComboBox(QComboBox):
     """A list to choose from, no wider than the form lets it be."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(8)
@@ -149,8 +149,8 @@ class PathLine(QLineEdit):
     Without the focus the end of a long path is in view; the tool tip has all of it.
     """
 
-    def __init__(self, help_text: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, help_text: str = "") -> None:
+        super().__init__()
         self._help = help_text
         self.setToolTip(help_text)
         self.textChanged.connect(self._show_tip)
@@ -230,8 +230,8 @@ class Segmented(QFrame):
 
     chosen = Signal(str)  # the value, by the person
 
-    def __init__(self, segments: Iterable[Segment] = (), parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        super().__init__()
         set_role(self, Role.SEGMENTS)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._row = fill(QHBoxLayout(self), margins=(2, 2, 2, 2), spacing=2)
@@ -317,8 +317,8 @@ Index = QModelIndex | QPersistentModelIndex
 class ChoiceList(CalmComboBox):
     """One of many choices; refused ones are greyed and show why."""
 
-    def __init__(self, choices: Iterable[Segment] = (), parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, choices: Iterable[Segment] = ()) -> None:
+        super().__init__()
         self.setMaxVisibleItems(MOST_SHOWN)
         self.view().setItemDelegate(TwoLines(self.view()))
         self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)

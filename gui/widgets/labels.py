@@ -86,8 +86,8 @@ TINT = 0.22
 class LabelledText(QLabel):
     """Shows a text; words that belong together (B-PER, I-PER) are one span. Words labelled O are plain."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
         self._theme = theme
         self._text = ""
         self._words: tuple[Word, ...] = ()
@@ -139,8 +139,8 @@ LINKS = Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.L
 class LinkLabel(QLabel):
     """Rich text that wraps; its links are reached by mouse and keyboard."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWordWrap(True)
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setTextInteractionFlags(LINKS)
@@ -157,8 +157,8 @@ class LinkLabel(QLabel):
 class Disclosure(LinkLabel):
     """A hint, with details folded behind a link such as "Why?"."""
 
-    def __init__(self, ask: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, ask: str) -> None:
+        super().__init__()
         self._ask = ask
         self.summary = ""
         self.details: tuple[str, ...] = ()

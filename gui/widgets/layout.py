@@ -4,6 +4,8 @@ from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
+    QDialog,
+    QDialogButtonBox,
     QFrame,
     QHBoxLayout,
     QLayout,
@@ -58,6 +60,21 @@ def vbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
     return fill(QVBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
 
 
+class Sheet(QDialog):
+    """A dialog that is deleted when it is closed."""
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+    def button_box(self, leave: QDialogButtonBox.StandardButton) -> QDialogButtonBox:
+        """Return a box with Close or Cancel, to which others can be added."""
+        box = QDialogButtonBox(leave)
+        box.rejected.connect(self.reject)
+        return box
+
+
 def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:
     """Lay out the parts of a dialog below each other; see `fill`."""
     margins = (2 * SPACING, 2 * SPACING, 2 * SPACING, 2 * SPACING)
@@ -81,25 +98,30 @@ class QuietBar(QScrollBar):
             super().paintEvent(event)
 
 
-class PageScroll(QScrollArea):
+class QuietScroll(QScrollArea):
+    """Scrolls vertically, without a frame, and keeps the place of its bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setVerticalScrollBar(QuietBar())
+
+
+class PageScroll(QuietScroll):
     """Scrolls its content vertically, with the height that wrapped texts need, which QScrollArea ignores.
 
     Args:
         most_lines: Limits the height to that of the content and to so many lines; None: any height.
     """
 
-    def __init__(
-        self, content: QWidget, parent: QWidget | None = None, *, most_lines: int | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, content: QWidget, *, most_lines: int | None = None) -> None:
+        super().__init__()
         self._most_lines = most_lines
         set_role(content, Role.PAGE)
         self._content = content
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
-        self.setVerticalScrollBar(QuietBar())
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
         content.installEventFilter(self)

@@ -44,8 +44,8 @@ class KeyValue(QWidget):
         name_width: Least width of the names in pixels, to stand in line with other rows.
     """
 
-    def __init__(self, name_width: int = 0, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name_width: int = 0) -> None:
+        super().__init__()
         self._shape: list[tuple[str, list[str]]] = []
         self._rows: list[Row] = []
         self._values: list[_Value] = []
@@ -140,12 +140,16 @@ class _Value(QWidget):
         self._dot.setVisible(bool(words))
 
 
-def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING) -> None:
+def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING, on_card: bool = False) -> None:
     """Make a table one of whole rows, of which one can be chosen. Widths and names are its owner's.
 
     Args:
         padding: What a row is higher than its text, in pixels.
+        on_card: Whether it lies on a card, and has no frame of its own.
     """
+    if on_card:
+        set_role(table, Role.INSET)
+        table.setFrameShape(QFrame.Shape.NoFrame)
     table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
     table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)

@@ -61,7 +61,8 @@ class Pages:
 
     def lora_with_all_options(self):
         self.edit(data={}, model={"source": "", "method": "lora"}, device={"compile": True})
-        self.window.new_run.open_more()
+        for card in self.window.new_run._options.cards:
+            card.open()
         self.window.new_run.apply_preset(presets()[0])
 
     def too_little_memory(self):

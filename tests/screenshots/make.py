@@ -292,7 +292,8 @@ class Stage:
             asked[name] = {**asked.get(name, {}), **values}
         self.window.edit({"task": "text-classification", **asked})
         if shown:
-            self.window.new_run.open_more()
+            for card in self.window.new_run._options.cards:
+                card.open()
             self.window.new_run.go_to_option(shown)
 
     def data(self, task: Task, view: int = 0) -> None:

@@ -349,7 +349,8 @@ def test_new_colours_reach_the_visible_page_at_once_and_others_when_they_are_sho
     theme = window._theme
     theme.apply()
     try:
-        window.new_run.open_more()
+        for card in window.new_run._options.cards:
+            card.open()
         window.go_to(Place.RUNS)
         window.go_to(Place.SETTINGS)
         margins = {label: label.contentsMargins() for label in window.new_run.findChildren(QLabel)}

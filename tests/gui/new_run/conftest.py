@@ -61,7 +61,7 @@ def page(shared, engine, memory):
     page._guessed_from = page._machine = None
     page._fit_actions._confirmed = b""
     page._options.set_machine(None)
-    for card in page._options._cards:
+    for card in page._options.cards:
         card._more.setChecked(False)
     page._outcome.fit.ladder.link.setChecked(False)
     page._outcome.fit._was_short = False

@@ -1,4 +1,5 @@
 import pytest
+from PySide6.QtWidgets import QWidget
 
 from gui.new_run.header import ImportSheet
 
@@ -6,9 +7,15 @@ COMMAND = "python run_glue.py --learning_rate 3e-5 --per_device_train_batch_size
 
 
 @pytest.fixture
-def sheet(qtbot):
-    sheet = ImportSheet()
-    qtbot.addWidget(sheet)
+def window(qtbot):
+    window = QWidget()
+    qtbot.addWidget(window)
+    return window
+
+
+@pytest.fixture
+def sheet(window):
+    sheet = ImportSheet(window)
     sheet.show()
     return sheet
 

@@ -163,7 +163,8 @@ def test_another_device_refuses_other_choices(page):
 
 def test_tab_goes_down_the_rows_also_below_more(qtbot, page, model, pairs):
     load(page, source=model, data=pairs, model={"method": "lora"})
-    page._options.open_more()
+    for card in page._options.cards:
+        card.open()
     form = page._options.form
     controls = [form.field(path).control for path in form.paths if form.applies(options_by_path()[path])]
     widget, order = page, []
