@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -120,7 +120,7 @@ class EngineCrashed(Exception):  # noqa: N818 - said as the window says it
 
 
 class JobCancelled(Exception):  # noqa: N818 - somebody changed their mind; nothing is wrong
-    """An engine job was ended by `EngineJob.kill` before it had answered."""
+    """An engine job was ended by `kill` before it had answered."""
 
 
 def engine_command(*arguments: str) -> list[str]:
@@ -134,34 +134,8 @@ def engine_command(*arguments: str) -> list[str]:
     return [own_program(), "--engine", *arguments]
 
 
-def start_asked(
-    command: Sequence[str], environment: Mapping[str, str] | None = None
-) -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
-    """Start a process that reads requests from standard input and answers on standard output.
-
-    Returns:
-        The process, and the file of its standard error; the caller closes it.
-
-    Raises:
-        OSError: It can't be started.
-    """
-    messages = tempfile.TemporaryFile()  # noqa: SIM115 - closed by who asked for it
-    try:
-        process = start_worker(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=messages.fileno(),
-            environment={ASKER: str(os.getpid()), **(environment or {})},
-        )
-    except BaseException:
-        messages.close()
-        raise
-    return process, messages
-
-
-class EngineJob:
-    """An engine process that answers one request and ends, with limits of memory and time.
+class JobProcess:
+    """A process that reads requests from standard input and answers on standard output, with limits of memory and time.
 
     Args:
         job: Its name, such as `inspect`.
@@ -184,18 +158,38 @@ class EngineJob:
         self._killed = False
         self._kills_before = out_of_memory_kills()
         self._ceiling = Ceiling(limit=limit(system()), system=system)
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
         try:
-            self._process, self._messages = start_asked(
-                command or engine_command(job), self._ceiling.environment
+            self._process = start_worker(
+                command or engine_command(job),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._messages.fileno(),
+                environment={ASKER: str(os.getpid()), **self._ceiling.environment},
             )
         except BaseException:
+            self._messages.close()
             self._ceiling.close()
             raise
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
         return int(self._process.pid)
+
+    def kill(self) -> None:
+        """End it at once; may be called from another thread while an answer is awaited."""
+        self._killed = True
+        kill_with_children(self._process)
+        self._ceiling.close()
+
+    def _crashed(self) -> EngineCrashed:
+        self._messages.seek(0)
+        report = self._messages.read().decode(errors="replace")
+        return EngineCrashed(self._job, self._process.returncode, report)
+
+
+class EngineJob(JobProcess):
+    """A process that answers one request and ends."""
 
     def ask(
         self, request: bytes = b"", timeout: float = ASK_SECONDS, tell: TellProgress | None = None
@@ -231,15 +225,8 @@ class EngineJob:
                     "", ceiling.highest, _("The operating system stopped it because memory ran out.")
                 )
             if self._process.returncode != 0:
-                self._messages.seek(0)
-                raise self._failure(answer, self._messages.read())
+                raise self._failure(answer)
         return answer
-
-    def kill(self) -> None:
-        """End the job at once; may be called from another thread while `ask` waits."""
-        self._killed = True
-        kill_with_children(self._process)
-        self._ceiling.close()
 
     def _ran_out(self) -> bool:
         """Whether it ended for lack of memory. macOS counts no such endings: a killed process was most likely one."""
@@ -248,16 +235,15 @@ class EngineJob:
             return True
         return is_out_of_memory(code, kills=kills != self._kills_before)
 
-    def _failure(self, answer: bytes, messages: bytes) -> Exception:
-        code = self._process.returncode
-        if code == 1:
+    def _failure(self, answer: bytes) -> Exception:
+        if self._process.returncode == 1:
             try:
                 told = msgspec.json.decode(answer, type=JobFailure).error
             except msgspec.MsgspecError:
                 pass
             else:
                 return UserError(told.title, told.detail, told.fixes)
-        return EngineCrashed(self._job, code, messages.decode(errors="replace"))
+        return self._crashed()
 
 
 def run_job(

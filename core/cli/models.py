@@ -36,26 +36,7 @@ from core.options import RunOptions, run_file
 from core.options.choices import Speaker
 from core.runs.folder import RunFolder
 from core.runs.metrics import MetricsTable, What, save_csv, save_parquet, write_csv
-from core.services import hub
-from core.services.chat import (
-    Answered,
-    Ask,
-    Chat,
-    EndedBy,
-    Given,
-    Image,
-    Load,
-    Loaded,
-    NotAnswered,
-    Piece,
-    Texts,
-    TryProcess,
-    Turn,
-    Which,
-    Writing,
-    reads_pairs,
-    room_for,
-)
+from core.services import chat, hub
 from core.services.export import (
     EXPORTS,
     Export,
@@ -128,7 +109,7 @@ def _add_try(commands: Commands) -> None:
     what.add_argument("--file", type=Path, metavar="IMAGE", help=_("an image to classify"))
     add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
-    group, default = command.add_argument_group(_("for text generation and chat")), Writing()
+    group, default = command.add_argument_group(_("for text generation and chat")), chat.Writing()
     group.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
     for name, kind, metavar, text in (
         ("max_tokens", int, "N", _("max new tokens; default: {default}")),
@@ -152,16 +133,16 @@ def try_run(arguments: argparse.Namespace) -> int:
         refuse(_("this run's model reads texts; give one in quotes"))
     if image is not None and not image.is_file():
         refuse(_("there is no file {file}").format(file=image))
-    if reads_pairs(run) and len(texts) != 2:
+    if chat.reads_pairs(run) and len(texts) != 2:
         refuse(_("this run's model reads pairs of texts; give both, each in quotes"))
     if len(arguments.texts) > 2:
         refuse(_("a text of several words must be in quotes"))
-    which = Which.BEFORE if arguments.before else Which.TRAINED
-    verdict = room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
+    which = chat.Which.BEFORE if arguments.before else chat.Which.TRAINED
+    verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
         hint = _("--cpu uses the CPU.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
-    process = TryProcess(Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
+    process = chat.TryProcess(chat.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
     try:
         return _talk(process, arguments, _questions(arguments, texts, options))
     except BaseException:  # Ctrl-C, or an unreadable question: leave no process behind
@@ -169,14 +150,16 @@ def try_run(arguments: argparse.Namespace) -> int:
         raise
 
 
-def _questions(arguments: argparse.Namespace, given: Sequence[str], options: RunOptions) -> Iterator[Given]:
-    def question(*texts: str) -> Given:
+def _questions(
+    arguments: argparse.Namespace, given: Sequence[str], options: RunOptions
+) -> Iterator[chat.Given]:
+    def question(*texts: str) -> chat.Given:
         if options.task.reads_conversations:
-            return Chat(turns=(Turn(Speaker.USER, "\n".join(texts)),), system=arguments.system)
-        return Texts(texts=texts)
+            return chat.Chat(turns=(chat.Turn(Speaker.USER, "\n".join(texts)),), system=arguments.system)
+        return chat.Texts(texts=texts)
 
     if arguments.file is not None:
-        yield Image(path=str(arguments.file.absolute()))
+        yield chat.Image(path=str(arguments.file.absolute()))
     elif given and given != ["-"]:
         yield question(*given)
     elif given or not sys.stdin.isatty():
@@ -193,38 +176,38 @@ def _questions(arguments: argparse.Namespace, given: Sequence[str], options: Run
                 yield question(line)
 
 
-def _talk(process: TryProcess, arguments: argparse.Namespace, questions: Iterator[Given]) -> int:
+def _talk(process: chat.TryProcess, arguments: argparse.Namespace, questions: Iterator[chat.Given]) -> int:
     """Ask all questions and print the answers; returns the exit status."""
-    writing = Writing(
+    writing = chat.Writing(
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
         top_p=arguments.top_p,
         seed=arguments.seed,
         stop_at=tuple(arguments.stop),
     )
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[chat.Turn, ...] = ()
     text, number, status = "", 0, 0
     for message in process.lines():
-        if arguments.json and not isinstance(message, Piece):
+        if arguments.json and not isinstance(message, chat.Piece):
             say(msgspec.json.encode(message).decode())
         match message:
-            case Piece():
+            case chat.Piece():
                 if not arguments.json:
                     say(message.text, end="")
                 continue
-            case Loaded():
+            case chat.Loaded():
                 if not arguments.json:
                     note(
                         _("{name}, on {device} in {dtype}").format(
                             name=message.name, device=message.device, dtype=message.dtype
                         )
                     )
-            case Answered():
-                turns = (*turns, Turn(Speaker.ASSISTANT, message.text))
+            case chat.Answered():
+                turns = (*turns, chat.Turn(Speaker.ASSISTANT, message.text))
                 if not arguments.json:
                     say("\n".join(answer_lines(message, text)))
                     note("\n".join((*message.notes, speed_text(message))))
-            case NotAnswered():
+            case chat.NotAnswered():
                 status = 1
                 note(UserError(message.error.title, message.error.detail, message.error.fixes))
             case _:
@@ -233,27 +216,27 @@ def _talk(process: TryProcess, arguments: argparse.Namespace, questions: Iterato
         if given is None:
             process.close()
             continue
-        if isinstance(given, Chat):
+        if isinstance(given, chat.Chat):
             turns = (*turns, *given.turns)
-            given = Chat(turns=turns, system=given.system)
-        text = " ".join(given.texts) if isinstance(given, Texts) else ""
+            given = chat.Chat(turns=turns, system=given.system)
+        text = " ".join(given.texts) if isinstance(given, chat.Texts) else ""
         number += 1
-        process.say(Ask(id=number, given=given, writing=writing))
+        process.say(chat.Ask(id=number, given=given, writing=writing))
     return status
 
 
-def answer_lines(answered: Answered, text: str = "") -> list[str]:
+def answer_lines(answered: chat.Answered, text: str = "") -> list[str]:
     """An answer about `text` for a terminal; of a written one, which is printed already, the end of its line."""
     if answered.chances:
         return [f"{label.chance:>7.1%}  {visible(label.label)}" for label in answered.chances[:SHOWN_LABELS]]
     if answered.number is not None:
         return [f"{answered.number:.4g}"]
     if answered.ended_by is not None:
-        return [" …" if answered.ended_by is EndedBy.LENGTH else ""]
+        return [" …" if answered.ended_by is chat.EndedBy.LENGTH else ""]
     return [f"{word.chance:>7.1%}  {word.label}  {text[word.start : word.end]}" for word in answered.words]
 
 
-def speed_text(answered: Answered) -> str:
+def speed_text(answered: chat.Answered) -> str:
     """Model, time and device, such as "digits: 41 tokens in 1.20 s (34 a second), cpu, bf16"."""
     template = (
         _("{name}: {seconds:.2f} s, {device}, {dtype}")

@@ -19,10 +19,9 @@ from queue import SimpleQueue
 import msgspec
 
 from core.base import formats
-from core.base.ceiling import Ceiling, room_for_reading
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import open_plain
-from core.base.jobs import EngineCrashed, FailureReport, JobCancelled, engine_command, start_asked
+from core.base.jobs import EngineCrashed, FailureReport, JobCancelled, JobProcess
 from core.base.language import _, ngettext
 from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
@@ -299,34 +298,15 @@ EXIT_SECONDS = 3.0
 """Timeout of a process that was asked to end."""
 
 
-class TryProcess:
-    """One model in a process of its own. `say` may be called from any thread; `lines` waits for messages.
-
-    Args:
-        command: Command line of the process, by default that of Hone's engine.
-
-    Raises:
-        OSError: The process can't be started.
-    """
+class TryProcess(JobProcess):
+    """One model in a process of its own. `say` may be called from any thread; `lines` waits for messages."""
 
     def __init__(self, load: Load, command: Sequence[str] | None = None) -> None:
-        self._killed = False
-        self._ceiling = Ceiling(limit=room_for_reading(system_memory()))
-        try:
-            self._process, self._stderr = start_asked(
-                command or engine_command(JOB), self._ceiling.environment
-            )
-        except BaseException:
-            self._ceiling.close()
-            raise
+        super().__init__(JOB, command)
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="try-writer", daemon=True)
         self._writer.start()
         self.say(load)
-
-    @property
-    def pid(self) -> int:
-        return int(self._process.pid)
 
     def say(self, said: Said) -> None:
         """Send a message without waiting; does nothing once the process has ended."""
@@ -364,18 +344,12 @@ class TryProcess:
                 self._process.wait()
             self._writer.join()
             self._process.stdout.close()
-            self._stderr.close()
+            self._messages.close()
 
     def close(self) -> None:
         """Ask the process to end, even while it is writing an answer."""
         self.say(Close())
         self._outbox.put(None)
-
-    def kill(self) -> None:
-        """End the process at once; may be called from another thread while `lines` waits."""
-        self._killed = True
-        kill_with_children(self._process)
-        self._ceiling.close()
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -396,8 +370,7 @@ class TryProcess:
                 _("The system ended the model's process"),
                 _("Probably memory ran out. Close other programs, or ask one model at a time."),
             )
-        self._stderr.seek(0)
-        return EngineCrashed(JOB, self._process.returncode, self._stderr.read().decode(errors="replace"))
+        return self._crashed()
 
 
 Start = Callable[[Load], TryProcess]

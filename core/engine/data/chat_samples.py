@@ -22,6 +22,7 @@ from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeat
 from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, lengths_of, read_held_out, read_training
+from core.engine.data.text_files import is_text
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Task
 from core.services.inspect import Finding, FindingKind, FindingLevel, Tally
@@ -308,7 +309,7 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
 def _text_bytes(column: Any) -> Any:
     """Return the bytes of the texts in each cell, including those in nested lists and objects."""
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(float)
     sizes = np.zeros(len(column))
     if pa.types.is_struct(kind):

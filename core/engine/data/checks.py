@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from core.base import formats
 from core.base.errors import DataError, Fix
@@ -39,7 +38,7 @@ from core.engine.data.columns import (
 from core.engine.data.conversations import ShapeKind, find_shape
 from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
 from core.engine.data.tables import Table
-from core.engine.data.text_files import listed
+from core.engine.data.text_files import is_text, listed
 from core.options.choices import Task
 from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel
 
@@ -275,7 +274,7 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
     refuse_missing(table, guess.label, ANSWER, (likely.label,) if likely.label else ())
     for name, what in ((guess.text[0], _("lists of words")), (guess.label, _("lists of tags"))):
         kind = table.rows.schema.field(name).type
-        if not is_list(kind) and not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+        if not is_list(kind) and not is_text(kind):
             raise _wrong_values(table, name, what, needed, (CHOOSE,))
 
 

@@ -18,7 +18,7 @@ from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.splits import are_too_many
 from core.engine.data.tables import Table
-from core.engine.data.text_files import NoteCode
+from core.engine.data.text_files import NoteCode, is_text
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import Column, ColumnKind
 
@@ -157,7 +157,7 @@ def kind_of(column: pa.ChunkedArray) -> ColumnKind:
         return kind_of(column.cast(kind.value_type))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return ColumnKind.NUMBER
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not is_text(kind):
         return ColumnKind.OTHER
     has_number = False
     for texts in map(_filled, column.chunks):

@@ -25,7 +25,7 @@ import pyarrow as pa
 from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.tables import Table
-from core.engine.data.text_files import listed
+from core.engine.data.text_files import is_text, listed
 from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, Speaker
 from core.services.inspect import FindingKind, FindingLevel, Tally
 
@@ -203,7 +203,7 @@ def _guess(table: Table, role: ColumnRole, taken: set[str]) -> str | None:
     if role is R.CONVERSATION:
         return _guess_conversation(table, named, free)
     if role is R.TEXT and not named:
-        texts = [name for name in free if _is_text(table.rows[name].type)]
+        texts = [name for name in free if is_text(table.rows[name].type)]
         return texts[0] if len(texts) == 1 else None
     return named[0] if named else None
 
@@ -212,7 +212,8 @@ def _guess_conversation(table: Table, named: list[str], free: list[str]) -> str 
     """Find a column that is named like one and has messages, or is full of them, or is named like one and has lists."""
     shares = {}
     for name in free:
-        cells = _first_cells(table, name)
+        first = table.rows[name].slice(0, SAMPLE_ROWS).to_pylist()
+        cells = [value for value in first if value is not None]
         shares[name] = sum(map(looks_like_messages, cells)) / max(1, len(cells))
     answers = " ".join(NAMES[role] for role in (R.PROMPT, R.ANSWER, R.CHOSEN, R.REJECTED)).split()
     candidates = (
@@ -221,14 +222,6 @@ def _guess_conversation(table: Table, named: list[str], free: list[str]) -> str 
         *(name for name in named if pa.types.is_nested(table.rows[name].type)),
     )
     return next(iter(candidates), None)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _first_cells(table: Table, name: str) -> list[Any]:
-    return [value for value in table.rows[name].slice(0, SAMPLE_ROWS).to_pylist() if value is not None]
 
 
 # --- Values of cells

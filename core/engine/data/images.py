@@ -43,9 +43,9 @@ from core.engine.data.splits import (
     USE_ALL_SAMPLES,
     files_of,
     in_order,
-    indices,
     no_such_split,
     refuse_labels,
+    refuse_unseen_labels,
     splits_of,
     stratified_split,
 )
@@ -164,7 +164,7 @@ def find_eval_images(options: RunOptions, found: FoundImages, labels: tuple[str,
         images = other.eval or other.train
     if images:
         fixes = (HOLD_OUT_INSTEAD,) if data.eval else ()
-        indices(images.names[: data.max_eval_samples], labels, images.where, fixes)
+        refuse_unseen_labels(images.names[: data.max_eval_samples], labels, images.where, fixes)
     return images
 
 

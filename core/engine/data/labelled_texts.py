@@ -295,7 +295,10 @@ class _Rows:
 
     def without_repeats(self) -> "_Rows":
         """Leave out rows with the same texts and answer as an earlier one."""
-        columns = ([_hashable(value) for value in column.to_pylist()] for column in self.texts.columns)
+        columns = (
+            [tuple(value) if isinstance(value, list) else value for value in column.to_pylist()]
+            for column in self.texts.columns
+        )
         kept = first_of_equals(zip(*columns, strict=True), self.answers).tolist()
         notes = repeats(len(self.answers) - len(kept))
         texts = self.texts.take(pa.array(kept, pa.int64()))
@@ -313,10 +316,6 @@ class _Rows:
             classes = [[index[label] for label in tags] for tags in self.answers]
             column = pa.array(classes, pa.list_(pa.int64()))
         return self.texts.append_column("label", column)
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def load_labelled_texts(options: RunOptions) -> TextData:

@@ -70,19 +70,16 @@ def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...]
         )
 
 
-def indices(
-    names: Sequence[str], labels: tuple[str, ...], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
-) -> list[int]:
-    """The class index of each sample.
+def refuse_unseen_labels(
+    names: Sequence[str], labels: Sequence[str], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
+) -> None:
+    """Raise DataError if a validation example has a label that isn't trained on.
 
     Args:
         where: Returns the place of a sample, such as "row 17 of test.csv".
-
-    Raises:
-        DataError: A name isn't among `labels`.
     """
-    index_of = {label: index for index, label in enumerate(labels)}
-    unknown = [index for index, name in enumerate(names) if name not in index_of]
+    known = set(labels)
+    unknown = [index for index, name in enumerate(names) if name not in known]
     if unknown:
         foreign = dict.fromkeys(names[index] for index in unknown)
         raise DataError(
@@ -94,7 +91,6 @@ def indices(
             ).format(count=len(unknown), where=where(unknown[0]), labels=listed(labels)),
             (Fix(_("Remove these examples, or add examples with these labels to the training data")), *fixes),
         )
-    return [index_of[name] for name in names]
 
 
 # --- Holding out a part of the data, of each class the same share

@@ -244,10 +244,14 @@ def _has_values(rows: pa.RecordBatch) -> pa.Array | None:
     blank = None
     for column in rows.columns:
         empty = column.is_null()
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if is_text(column.type):
             empty = pc.or_(empty, pc.equal(pc.fill_null(column, ""), ""))
         blank = empty if blank is None else pc.and_(blank, empty)
     return None if blank is None or not pc.any(blank).as_py() else pc.invert(blank)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def refuse_repeated(path: Path, header: Sequence[str]) -> None:

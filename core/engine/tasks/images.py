@@ -115,7 +115,7 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
             _("Its batch normalisation needs more than one value per channel."),
             (*fixes, _images_of(options, LARGE_ENOUGH)),
         )
-    if not leaves_one_over(count, batch_size):
+    if count <= batch_size or count % batch_size != 1:
         return data.train
     reporter.note(
         "lone-image",
@@ -125,11 +125,6 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
         ),
     )
     return without_one(data.train)
-
-
-def leaves_one_over(samples: int, batch_size: int) -> bool:
-    """Whether the last batch of an epoch has a single sample."""
-    return 1 < batch_size < samples and samples % batch_size == 1
 
 
 def without_one(images: ImageSet) -> ImageSet:

@@ -63,7 +63,7 @@ class Recorder(TryProcess):
 
 @pytest.fixture
 def process(monkeypatch):
-    monkeypatch.setattr(models, "TryProcess", Recorder)
+    monkeypatch.setattr("core.services.chat.TryProcess", Recorder)
     for name in ("loads", "asked"):
         monkeypatch.setattr(Recorder, name, [])
     return Recorder
