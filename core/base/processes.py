@@ -362,7 +362,6 @@ def converse(process: subprocess.Popen[bytes], request: bytes, on_line: Callable
 
 
 def kill_with_children(process: subprocess.Popen[bytes]) -> None:
-    """Kill a worker and all processes that it started."""
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):

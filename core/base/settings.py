@@ -87,7 +87,6 @@ def save(settings: Settings) -> None:
 
 
 def runs_folder(settings: Settings | None = None) -> Path:
-    """Where new runs go."""
     chosen = (settings or load()).runs_folder
     return without_tilde(chosen) if chosen else home() / "runs"
 

@@ -26,7 +26,6 @@ def system_memory() -> SystemMemory:
 
 
 def _swap_used() -> int | None:
-    """Bytes of swap in use."""
     try:
         return int(psutil.swap_memory().used)
     except (OSError, RuntimeError):  # Windows without performance counters, sandboxes without /proc/vmstat

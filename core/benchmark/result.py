@@ -199,7 +199,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
 
     @property
     def fullest(self) -> Sample | None:
-        """The sample with the highest peak memory."""
         return max(self.samples, key=lambda sample: sample.peak, default=None)
 
     @property

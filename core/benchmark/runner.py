@@ -133,7 +133,6 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def follow(self, pid: int) -> None:
-        """Start sampling while the process `pid` computes."""
         self._read_load = self._new_reader(pid)
         self._add_load()
         sampler = self._new_sampler(pid)
@@ -146,7 +145,6 @@ class Watch:
         self._wake.set()
 
     def stop(self) -> Conditions:
-        """Stop sampling and return the conditions."""
         self._ended = True
         self._wake.set()
         if self._thread is not None:
@@ -317,7 +315,6 @@ class EnginePass:
 
 
 def reason_of(error: Exception) -> str:
-    """An error of a pass as one line."""
     match error:
         case UserError():
             words = f"{error.title.rstrip('.:')}. {error.detail}" if error.detail else error.title

@@ -174,7 +174,6 @@ def _run(bench: Bench) -> None:
 
 
 def print_progress(progress: Progress) -> None:
-    """Print which pass begins, and the time left."""
     variant = progress.variant
     text = _("{number} of {total}: {title}, pass {pass_number}").format(
         number=progress.done + 1,
@@ -189,7 +188,6 @@ def print_progress(progress: Progress) -> None:
 
 
 def show(result: Result, arguments: argparse.Namespace) -> None:
-    """Print a result in the form that was asked for."""
     match arguments.form:
         case "json":
             print_json(result)

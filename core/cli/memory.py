@@ -116,7 +116,6 @@ class _Request:
         return correction(self.device.title)
 
     def remedies(self, forecast: Forecast, verdict: Verdict) -> tuple[Remedy, ...]:
-        """What to do about a run that doesn't fit well."""
         if verdict is Verdict.FITS:
             return ()
         length = forecast.unpadded_length
@@ -225,7 +224,6 @@ def forecast(arguments: argparse.Namespace) -> int:
 
 
 def forecast_lines(found: Forecast) -> Iterator[str]:
-    """A forecast for a terminal."""
     rows = [(title, _megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
     rows.append((_("Total"), _megabytes(found.parts.total)))
     if found.room is not None:
@@ -292,7 +290,6 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def measurement_lines(found: Measurement) -> Iterator[str]:
-    """A dry run's answer for a terminal."""
     if found.out_of_memory:
         yield from (_("Memory ran out."), found.out_of_memory)
         return
@@ -364,7 +361,6 @@ def fit(arguments: argparse.Namespace) -> int:
 
 
 def try_text(done: Try) -> str:
-    """The result of one try of `hone fit`."""
     measurement = done.measurement
     if measurement is None:
         return _("It failed: {problem}").format(problem=done.problem)

@@ -40,7 +40,6 @@ def note(text: object) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON."""
     say(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
@@ -203,7 +202,6 @@ def add_run(command: argparse.ArgumentParser) -> None:
 
 
 def add_repeated(to: argparse._ActionsContainer, name: str, metavar: str, summary: str) -> None:
-    """Add an option that may be repeated."""
     to.add_argument(name, action="append", default=[], metavar=metavar, help=summary)
 
 

@@ -371,7 +371,6 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
 
 
 def change_notes(run: RunFolder, arguments: argparse.Namespace) -> int:
-    """Change a run's name, tags and note, and print them."""
     if not all(tag.strip() for tag in (*arguments.tag, *arguments.untag)):
         refuse(_("a tag can't be empty"))
     notes = past_runs.retagged(past_runs.read(run.path), arguments.tag, arguments.untag)

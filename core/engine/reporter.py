@@ -75,7 +75,6 @@ class Reporter:
                     listener(event)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
-        """Begin the attempt."""
         self.write(RunStarted(from_step=from_step, pid=os.getpid(), versions=versions))
 
     def phase(self, phase: Phase, detail: str = "") -> None:

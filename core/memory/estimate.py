@@ -326,7 +326,6 @@ class Case:
 
     @cached_property
     def kept(self) -> Kept:
-        """The saved tensors of a pass of this kind."""
         key = Kept.key(frozen=self.method is not Method.FULL, half=self.is_half)
         return self.shape.kept.get(key, Kept())
 
@@ -426,7 +425,6 @@ def weight_bytes(case: Case) -> int:
 
 
 def packed_number(case: Case) -> float:
-    """Bytes of a quantized weight."""
     return INT8 if case.options.model.quantization is Quantization.INT8 else NF4
 
 
@@ -454,7 +452,6 @@ def _first_block_gradients(case: Case) -> int:
 
 
 def state_bytes(case: Case) -> int:
-    """The optimizer's state on the device."""
     if is_elsewhere(case):
         return 0
     apart = tables_apart(case)
@@ -479,7 +476,6 @@ def tables_apart(case: Case) -> int:
 
 
 def is_elsewhere(case: Case) -> bool:
-    """Whether the optimizer state is offloaded."""
     return case.offloads or (case.kind != "cpu" and case.options.memory.offload_optimizer)
 
 
@@ -613,7 +609,6 @@ def process_bytes(case: Case) -> int:
 
 
 def libraries_bytes(options: RunOptions) -> int:
-    """Memory of the libraries that a run imports."""
     if options.model.method in (Method.LORA, Method.QLORA):
         return LIBRARIES + LORA_LIBRARIES
     return LIBRARIES + (BITSANDBYTES if options.training.optimizer in BY_BITSANDBYTES else 0)
@@ -630,7 +625,6 @@ def unused_bytes(case: Case) -> int:
 
 @cache
 def uses_glibc() -> bool:
-    """Whether this Python allocates with glibc."""
     return platform.libc_ver()[0] == "glibc"
 
 
@@ -655,7 +649,6 @@ def _gaps(case: Case) -> float:
 
 
 def _notes(case: Case, length: int | None) -> Iterator[str]:
-    """Sentences on assumptions of the forecast."""
     options = case.options
     if case.is_text and length is None:
         text = _(

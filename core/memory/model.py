@@ -82,7 +82,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def largest(self) -> str:
-        """The name of the largest part."""
         return max(self.__struct_fields__, key=lambda name: getattr(self, name))
 
 
@@ -195,7 +194,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def forecast(self) -> Forecast:
-        """The measurement as a forecast."""
         return Forecast(
             basis=Basis.MEASURED,
             device=self.device,

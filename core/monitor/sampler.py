@@ -120,7 +120,6 @@ class Sampler:
             self._background.append(Background(disk(folder), every=SLOW_SECONDS, patience=PATIENCE_SECONDS))
 
     def let_gpu_sleep(self) -> None:
-        """Stop sampling the NVIDIA GPU."""
         self._nvidia.find = None
 
     def sample(self) -> list[Event]:

@@ -260,7 +260,6 @@ def battery() -> Callable[[], list[Event]]:
 
 
 def disk(folder: Path) -> Callable[[], list[Event]]:
-    """Samples the disk of a folder."""
     query = Query(lambda: psutil.disk_usage(str(folder)), OSError)
 
     def read() -> list[Event]:

@@ -32,7 +32,6 @@ def options_by_path() -> dict[str, Option]:
 
 
 def options_of(section: str) -> tuple[Option, ...]:
-    """The options of one section, in order."""
     return tuple(option for option in all_options() if option.section == section)
 
 

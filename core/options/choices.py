@@ -54,7 +54,6 @@ class Task(Described):
 
     @property
     def reads_images(self) -> bool:
-        """Whether samples are images."""
         return self is Task.IMAGE_CLASSIFICATION
 
     @property

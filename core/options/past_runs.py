@@ -241,7 +241,6 @@ def close_to(name: str, folders: list[Path]) -> list[Path]:
 
 
 def is_run(source: str) -> bool:
-    """Whether a model's source is a past run."""
     return Scheme.RUN.name_of(source) is not None
 
 

@@ -212,7 +212,6 @@ def applied(options: RunOptions) -> tuple[list[str], list[str]]:
 
 
 def dumps(options: RunOptions) -> str:
-    """The options as TOML."""
     return tomli_w.dumps(to_tree(options))
 
 

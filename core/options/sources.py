@@ -198,7 +198,6 @@ class VisionModel(msgspec.Struct, frozen=True):
 
     @property
     def normalises_batch(self) -> bool:
-        """Whether the model has batch norm."""
         return self.smallest_alone > self.smallest
 
 

@@ -81,7 +81,6 @@ class EventReader:
             return list(self._decoded_lines(complete))
 
     def read_all(self) -> list[AnyEvent]:
-        """Everything up to the end of the file."""
         found = self.read()
         while not self.is_at_end:
             before = self._offset

@@ -193,7 +193,6 @@ def training() -> list[RunFolder]:
 
 
 def benchmarks() -> list[Entry]:
-    """The benchmarks that are measured now."""
     return [entry for entry in _entries() if entry.trains_here and entry.benchmark]
 
 
@@ -502,7 +501,6 @@ class Turn:
         return take_turn(self._run, self._device, self._keeper, has_waited=has_waited)
 
     def hold(self) -> None:
-        """Enter the run as training."""
         with contextlib.suppress(OSError):
             hold(self._run, self._device, self._keeper)
 

@@ -175,7 +175,6 @@ class State(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether no process works on the run."""
         return self in (State.PAUSED, State.STOPPED, State.FINISHED, State.FAILED, State.CRASHED)
 
     @property
@@ -310,7 +309,6 @@ class RunStatus:
         self._add_steps(steps)
 
     def copy(self) -> "RunStatus":
-        """An independent copy."""
         return replace(
             self,
             versions=dict(self.versions),
@@ -388,7 +386,6 @@ class RunStatus:
 
     @property
     def stopped_early(self) -> bool:
-        """Whether it finished by early stopping."""
         return self.finished is not None and self.finished.waited > 0
 
     @property
@@ -399,7 +396,6 @@ class RunStatus:
 
     @property
     def evaluated_at(self) -> int | None:
-        """The step of the last evaluation."""
         return self.evaluations[-1].step if self.evaluations else None
 
     @property

@@ -49,7 +49,6 @@ Size = Callable[[float], str]
 
 
 def awaited_text(awaited: TurnAwaited | None) -> str:
-    """What a queued run waits for."""
     if awaited is None or not awaited.behind:
         return _("Queued")
     if awaited.behind == BENCHMARK and awaited.ahead == 1:

@@ -68,7 +68,6 @@ class Begun(msgspec.Struct, frozen=True):
 
     @property
     def most(self) -> int:
-        """The number of tries there can be in all."""
         return self.number - 1 + len(self.plan)
 
 
@@ -93,7 +92,6 @@ class DryRuns:
         self._stopped = False
 
     def on_begin(self, callback: OnBegin) -> None:
-        """Set a callback that is called as each try begins."""
         self._on_begin = callback
 
     def stop(self) -> None:
@@ -182,7 +180,6 @@ class Fitting(DryRuns):
         self.is_too_large = False
 
     def tries(self) -> Iterator[Try]:
-        """Yield each try as it ends."""
         if self._request is None:
             self.reason = _("The model can't be inspected before its run, so its memory can't be estimated.")
             return
@@ -278,7 +275,6 @@ class MeasuringEach(DryRuns):
         self._remedies = [remedy for remedy in remedies if remedy.changes]
 
     def tries(self) -> Iterator[Try]:
-        """Yield each try as it ends."""
         alone = [(remedy.title, remedy.changes, remedy.forecast, remedy.slower) for remedy in self._remedies]
         all_of_them = [(AS_ASKED, {}, self._as_asked, 1.0), *alone]
         for number, arguments in enumerate(all_of_them, 1):

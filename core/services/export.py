@@ -165,7 +165,6 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def agreement_text(agreement: Agreement) -> str:
-    """A sentence on how well the two models agree."""
     if agreement.held_out == agreement.examples:
         origin = _("{examples} validation examples")
     elif agreement.held_out:
@@ -209,7 +208,6 @@ NOT_FOUND = _(
 
 
 def find_converter() -> Path | None:
-    """Find llama.cpp's converter to GGUF."""
     named, on_path = os.environ.get(VARIABLE, ""), shutil.which(CONVERTER)
     candidates = [Path(named).expanduser()] if named.endswith(".py") else []
     candidates += [folder / CONVERTER for folder in _llama_folders()]
@@ -430,7 +428,6 @@ def default_pushed(source: ExportSource) -> ExportKind:
 
 
 def is_on_hub(base: str) -> bool:
-    """Whether an adapter's base is a model of the Hub."""
     is_id = Scheme.TORCHVISION.name_of(base) is None and not Path(base).is_absolute()
     return is_id and hub.is_name(base) and "/" in base
 

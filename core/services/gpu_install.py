@@ -90,7 +90,6 @@ class GpuState:
 
     @property
     def is_used(self) -> bool:
-        """Whether the engine runs from the environment."""
         return self.installed is not None and self.installed.hone == VERSION
 
     @property

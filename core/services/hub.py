@@ -402,7 +402,6 @@ PARTIAL = ".hone.incomplete"
 
 
 def cache_folder() -> Path:
-    """The cache that all programs share."""
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
     return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
@@ -462,7 +461,6 @@ def is_name(source: str) -> bool:
 
 
 def is_forbidden() -> bool:
-    """Whether connections to the Hub are forbidden."""
     return bool(forbidden_by())
 
 

@@ -134,7 +134,6 @@ class Tally:
 
     @property
     def has_problems(self) -> bool:
-        """Whether a finding stops a run."""
         return any(finding.level is FindingLevel.PROBLEM for finding in self.findings())
 
     def findings(self) -> tuple[Finding, ...]:
@@ -185,7 +184,6 @@ class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The training data."""
         return str(value_at(self.asked, "data.train", ""))
 
 
@@ -357,7 +355,6 @@ def chosen_columns(task: Task, value_at: Callable[[str], Any]) -> Columns:
 
 
 def guessed_columns(task: Task, report: DataReport) -> Columns:
-    """The columns that a report detected."""
     if task.reads_conversations or (task is Task.CAUSAL_LM and not report.text_columns):
         return dict(report.columns_by_role)
     return _known(task, report.text_columns, report.label_column, report.columns_by_role.get(IMAGE))

@@ -319,7 +319,6 @@ def _events(content: bytes) -> Content:
 
 
 def _about(run: RunFolder) -> str:
-    """The machine and the versions."""
     memory = psutil.virtual_memory()
     status = status_at_end(run, and_beginning=True)
     lines = {

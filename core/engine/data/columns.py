@@ -116,7 +116,6 @@ def describe(table: Table) -> tuple[Column, ...]:
 
 
 def find_column(table: Table, name: str) -> Column:
-    """The description of one column."""
     return next(column for column in describe(table) if column.name == name)
 
 

@@ -227,7 +227,6 @@ class Images:
         return len(self.names)
 
     def encoded(self, index: int) -> Encoded:
-        """Return an image as it is stored."""
         return self.stored[index % len(self.stored)]
 
     def where(self, index: int) -> str:
@@ -320,7 +319,6 @@ class CheckedImage:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be trained on."""
         return all(kind.level is FindingLevel.WARNING for kind in self.findings)
 
 

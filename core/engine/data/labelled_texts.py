@@ -92,7 +92,6 @@ class Block:
     answers: list[Any]
 
     def at(self, kept: Sequence[int]) -> "Block":
-        """Return only the rows at `kept`."""
         return Block(
             [self.places[row] for row in kept],
             [self.inputs[row] for row in kept],
@@ -223,7 +222,6 @@ class RowReader:
             self.tally.add(kind, int(self.table.numbers[index]), detail=detail, example=example, fixes=fixes)
 
     def no_usable_rows(self) -> DataError:
-        """Return the error for a table without usable rows."""
         return DataError(
             _("{name} has no usable examples").format(name=self.table.path.name),
             " ".join((f"{self.table.path}:", *(finding.message for finding in self.tally.findings()))),

@@ -188,7 +188,6 @@ class ConversationTexts(RowReader):
         self._conversations = ConversationReader(table, shape, self.tally, data.roles, self._progress)
 
     def texts(self) -> Iterator[Block]:
-        """Read each usable conversation."""
         rows = iter(self._conversations)
         while some := list(islice(rows, BLOCK_ROWS)):
             places: Any = np.searchsorted(self.table.numbers, [row.row for row in some])
@@ -396,7 +395,6 @@ def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | N
 
 
 def too_short(source: str) -> DataError:
-    """Return the error for a text with too few tokens."""
     return DataError(
         _("The text is too short to train on"),
         _("{source}: the training data has fewer than two tokens.").format(source=source),

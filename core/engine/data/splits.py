@@ -226,7 +226,6 @@ def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
 def no_such_split(
     name: str, split: str, known: Iterable[str], option: str, where: str | None = None
 ) -> DataError:
-    """The error for a split that isn't there."""
     known = tuple(known)
     detail = _("{source} has: {splits}.") if known else _("{source} isn't divided into splits.")
     fixes = [Fix(_("Use “{other}”").format(other=other), {option: other}) for other in known[:MOST_FIXES]]

@@ -85,7 +85,6 @@ class Table:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The sentences of the notes."""
         return tuple(note.message for note in self.notes)
 
     def where(self, index: int) -> str:

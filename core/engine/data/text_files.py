@@ -283,7 +283,6 @@ class Passes:
         self._begun, self._expected = 0, 3
 
     def begin(self) -> None:
-        """Start another pass."""
         self._begun += 1
         self._expected = max(self._expected, self._begun)
 

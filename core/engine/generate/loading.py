@@ -56,12 +56,10 @@ class TriedModel:
 
     @property
     def task(self) -> Task:
-        """The run's task."""
         return self.options.task
 
     @property
     def dtype(self) -> str:
-        """The data type of computations."""
         return self.resolved.precision.value
 
     def computing(self) -> AbstractContextManager[Any]:

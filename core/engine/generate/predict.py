@@ -61,7 +61,6 @@ def _logits(model: Any, samples: Sequence[Any], collator: Collator) -> Iterator[
 def predict_classes(
     samples: Sequence[Any], collator: Collator, labels: tuple[str, ...], model: Any, _should_stop: ShouldStop
 ) -> Iterator[Said]:
-    """Predict the most likely label of each sample."""
     best = torch.cat([*_logits(model, samples, collator)]).softmax(-1).max(-1)
     for sample, label, chance in zip(samples, best.indices.tolist(), best.values.tolist(), strict=True):
         yield Said(text=labels[label], sure=chance, right=label == int(sample["labels"]))

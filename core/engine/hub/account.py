@@ -148,7 +148,6 @@ class Subject:
 
 
 def page_of(name: str, kind: Kind) -> str:
-    """The address of a repository's page."""
     return f"{hub.PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
 
 

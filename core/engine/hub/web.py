@@ -140,7 +140,6 @@ def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
 
 
 def _explain(error: Exception, host: str) -> str:
-    """Why a request failed."""
     reason = getattr(error, "reason", error)
     if "407" in str(reason) or getattr(error, "code", 0) == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         return PROXY

@@ -242,7 +242,6 @@ def _holds_images(path: Path) -> bool:
 
 
 def suiting_task(table: Table) -> Task | None:
-    """The task that a table is most likely for."""
     columns = {column.name: column for column in describe(table)}
     if _shape(table, preference=True):
         return Task.PREFERENCE

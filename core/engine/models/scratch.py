@@ -22,7 +22,6 @@ QUICK_CHARACTERS = 500_000
 
 
 def scratch_config(options: RunOptions) -> Any:
-    """The config of the model that `scratch:NAME` names."""
     from transformers import BertConfig, LlamaConfig
 
     sizes = _sizes(options)

@@ -55,7 +55,6 @@ class CheckpointedRow(torch.nn.Sequential):
     """A Sequential that keeps only the inputs of its segments while it trains."""
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Apply the layers one after the other."""
         if not self.training:
             return super().forward(values)
         for segment in segments(list(self)):

@@ -320,7 +320,6 @@ class StepLog:
         return sum(losses) / len(losses) if losses else None
 
     def flush(self) -> None:
-        """Write all steps added."""
         events = self._read()
         for event in events:
             if not event.compile_seconds:

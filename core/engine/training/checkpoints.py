@@ -205,7 +205,6 @@ class Start:
         return self.checkpoint.step if self.checkpoint is not None else 0
 
     def warn(self, reporter: Reporter) -> None:
-        """Warn of damaged checkpoints."""
         if self.damaged:
             names = ", ".join(f"{path.parent.name}/{path.name}" for path in self.damaged)
             reporter.warn(

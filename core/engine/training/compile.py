@@ -87,7 +87,6 @@ class Compilation:
         return f"{backend}, {self._options.compile_mode}" if backend == INDUCTOR else backend
 
     def forget_step(self) -> None:
-        """Begin a new optimizer step."""
         self.step_seconds = 0.0
 
     def run(self, model: torch.nn.Module, compute: Callable[[Any], torch.Tensor]) -> torch.Tensor:

@@ -237,7 +237,6 @@ class WatchedTrainer(Trainer):
     # Steps
 
     def forget_step(self) -> None:
-        """Begin a new optimizer step."""
         self.last_step = (getattr(self, "step_samples", 0), len(getattr(self, "step_losses", ())))
         self.step_losses: list[torch.Tensor] = []
         self.step_tokens: list[torch.Tensor] = []
@@ -260,7 +259,6 @@ class WatchedTrainer(Trainer):
         return batches
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The loss of a batch, as Trainer computes it."""
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if model.training:  # not in an evaluation
             self.parts.lap(Part.FORWARD)
@@ -314,7 +312,6 @@ class WatchedTrainer(Trainer):
     # Evaluation
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate as Trainer does."""
         self._undo_evaluation = remember_random_state(self.args.device.type)
         metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         self._undo_evaluation = lambda: None
@@ -517,7 +514,6 @@ class WeightedTrainer(WatchedTrainer):
         return output
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The loss of a batch, as Trainer computes it."""
         result = super().compute_loss(model, inputs, *args, **kwargs)
         if not model.training:
             self.add_eval_batch(result[0] if isinstance(result, tuple) else result, inputs)

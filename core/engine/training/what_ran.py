@@ -314,7 +314,6 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
 
 
 def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    """Options that have no effect."""
     training, method = options.training, options.model.method
     if options.device.precision is Precision.FP16 and ran.loss_scale is None:
         detail = _("Small gradients may be lost; bf16 doesn't need it.")
