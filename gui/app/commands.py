@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -50,6 +50,16 @@ CHAPTERS = {
     "try_it": "exports.md",
 }
 """The chapter about each page of the window, by the name of its attribute; the contents for others."""
+
+
+def _with_letter(title: str, others: Sequence[QAction]) -> str:
+    """A title with a mark before the letter that chooses it in a menu: the first of a word that no other entry has."""
+    taken = {action.text().partition("&")[2][:1].lower() for action in others}
+    starts = [place for place, before in enumerate(f" {title}") if before == " "]
+    places = [*starts, *range(len(title))]
+    free = (place for place in places if title[place].isalpha() and title[place].lower() not in taken)
+    place = next(free, None)
+    return title if place is None else f"{title[:place]}&{title[place:]}"
 
 
 Keys = str | QKeySequence.StandardKey
@@ -171,7 +181,7 @@ class Commands(QObject):
     def _add(
         self, title: str, do: Do, keys: Keys = "", is_possible: Callable[[], bool] = lambda: True
     ) -> QAction:
-        action = self._menus[-1].addAction(title)
+        action = self._menus[-1].addAction(_with_letter(title, self._menus[-1].actions()))
         action.setMenuRole(QAction.MenuRole.NoRole)
         action.setShortcut(QKeySequence(keys))
         action.triggered.connect(lambda: do() if is_possible() else None)
@@ -263,7 +273,7 @@ class Commands(QObject):
             lines.append(f"| **{menu.title().replace('&', '')}** | |")
             for action in menu.actions():
                 keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-                lines += [f"| {action.text()} | {keys} |"] if keys else []
+                lines += [f"| {action.text().replace('&', '')} | {keys} |"] if keys else []
         self._open_guide(CONTENTS).browser.show_markdown("\n".join(lines))
 
     def show_about(self) -> QMessageBox:

@@ -31,6 +31,7 @@ from gui.benchmark.saved import SavedResults
 from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
+from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import ElidedLabel, margins, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
@@ -463,6 +464,7 @@ class BenchmarkPage(QWidget):
         self.earlier = SavedResults(theme)
         self.tabs = QTabWidget()
         set_role(self.tabs, Role.TABS)
+        WheelGuard(self.tabs.tabBar())
         self._lay_out()
         self._connect()
         self._show_state()

@@ -198,6 +198,9 @@ ICONS = {
 
 
 KEYS = {
+    RunAction.PAUSE: "Ctrl+P",
+    RunAction.RESUME: "Ctrl+R",
+    RunAction.STOP: "Ctrl+.",
     RunAction.TRY: "Ctrl+T",
     RunAction.EXPORT: "Ctrl+E",
     RunAction.DUPLICATE: "Ctrl+D",
@@ -258,9 +261,6 @@ class RunActions(QWidget):
         shown = (RunAction.RESUME, RunAction.PAUSE, RunAction.STOP, RunAction.END, *NEXT)
         self._buttons = {action: QPushButton(TITLES[action]) for action in shown}
         self.resume, self.pause, self.stop, self.end, *_next = self._buttons.values()
-        self.pause.setToolTip(
-            _("Saves a checkpoint and releases the memory. Resume continues exactly there.")
-        )
         self.end.setToolTip(
             _("Ends the process at once. What was trained since the last checkpoint is lost.")
         )
@@ -272,11 +272,12 @@ class RunActions(QWidget):
         self._fill_menu()
         self.more.setMenu(self.menu)
         self.more.setEnabled(False)
+        pauses = _("Saves a checkpoint and releases the memory. Resume continues exactly there.")
         for action, button in self._buttons.items():
             if action in ICONS:
                 button.setIcon(icon(ICONS[action]))
             if action in KEYS:
-                button.setToolTip(tip_with_keys(KEYS[action]))
+                button.setToolTip(tip_with_keys(KEYS[action], pauses if action is RunAction.PAUSE else ""))
             button.clicked.connect(partial(self.request, action))
             button.hide()
         self._buttons[RunAction.TRY].setIcon(icon("chat", QPalette.ColorRole.HighlightedText))
@@ -327,10 +328,11 @@ class RunActions(QWidget):
         state, saved, is_working = facts.state, facts.saved_step, not facts.state.is_over
         if state.is_over:
             self._waiting_since, self._has_skipped = None, False
-        elif state in (State.STOPPING, State.PAUSING):
-            self._waiting_since = self._waiting_since or time.monotonic()
-        since, is_evaluating = self._waiting_since, facts.status.phase is Phase.EVALUATING
+        is_evaluating = facts.status.phase is Phase.EVALUATING
         self._can_skip = state is State.STOPPING and is_evaluating and not self._has_skipped
+        if self._can_skip or (self._waiting_since is None and state in (State.STOPPING, State.PAUSING)):
+            self._waiting_since = time.monotonic()
+        since = self._waiting_since
         is_stuck = since is not None and time.monotonic() - since > PATIENCE_SECONDS
         if not self.stop.minimumWidth():
             self.stop.ensurePolished()
@@ -342,13 +344,10 @@ class RunActions(QWidget):
         self.resume.setVisible(state.can_resume and not facts.is_gone)
         self.resume.setEnabled(since is None and facts.options is not None)
         self.resume.setText(_("Start again") if saved is None else _("Resume"))
-        if facts.options is None:
-            self.resume.setToolTip(refusal(RunAction.RESUME, facts))
-        elif saved is None:
-            self.resume.setToolTip(_("It has no checkpoint, so it starts over in the same folder."))
-        else:
-            text = _("Continues from the checkpoint of step {step}.")
-            self.resume.setToolTip(text.format(step=formats.count(saved)))
+        tip = _("Continues from the checkpoint of step {step}.").format(step=formats.count(saved or 0))
+        if saved is None:
+            tip = _("It has no checkpoint, so it starts over in the same folder.")
+        self.resume.setToolTip(tip_with_keys(KEYS[RunAction.RESUME], refusal(RunAction.RESUME, facts) or tip))
         texts = {
             State.QUEUED: (_("Leave the queue"), _("It will not train. It can be started later.")),
             State.STARTING: (_("Stop"), _("Ends before it trains. It can be started again later.")),
@@ -362,8 +361,8 @@ class RunActions(QWidget):
         self.stop.setVisible(is_working or (not self.resume.isHidden() and not facts.has_model))
         self.stop.setEnabled(is_working and (since is None or state is State.PAUSING or self._can_skip))
         self.stop.setText(text)
-        self.stop.setToolTip(tip)
-        self.end.setVisible(is_working and is_stuck and not self._can_skip)
+        self.stop.setToolTip(tip_with_keys(KEYS[RunAction.STOP], tip))
+        self.end.setVisible(is_working and is_stuck)
 
     @contextmanager
     def _keyboard_kept(self, state: State | None = None) -> Iterator[None]:
@@ -415,10 +414,8 @@ class RunHeader(QWidget):
 
     def show_facts(self, facts: RunFacts) -> None:
         self.state_line.setText(words.state_line(facts))
-        elapsed = "" if facts.state.is_over else words.elapsed(facts, time.time())
+        elapsed = words.elapsed(facts, time.time())
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
-        self.elapsed.setHidden(facts.state.is_over)
-        self.time_left.setHidden(facts.state.is_over)
         self.time_left.setText(words.time_left(facts, time.time()))
         self.buttons.show_facts(facts)
         status = facts.status
@@ -436,12 +433,11 @@ class RunHeader(QWidget):
         self.other.show()
 
     def _lay_out(self) -> None:
-        names = fill(QVBoxLayout(), self.name, self.state_line, spacing=2)
-        names.addWidget(self.other, alignment=Qt.AlignmentFlag.AlignLeft)
-        top = hbox((names, 1))
-        top.addWidget(self.buttons, alignment=Qt.AlignmentFlag.AlignTop)
+        below = fill(QVBoxLayout(), self.state_line, spacing=2)
+        below.addWidget(self.other, alignment=Qt.AlignmentFlag.AlignLeft)
+        top = hbox((self.name, 1), self.buttons)
         times = fill(QHBoxLayout(), self.elapsed, None, self.time_left)
         self._bar = QWidget()
         fill(QVBoxLayout(self._bar), self.progress, times, margins=FLUSH, spacing=SPACING // 2)
-        fill(QVBoxLayout(self), top, self._bar, margins=FLUSH, spacing=SPACING)
+        fill(QVBoxLayout(self), top, below, self._bar, margins=FLUSH, spacing=SPACING // 2)
         self._bar.hide()

@@ -286,7 +286,8 @@ class RunView(QWidget):
         self._show_messages()
         is_over = self._state.is_over if self._is_read else None
         self.charts.refresh(self._status.total_steps, is_over=is_over)
-        self.details.refresh(self._status, is_over=bool(is_over))
+        has_ended = bool(is_over) and self._state is not State.PAUSED
+        self.details.refresh(self._status, self._options, is_over=has_ended)
 
     def _facts(self) -> RunFacts:
         assert self._state is not None, "the page is shown once the state is known"

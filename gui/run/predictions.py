@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, QItemSelection, QObject, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QFontMetrics,
     QHelpEvent,
     QIcon,
@@ -19,6 +20,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QStandardItem,
     QStandardItemModel,
+    QTextCharFormat,
 )
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -349,6 +351,7 @@ class RunPredictions(QWidget):
         self.slider.setMaximumWidth(280)
         self.slider.valueChanged.connect(self._show_moment)
         self._moment, self._right = QLabel(), role_label(Role.HINT)
+        self._whole_texts: list[tuple[str, str]] = []
         self.whole = QPlainTextEdit()
         self.whole.setReadOnly(True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
@@ -561,24 +564,36 @@ class RunPredictions(QWidget):
         self.bars.setVisible(bool(judged and judged[row:]))
         if judged and judged[row:]:
             self.bars.show_chances(judged[row].chances, judged[row].example.expected)
-        text = self._whole_text(row) if row < len(examples) else ""
-        self.whole.setVisible(bool(text))
-        if text != self.whole.toPlainText():
+        texts = self._texts(row) if row < len(examples) else []
+        self.whole.setVisible(bool(texts))
+        if texts != self._whole_texts:
             scrolled = self.whole.verticalScrollBar().value()
-            self.whole.setPlainText(text)
+            self._whole_texts = texts
+            self._write_texts()
             self.whole.verticalScrollBar().setValue(scrolled)
 
-    def _whole_text(self, row: int) -> str:
-        """All texts of an example: input, expected answer, the answers at the slider's moment and before training.
+    def _write_texts(self) -> None:
+        """Write the texts, each below its title, or beside it if all answers are short."""
+        is_short = all(len(text) <= LONG and "\n" not in text for _title, text in self._whole_texts[1:])
+        self.whole.clear()
+        cursor, plain, bold = self.whole.textCursor(), QTextCharFormat(), QTextCharFormat()
+        bold.setFontWeight(QFont.Weight.DemiBold)
+        for number, (title, text) in enumerate(self._whole_texts):
+            cursor.insertText(("\n" if is_short else "\n\n") if number else "", plain)
+            cursor.insertText(f"{title}:", bold)
+            cursor.insertText(f" {text}" if is_short else f"\n{text}", plain)
+
+    def _texts(self, row: int) -> list[tuple[str, str]]:
+        """Titles and texts of an example: input, expected answer, the answers at the slider's moment and before it.
 
         Of a judged one it is the input alone: the bars show the rest.
         """
         example = self._examples[row]
         title = _("Your prompt") if example.is_own else _("Input")
         given = example.given if self.markup.isChecked() else example.asked or example.given
-        if self._judged is not None:
-            return given
         texts = [(title, given)] if given else []
+        if self._judged is not None:
+            return texts
         if example.expected:
             texts.append((expected_title(said_of(row, self._chosen)), visible(example.expected)))
         chosen, before = self._chosen, next(iter(self._predictions.predicted), None)
@@ -586,7 +601,6 @@ class RunPredictions(QWidget):
             said = said_of(row, predicted)
             if predicted is not None and said is not None:
                 is_cut = said.is_cut and bool(said.text.strip())
-                texts.append((moment_text(predicted), f"{visible(said.text)}{' …' if is_cut else ''}"))
-        is_short = all(len(text) <= LONG and "\n" not in text for _title, text in texts[bool(given) :])
-        between, after = ("\n", " ") if is_short else ("\n\n", "\n")
-        return between.join(f"{title}:{after}{text}" for title, text in texts)
+                moment = _("Prediction · {moment}").format(moment=moment_text(predicted))
+                texts.append((moment, f"{visible(said.text)}{' …' if is_cut else ''}"))
+        return texts

@@ -1,5 +1,6 @@
 """The tabs of a run page: charts, predictions, confusion matrix, metrics, what ran, log, options."""
 
+import math
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.language import _
+from core.options import RunOptions
 from core.runs.events import ConfusionCounted, Evaluated, WhatRan
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
@@ -27,8 +29,9 @@ from gui.base.tokens import GUTTER, SPACING
 from gui.charts.history import RunHistory
 from gui.run.predictions import ConfusionGrid, RunPredictions
 from gui.widgets.form_row import sentence
+from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import role_label
-from gui.widgets.layout import PageScroll, fill
+from gui.widgets.layout import FLUSH, PageScroll, fill
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
 ALIGNED = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -62,6 +65,26 @@ class MetricsModel(QStandardItemModel):
             for item in items:
                 item.setTextAlignment(ALIGNED)
             self.insertRow(0, items)
+
+
+def first_evaluation(status: RunStatus, options: RunOptions | None) -> str:
+    """When a run is evaluated for the first time."""
+    plan = status.plan
+    if plan is None or options is None:
+        return _("The metrics of each evaluation appear here.")
+    if not plan.eval_samples:
+        return _("This run has no validation data, so it is not evaluated.")
+    every = options.training.eval_steps or plan.total_steps / max(1.0, plan.epochs)
+    step = min(plan.total_steps, math.ceil(every * plan.total_steps if every < 1 else every))
+    if status.step_seconds is None or status.step > step:
+        return _("The first evaluation comes after step {step:,} of {total:,}.").format(
+            step=step, total=plan.total_steps
+        )
+    return _("The first evaluation comes after step {step:,} of {total:,}, in about {duration}.").format(
+        step=step,
+        total=plan.total_steps,
+        duration=formats.about((step - status.step) * status.step_seconds),
+    )
 
 
 def what_ran_groups(status: RunStatus) -> list[Group]:
@@ -100,6 +123,7 @@ class RunDetails(QTabWidget):
     def __init__(self, theme: Theme, folder: Path, charts: QWidget, history: RunHistory) -> None:
         super().__init__()
         set_role(self, Role.TABS)
+        WheelGuard(self.tabBar())
         self._folder, self._history = folder, history
         self.log = TextView(_("Log"))
         self.log.setMaximumBlockCount(LOG_LINES)
@@ -117,7 +141,12 @@ class RunDetails(QTabWidget):
         self.confusion.opened.connect(self._open_cell)
         self._confusion_page = _framed(self._with_words(self.confusion))
         self.addTab(self._confusion_page, _("Confusion matrix"))
-        self.addTab(_framed(self._metrics_table()), _("Metrics"))
+        self._metrics_table, self._no_metrics = self._table(), role_label(Role.MUTED)
+        self._no_metrics.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._no_metrics.setWordWrap(True)
+        page = QWidget()
+        fill(QVBoxLayout(page), (self._metrics_table, 1), (self._no_metrics, 1), margins=FLUSH)
+        self.addTab(_framed(page), _("Metrics"))
         self.addTab(_framed(self._scrolled(self.what_ran, _("What ran"))), _("What ran"))
         self._log_page = _framed(self.log)
         self.addTab(self._log_page, _("Log"))
@@ -133,8 +162,13 @@ class RunDetails(QTabWidget):
         self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
-    def refresh(self, status: RunStatus, *, is_over: bool) -> None:
+    def refresh(self, status: RunStatus, options: RunOptions | None = None, *, is_over: bool) -> None:
         self.metrics.show(self._history.evaluations)
+        self._no_metrics.setText(
+            _("This run was not evaluated.") if is_over else first_evaluation(status, options)
+        )
+        self._no_metrics.setHidden(bool(self._history.evaluations))
+        self._metrics_table.setVisible(bool(self._history.evaluations))
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()
         self._show_what_ran(status)
@@ -185,7 +219,7 @@ class RunDetails(QTabWidget):
         )
         return page
 
-    def _metrics_table(self) -> QTableView:
+    def _table(self) -> QTableView:
         table = QTableView()
         table.setModel(self.metrics)
         table.setAccessibleName(_("Metrics"))

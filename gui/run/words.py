@@ -147,7 +147,7 @@ def state_line(facts: RunFacts) -> str:
     """The line below a run's name."""
     status, state, progress = facts.status, facts.state, _progress(facts.status)
     if state is State.STARTING:
-        parts = [("" if facts.is_between else _phase_text(status)) or state_title(state)]
+        parts = [("" if facts.is_between else _phase_text(status)) or _("Starting – loading PyTorch…")]
     elif state is State.QUEUED:
         is_new = status.attempt and facts.saved_step is None
         parts = [awaited_text(status.awaited), *([_("starts from the beginning")] if is_new else progress)]
@@ -233,9 +233,9 @@ def elapsed(facts: RunFacts, now: float) -> str:
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
-    """Titles and values of a run that ended by itself; empty before, and if nothing was trained."""
+    """Titles and values of a run that has ended; empty before, also while it is paused, and if nothing was trained."""
     status, finished = facts.status, facts.status.finished
-    if finished is None or not facts.state.is_over or not finished.steps:
+    if finished is None or not facts.state.is_over or facts.state is State.PAUSED or not finished.steps:
         return []
     rows = _results(finished.metrics)
     if not finished.metrics and status.evaluated_at is not None and (results := _results(status.metrics)):

@@ -48,7 +48,7 @@ from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
 from gui.runs.columns import state_of
 from gui.runs.table import dot
-from gui.widgets.inputs import ChoiceList, Segment
+from gui.widgets.inputs import ChoiceList, Segment, WheelGuard
 from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_of
 from gui.widgets.layout import FlowLayout, clear, fill, hbox, vbox
 from gui.widgets.tables import set_up_rows
@@ -408,6 +408,7 @@ class ComparePage(QWidget):
         self.table = CompareTable(theme)
         self.tabs = QTabWidget()
         set_role(self.tabs, Role.TABS)
+        WheelGuard(self.tabs.tabBar())
         self._lay_out()
         self.names.changed.connect(self._show_curves)
 

@@ -557,7 +557,7 @@ class TryInput(Card):
         buttons.addStretch(1)
         buttons.addWidget(self.button)
         texts.addLayout(buttons)
-        below = fill(QHBoxLayout(), (self.examples, 1), None, spacing=SPACING)
+        below = fill(QHBoxLayout(), (self.examples, 1), spacing=SPACING)
         for link in (self.clear_link, self.more):
             below.addWidget(link, alignment=Qt.AlignmentFlag.AlignTop)
         for row in (texts, below):

@@ -133,7 +133,7 @@ class CalmComboBox(QComboBox):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+        event.ignore()  # also with the focus: it scrolls the page
 
 
 def _calm(spin: QAbstractSpinBox) -> None:

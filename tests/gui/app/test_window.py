@@ -119,7 +119,11 @@ def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
 
     def enabled():
         listed.commands._enable(menu, is_open=True)
-        return {action.text() for action in menu.actions() if action.isEnabled() and action.text()}
+        return {
+            action.text().replace("&", "")
+            for action in menu.actions()
+            if action.isEnabled() and action.text()
+        }
 
     assert {"Rename…", "Duplicate"} <= enabled()
     assert not {"Compare", "Pause", "Start training"} & enabled()

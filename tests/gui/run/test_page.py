@@ -609,7 +609,8 @@ def test_messages_of_an_earlier_attempt_go_when_it_is_resumed(qtbot, run, show):
     view.follow_again()
     qtbot.waitUntil(lambda: view.state is State.STARTING, timeout=5000)
     assert view.messages.titles() == []
-    assert (view.header.state_line.text(), len(view._history.loss)) == ("Starting", 100)
+    assert view.header.state_line.text().startswith("Starting")
+    assert len(view._history.loss) == 100
     write_events(run.events_file, RunStarted(time=time.time(), pid=1, from_step=90), attempt=2)
     qtbot.waitUntil(lambda: len(view._history.loss) == 90, timeout=5000)
 
