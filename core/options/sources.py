@@ -288,15 +288,6 @@ class ScratchModel:
         tables = (vocabulary + positions + 2) * hidden + 2 * hidden
         return tables + self.layers * block + hidden * hidden + hidden
 
-    @property
-    def help(self) -> str:
-        text = (
-            _("Writes text; {layers} layers of width {hidden}, {millions:.1f} million weights.")
-            if self.writes
-            else _("Reads text; {layers} layers of width {hidden}, {millions:.1f} million weights.")
-        )
-        return text.format(layers=self.layers, hidden=self.hidden, millions=self.parameters(1024) / 1e6)
-
 
 SCRATCH_MODELS = {
     "llama-tiny": ScratchModel(_("Llama tiny"), True, layers=2, hidden=64, heads=4, inner=192),

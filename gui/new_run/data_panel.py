@@ -135,6 +135,9 @@ class DataLine(QWidget):
         self.cancel_button = link_button(_("Cancel"), reading.stop, _("Stop reading the data"))
         self.again_button = link_button(_("Read again"), reading.read_again, _("Read the data again"))
         self._bar = progress_bar(_("Reading the data"))
+        policy = self._bar.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # the data below must not move when it is read again
+        self._bar.setSizePolicy(policy)
         self.notes = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
         buttons = (self.again_button, self.cancel_button, self.enlarge)

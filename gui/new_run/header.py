@@ -6,7 +6,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QDialogButtonBox,
-    QFileDialog,
     QHBoxLayout,
     QMenu,
     QPlainTextEdit,
@@ -25,7 +24,7 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
-from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_with_keys
+from gui.widgets.labels import link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -77,13 +76,10 @@ class NewRunHeader(QWidget):
     """Title, task and files."""
 
     task_chosen = Signal(object)  # a `core.options.choices.Task`
-    file_chosen = Signal(object)  # the `Path` of a run file to open
     example_chosen = Signal(object)  # the `core.options.presets.Preset` of an example
     welcome_chosen = Signal()
     preset_chosen = Signal(object)  # a `core.options.presets.Preset`
-    import_chosen = Signal()
     reset_chosen = Signal()
-    save_chosen = Signal(object)  # the `Path` to save the form to
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,11 +93,8 @@ class NewRunHeader(QWidget):
         self.show_restored(False)
         subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
         titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
-        save_tip = tip_with_keys("Ctrl+S", _("Save these choices as a run file"))
-        saving = push_button(_("Save as…"), self.save_file, save_tip)
         line = fill(QHBoxLayout(), titles, None, spacing=SPACING)
-        for button in (self._examples_button(), self._open_button(), saving):
-            line.addWidget(button, alignment=Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._examples_button(), alignment=Qt.AlignmentFlag.AlignTop)
         self._tasks = TaskChooser()
         self._tasks.chosen.connect(self.task_chosen)
         fill(QVBoxLayout(self), line, self._tasks, margins=FLUSH, spacing=SPACING + 4)
@@ -128,24 +121,12 @@ class NewRunHeader(QWidget):
         text = _("Example: {title}. Choose your own data under {option}.")
         self._subtitle.setText(text.format(title=title, option=options_by_path()["data.train"].title))
 
-    def open_file(self) -> None:
-        """Ask for a run file to open."""
-        names = _("Run files ({filter})").format(filter=FILE_FILTER)
-        chosen = Chooser.file(self, _("Open a run file"), names)
-        if chosen:
-            self.file_chosen.emit(Path(chosen))
-
-    def save_file(self) -> None:
-        """Ask where to save the form."""
-        names = _("Run files ({filter})").format(filter="*.hone")
-        start = str(Path(Chooser.start()) / "my.hone")
-        chosen, _kind = QFileDialog.getSaveFileName(self, _("Save as a run file"), start, names)
-        if chosen:
-            path = Path(chosen)
-            self.save_chosen.emit(path if path.suffix else path.with_suffix(".hone"))
-
     def _examples_button(self) -> QPushButton:
-        button, menu = self._menu_button(_("Examples"))
+        button = QPushButton(_("Examples"))
+        menu = QMenu(button)
+        menu.setToolTipsVisible(True)
+        button.setMenu(menu)
+        button.setProperty("hasMenu", True)
         ours = [example for example in examples() if comes_complete(example)]
         recipes = [example for example in examples() if example not in ours]
         for heading, choices, signal in (
@@ -159,26 +140,8 @@ class NewRunHeader(QWidget):
                 action.setToolTip(choice.help)
                 action.triggered.connect(lambda _checked, send=signal, choice=choice: send.emit(choice))
             menu.addSeparator()
-        menu.addAction(_("Welcome page")).triggered.connect(self.welcome_chosen)
+        menu.addAction(_("Welcome page"), self.welcome_chosen.emit)
         return button
-
-    def _open_button(self) -> QPushButton:
-        button, menu = self._menu_button(_("Open"))
-        menu.addAction(_("Run file…"), self.open_file)
-        menu.addAction(_("Import from a script…")).triggered.connect(self.import_chosen)
-        menu.addSeparator()
-        reset = menu.addAction(_("Reset form"))
-        reset.triggered.connect(self.reset_chosen)
-        reset.setToolTip(self.reset.toolTip())
-        return button
-
-    def _menu_button(self, text: str) -> tuple[QPushButton, QMenu]:
-        button = QPushButton(text)
-        menu = QMenu(button)
-        menu.setToolTipsVisible(True)
-        button.setMenu(menu)
-        button.setProperty("hasMenu", True)
-        return button, menu
 
 
 IMPORT_DELAY_MS = 150

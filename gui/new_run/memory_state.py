@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.base.errors import UserError
+from core.base.formats import memory
 from core.base.language import _
 from core.memory import estimate
 from core.memory.model import (
@@ -161,7 +162,12 @@ def find_case(
         return _("The model isn't on this computer yet: the first run downloads it.")
     if model.shaped is None or model.shaped.shape is None:
         if model.is_waiting:
-            return _("Checking the model…")
+            waits = questions.prevents_start(options)
+            return (
+                _("Checking the model…")
+                if waits
+                else _("Checking the model… You can start the run meanwhile.")
+            )
         return _("The memory of this model isn't known before it runs.")
     data, steps = questions.data.report, None
     if data is not None and data.rows and not checked.unreadable & STEP_PATHS:
@@ -213,6 +219,7 @@ class MemoryState(QObject):
         self.correction = 1.0
         self.lookup_source = ""
         self._formula: Forecast | None = None
+        self._second: Forecast | None = None  # of the chat run, if one that pretrains precedes it
         self._longest: tuple[RunOptions, int] | None = None
         self._measured: dict[bytes, Measured] = {}
         self._is_checking = False
@@ -287,6 +294,9 @@ class MemoryState(QObject):
         """Why memory ran out or no better figure is known; empty if there is nothing to say."""
         if self.measured is not None:
             return self.measured.measurement.out_of_memory
+        if self._formula is not None and self._second is not None:
+            first, second = (memory(one.parts.total) for one in (self._formula, self._second))
+            return _("Run 1, pretraining: {first}. Run 2, chat: {second}.").format(first=first, second=second)
         failure = self.measuring.failure or self.refined.failure
         return f"{failure_text(failure)}." if failure else ""
 
@@ -436,18 +446,15 @@ class MemoryState(QObject):
         """Update the formula's forecast, and ask the engine unless there is a measurement."""
         case = self.case
         if case is None:
-            self._formula = None
+            self._formula = self._second = None
             self.refined.set_request(None)
             return
-        self._formula = self.tools.forecast(
-            case.options,
-            case.shape,
-            case.device,
-            length=self.known_length,
-            room=self.room,
-            correction=self.correction,
-        )
-        is_wanted = case.is_ready and self.measured is None
+        what = case.options, case.shape, case.device
+        forecast = partial(self.tools.forecast, *what, room=self.room, correction=self.correction)
+        self._formula, self._second = forecast(length=self.known_length), None
+        if case.options.pretrains:  # in blocks of the full length
+            self._formula, self._second = forecast(length=case.options.data.max_length), self._formula
+        is_wanted = case.is_ready and self.measured is None and self._second is None
         request = options_request(that_matter(case.options), case.labels) if is_wanted else None
         is_busy = self._is_checking or self._is_paused or self.measuring.is_running
         self.refined.set_request(request, is_deferred=is_busy)

@@ -245,7 +245,13 @@ class ModelField(Field):
         self._stack = QStackedWidget()
         for widget in self._places.values():
             self._stack.addWidget(widget)
-        self._place = Segmented(place_segments())
+        titles = _("Recommended"), _("Folder, Hub"), _("Past run")
+        tips = (
+            _("Well-known models, and small ones that start from scratch."),
+            _("A folder with a model in it, or an id on the Hub."),
+            _("The model that one of your runs has trained."),
+        )
+        self._place = Segmented(map(Segment, Place, titles, tips))
         self._place.setAccessibleName(_("Source of the model"))
         self._place.chosen.connect(self._on_place)
         self.hub = push_button(_("Find one on the Hub…"), self.hub_wanted.emit)
@@ -312,16 +318,6 @@ class ModelField(Field):
 
 
 OF_LIST = (Scheme.TORCHVISION, Scheme.SCRATCH)
-
-
-def place_segments() -> list[Segment]:
-    return [
-        Segment(
-            Place.LIST, _("Recommended"), _("Well-known models, and small ones that start from scratch.")
-        ),
-        Segment(Place.FOLDER, _("Folder, Hub"), _("A folder with a model in it, or an id on the Hub.")),
-        Segment(Place.RUN, _("Past run"), _("The model that one of your runs has trained.")),
-    ]
 
 
 def model_title(options: RunOptions) -> str:

@@ -371,16 +371,15 @@ class OutcomeColumn(QWidget):
         text = self._what_to_fix(left, 0 if is_reading else count)
         self.start.setEnabled(not text and (is_waiting or not (problems or count)))
         if not text and is_waiting:
-            text = self._when_it_starts(is_reading=is_reading, is_awaited=is_start_awaited)
+            text = _("Starting once the model is checked…")
+            if not is_start_awaited:
+                text = (
+                    _("Start once the data is read") if is_reading else _("Start once the model is checked")
+                )
+            elif is_reading:
+                text = _("Starting once the data is read…")
         is_pretraining = options is not None and options.pretrains
         self.start.setText(text or (PRETRAIN.label if is_pretraining else _("Start training")))
-
-    def _when_it_starts(self, *, is_reading: bool, is_awaited: bool) -> str:
-        if is_reading:
-            return _("Starting once the data is read…") if is_awaited else _("Start once the data is read")
-        return (
-            _("Starting once the model is checked…") if is_awaited else _("Start once the model is checked")
-        )
 
     def _what_to_fix(self, problems: Sequence[Problem], findings: int) -> str:
         """Return what prevents the start, empty if nothing does; `findings` are the problems found in the data."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, UserError
 from core.base.files import is_there, why_missing, writing
@@ -27,7 +27,7 @@ from core.services.inspect import DataReport
 from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.new_run.header import ImportSheet, NewRunHeader
+from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
@@ -37,6 +37,7 @@ from gui.new_run.state import FormQuestions, all_problems, check_form, data_requ
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip
+from gui.widgets.inputs import Chooser
 from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll, fill
 
@@ -195,13 +196,10 @@ class NewRunPage(QWidget):
 
     def _connect(self) -> None:
         self._header.task_chosen.connect(self._change_task)
-        self._header.file_chosen.connect(self.load_file)
         self._header.example_chosen.connect(self.load_example)
         self._header.preset_chosen.connect(self.apply_preset)
-        self._header.import_chosen.connect(self.import_options)
         self._header.welcome_chosen.connect(self.welcome_wanted)
         self._header.reset_chosen.connect(self.start_afresh)
-        self._header.save_chosen.connect(self._save)
         self._history.task_wanted.connect(self._change_task)
         self._history.restored.connect(self._on_restored)
         self._options.changed.connect(self._refresh)
@@ -416,11 +414,16 @@ class NewRunPage(QWidget):
 
     def open_file(self) -> None:
         """Ask for a run file and fill the form from it."""
-        self._header.open_file()
+        names = _("Run files ({filter})").format(filter=FILE_FILTER)
+        if chosen := Chooser.file(self, _("Open a run file"), names):
+            self.load_file(Path(chosen))
 
     def save_file(self) -> None:
         """Ask where to save the form as a run file."""
-        self._header.save_file()
+        names, start = _("Run files ({filter})").format(filter="*.hone"), Path(Chooser.start()) / "my.hone"
+        if chosen := QFileDialog.getSaveFileName(self, _("Save as a run file"), str(start), names)[0]:
+            path = Path(chosen)
+            self._save(path if path.suffix else path.with_suffix(".hone"))
 
     def close_questions(self) -> None:
         """Stop the engine's jobs; call this before the application ends."""

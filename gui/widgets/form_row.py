@@ -38,9 +38,7 @@ class FormRow(QWidget):
         policy.setRetainSizeWhenHidden(True)
         self.mark.setSizePolicy(policy)
         self.mark.setFixedWidth(2 * SPACING)
-        self.mark.setFocusPolicy(
-            Qt.FocusPolicy.NoFocus
-        )  # Tab goes from value to value, and Undo needs no mouse
+        self.mark.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Undo needs no mouse
         self.mark.hide()
         self.refusals = Disclosure(_("Why?"))
         self._hint = text_label(role=Role.HINT)

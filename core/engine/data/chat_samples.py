@@ -283,8 +283,8 @@ CANDIDATES = 128
 """The number of rows, those with the most bytes, that are tokenized."""
 
 
-def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tuple[int, int]:
-    """Return the tokens of the longest row (0 if no row is usable), and the bytes of all texts.
+def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tuple[int, int, int]:
+    """Return the tokens of the longest row (0 if no row is usable), the bytes of all texts, and the number of rows.
 
     Args:
         tokenizer: The model's, which gets the chosen template; None counts bytes only.
@@ -298,12 +298,12 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
     shape = find_shape(table, preference=options.task is Task.PREFERENCE, columns=data.columns)
     sizes: Any = sum(_text_bytes(table.rows[name]) for name in shape.columns.values())
     if tokenizer is None:
-        return 0, int(sizes.sum())
+        return 0, int(sizes.sum()), len(sizes)
     set_template(tokenizer, ChatTemplate(data.chat_template))
     places = np.sort(np.argsort(-sizes, kind="stable")[:CANDIDATES])
     table = replace(table, rows=table.rows.take(pa.array(places)), numbers=np.asarray(table.numbers)[places])
     result = tokenize_table(table, options, Renderer(tokenizer, data.loss_on), most)
-    return max(lengths_of(result.samples) or (), default=0), int(sizes.sum())
+    return max(lengths_of(result.samples) or (), default=0), int(sizes.sum()), len(sizes)
 
 
 def _text_bytes(column: Any) -> Any:

@@ -113,13 +113,13 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
     if options.task.reads_conversations:
         from core.engine.data.chat_samples import longest_conversation
 
-        tokens, text_bytes = longest_conversation(options, tokenizer, most)
+        tokens, text_bytes, rows = longest_conversation(options, tokenizer, most)
         if options.data.packing and options.task is Task.CHAT:  # packed rows are nearly full
             return Longest(most, most, text_bytes)
         if tokens:
-            return Longest(tokens, tokens, text_bytes)
+            return Longest(tokens, tokens, text_bytes, rows=rows)
         reason = no_tokenizer if tokenizer is None else _("no example can be used")
-        return _assumed(most, reason, text_bytes=text_bytes)
+        return _assumed(most, reason, text_bytes=text_bytes, rows=rows)
     from core.engine.data.labelled_texts import training_texts
 
     texts = training_texts(options)

@@ -589,3 +589,14 @@ def test_the_time_of_the_whole_run_counts_compiling_once():
     compiled = Measured(replace(MEASURED, compile_seconds=5.0, run_seconds=50.0), 0.0)
     assert (compiled.pace, compiled.run_seconds(200)) == (0.5, 105.0)
     assert (compiled.steps_within(1.0), compiled.steps_within(0.001)) == ((3600 - 5) * 2, 1)
+
+
+def test_a_chat_model_from_scratch_is_forecast_by_its_larger_run_the_pretraining(qtbot, page, answers, talks):
+    page.set_machine(CPU_ONLY)
+    load(page, "chat", "scratch:llama-small", talks, model={"method": "full"})
+    put(page, data__max_length=512)
+    settle(qtbot, page)
+    page._fit._longest = page._fit.case.options, 64
+    page._fit._follow()
+    assert page._fit.forecast.parts.total > page._fit._second.parts.total
+    assert page._fit.note, "both are told"

@@ -369,16 +369,13 @@ def test_an_imported_script_is_laid_over_the_form(qtbot, page, model, pairs):
     assert page.tree()["data"]["text_columns"] == ["one", "two"], "they came with the other data"
 
 
-def test_the_menus_offer_every_preset_the_example_and_a_reset(qtbot, page):
+def test_the_menu_offers_every_preset_and_example(qtbot, page):
     buttons = {button.text(): button for button in page._header.findChildren(QPushButton)}
-    examples, opens = (
-        {action.text(): action for action in buttons[name].menu().actions()} for name in ("Examples", "Open")
-    )
+    examples = {action.text(): action for action in buttons["Examples"].menu().actions()}
     assert {preset.title for preset in presets.presets()} <= set(examples)
     for action, signal in (
         (examples["Fastest"], page._header.preset_chosen),
         (examples["Handwritten digits"], page._header.example_chosen),
-        (opens["Reset form"], page._header.reset_chosen),
     ):
         with qtbot.waitSignal(signal):
             action.trigger()

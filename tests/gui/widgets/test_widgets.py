@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFocusEvent
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, UserError
 from core.base.settings import Appearance
@@ -12,7 +12,7 @@ from core.services.chat import Word
 from gui.base.theme import Theme
 from gui.widgets.bars import THINNEST, LabelBars, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip
-from gui.widgets.inputs import PathLine
+from gui.widgets.inputs import Chooser, PathLine
 from gui.widgets.labels import ElidedLabel, LabelledText, PathLabel, spans_of
 from gui.widgets.layout import FlowLayout, PageScroll
 from gui.widgets.tables import Group, KeyValue, Row
@@ -176,3 +176,17 @@ def test_widgets_flow_into_lines_in_reading_direction(shown):
     parent.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     layout.activate()
     assert [(319 - 100 - box.x(), box.y()) for box in boxes] == [(0, 0), (110, 0), (0, 25)]
+
+
+def test_a_file_dialog_opens_where_the_last_one_was_left(monkeypatch, tmp_path):
+    opened = []
+
+    def choose(_parent, _title, start, _filters):
+        opened.append(start)
+        return str(tmp_path / "texts.csv"), ""
+
+    monkeypatch.setattr(Chooser, "folder", None)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", choose)
+    for _time in range(2):
+        assert Chooser.file(None, "A file") == str(tmp_path / "texts.csv")
+    assert opened[1] == str(tmp_path) != opened[0]

@@ -98,7 +98,9 @@ def test_the_longest_row_is_that_of_the_run(made, task):
 
     run = options(made, task)
     rows = max(lengths_of(prepare(run, Reporter(None)).train))
-    assert longest(made, task).tokens == rows
+    found = longest(made, task)
+    assert found.tokens == rows
+    assert found.rows, "they limit the batch"
     result = forecast(run, 2)
     assert (result.basis, result.length) == (Basis.FORMULA, rows)
 
