@@ -317,13 +317,6 @@ def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:
     return template.format(numbers=", ".join(f"{number:,}" for number in numbers))
 
 
-def seconds(value: float) -> str:
-    """A length of time, however short: `400 ms`, `4.2 s`, `1 min 20 s`."""
-    if value < 0.9995:
-        return f"{1000 * value:.0f} ms"
-    return f"{value:.1f} s" if value < 9.95 else duration(value)
-
-
 def full_moment(unix_seconds: float | None) -> str:
     """A local date and time to the minute."""
     if unix_seconds is None:

@@ -185,7 +185,7 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
         return None
     sentences = []
     if recent.pace:
-        pace = formats.seconds(statistics.median(recent.pace))
+        pace = formats.step_time(statistics.median(recent.pace))
         sentences.append(_("Steps took {pace} before.").format(pace=pace))
     if last is not None:
         when = time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
@@ -302,8 +302,8 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
         key="slowed",
         level=Level.WARNING,
         title=title.format(
-            now=formats.seconds(_pace(recent)),
-            usual=formats.seconds(recent.usual_seconds),
+            now=formats.step_time(_pace(recent)),
+            usual=formats.step_time(recent.usual_seconds),
             share=formats.whole_percent(min(1.0, share)),
             names=", ".join(largest),
         ),
@@ -545,8 +545,8 @@ class Paging:
         self._calm_steps = 0
         title = _("The run is paging: a step takes {times:.0f} times as long as before")
         sentences = (
-            lasted.format(time=formats.seconds(seconds)),
-            _("Those before took {time}.").format(time=formats.seconds(usual)),
+            lasted.format(time=formats.step_time(seconds)),
+            _("Those before took {time}.").format(time=formats.step_time(usual)),
             cause,
             _("What doesn't fit is moved out of memory and back, so the run stays this slow."),
             _("Close other programs, or end this run and start one that takes less memory."),

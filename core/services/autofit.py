@@ -5,7 +5,7 @@ Both are iterated in a thread of the caller, and may be stopped from another one
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -49,15 +49,7 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
         return self.measurement.step_seconds if self.measurement else None
 
 
-class MakesMeasurement(Protocol):
-    """Interface of `DryRun`."""
-
-    def run(self) -> Measurement: ...
-
-    def kill(self) -> None: ...
-
-
-MakeDryRun = Callable[[RunOptions, Room | None], MakesMeasurement]
+MakeDryRun = Callable[[RunOptions, Room | None], DryRun]
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -88,7 +80,7 @@ class DryRuns:
         self._room = room
         self._dry_run = dry_run
         self._lock = threading.Lock()
-        self._running: MakesMeasurement | None = None
+        self._running: DryRun | None = None
         self._stopped = False
 
     def on_begin(self, callback: OnBegin) -> None:

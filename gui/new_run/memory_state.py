@@ -35,7 +35,7 @@ from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import STEP_PATHS, extent, with_batch_within
 from core.services import hub
-from core.services.autofit import MakeDryRun, MakesMeasurement, verdict_of
+from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
 from core.services.inspect import DataReport
 from core.services.memory import DryRun, room_of
@@ -232,7 +232,7 @@ class MemoryState(QObject):
         self.measuring: Task[Measurement] = Task(self)
         self.measuring.done.connect(self._on_measurement)
         self.measuring.settled.connect(self._on_measuring_over)
-        self._dry_run: MakesMeasurement | None = None
+        self._dry_run: DryRun | None = None
         self._began = 0.0
         self._clock = QTimer(self, interval=TICK_MS)
         self._clock.timeout.connect(self.changed)
@@ -470,7 +470,7 @@ class MemoryState(QObject):
             self.add_measurement(self.case.options, measurement)
 
 
-def _run(dry_run: MakesMeasurement) -> Measurement:
+def _run(dry_run: DryRun) -> Measurement:
     try:
         return dry_run.run()
     except OSError as error:

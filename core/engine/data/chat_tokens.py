@@ -304,10 +304,6 @@ class Renderer:
                 trained[index] = ids[index - 1] not in self._turn_ends
         return Rendered((Tokens(ids, trained),), written.skipped, written.is_whole)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Decode tokens, special ones included."""
-        return decoded_whole(self.tokenizer, ids)
-
     def _render_pair(self, row: ChatRow) -> Rendered:
         """Tokenize both answers after the prompt, to which their common beginning (such as the header) belongs."""
         answers, is_whole = [], True
@@ -432,7 +428,7 @@ def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None)
         stretches = groupby(zip(tokens.ids, tokens.trained, strict=True), key=itemgetter(1))
         parts.append(
             tuple(
-                SeenPart(renderer.decode([token for token, _trained in stretch]), trained)
+                SeenPart(decoded_whole(renderer.tokenizer, [token for token, _trained in stretch]), trained)
                 for trained, stretch in stretches
             )
         )

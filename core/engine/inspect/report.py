@@ -17,7 +17,7 @@ import numpy as np
 
 from core.base.errors import DataError, Fix, ModelError, Problem
 from core.base.language import _
-from core.engine.data import checks, decoded_whole
+from core.engine.data import checks
 from core.engine.data.columns import (
     PREVIEW_ROWS,
     as_text,
@@ -431,10 +431,6 @@ class ModelTokenizer:
     tokenizer: Any
     length: int
     notes: tuple[str, ...] = ()
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of tokens, special ones included."""
-        return decoded_whole(self.tokenizer, ids)
 
 
 def model_tokenizer(

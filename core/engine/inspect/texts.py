@@ -14,7 +14,7 @@ import numpy as np
 
 from core.base.errors import DataError
 from core.base.language import _, ngettext
-from core.engine.data import NO_LABEL, TOKENS, checks
+from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
 from core.engine.data.checks import RowHashes, check_labels, few_rows, offered
 from core.engine.data.columns import Guess
 from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
@@ -331,11 +331,13 @@ def _seen(samples: Sequence[Sample], model: shared.ModelTokenizer | None, *, wor
         if not encoded["input_ids"]:
             continue
         ids = encoded["input_ids"][0]
-        parts = [SeenPart(model.decode(ids))]
+        parts = [SeenPart(decoded_whole(model.tokenizer, ids))]
         if words:
             tokens = zip(ids, encoded["labels"][0], strict=True)
             parts = [
-                SeenPart(model.decode([token for token, _label in stretch]) + " ", is_trained)
+                SeenPart(
+                    decoded_whole(model.tokenizer, [token for token, _label in stretch]) + " ", is_trained
+                )
                 for is_trained, stretch in groupby(tokens, key=lambda token: token[1] != NO_LABEL)
             ]
         is_cut = token_lengths([sample], model.tokenizer, words=words)[0] > len(ids)
@@ -484,7 +486,7 @@ def _count_blocks(
         blocks = make_blocks([text[:size] for text in texts.first], model.tokenizer, model.length)
     first = [row[TOKENS].tolist() for row in islice(blocks.rows, shared.SHOWN)] if blocks else []
     fields["seen"] = tuple(
-        Seen(row=row, parts=(SeenPart(model.decode(ids), trained=True),), tokens=len(ids))
+        Seen(row=row, parts=(SeenPart(decoded_whole(model.tokenizer, ids), trained=True),), tokens=len(ids))
         for row, ids in enumerate(first, 1)
     )
     return fields

@@ -46,8 +46,6 @@ MB, GB = 1 << 20, 1 << 30
         (formats.size, 500, "500 B"),
         (formats.size, 1.5 * GB, "1.5 GB"),
         (formats.size, 24 * GB, "24 GB"),
-        (formats.seconds, 0.4, "400 ms"),
-        (formats.seconds, 4.21, "4.2 s"),
         (formats.number, math.nan, "not a number"),
         (formats.number, 0.123456, "0.1235"),
         (lambda count: formats.counted(count, "step"), 1, "1 step"),

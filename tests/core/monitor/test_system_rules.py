@@ -218,7 +218,7 @@ BUSY = {"mds": 0.02, "python3.11": 0.6, "Xcode": 0.23}
         (
             10.0,
             BUSY,
-            ["Steps take 10 s instead of 195 ms: other programs use 85 % of the CPU (python3.11, Xcode)"],
+            ["Steps take 10.0 s instead of 195 ms: other programs use 85 % of the CPU (python3.11, Xcode)"],
         ),
         (10.0, {"mds": 0.1}, []),
         (0.3, BUSY, []),

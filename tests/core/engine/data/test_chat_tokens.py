@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import ModelError
-from core.engine.data import NO_LABEL
+from core.engine.data import NO_LABEL, decoded_whole
 from core.engine.data.chat_samples import load_conversations, tokenize_table
 from core.engine.data.chat_tokens import CHATML, Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.conversations import ChatRow, Message
@@ -163,7 +163,7 @@ def test_a_tokenizer_without_offsets_is_refused():
 def test_both_answers_of_a_pair_follow_the_prompt(template):
     renderer = Renderer(tiny_tokenizer(template))
     columns = renderer.render(PAIR).columns()
-    assert {name: renderer.decode(ids) for name, ids in columns.items()} == {
+    assert {name: decoded_whole(renderer.tokenizer, ids) for name, ids in columns.items()} == {
         "prompt_ids": "<user>Say hello</s>\n<assistant>",
         "chosen_ids": "Hello 😊</s>",
         "rejected_ids": "Bye</s>",
